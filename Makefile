@@ -1,0 +1,51 @@
+# The two commands: `make demo` and `make test`. `make help` prints them all.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src -name '*_kernel.py' -o -name '*.pxd') setup.py pyproject.toml
+JOBS ?= $(shell nproc)
+
+.PHONY: help demo test check oracle bench fuzz checked clean
+.DEFAULT_GOAL := help
+
+help:  ## print this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+
+$(VENV)/.installed: $(SOURCES)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@echo "building whence (a minute or so on the first run)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	@echo "installing what the tests need"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group test
+	@touch $@
+
+demo: $(VENV)/.installed  ## set up, archive a real program, name real addresses
+	@$(BIN)/python -m whence.cli.demo
+
+test: $(VENV)/.tested  ## set up, then the whole test suite
+	@$(BIN)/python -m pytest -n $(JOBS)
+
+check: $(VENV)/.tested  ## style, types, tests with coverage
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/coverage run -m pytest && $(BIN)/coverage report
+
+oracle: $(VENV)/.tested  ## compare with other tools over big debug files (downloads them)
+	@$(BIN)/python -m pytest -m oracle -p no:cacheprovider
+
+bench: $(VENV)/.tested  ## time against the peers that are on this machine
+	@$(BIN)/python -m benchmarks
+
+fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS each (60)
+	@$(BIN)/python -m fuzz --seconds $${SECONDS_EACH:-60}
+
+checked:  ## a second environment whose kernels check every bound, for make fuzz
+	@$(MAKE) VENV=.venv-checked WHENCE_CHECKED=1 .venv-checked/.installed
+
+clean:  ## remove what was built
+	rm -rf build dist $(VENV) .venv-checked .mypy_cache .ruff_cache .pytest_cache demo
+	find src -name '*.so' -delete

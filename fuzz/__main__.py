@@ -1,0 +1,131 @@
+"""`python -m fuzz [TARGET ...] [--seconds N] [--seed N]`: mutate seeds, feed each target, keep what breaks it.
+
+A target is a module of this package with `seeds() -> list[bytes]` and `target(data: bytes) -> None`; it lets
+WhenceError pass and nothing else. An input that raises anything else, takes over a second or makes memory grow beyond
+what its size justifies is written to .cache/fuzz/ and reported; it belongs into the tests by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import importlib
+import pkgutil
+import random
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import fuzz
+from whence.errors import WhenceError
+
+KEPT = Path(".cache") / "fuzz"
+SLOW_SECONDS = 1.0
+GROWTH_BYTES = 512 << 20
+
+
+def mutated(data: bytes, dice: random.Random) -> bytes:
+    """The data with one to eight small damages: bits, bytes, interesting numbers, cuts, copies."""
+    out = bytearray(data)
+    for _ in range(dice.randint(1, 8)):
+        if not out:
+            return dice.randbytes(dice.randint(0, 64))
+        at = dice.randrange(len(out))
+        match dice.randrange(8):
+            case 0:
+                out[at] ^= 1 << dice.randrange(8)
+            case 1:
+                out[at] = dice.randrange(256)
+            case 2:
+                size = dice.choice((1, 2, 4, 8))
+                value = dice.choice((0, 1, 0x7F, 0x80, 0xFF, 0xFFFF, 1 << 31, (1 << 32) - 1, (1 << 63), (1 << 64) - 1))
+                out[at : at + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, dice.choice(("little", "big")))
+            case 3:
+                del out[at : at + dice.randint(1, 16)]
+            case 4:
+                out[at:at] = out[at : at + dice.randint(1, 32)]
+            case 5:
+                out[at:at] = dice.randbytes(dice.randint(1, 8))
+            case 6:
+                del out[at:]
+            case _:
+                other = dice.randrange(len(out))
+                out[at : at + 8] = out[other : other + 8]
+    return bytes(out)
+
+
+def run(name: str, seconds: float, seed: int) -> int:
+    """Fuzz one target in this process; gives the number of failures."""
+    module = importlib.import_module(f"fuzz.{name}")
+    seeds: list[bytes] = module.seeds()
+    dice = random.Random(seed)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    current = KEPT / f"{name}.current"  # what was being tried if the process dies
+    for data in seeds:
+        module.target(data)
+    end = time.monotonic() + seconds
+    tries = failures = 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    while time.monotonic() < end:
+        data = mutated(dice.choice(seeds), dice)
+        current.write_bytes(data)
+        tries += 1
+        began = time.perf_counter()
+        problem = ""
+        try:
+            module.target(data)
+        except WhenceError:
+            pass
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        took = time.perf_counter() - began
+        now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        if took > SLOW_SECONDS:
+            problem = problem or f"took {took:.1f} s"
+        if now - peak > GROWTH_BYTES:
+            problem = problem or f"memory grew by {(now - peak) >> 20} MiB"
+        peak = max(peak, now)
+        if problem:
+            failures += 1
+            kept = KEPT / f"{name}-{seed}-{tries}.bin"
+            kept.write_bytes(data)
+            print(f"{name}: {problem} ({kept})", file=sys.stderr)
+    current.unlink(missing_ok=True)
+    print(f"{name}: {tries} inputs in {seconds:.0f} s, {failures} failures, peak {peak >> 20} MiB")
+    return failures
+
+
+def main() -> int:
+    names = sorted(module.name for module in pkgutil.iter_modules(fuzz.__path__) if module.name != "__main__")
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description="Fuzz whence's parsers.")
+    parser.add_argument("targets", nargs="*", default=names, help=f"one or more of: {', '.join(names)}")
+    parser.add_argument("--seconds", type=float, default=60, help="for each target")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.here:
+        faulthandler.enable()
+        return min(1, sum(run(name, options.seconds, options.seed) for name in options.targets))
+    failed = 0
+    for name in options.targets:  # each in a process of its own: a crash is a finding, not the end
+        command = [
+            sys.executable,
+            "-m",
+            "fuzz",
+            name,
+            "--here",
+            f"--seconds={options.seconds}",
+            f"--seed={options.seed}",
+        ]
+        status = subprocess.run(command).returncode
+        if status:
+            failed += 1
+            if status < 0:
+                print(f"{name}: died of signal {-status}; the input is {KEPT / (name + '.current')}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

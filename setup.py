@@ -1,0 +1,70 @@
+"""Build the compiled kernels. Everything else about the package is in pyproject.toml.
+
+A kernel is ordinary Python with Cython's type annotations (pure-Python mode). Kernels are listed one by one, because
+setuptools and Cython silently leave out what a pattern happens not to match; tests/test_packaging.py compares this
+list with the files on disk.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+
+KERNELS = []
+
+# The buffer code that every module using typed memoryviews needs lives once, in this module, instead of once a kernel:
+# it costs seconds of compile time each time it is repeated.
+SHARED = "whence._cyutility"
+
+LIMITED_API = ("Py_LIMITED_API", "0x030b0000")
+CHECKED = bool(os.environ.get("WHENCE_CHECKED"))  # bounds-checked kernels, for the fuzzers (make checked)
+
+# What setuptools asks the compiler for first comes from Python's own build; these come after it and win.
+COMPILE_ARGS = ["-O1", "-g1"] if CHECKED else ["-O3", "-g0"]
+COMPILE_ARGS += ["-Wno-unused-function", "-fno-strict-aliasing"]
+
+
+def extension(name: str, source: str) -> Extension:
+    return Extension(
+        name,
+        [source],
+        define_macros=[LIMITED_API],
+        py_limited_api=True,
+        extra_compile_args=COMPILE_ARGS,
+    )
+
+
+class AbiWheel(bdist_wheel):
+    """One wheel for CPython 3.11 and every later one."""
+
+    def finalize_options(self) -> None:
+        self.py_limited_api = "cp311"
+        super().finalize_options()
+
+
+def source_of(kernel: str) -> str:
+    return str(Path("src", *kernel.split(".")).with_suffix(".py"))
+
+
+extensions = cythonize(
+    [extension(name, source_of(name)) for name in KERNELS]
+    + [extension(SHARED, str(Path("build", "cython", "_cyutility.c")))],
+    build_dir="build/cython-checked" if CHECKED else "build/cython",
+    shared_utility_qualified_name=SHARED,
+    nthreads=0 if sys.platform == "win32" else (os.cpu_count() or 1),
+    language_level=3,
+    compiler_directives={
+        "boundscheck": CHECKED,
+        "wraparound": False,
+        "initializedcheck": False,
+        "cdivision": True,
+        "embedsignature": True,
+        "embedsignature.format": "python",
+        "freethreading_compatible": True,
+    },
+)
+
+setup(ext_modules=extensions, cmdclass={"bdist_wheel": AbiWheel})

@@ -1,0 +1,5 @@
+import sys
+
+from whence.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,89 @@
+"""Finding the command, running it, and turning errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser
+from importlib import import_module
+
+from whence._version import __version__
+from whence.errors import WhenceError
+
+ANSWERED, SOME_UNKNOWN, WRONG_USE, BROKEN_INPUT = 0, 1, 2, 3
+
+# command -> its module in this package, and the line `whence --help` shows
+COMMANDS = {
+    "addr": ("addr", "functions, files and lines of addresses in an ELF file or an archive"),
+    "lidia": ("lidia", "create, inspect and verify lidia archives"),
+    "symbols": ("symbols", "functions of an ELF file's symbol tables"),
+    "build-id": ("build_id", "build-ids of ELF files"),
+    "dwarf": ("dwarf", "units, functions, inlined calls and lines of debug info, to explore"),
+    "maps": ("maps", "executable mappings of a process, with build-ids"),
+    "pid": ("pid", "frames of runtime addresses, or of every thread, of a live process"),
+    "trace": ("trace", "raw Go execution traces: text, wire, info, verify, filter, anonymize and more"),
+    "profile": ("profile", "name the addresses of pprof, OTLP and perf profiles"),
+    "explain": ("explain", "the whole chain for one address: what was tried and what answered"),
+}
+
+
+def usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {line}" for name, (_, line) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: whence [--version] [--debug] COMMAND ...",
+            "",
+            "From address to source.",
+            "",
+            *lines,
+            "",
+            "whence COMMAND --help tells a command's options.",
+        ]
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; gives the exit code (0 answered, 1 some unknown, 2 wrong use, 3 broken input)."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words[:1]
+    if debug:
+        del words[0]
+    if not words or words[0] in ("-h", "--help"):
+        print(usage(), file=sys.stdout if words else sys.stderr)
+        return ANSWERED if words else WRONG_USE
+    if words[0] == "--version":
+        print(f"whence {__version__}")
+        return ANSWERED
+    if words[0] not in COMMANDS:
+        print(f"whence: no command named {words[0]!r} (whence --help lists them)", file=sys.stderr)
+        return WRONG_USE
+    name, line = COMMANDS[words[0]]
+    command = import_module(f"whence.cli.{name}")
+    parser = ArgumentParser(prog=f"whence {words[0]}", description=line, allow_abbrev=False)
+    parser.add_argument("--debug", action="store_true", default=debug, help="show tracebacks of errors")
+    command.configure(parser)
+    options = parser.parse_args(words[1:])
+    try:
+        status: int = command.run(options)
+        sys.stdout.flush()
+    except WhenceError as error:
+        if options.debug:
+            raise
+        hint = f" ({error.hint})" if error.hint else ""
+        notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
+        print(f"whence: {error}{notes}{hint}", file=sys.stderr)
+        return BROKEN_INPUT
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SOME_UNKNOWN
+    except OSError as error:
+        if options.debug:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"whence: {where}{error.strerror or error}", file=sys.stderr)
+        return BROKEN_INPUT
+    except KeyboardInterrupt:
+        print("whence: interrupted", file=sys.stderr)
+        return 130
+    return status

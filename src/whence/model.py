@@ -1,0 +1,57 @@
+"""What every room agrees on: the frame, the conventions, the three address spaces.
+
+Conventions
+    ranges        [start, end): the end is the first byte outside
+    frames        innermost first; an inlined frame comes before the frame it was inlined into
+    line          counted from 1; 0 is unknown
+    text          an absent string is ""; text of a file that is not UTF-8 keeps its bytes (surrogateescape)
+    build-id      lowercase hex at the edges, "" when there is none
+
+Address spaces, never mixed, and named so in every variable
+    runtime       an address in a process
+    file_offset   a byte of an ELF file
+    vaddr         an address as the ELF file's own headers count
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+
+class Source(enum.IntEnum):
+    """Which table named a range. The number is the byte stored per range; lower ones are preferred."""
+
+    UNKNOWN = 0
+    DWARF = 1
+    GOPCLNTAB = 2
+    SYMTAB = 3
+    MINIDEBUG = 4  # the .symtab inside .gnu_debugdata
+    DYNSYM = 5
+    PLT = 6
+    GIVEN = 7  # added by hand through the builder
+    PERFMAP = 8  # /tmp/perf-PID.map
+    KALLSYMS = 9
+
+    @property
+    def word(self) -> str:
+        """The name as the command line and JSON show it, for instance ``symtab``."""
+        return self.name.lower()
+
+
+class Frame(NamedTuple):
+    """One function of the chain an address belongs to (the seed's SourceInfoFrame).
+
+    A chain of frames is innermost first. `line` is the line of the address in the innermost frame and the line of the
+    call in each frame outside it; 0 is unknown. `inlined` is true for a frame that has no call of its own.
+    """
+
+    function: str
+    file: str = ""
+    line: int = 0
+    inlined: bool = False
+    source: str = ""
+
+
+Frames = tuple[Frame, ...]
+"""A chain, innermost first; () when nothing covers the address."""

@@ -1,0 +1,15 @@
+"""The one table: ranges of addresses, what they are called, and where their lines are.
+
+Producers (dwarf, gopclntab, elf's symbols, a person through the builder) make it; lidia writes it down and looks things
+up in it. There is no second model of functions anywhere.
+
+    strings.py   StringSpace: names as (source, offset) references into bytes that stay where they lie
+    table.py     Scopes and Rows (what a producer has found), Ranges (the table itself)
+    compose.py   scopes + line rows -> ranges: each row goes to the innermost scope, ranges of several files are split
+    arrange.py   several tables, best source first -> one table in order, repaired so that every reader answers right
+"""
+
+from whence.ranges.strings import StringSpace
+from whence.ranges.table import Ranges, Rows, Scopes
+
+__all__ = ["Ranges", "Rows", "Scopes", "StringSpace"]

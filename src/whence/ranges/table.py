@@ -1,0 +1,96 @@
+"""The columns that producers fill and lidia writes down.
+
+Columns are `array.array`s (kernels see them as typed buffers): unsigned 64-bit "Q", 32-bit "I", 8-bit "B". A *name* is
+a string reference (strings.py); a *vaddr* is an address as the ELF file's own headers count.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+
+from whence.ranges.strings import StringSpace
+
+
+def column(code: str) -> array[int]:
+    """An empty column: Q, I or B."""
+    return array(code)
+
+
+def _q() -> array[int]:
+    return array("Q")
+
+
+def _i() -> array[int]:
+    return array("I")
+
+
+def _b() -> array[int]:
+    return array("B")
+
+
+@dataclass(slots=True)
+class Scopes:
+    """What a producer found: intervals [va, end) of functions and inlined calls, not yet cut or ordered.
+
+    Depth 0 is a function (one scope for each disjoint part of it); depth n+1 lies inside the scope of depth n that
+    comes before it. Scopes stand in tree order: a parent before its children, siblings in any order.
+    `call_file` and `call_line` say where a scope of depth > 0 was called in its parent.
+    """
+
+    va: array[int] = field(default_factory=_q)
+    end: array[int] = field(default_factory=_q)
+    depth: array[int] = field(default_factory=_i)
+    function: array[int] = field(default_factory=_q)  # name
+    call_file: array[int] = field(default_factory=_q)  # name
+    call_line: array[int] = field(default_factory=_i)
+
+    def __len__(self) -> int:
+        return len(self.va)
+
+
+@dataclass(slots=True)
+class Rows:
+    """Line rows: from `va` to the next row's va the code comes from `files[file]`, `line`.
+
+    In ascending order of va; of several rows with the same va the last one counts. `file` is an index into `files`
+    (a column of names); NO_FILE with line 0 starts a stretch that no row describes (the end of a sequence).
+    """
+
+    va: array[int] = field(default_factory=_q)
+    file: array[int] = field(default_factory=_i)
+    line: array[int] = field(default_factory=_i)
+    files: array[int] = field(default_factory=_q)  # names
+
+    def __len__(self) -> int:
+        return len(self.va)
+
+
+NO_FILE = 0xFFFFFFFF
+
+
+@dataclass(slots=True)
+class Ranges:
+    """The table. `arrange` leaves it in order of (va, depth): an inlined range follows the range it lies in.
+
+    A range covers [va, va + length). Its lines are rows [line_index, line_index + line_count) of `line_offset` (bytes
+    from the range's va) and `line_number`; a row holds to the next one, the last to the range's end. All rows of a
+    range are of its one `file`. Ranges may share rows.
+    """
+
+    strings: StringSpace
+    va: array[int] = field(default_factory=_q)
+    length: array[int] = field(default_factory=_q)
+    depth: array[int] = field(default_factory=_i)
+    function: array[int] = field(default_factory=_q)  # name
+    file: array[int] = field(default_factory=_q)  # name
+    line_index: array[int] = field(default_factory=_i)
+    line_count: array[int] = field(default_factory=_i)
+    call_file: array[int] = field(default_factory=_q)  # name
+    call_line: array[int] = field(default_factory=_i)
+    source: array[int] = field(default_factory=_b)  # model.Source
+    line_offset: array[int] = field(default_factory=_i)
+    line_number: array[int] = field(default_factory=_i)
+
+    def __len__(self) -> int:
+        return len(self.va)

@@ -1,0 +1,42 @@
+"""What is built is what is there: no kernel forgotten, none stale."""
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SRC = ROOT / "src"
+ON_DISK = sorted(
+    ".".join(path.relative_to(SRC).with_suffix("").parts) for path in (SRC / "whence").rglob("*_kernel.py")
+)
+
+
+def listed() -> list[str]:
+    for node in ast.parse((ROOT / "setup.py").read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "KERNELS":
+            names: list[str] = ast.literal_eval(node.value)
+            return names
+    raise AssertionError("setup.py lists KERNELS")
+
+
+def test_setup_lists_every_kernel_on_disk() -> None:
+    assert sorted(listed()) == ON_DISK
+
+
+@pytest.mark.parametrize("name", ON_DISK)
+def test_the_imported_kernel_is_compiled_and_not_older_than_its_source(name: str) -> None:
+    module = importlib.import_module(name)
+    assert module.__file__ is not None
+    built = Path(module.__file__)
+    assert built.suffix == ".so", f"{name} runs interpreted: make test builds it"
+    source = (SRC / Path(*name.split("."))).with_suffix(".py")
+    assert built.stat().st_mtime >= source.stat().st_mtime, f"{built} is older than {source}: run make test"
+
+
+def test_the_changelog_speaks_of_this_version() -> None:
+    version = re.search(r'"(.+)"', (SRC / "whence" / "_version.py").read_text())
+    assert version is not None
+    assert version[1] in (ROOT / "CHANGELOG.md").read_text()
