@@ -1,0 +1,24 @@
+"""An ELF file as tables, mapped and not read: 32 and 64 bit, both byte orders.
+
+In go bytes (a mapped file or a buffer); out come sections with their content unpacked, segments, symbols, notes,
+build-ids and the names of files that complete this one. The document is the System V gABI; what each machine adds (PLT
+stubs, mapping symbols, relocations) is said where it is read. Every offset and count is checked against the bytes that
+are there: damage is an ElfError that names part, offset and rule, and one bad part does not spoil the others.
+
+    layout.py     structures and numbers of the gABI
+    file.py       ElfFile: open, from_bytes, and everything below through one door
+    header.py     what the file is, where its tables lie, counts that overflow 16 bits
+    sections.py   section headers with names; bytes as stored
+    compress.py   SHF_COMPRESSED zlib and zstd, .zdebug_*, xz; bounded
+    segments.py   program headers; file_offset <-> vaddr
+    notes.py      notes; GNU and Go build-ids
+    links.py      .gnu_debuglink, .gnu_debugaltlink
+"""
+
+from whence.elf.file import ElfFile
+from whence.elf.links import AltLink, DebugLink
+from whence.elf.notes import Note
+from whence.elf.sections import Section
+from whence.elf.segments import Segment
+
+__all__ = ["AltLink", "DebugLink", "ElfFile", "Note", "Section", "Segment"]

@@ -1,0 +1,104 @@
+"""Unpacking sections: SHF_COMPRESSED (zlib, zstd), .zdebug_* (zlib), .gnu_debugdata (xz).
+
+The size a header claims is believed only as far as the packed bytes justify it: deflate packs at most 1032:1, and no
+real section packs much better under zstd, but for small ones. The output is an anonymous mapping, whose pages come into being as they are
+written, so a claim that turns out false costs no memory. zlib and zstd let other threads run meanwhile.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sys
+import zlib
+from typing import Protocol
+
+from whence.elf import layout
+from whence.errors import ElfError, Unsupported
+from whence.window import ByteOrder, Window
+
+MAX_RATIO = 1032
+SLACK = 16 << 20
+STEP = 1 << 18  # packed bytes given to the decompressor at a time
+XZ_RATIO = 256  # .gnu_debugdata packs 4:1 or so
+XZ_MEMORY = 128 << 20
+ZDEBUG_MAGIC = b"ZLIB"
+ZDEBUG_HEAD = 12
+
+
+class Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+
+    def decompress(self, data: memoryview, max_length: int, /) -> bytes: ...
+
+
+def unpack_section(stored: memoryview, bits: int, order: ByteOrder, part: str) -> memoryview:
+    """A SHF_COMPRESSED section's content: a compression header, then the packed bytes."""
+    window = Window(stored, part, order, ElfError)
+    fields = window.unpack(layout.COMPRESSION[bits], 0)
+    method, size = (fields[0], fields[1]) if bits == 32 else (fields[0], fields[2])
+    packed = stored[12 if bits == 32 else 24 :]
+    if method == layout.ELFCOMPRESS_ZLIB:
+        return _unpack(zlib.decompressobj(), packed, size, part)
+    if method == layout.ELFCOMPRESS_ZSTD:
+        return _unpack(_zstd(), packed, size, part)
+    raise Unsupported(f"{part} is compressed by method {method}; whence reads zlib (1) and zstd (2)")
+
+
+def unpack_zdebug(stored: memoryview, part: str) -> memoryview:
+    """A .zdebug_* section's content: "ZLIB", the size as 8 big-endian bytes whatever the file's order, packed bytes."""
+    window = Window(stored, part, "big", ElfError)
+    magic = window.raw(0, min(4, len(stored)))
+    if magic != ZDEBUG_MAGIC:
+        raise ElfError(part, 0, 'it starts with "ZLIB"', magic)
+    return _unpack(zlib.decompressobj(), stored[ZDEBUG_HEAD:], window.u64(4), part)
+
+
+def unpack_xz(stored: memoryview, part: str) -> bytes:
+    """.gnu_debugdata's content. xz says its size only at the end, so output is bounded by the input's size alone."""
+    import lzma
+
+    limit = XZ_RATIO * len(stored) + (1 << 20)
+    try:
+        unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
+        out = unpacker.decompress(stored, limit)
+    except lzma.LZMAError as error:
+        raise ElfError(part, None, "its xz stream unpacks", str(error)) from None
+    if not unpacker.eof:
+        rule = f"it unpacks to at most {XZ_RATIO} times its size" if len(out) >= limit else "its xz stream is whole"
+        raise ElfError(part, None, rule, f"{len(out)} bytes from {len(stored)}")
+    return out
+
+
+def _zstd() -> Decompressor:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    unpacker: Decompressor = zstd.ZstdDecompressor()
+    return unpacker
+
+
+def _unpack(unpacker: Decompressor, packed: memoryview, size: int, part: str) -> memoryview:
+    """Exactly `size` bytes out of `packed`, or an ElfError."""
+    if size > MAX_RATIO * len(packed) + SLACK:
+        raise ElfError(part, None, f"it unpacks to at most {MAX_RATIO} times its size", f"{size} from {len(packed)}")
+    if not size:
+        return memoryview(b"")
+    out = mmap.mmap(-1, size)
+    done = at = 0
+    try:
+        while not unpacker.eof and at < len(packed):
+            piece = unpacker.decompress(packed[at : at + STEP], size - done + 1)
+            at += STEP
+            if len(piece) > size - done:
+                raise ElfError(part, None, f"it unpacks to the {size} bytes it claims", "more")
+            out[done : done + len(piece)] = piece
+            done += len(piece)
+    except ElfError:
+        raise
+    except Exception as error:  # zlib.error, ZstdError
+        raise ElfError(part, None, "its packed bytes unpack", str(error)) from None
+    if done != size or not unpacker.eof:
+        raise ElfError(part, None, f"it unpacks to the {size} bytes it claims", done)
+    return memoryview(out).toreadonly()

@@ -1,0 +1,216 @@
+"""An ELF file, mapped: the door to its tables."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from whence.elf import layout
+from whence.elf.compress import unpack_section, unpack_xz, unpack_zdebug
+from whence.elf.header import read_header
+from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
+from whence.elf.notes import Note, build_id, go_build_id, read_notes
+from whence.elf.sections import Section, read_sections, stored
+from whence.elf.segments import Segment, file_offset_of, loaded, read_segments, vaddr_of
+from whence.errors import ElfError
+from whence.window import ByteOrder
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class ElfFile:
+    """An ELF file as tables: sections, segments, symbols, notes, links. Nothing is read before it is asked for.
+
+    A header that breaks a rule raises ElfError at once. A damaged table is left empty and its error kept in
+    `problems`, so that what is whole can still be used; a damaged section raises when its content is asked for.
+
+    Views that were handed out keep the mapping alive; `close` (or leaving the `with` block) lets it go when the last
+    of them is gone. Safe to use from several threads.
+    """
+
+    def __init__(self, data: Buffer, path: str = "") -> None:
+        self.path = path
+        view = memoryview(data)
+        self.data = (view if view.format == "B" else view.cast("B")).toreadonly()
+        self.size = len(self.data)
+        self.problems: list[ElfError] = []
+        self.header = read_header(self.data)
+        self.bits = self.header.bits
+        self.order: ByteOrder = self.header.order
+        self.machine = self.header.machine
+        self.type = self.header.type
+        self.entry = self.header.entry
+        self._contents: dict[int, memoryview] = {}
+        self._mapping: mmap.mmap | None = None
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> ElfFile:
+        """Map a file. Raises OSError when it cannot be opened, ElfError when it is no ELF file."""
+        name = os.fspath(path)
+        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            status = os.fstat(descriptor)
+            if stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(21, os.strerror(21), name)
+            if not stat.S_ISREG(status.st_mode):
+                raise ElfError("file", None, "it is a regular file", stat.filemode(status.st_mode))
+            if not status.st_size:
+                raise ElfError("file", None, "it is not empty")
+            mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        finally:
+            os.close(descriptor)
+        try:
+            elf = cls(mapping, name)
+        except ElfError:
+            mapping.close()
+            raise
+        elf._mapping = mapping
+        return elf
+
+    @classmethod
+    def from_bytes(cls, data: Buffer, name: str = "") -> ElfFile:
+        """The same over bytes in memory; they are not copied and must stay as they are."""
+        return cls(data, name)
+
+    def close(self) -> None:
+        """Let go of the mapping. Views handed out before stay good."""
+        self._contents.clear()
+        mapping, self._mapping = self._mapping, None
+        if mapping is not None:
+            view, self.data = self.data, memoryview(b"")
+            try:
+                view.release()
+                mapping.close()
+            except BufferError:
+                pass  # someone still holds a view: the last one to go unmaps it
+
+    def __enter__(self) -> ElfFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<ElfFile {self.path or 'in memory'}: {self.bits}-bit {self.order}, machine {self.machine}>"
+
+    # sections
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """Every section by index; () when there is no section table or it is damaged (see `problems`)."""
+        try:
+            return read_sections(self.data, self.header)
+        except ElfError as error:
+            self.problems.append(error)
+            return ()
+
+    @cached_property
+    def _by_name(self) -> dict[str, Section]:
+        return {section.name: section for section in reversed(self.sections)}
+
+    def section(self, name: str) -> Section | None:
+        """The first section of that name. For `.debug_x` the old compressed `.zdebug_x` answers as well."""
+        found = self._by_name.get(name)
+        if found is None and name.startswith(".debug_"):
+            found = self._by_name.get(".z" + name[1:])
+        return found
+
+    def content(self, section: Section | str) -> memoryview:
+        """A section's bytes: unpacked, and with relocations applied in the debug sections of object files.
+
+        No bytes for a name that is not there and for SHT_NOBITS. Kept until `close`, when they were unpacked.
+        """
+        if isinstance(section, str):
+            named = self.section(section)
+            if named is None:
+                return self.data[:0]
+            section = named
+        known = self._contents.get(section.index)
+        if known is not None:
+            return known
+        raw = stored(self.data, section)
+        if section.flags & layout.SHF_COMPRESSED and len(raw):
+            raw = unpack_section(raw, self.bits, self.order, section.part)
+        elif section.name.startswith(".zdebug_") and len(raw):
+            raw = unpack_zdebug(raw, section.part)
+        return self._contents.setdefault(section.index, raw)
+
+    # segments
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """Every segment; () when there is no segment table or it is damaged (see `problems`)."""
+        try:
+            return read_segments(self.data, self.header)
+        except ElfError as error:
+            self.problems.append(error)
+            return ()
+
+    @cached_property
+    def _loaded(self) -> list[Segment]:
+        return loaded(self.segments)
+
+    def vaddr_of(self, file_offset: int) -> int | None:
+        """The vaddr a byte of the file is loaded at; None when no PT_LOAD segment holds it."""
+        return vaddr_of(self._loaded, file_offset)
+
+    def file_offset_of(self, vaddr: int) -> int | None:
+        """Where a vaddr's byte lies in the file; None when no PT_LOAD segment loads it from there."""
+        return file_offset_of(self._loaded, vaddr)
+
+    def read_vaddr(self, vaddr: int, size: int) -> bytes:
+        """`size` bytes as loaded at vaddr. Raises ElfError unless one segment holds them all in the file."""
+        for segment in self._loaded:
+            inside = vaddr - segment.vaddr
+            if inside >= 0 and inside + size <= segment.file_size:
+                at = segment.file_offset + inside
+                if at + size <= self.size:
+                    return bytes(self.data[at : at + size])
+        raise ElfError("segments", None, f"one of them loads {size} bytes at vaddr {vaddr:#x}")
+
+    # notes and links
+
+    @cached_property
+    def _notes(self) -> tuple[Note, ...]:
+        found, problems = read_notes(self.data, self.segments, self.sections, self.order)
+        self.problems += problems
+        return tuple(found)
+
+    def notes(self) -> tuple[Note, ...]:
+        """Every note of segments and sections, each once."""
+        return self._notes
+
+    @cached_property
+    def build_id(self) -> str:
+        """The GNU build-id in lowercase hex, "" when there is none."""
+        return build_id(self._notes)
+
+    @cached_property
+    def go_build_id(self) -> str:
+        return go_build_id(self._notes)
+
+    @property
+    def debug_link(self) -> DebugLink | None:
+        """The file .gnu_debuglink names. Raises ElfError when the section is damaged."""
+        content = self.content(".gnu_debuglink")
+        return read_debug_link(content, self.order) if len(content) else None
+
+    @property
+    def alt_link(self) -> AltLink | None:
+        """The supplementary file .gnu_debugaltlink names. Raises ElfError when the section is damaged."""
+        content = self.content(".gnu_debugaltlink")
+        return read_alt_link(content, self.order) if len(content) else None
+
+    def mini_debug(self) -> ElfFile | None:
+        """MiniDebugInfo: the ELF file with a .symtab that distributions pack into .gnu_debugdata."""
+        content = self.content(".gnu_debugdata")
+        if not len(content):
+            return None
+        return ElfFile.from_bytes(unpack_xz(content, "section .gnu_debugdata"), f"{self.path}:.gnu_debugdata")

@@ -1,0 +1,123 @@
+"""The ELF header: what the file is, and where its two tables lie.
+
+Counts too big for the header's 16-bit fields (more than 65,279 sections, 65,535 segments) are kept in section 0, as
+gABI "ELF Header" has it: e_shnum 0 -> sh_size, e_phnum PN_XNUM -> sh_info, e_shstrndx SHN_XINDEX -> sh_link.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from whence.elf import layout
+from whence.errors import ElfError
+from whence.window import ByteOrder, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Where a table of headers lies: `count` entries of `stride` bytes from `file_offset`."""
+
+    file_offset: int
+    stride: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    bits: int
+    order: ByteOrder
+    type: int
+    machine: int
+    entry: int
+    flags: int
+    segments: Table
+    sections: Table
+    names_index: int  # the section that holds the sections' names
+
+
+def read_header(data: memoryview) -> Header:
+    """The header, with counts already looked up in section 0 where they overflow.
+
+    A table that does not fit the file is the table's own error, raised when it is read, not here.
+    """
+    ident = Window(data, "header", "little", ElfError)
+    magic = ident.raw(0, min(4, len(data)))
+    if magic != layout.MAGIC:
+        raise ElfError("header", 0, 'the magic is "\\x7fELF"', magic)
+    ident.need(0, layout.IDENT_SIZE)
+    bits = layout.BITS_OF_CLASS.get(data[layout.EI_CLASS])
+    if bits is None:
+        raise ElfError("header", layout.EI_CLASS, "the class is 1 (32-bit) or 2 (64-bit)", data[layout.EI_CLASS])
+    order: ByteOrder
+    match data[layout.EI_DATA]:
+        case 1:
+            order = "little"
+        case 2:
+            order = "big"
+        case other:
+            raise ElfError("header", layout.EI_DATA, "the byte order is 1 (little) or 2 (big)", other)
+    window = Window(data, "header", order, ElfError)
+    (
+        type_,
+        machine,
+        _version,
+        entry,
+        segment_offset,
+        section_offset,
+        flags,
+        _size,
+        segment_stride,
+        segment_count,
+        section_stride,
+        section_count,
+        names_index,
+    ) = window.unpack(layout.HEADER[bits], layout.IDENT_SIZE)
+    if section_offset and (section_count == 0 or segment_count == layout.PN_XNUM or names_index == layout.SHN_XINDEX):
+        first = _section_zero(data, bits, order, section_offset)
+        if first is not None:
+            size, link, info = first
+            section_count = section_count or size
+            segment_count = info if segment_count == layout.PN_XNUM and info else segment_count
+            names_index = link if names_index == layout.SHN_XINDEX else names_index
+    return Header(
+        bits,
+        order,
+        type_,
+        machine,
+        entry,
+        flags,
+        Table(segment_offset, segment_stride, segment_count if segment_offset else 0),
+        Table(section_offset, section_stride, section_count if section_offset else 0),
+        names_index,
+    )
+
+
+def _section_zero(data: memoryview, bits: int, order: ByteOrder, file_offset: int) -> tuple[int, int, int] | None:
+    """sh_size, sh_link and sh_info of section 0; None when it lies outside the file."""
+    form = ("<" if order == "little" else ">") + layout.SECTION[bits]
+    if file_offset + struct.calcsize(form) > len(data):
+        return None
+    fields = struct.unpack_from(form, data, file_offset)
+    return fields[5], fields[6], fields[7]
+
+
+def entries(data: memoryview, header: Header, table: Table, form: str, part: str) -> list[tuple[int, ...]]:
+    """Every entry of a table of headers as its fields; the table must fit the file, its stride the entry."""
+    full = ("<" if header.order == "little" else ">") + form
+    size = struct.calcsize(full)
+    if not table.count:
+        return []
+    if table.stride < size:
+        raise ElfError(part, None, f"an entry has at least {size} bytes", table.stride)
+    if table.file_offset + table.count * table.stride > len(data):
+        raise ElfError(
+            part,
+            None,
+            "it lies inside the file",
+            f"{table.count} entries at {table.file_offset:#x} of {len(data)} bytes",
+        )
+    if table.stride == size:
+        return list(struct.iter_unpack(full, data[table.file_offset : table.file_offset + table.count * size]))
+    at = range(table.file_offset, table.file_offset + table.count * table.stride, table.stride)
+    return [struct.unpack_from(full, data, offset) for offset in at]

@@ -1,0 +1,89 @@
+"""Notes: small tagged facts about a file, build-ids among them.
+
+A note is namesz, descsz, type (32-bit words), the owner's name, the description; name and description are padded to
+4 bytes, or to 8 where the segment or section says alignment 8 (.note.gnu.property on 64-bit machines). Notes are read
+from PT_NOTE segments and from SHT_NOTE sections (object files have no segments, section-less files no sections).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from whence.elf import layout
+from whence.elf.sections import Section
+from whence.elf.segments import Segment
+from whence.errors import ElfError
+from whence.window import ByteOrder, Window
+
+HEAD_SIZE = 12
+BUILD_ID_LIMIT = 64  # bytes; linkers write 8 to 32
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note of `owner`; `desc` is a view of its description in the file, at `file_offset`."""
+
+    owner: str
+    type: int
+    desc: memoryview
+    file_offset: int
+
+
+def walk(data: memoryview, file_offset: int, size: int, align: int, order: ByteOrder) -> Iterator[Note]:
+    """The notes in [file_offset, file_offset + size), which may be cut short by the file's end.
+
+    Ends at the first note that does not fit, with an ElfError; zero padding behind the last note is no note.
+    """
+    window = Window(data[file_offset : file_offset + size], "notes", order, ElfError)
+    pad = 8 if align == 8 else 4
+    at = 0
+    while at + HEAD_SIZE <= len(window):
+        name_size, desc_size, type_ = window.unpack("III", at)
+        if not name_size and not desc_size and not type_:
+            return
+        name_at = at + HEAD_SIZE
+        desc_at = name_at + name_size + (-(HEAD_SIZE + name_size) % pad)
+        window.need(name_at, name_size)
+        window.need(desc_at, desc_size)
+        owner = window.raw(name_at, min(name_size, 64)).partition(b"\0")[0].decode("utf-8", "surrogateescape")
+        yield Note(owner, type_, window.data[desc_at : desc_at + desc_size], file_offset + desc_at)
+        at = desc_at + desc_size + (-desc_size % pad)
+
+
+def read_notes(
+    data: memoryview, segments: Iterable[Segment], sections: Iterable[Section], order: ByteOrder
+) -> tuple[list[Note], list[ElfError]]:
+    """Every note once, and the errors of note blocks that broke off."""
+    blocks = [(s.file_offset, s.file_size, s.align) for s in segments if s.type == layout.PT_NOTE]
+    blocks += [(s.file_offset, s.size, s.align) for s in sections if s.type == layout.SHT_NOTE]
+    seen: set[tuple[int, bool]] = set()
+    found: list[Note] = []
+    problems: list[ElfError] = []
+    for file_offset, size, align in blocks:
+        try:
+            for note in walk(data, file_offset, size, align, order):
+                key = (note.file_offset, align == 8)
+                if key in seen:
+                    break  # the block was walked before: a section and its segment hold the same notes
+                seen.add(key)
+                found.append(note)
+        except ElfError as error:
+            problems.append(error)
+    return found, problems
+
+
+def build_id(notes: Iterable[Note]) -> str:
+    """The GNU build-id in hex, "" when there is none."""
+    for note in notes:
+        if note.owner == "GNU" and note.type == layout.NT_GNU_BUILD_ID and 0 < len(note.desc) <= BUILD_ID_LIMIT:
+            return note.desc.hex()
+    return ""
+
+
+def go_build_id(notes: Iterable[Note]) -> str:
+    """The id Go's linker writes (text of four parts with slashes), "" when there is none."""
+    for note in notes:
+        if note.owner == "Go" and note.type == layout.NT_GO_BUILD_ID:
+            return bytes(note.desc[:1024]).partition(b"\0")[0].decode("utf-8", "surrogateescape")
+    return ""

@@ -1,0 +1,83 @@
+"""The section table: named parts of a file. A stripped or section-less file has an empty one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from whence.elf import layout
+from whence.elf.header import Header, entries
+from whence.errors import ElfError
+
+NAME_LIMIT = 4096  # bytes of a name that are read; -ffunction-sections puts whole linkage names there
+NAME_SHARING = 16  # names may overlap in their table; together they are at most this many times its size
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One section header. `size` is in bytes as stored: a compressed section unpacks to more."""
+
+    index: int
+    name: str
+    type: int
+    flags: int
+    vaddr: int
+    file_offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+    entry_size: int
+
+    @property
+    def compressed(self) -> bool:
+        return bool(self.flags & layout.SHF_COMPRESSED) or self.name.startswith(".zdebug_")
+
+    @property
+    def allocated(self) -> bool:
+        return bool(self.flags & layout.SHF_ALLOC)
+
+    @property
+    def executable(self) -> bool:
+        return bool(self.flags & layout.SHF_EXECINSTR)
+
+    @property
+    def part(self) -> str:
+        """What errors call it."""
+        return f"section {self.name}" if self.name else f"section {self.index}"
+
+
+def read_sections(data: memoryview, header: Header) -> tuple[Section, ...]:
+    """Every section, with names; a name that lies outside the name table is ""."""
+    rows = entries(data, header, header.sections, layout.SECTION[header.bits], "section table")
+    names = b""
+    if header.names_index < len(rows):
+        _, type_, _, _, offset, size, *_ = rows[header.names_index]
+        if type_ != layout.SHT_NOBITS and offset <= len(data):
+            names = bytes(data[offset : offset + size])
+    known: dict[int, str] = {}
+    budget = NAME_SHARING * len(names) + NAME_LIMIT
+    sections = []
+    for index, (name, *rest) in enumerate(rows):
+        text = known.get(name)
+        if text is None:
+            end = names.find(b"\0", name, name + NAME_LIMIT)
+            if end < 0 or budget <= 0:
+                end = name
+            text = known[name] = names[name:end].decode("utf-8", "surrogateescape")
+            budget -= end - name
+        sections.append(Section(index, text, *rest))
+    return tuple(sections)
+
+
+def stored(data: memoryview, section: Section) -> memoryview:
+    """A section's bytes as they lie in the file; none for SHT_NOBITS and section 0."""
+    if section.type in (layout.SHT_NOBITS, layout.SHT_NULL):
+        return data[:0]
+    if section.file_offset + section.size > len(data):
+        raise ElfError(
+            section.part,
+            None,
+            "it lies inside the file",
+            f"{section.size} bytes at {section.file_offset:#x} of {len(data)}",
+        )
+    return data[section.file_offset : section.file_offset + section.size]

@@ -1,0 +1,223 @@
+"""An ELF file's tables, over forged files of both classes and byte orders."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import sys
+import time
+import zlib
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, note, packed
+from whence.elf import ElfFile, layout
+from whence.errors import ElfError
+from whence.window import ByteOrder
+
+KINDS = [(bits, order) for bits in (32, 64) for order in get_args(ByteOrder)]
+kinds = pytest.mark.parametrize(("bits", "order"), KINDS)
+CODE = bytes(range(256)) * 4
+ID = "0123456789abcdef0123456789abcdef01234567"
+
+
+def sample(bits: int = 64, order: ByteOrder = "little", **options: object) -> bytes:
+    return forge(
+        [
+            build_id_note(ID, order),
+            Section(".text", CODE, flags=6, vaddr=0x40_1000, align=16),
+            Section(".bss", b"", type=layout.SHT_NOBITS, size=1 << 20),
+            Section(".debug_str", b"abc\0" * 1000),
+            debug_link("sample.debug", 0xDEADBEEF, order),
+            Section(".gnu_debugaltlink", b"../shared.debug\0" + bytes.fromhex(ID)),
+        ],
+        [Segment(of=".text", memory_size=0x2000), Segment(layout.PT_NOTE, 4, of=".note.gnu.build-id", align=4)],
+        symbols=[Symbol("main", 0x40_1010, 32)],
+        bits=bits,
+        order=order,
+        machine=layout.EM_X86_64 if order == "little" else layout.EM_PPC64,
+        entry=0x40_1010,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+@kinds
+def test_header_sections_segments_notes_and_links_of_every_class_and_order(bits: int, order: ByteOrder) -> None:
+    elf = ElfFile.from_bytes(sample(bits, order), "sample")
+    assert (elf.bits, elf.order, elf.type, elf.entry) == (bits, order, layout.ET_DYN, 0x40_1010)
+    text = elf.section(".text")
+    assert text is not None
+    assert text.executable
+    assert bytes(elf.content(text)) == CODE == bytes(elf.content(".text"))
+    assert bytes(elf.content(".bss")) == b""
+    assert bytes(elf.content(".nowhere")) == b""
+    assert elf.section(".nowhere") is None
+    assert elf.build_id == ID
+    assert [(n.owner, n.type) for n in elf.notes()] == [("GNU", 3)]
+    assert (link := elf.debug_link) is not None
+    assert (link.name, link.crc) == ("sample.debug", 0xDEADBEEF)
+    assert (alt := elf.alt_link) is not None
+    assert (alt.name, alt.build_id) == ("../shared.debug", ID)
+    assert elf.problems == []
+
+
+@kinds
+def test_file_offsets_and_vaddrs_correspond_only_where_a_segment_loads_bytes(bits: int, order: ByteOrder) -> None:
+    elf = ElfFile.from_bytes(sample(bits, order))
+    text = elf.section(".text")
+    assert text is not None
+    assert elf.vaddr_of(text.file_offset) == 0x40_1000
+    assert elf.vaddr_of(text.file_offset + len(CODE) - 1) == 0x40_1000 + len(CODE) - 1
+    assert elf.vaddr_of(text.file_offset + len(CODE)) is None
+    assert elf.file_offset_of(0x40_1003) == text.file_offset + 3
+    assert elf.file_offset_of(0x40_1FFF) is None  # zeros that the file does not hold
+    assert elf.read_vaddr(0x40_1004, 4) == CODE[4:8]
+    with pytest.raises(ElfError, match="one of them loads 8 bytes"):
+        elf.read_vaddr(0x40_1000 + len(CODE) - 4, 8)
+
+
+@kinds
+def test_counts_that_overflow_sixteen_bits_come_from_section_zero(bits: int, order: ByteOrder) -> None:
+    plain = ElfFile.from_bytes(sample(bits, order))
+    big = ElfFile.from_bytes(sample(bits, order, big_counts=True))
+    assert [s.name for s in big.sections] == [s.name for s in plain.sections]
+    assert big.segments == plain.segments
+
+
+def test_a_file_without_a_section_table_still_has_segments_and_build_id() -> None:
+    elf = ElfFile.from_bytes(sample(section_table=False))
+    assert elf.sections == ()
+    assert elf.build_id == ID
+    assert elf.section(".text") is None
+    assert elf.problems == []
+
+
+@kinds
+@pytest.mark.parametrize("method", ["zlib", "zstd", "zdebug"])
+def test_compressed_sections_give_what_was_packed(bits: int, order: ByteOrder, method: str) -> None:
+    plain = Section(".debug_info", bytes(range(256)) * 3000)
+    elf = ElfFile.from_bytes(forge([packed(plain, method, bits, order)], bits=bits, order=order))
+    assert bytes(elf.content(".debug_info")) == plain.data
+    assert elf.content(".debug_info") is elf.content(".debug_info")
+
+
+@pytest.mark.parametrize("method", ["zlib", "zstd", "zdebug"])
+@pytest.mark.parametrize("claim", [0, 1, 2999, 3001, 1 << 20, 1 << 40, (1 << 64) - 1])
+def test_a_compressed_section_that_lies_about_its_size_is_an_error_and_costs_no_memory(method: str, claim: int) -> None:
+    section = packed(Section(".debug_info", b"x" * 3000), method)
+    data = bytearray(section.data)
+    struct.pack_into(">Q" if method == "zdebug" else "<Q", data, 4 if method == "zdebug" else 8, claim)
+    elf = ElfFile.from_bytes(forge([Section(section.name, bytes(data), flags=section.flags)]))
+    if claim == 0:
+        assert bytes(elf.content(".debug_info")) == b""
+        return
+    with pytest.raises(ElfError, match="unpacks to"):
+        elf.content(".debug_info")
+
+
+@pytest.mark.parametrize("method", ["zlib", "zstd", "zdebug"])
+def test_every_truncation_and_damage_of_a_compressed_section_is_an_error_or_the_same_content(method: str) -> None:
+    section = packed(Section(".debug_info", bytes(range(200))), method)
+    for size in range(1, len(section.data)):
+        elf = ElfFile.from_bytes(forge([Section(section.name, section.data[:size], flags=section.flags)]))
+        with pytest.raises(ElfError):
+            elf.content(".debug_info")
+
+
+def test_a_damaged_section_does_not_spoil_the_others() -> None:
+    elf = ElfFile.from_bytes(
+        forge(
+            [
+                Section(".far", b"x", file_offset=1 << 40),
+                Section(".near", b"near"),
+                Section(".long", b"y", size=1 << 33),
+            ]
+        )
+    )
+    assert bytes(elf.content(".near")) == b"near"
+    for name in (".far", ".long"):
+        with pytest.raises(ElfError, match=rf"elf section {name}: it lies inside the file"):
+            elf.content(name)
+
+
+def test_notes_of_eight_byte_alignment_are_told_from_those_of_four() -> None:
+    block = note("GNU", 5, b"\x02\0\0\xc0\x04\0\0\0\x03\0\0\0\0\0\0\0", align=8) + note("GNU", 3, b"12345678", align=8)
+    elf = ElfFile.from_bytes(forge([Section(".note.gnu.property", block, type=7, align=8)]))
+    assert [(n.type, len(n.desc)) for n in elf.notes()] == [(5, 16), (3, 8)]
+    assert elf.build_id == b"12345678".hex()
+
+
+def test_go_build_id_is_text() -> None:
+    block = note("Go", 4, b"aaaa/bbbb/cccc/dddd")
+    elf = ElfFile.from_bytes(forge([Section(".note.go.buildid", block, type=7, align=4)]))
+    assert elf.go_build_id == "aaaa/bbbb/cccc/dddd"
+    assert elf.build_id == ""
+
+
+def test_a_note_that_does_not_fit_ends_its_block_and_is_a_problem() -> None:
+    block = note("GNU", 1, b"abcd") + struct.pack("<III", 4, 1 << 31, 3) + b"GNU\0"
+    elf = ElfFile.from_bytes(forge([Section(".note", block, type=7, align=4), build_id_note(ID)]))
+    assert [n.type for n in elf.notes()] == [1, 3]
+    assert elf.build_id == ID
+    assert len(elf.problems) == 1
+
+
+def test_what_is_no_elf_file_is_told_by_its_first_bytes(tmp_path: Path) -> None:
+    with pytest.raises(ElfError, match=r"elf header\+0x0: the magic is .* \(found 23 21 2f 62\)"):
+        ElfFile.from_bytes(b"#!/bin/sh\n")
+    empty = tmp_path / "empty"
+    empty.write_bytes(b"")
+    with pytest.raises(ElfError, match="not empty"):
+        ElfFile.open(empty)
+    with pytest.raises(ElfError, match="the magic"):
+        ElfFile.from_bytes(b"")
+    with pytest.raises(IsADirectoryError):
+        ElfFile.open(tmp_path)
+    with pytest.raises(ElfError, match="regular file"):
+        ElfFile.open("/dev/null")
+
+
+def explore(data: bytes) -> None:
+    """Ask a file for all it has; only ElfError may come."""
+    try:
+        elf = ElfFile.from_bytes(data)
+    except ElfError:
+        return
+    for section in elf.sections:
+        with contextlib.suppress(ElfError):
+            elf.content(section)
+    assert elf.segments is not None
+    assert isinstance(elf.build_id, str)
+    for link in ("debug_link", "alt_link"):
+        with contextlib.suppress(ElfError):
+            getattr(elf, link)
+
+
+@kinds
+def test_every_truncation_ends_in_an_answer_or_an_elf_error(bits: int, order: ByteOrder) -> None:
+    data = sample(bits, order)
+    for size in [*range(0, len(data), 37), *range(80), *range(len(data) - 80, len(data))]:
+        explore(data[:size])
+
+
+@kinds
+def test_every_flipped_header_bit_ends_in_an_answer_or_an_elf_error_quickly(bits: int, order: ByteOrder) -> None:
+    data = sample(bits, order)
+    began = time.monotonic()
+    for bit in range(8 * 64):
+        broken = bytearray(data)
+        broken[bit >> 3] ^= 1 << (bit & 7)
+        explore(bytes(broken))
+    assert time.monotonic() - began < 20
+
+
+def test_the_running_python_is_mapped_and_closed_while_views_live_on() -> None:
+    with ElfFile.open(sys.executable) as elf:
+        assert elf.bits == struct.calcsize("P") * 8
+        assert elf.segments
+        names = elf.content(".shstrtab")
+        crc = zlib.crc32(elf.data)
+    assert zlib.crc32(Path(sys.executable).read_bytes()) == crc
+    assert b".text" in bytes(names)
