@@ -13,7 +13,9 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 
-KERNELS = []
+KERNELS = [
+    "whence.profiles.wire_kernel",
+]
 
 # The buffer code that every module using typed memoryviews needs lives once, in this module, instead of once a kernel:
 # it costs seconds of compile time each time it is repeated.

@@ -1,0 +1,123 @@
+"""A profile as every reader fills it and every writer reads it.
+
+    mappings    which file lay where (`Mapping`), and its build-id
+    locations   a mapping (NO_MAPPING: none), an address, and its chain of frames: () as long as it has no name, with
+                the reason beside it
+    samples     stacks of locations, leaf first, with one value for each sample type, and labels
+
+`origin` is what the profile was read from: a writer of the same format changes only the names in it and passes every
+other byte on. Samples are decoded when they are first asked for.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from whence.model import Frames
+
+NO_MAPPING = -1
+
+
+class SampleType(NamedTuple):
+    """What a sample counts, for instance ("cpu", "nanoseconds")."""
+
+    type: str
+    unit: str
+
+
+NO_TYPE = SampleType("", "")
+
+
+class Label(NamedTuple):
+    """What else a sample says: text or a number with its unit."""
+
+    key: str
+    text: str = ""
+    number: int = 0
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """[start, limit) of a process showed `path` from byte file_offset on.
+
+    Where the addresses are runtime ones, start is where the file was mapped; where they are vaddrs already, start and
+    limit are 0 or do not hold the address.
+    """
+
+    start: int = 0
+    limit: int = 0
+    file_offset: int = 0
+    path: str = ""
+    build_id: str = ""
+
+
+@dataclass(slots=True)
+class Samples:
+    """Sample i is stack[first[i]:first[i + 1]] (locations, leaf first), values[t][i] of type t, and labels[i]."""
+
+    first: array[int] = field(default_factory=lambda: array("Q", [0]))
+    stack: array[int] = field(default_factory=lambda: array("I"))
+    values: list[array[int]] = field(default_factory=list)
+    labels: list[tuple[Label, ...]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    def add(self, stack: list[int], values: list[int], labels: tuple[Label, ...] = ()) -> None:
+        self.stack.extend(stack)
+        self.first.append(len(self.stack))
+        while len(self.values) < len(values):
+            self.values.append(array("q"))
+        for column, value in zip(self.values, values, strict=True):
+            column.append(value)
+        self.labels.append(labels)
+
+
+@dataclass(slots=True)
+class Profile:
+    """One profile. Locations are columns: location i is mapping[i], address[i], frames[i], reasons.get(i)."""
+
+    sample_types: list[SampleType] = field(default_factory=list)
+    mappings: list[Mapping] = field(default_factory=list)
+    mapping: array[int] = field(default_factory=lambda: array("q"))
+    address: array[int] = field(default_factory=lambda: array("Q"))
+    frames: list[Frames] = field(default_factory=list)
+    reasons: dict[int, str] = field(default_factory=dict)
+    default_type: int = 0
+    time_ns: int = 0
+    duration_ns: int = 0
+    period: int = 0
+    period_type: SampleType = NO_TYPE
+    comments: list[str] = field(default_factory=list)
+    changed: set[int] = field(default_factory=set)  # locations that got their frames from us
+    start_lines: dict[tuple[str, str], int] = field(default_factory=dict)  # (function, file) -> line, where known
+    origin: object = None
+    load: Callable[[], Samples] | None = None
+    _samples: Samples | None = None
+
+    @property
+    def samples(self) -> Samples:
+        if self._samples is None:
+            self._samples = self.load() if self.load else Samples()
+        return self._samples
+
+    def location(self, mapping: int, address: int, frames: Frames = ()) -> int:
+        """A new location; gives its index."""
+        self.mapping.append(mapping)
+        self.address.append(address)
+        self.frames.append(frames)
+        return len(self.address) - 1
+
+    def name(self, location: int, frames: Frames) -> None:
+        """Give a location its frames."""
+        self.frames[location] = frames
+        self.changed.add(location)
+        self.reasons.pop(location, None)
+
+    def mapping_of(self, location: int) -> Mapping | None:
+        index = self.mapping[location]
+        return None if index == NO_MAPPING else self.mappings[index]

@@ -1,0 +1,148 @@
+"""Writing pprof: a profile whole, or the one that was read with other names.
+
+What `renamed` adds (functions, strings) goes behind what is there; locations that got frames are written again with
+lines for them, mappings get their has_* flags, every other byte is passed on as it lies.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from whence.model import Frame, Frames
+from whence.profiles import wire
+from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
+from whence.profiles.wire import Messages
+
+HAS_FUNCTIONS, HAS_FILENAMES, HAS_LINES, HAS_INLINES = 1, 2, 4, 8  # fields 7 to 10 of a mapping
+
+
+class Names:
+    """The string and function tables as they grow: each string and each function once."""
+
+    def __init__(self, profile: Profile, strings: Messages | None = None, next_function: int = 1) -> None:
+        self.start_lines = profile.start_lines
+        self.strings: dict[bytes, int] = {}
+        self.functions: dict[tuple[str, str], int] = {}
+        self.new_strings: list[bytes] = []
+        self.new_functions: list[bytes] = []
+        self._next_string = len(strings) if strings else 0
+        self._next_function = next_function
+        for index in range(self._next_string if strings else 0):
+            self.strings.setdefault(strings.raw(index), index)  # type: ignore[union-attr]
+        self.string("")
+
+    def string(self, text: str) -> int:
+        raw = text.encode("utf-8", "surrogateescape")
+        index = self.strings.get(raw)
+        if index is None:
+            index = self.strings[raw] = self._next_string
+            self._next_string += 1
+            self.new_strings.append(wire.payload(6, raw))
+        return index
+
+    def function(self, frame: Frame) -> int:
+        """The id of a frame's function."""
+        key = frame.function, frame.file
+        known = self.functions.get(key)
+        if known is None:
+            known = self.functions[key] = self._next_function
+            self._next_function += 1
+            name = self.string(frame.function)
+            body = wire.number(1, known) + wire.number(2, name) + wire.number(3, name)
+            body += wire.number(4, self.string(frame.file)) + wire.number(5, self.start_lines.get(key, 0))
+            self.new_functions.append(wire.payload(5, body))
+        return known
+
+
+def flags_of(frames: Frames) -> int:
+    """What a mapping can claim to have once one of its locations has these frames."""
+    flags = HAS_FUNCTIONS
+    if any(frame.file for frame in frames):
+        flags |= HAS_FILENAMES
+    if any(frame.line for frame in frames):
+        flags |= HAS_LINES | HAS_INLINES
+    return flags | (HAS_INLINES if len(frames) > 1 else 0)
+
+
+def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: array[int]) -> bytes | bytearray:
+    """The bytes of `whole` with the frames of profile.changed in place of the lines those locations had."""
+    if not profile.changed:
+        return whole.data
+    names = Names(profile, strings, max(function_ids, default=0) + 1)
+    first = array("Q", bytes(8 * (len(profile.address) + 1)))
+    functions, lines = array("Q"), array("Q")
+    flags = bytearray(len(profile.mappings))
+    rows: dict[Frames, tuple[array[int], array[int], int]] = {}  # equal chains are reckoned once
+    for location, frames in enumerate(profile.frames):
+        if location in profile.changed:
+            known = rows.get(frames)
+            if known is None:
+                known = rows[frames] = (
+                    array("Q", map(names.function, frames)),
+                    array("Q", [max(0, frame.line) for frame in frames]),
+                    flags_of(frames),
+                )
+            functions.extend(known[0])
+            lines.extend(known[1])
+            if (mapping := profile.mapping[location]) != NO_MAPPING:
+                flags[mapping] |= known[2]
+        first[location + 1] = len(lines)
+    out = wire.splice(whole, 4, 4, first, functions, lines, 3, bytes(flags))
+    out += b"".join(names.new_functions)
+    out += b"".join(names.new_strings)
+    return out
+
+
+def encoded(profile: Profile) -> bytes:
+    """The whole profile from its model."""
+    names = Names(profile)
+
+    def kind(field: int, one: SampleType) -> bytes:
+        return wire.payload(field, wire.number(1, names.string(one.type)) + wire.number(2, names.string(one.unit)))
+
+    out = [kind(1, one) for one in profile.sample_types]
+    flags = bytearray(len(profile.mappings))
+    locations: list[bytes] = []
+    for index, (mapping, address, frames) in enumerate(
+        zip(profile.mapping, profile.address, profile.frames, strict=True)
+    ):
+        if frames and mapping != NO_MAPPING:
+            flags[mapping] |= flags_of(frames)
+        body = wire.number(1, index + 1) + wire.number(2, mapping + 1) + wire.number(3, address)
+        for frame in frames:
+            body += wire.payload(4, wire.number(1, names.function(frame)) + wire.number(2, frame.line))
+        locations.append(wire.payload(4, body))
+    out += _samples(profile, names)
+    out += [_mapping(index + 1, one, flags[index], names) for index, one in enumerate(profile.mappings)]
+    out += locations
+    out += names.new_functions
+    out += [wire.number(9, profile.time_ns), wire.number(10, profile.duration_ns)]
+    if profile.period_type.type:
+        out.append(kind(11, profile.period_type))
+    out += [wire.number(12, profile.period), wire.packed(13, [names.string(one) for one in profile.comments])]
+    if profile.default_type < len(profile.sample_types) - 1:
+        out.append(wire.number(14, names.string(profile.sample_types[profile.default_type].type)))
+    return b"".join(out + names.new_strings)
+
+
+def _mapping(number: int, mapping: Mapping, flags: int, names: Names) -> bytes:
+    fields = [number, mapping.start, mapping.limit, mapping.file_offset]
+    fields += [names.string(mapping.path), names.string(mapping.build_id)]
+    fields += [flags >> bit & 1 for bit in range(4)]
+    return wire.payload(3, b"".join(wire.number(field + 1, value) for field, value in enumerate(fields)))
+
+
+def _samples(profile: Profile, names: Names) -> list[bytes]:
+    samples = profile.samples
+    out = []
+    ids = [wire.varint(index + 1) for index in range(len(profile.address))]
+    for index in range(len(samples)):
+        body = wire.payload(
+            1, b"".join(ids[one] for one in samples.stack[samples.first[index] : samples.first[index + 1]])
+        )
+        body += wire.packed(2, [column[index] for column in samples.values])
+        for label in samples.labels[index]:
+            fields = (names.string(label.key), names.string(label.text), label.number, names.string(label.unit))
+            body += wire.payload(3, b"".join(wire.number(at + 1, value) for at, value in enumerate(fields)))
+        out.append(wire.payload(2, body))
+    return out

@@ -1,0 +1,188 @@
+"""Protocol buffers as columns: just as much of the encoding as profiles need.
+
+A scan never copies what it does not decode: messages are extents in the data (`Messages`), scalar fields come out as
+rows (`table`), and `splice` writes a profile again with only its names changed. Reference: protobuf.dev, "Encoding".
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from whence.errors import ProfileError
+from whence.profiles import wire_kernel
+
+FAULTS = {
+    1: "a varint ends inside its message",
+    2: "a varint fits in 64 bits",
+    3: "a field ends inside its message",
+    4: "a field is a varint, a fixed number or has a length",
+    5: "field numbers start at 1",
+    6: "the data holds still while it is read",
+    7: "a message field has a length",
+    8: "an id names an entry of its table",
+}
+
+
+def _q() -> array[int]:
+    return array("Q")
+
+
+def room(code: str, size: int) -> array[int]:
+    """A zeroed column."""
+    return array(code, bytes(array(code).itemsize * size))
+
+
+@dataclass(slots=True)
+class Messages:
+    """Message i is data[start[i]:end[i]]; it lies in message parent[i] of the messages it was taken from."""
+
+    data: bytes
+    part: str
+    start: array[int]
+    end: array[int]
+    parent: array[int]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @classmethod
+    def whole(cls, data: bytes, part: str) -> Messages:
+        """All of the data as one message."""
+        return cls(data, part, array("Q", [0]), array("Q", [len(data)]), array("I", [0]))
+
+    def one(self, index: int) -> Messages:
+        return Messages(
+            self.data, self.part, self.start[index : index + 1], self.end[index : index + 1], array("I", [0])
+        )
+
+    def raw(self, index: int) -> bytes:
+        return self.data[self.start[index] : self.end[index]]
+
+    def text(self, index: int) -> str:
+        return self.raw(index).decode("utf-8", "surrogateescape")
+
+    def field(self, number: int, part: str) -> Messages:
+        """The messages, strings or bytes in field `number` of these."""
+        rows = self._checked(wire_kernel.messages(self.data, self.start, self.end, number, _q(), _q(), array("I")))
+        found = Messages(self.data, part, room("Q", rows), room("Q", rows), room("I", rows))
+        if rows:
+            self._checked(
+                wire_kernel.messages(self.data, self.start, self.end, number, found.start, found.end, found.parent)
+            )
+        return found
+
+    def table(self, width: int) -> array[int]:
+        """Scalar fields numbered below `width`, `width` values for each message; 0 where there is none."""
+        rows = room("Q", len(self) * width)
+        self._checked(wire_kernel.scalars(self.data, self.start, self.end, width, rows))
+        return rows
+
+    def numbers(self, number: int, fixed64: bool = False) -> tuple[array[int], array[int]]:
+        """Values of a repeated scalar and, for each message, where its values start (one more at the end)."""
+        first = room("Q", len(self) + 1)
+        rows = self._checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, _q(), first))
+        values = room("Q", rows)
+        if rows:
+            wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, values, first)
+        return values, first
+
+    def _checked(self, result: tuple[int, int, int]) -> int:
+        rows, fault, offset = result
+        if fault:
+            raise ProfileError(self.part, offset, FAULTS[fault], self.data[offset : offset + 10])
+        return rows
+
+
+class Ids:
+    """The ids of one table: not 0, each given once, in any order."""
+
+    __slots__ = ("_order", "ids")
+
+    def __init__(self, ids: array[int], part: str) -> None:
+        self.ids = ids
+        self._order = array("Q", range(len(ids)))
+        if ids != array("Q", range(1, len(ids) + 1)):
+            if 0 in ids:
+                raise ProfileError(f"{part} {ids.index(0)}", None, "its id is not 0", 0)
+            if len(set(ids)) < len(ids):
+                twice = next(one for one, count in Counter(ids).items() if count > 1)
+                raise ProfileError(part, None, "an id is given once", f"{twice} twice")
+            self._order = array("Q", sorted(self._order, key=ids.__getitem__))
+
+    def positions(self, wanted: array[int], part: str, rule: str) -> array[int]:
+        """Where each wanted id stands in the table; one that is not there breaks the rule."""
+        out = room("I", len(wanted))
+        done, fault, _ = wire_kernel.positions(wanted, self.ids, self._order, out)
+        if fault:
+            raise ProfileError(part, None, rule, f"id {wanted[done]}")
+        return out
+
+
+def below(rows: array[int], width: int, number: int, limit: int, part: str, rule: str) -> None:
+    """Raise unless field `number` of every row is below the limit."""
+    row = wire_kernel.first_beyond(rows, width, number, limit)
+    if row >= 0:
+        raise ProfileError(f"{part} {row}", None, rule, f"{rows[row * width + number]} of {limit}")
+
+
+def varint(value: int) -> bytes:
+    """A number as the format writes it: seven bits a byte, low ones first; negative ones as 64-bit two's complement.
+
+    >>> varint(300).hex(), varint(-1).hex()
+    ('ac02', 'ffffffffffffffffff01')
+    """
+    value &= 0xFFFFFFFFFFFFFFFF
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def number(field: int, value: int) -> bytes:
+    """A varint field; nothing for 0, which is what an absent field means."""
+    return varint(field << 3) + varint(value) if value else b""
+
+
+def fixed64(field: int, value: int) -> bytes:
+    return varint(field << 3 | 1) + (value & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little") if value else b""
+
+
+def payload(field: int, body: bytes) -> bytes:
+    """A field with a length: a message, bytes or text."""
+    return varint(field << 3 | 2) + varint(len(body)) + body
+
+
+def text(field: int, value: str) -> bytes:
+    return payload(field, value.encode("utf-8", "surrogateescape"))
+
+
+def packed(field: int, values: Iterable[int]) -> bytes:
+    """A repeated scalar in its packed form; nothing when there are none."""
+    body = b"".join(map(varint, values))
+    return payload(field, body) if body else b""
+
+
+def splice(
+    message: Messages,
+    location: int,
+    line: int,
+    first: array[int],
+    functions: array[int],
+    lines: array[int],
+    mapping: int = 0,
+    flags: bytes = b"",
+) -> bytearray:
+    """The one message again, its locations with new lines and its mappings with new flags (the kernel says how)."""
+    start, end = message.start[0], message.end[0]
+    out = bytearray(end - start + 48 * len(lines) + 24 * len(first) + 24 * len(flags) + 16)
+    size, fault, offset = wire_kernel.splice(
+        message.data, start, end, location, line, first, functions, lines, mapping, flags, out
+    )
+    message._checked((size, fault, offset))
+    del out[size:]
+    return out

@@ -1,0 +1,155 @@
+"""pprof profiles: read whole, written with only their names changed, refused with the rule they break."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from tests.forge import pprof as forge
+from whence.errors import ProfileError
+from whence.model import Frame
+from whence.profiles import gz, pprof, wire
+from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.profiles.wire import Messages
+
+INNER = Frame("inner", "/src/a.c", 12, True)
+OUTER = Frame("outer", "", 30)
+
+
+def top(data: bytes, number: int) -> list[bytes]:
+    """Payloads of one field of a message."""
+    found = Messages.whole(data, "profile").field(number, "field")
+    return [found.raw(i) for i in range(len(found))]
+
+
+def test_a_profile_is_read_with_its_mappings_locations_frames_samples_and_labels() -> None:
+    profile = pprof.read(forge.small())
+    assert profile.sample_types == [SampleType("cpu", "nanoseconds")]
+    assert profile.mappings == [Mapping(0x400000, 0x500000, 0x1000, "/bin/app", "ab12")]
+    assert list(profile.mapping) == [0, 0, NO_MAPPING]
+    assert list(profile.address) == [0x401000, 0x402000, 0xFFFF]
+    assert profile.frames == [(), (INNER, OUTER), ()]
+    samples = profile.samples
+    assert [list(samples.stack[samples.first[i] : samples.first[i + 1]]) for i in (0, 1)] == [[0, 1], [2, 1]]
+    assert list(samples.values[0]) == [10, -5]
+    assert samples.labels == [(Label("thread", "main"),), ()]
+
+
+def test_a_profile_without_new_names_is_written_byte_for_byte() -> None:
+    data = forge.small(wire.payload(99, b"from the future"))
+    assert pprof.write(pprof.read(data)) == data
+
+
+def test_naming_changes_locations_functions_strings_and_mapping_flags_and_nothing_else() -> None:
+    data = forge.small(wire.payload(99, b"from the future"))
+    profile = pprof.read(data)
+    profile.name(0, (Frame("leaf", "/src/b.c", 3, True), Frame("outer", "", 4)))
+    profile.start_lines["leaf", "/src/b.c"] = 2
+    out = pprof.write(profile)
+    assert [top(out, n) for n in (1, 2, 99)] == [top(data, n) for n in (1, 2, 99)]
+    assert top(out, 4)[1:] == top(data, 4)[1:]
+    assert top(out, 5)[:2] == top(data, 5)
+    assert top(out, 6)[:10] == top(data, 6)
+    assert top(out, 6)[10:] == [b"leaf", b"/src/b.c"]
+    assert top(out, 3)[0] == top(data, 3)[0] + bytes.fromhex("3801400148015001")
+    again = pprof.read(out)
+    assert again.frames == [(Frame("leaf", "/src/b.c", 3, True), Frame("outer", "", 4)), (INNER, OUTER), ()]
+
+
+def test_new_frames_replace_the_old_and_leave_the_other_fields_of_a_location() -> None:
+    profile = pprof.read(forge.small())
+    profile.name(1, (Frame("other", "", 1),))
+    out = pprof.write(profile)
+    assert top(top(out, 4)[1] and out, 4)[1].endswith(bytes.fromhex("2204") + bytes([8, 9, 16, 1]))
+    assert Messages.whole(top(out, 4)[1], "location").table(6)[5] == 1  # is_folded stays
+    assert pprof.read(out).frames[1] == (Frame("other", "", 1),)
+
+
+def test_a_function_named_in_many_locations_is_written_once() -> None:
+    profile = pprof.read(forge.small())
+    profile.name(0, (Frame("same", "f.c", 1),))
+    profile.name(2, (Frame("same", "f.c", 2),))
+    assert len(top(pprof.write(profile), 5)) == 3
+
+
+def test_strings_that_stand_twice_in_the_table_do_not_shift_the_new_ones() -> None:
+    profile = pprof.read(forge.small(forge.strings("cpu", "cpu")))
+    profile.name(0, (Frame("fresh", "new.c", 1),))
+    assert pprof.read(pprof.write(profile)).frames[0] == (Frame("fresh", "new.c", 1),)
+
+
+def test_a_profile_made_from_its_model_reads_back_equal() -> None:
+    first = pprof.read(forge.small())
+    whole = Profile(first.sample_types, first.mappings, first.mapping, first.address, first.frames)
+    whole.load = first.load
+    again = pprof.read(pprof.write(whole))
+    for name in ("sample_types", "mappings", "mapping", "address", "frames", "samples"):
+        assert getattr(again, name) == getattr(first, name), name
+
+
+def test_ids_may_be_sparse_and_in_any_order() -> None:
+    data = b"".join(
+        (
+            forge.strings("", "a", "b"),
+            forge.sample_type(),
+            forge.location(1 << 63, 77, 5),
+            forge.location(3, 9, 6),
+            forge.mapping(77, 1, 2),
+            forge.mapping(9, 3, 4),
+            forge.sample([3, 1 << 63], [1]),
+        )
+    )
+    profile = pprof.read(data)
+    assert list(profile.samples.stack) == [1, 0]
+    assert list(profile.mapping) == [0, 1]
+
+
+def test_gzip_of_several_members_is_read_and_written_as_one() -> None:
+    data = forge.small()
+    packed = gz.deflated(data[:50]) + gz.deflated(data[50:])
+    assert zlib.decompress(pprof.write(pprof.read(packed)), 31) == data
+
+
+BROKEN = {
+    "string_table: its first string is empty": forge.strings("x"),
+    "sample_type 0: unit is an index into string_table (found 2 of 2)": forge.strings("", "a") + forge.sample_type(),
+    "mapping 0: filename is an index into string_table (found 3 of 1)": forge.strings("")
+    + forge.mapping(1, 0, 0, 0, 3),
+    "mapping 0: its id is not 0": forge.strings("") + forge.mapping(0, 0, 0),
+    "mapping: an id is given once (found 2 twice)": forge.strings("") + 2 * forge.mapping(2, 0, 0),
+    "function: an id is given once (found 1 twice)": forge.strings("") + 2 * forge.function(1, 0),
+    "location: an id is given once (found 1 twice)": forge.strings("") + 2 * forge.location(1, 0, 0),
+    "location: mapping_id is the id of a mapping (found id 5)": forge.strings("") + forge.location(1, 5, 0),
+    "line: function_id is the id of a function (found id 6)": forge.strings("") + forge.location(1, 0, 0, (6, 1)),
+    "sample: location_id is the id of a location (found id 4)": forge.small(forge.sample([4], [1])),
+    "sample 2: it has a value for each of 1 sample types (found 2)": forge.small(forge.sample([1], [1, 2])),
+    "label 1: key is an index into string_table (found 99 of 10)": forge.small(forge.sample([1], [1], (99, 0, 0))),
+    "comment 0: it is an index into string_table (found 10 of 10)": forge.small(wire.packed(13, [10])),
+    "drop_frames: it is an index into string_table (found 10 of 10)": forge.small(wire.number(7, 10)),
+    "profile+0x0: a field is a varint, a fixed number or has a length (found 0b)": b"\x0b",
+    "profile+0x0: field numbers start at 1 (found 00)": b"\x00",
+    "profile+0x0: a field ends inside its message (found 0a 05)": b"\x0a\x05",
+    "gzip+0x14: the stream ends with its checksum": gz.deflated(forge.small())[:20],
+}
+
+
+@pytest.mark.parametrize("said", BROKEN)
+def test_a_profile_that_breaks_a_rule_is_refused_with_the_rule(said: str) -> None:
+    with pytest.raises(ProfileError) as caught:
+        pprof.read(BROKEN[said])
+    assert str(caught.value).startswith(f"profile {said}")
+
+
+def test_every_cut_of_a_profile_is_an_error_of_ours_or_a_profile() -> None:
+    data = forge.small()
+    for size in range(len(data)):
+        try:
+            pprof.read(data[:size]).samples  # noqa: B018
+        except ProfileError:
+            continue
+
+
+def test_a_gzip_bomb_stops_at_the_limit() -> None:
+    with pytest.raises(ProfileError, match="at most 1000 bytes"):
+        gz.inflated(gz.deflated(bytes(5000)), limit=1000)
