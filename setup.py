@@ -15,6 +15,9 @@ from setuptools.command.bdist_wheel import bdist_wheel
 
 KERNELS = [
     "whence.profiles.wire_kernel",
+    "whence.ranges.arrange_kernel",
+    "whence.ranges.compose_kernel",
+    "whence.ranges.order_kernel",
 ]
 
 # The buffer code that every module using typed memoryviews needs lives once, in this module, instead of once a kernel:

@@ -1,0 +1,422 @@
+"""The loops of arrange: roots, who covers what, layers, and the plan of what is written where.
+
+A *root* is a range of depth 0; its *tree* is the root and the deeper ranges after it, up to the next root. A *stretch*
+[start, end) is covered by one root. Places are indices into the joined table.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import free, malloc
+
+NONE = cython.declare(cython.uint, 0xFFFFFFFF)
+NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def _end(va: cython.ulonglong, length: cython.ulonglong) -> cython.ulonglong:
+    """Where a range ends; one that would leave the address space ends with it."""
+    return va + length if length <= NEVER - va else NEVER
+
+
+def count_roots(depth: cython.const[cython.uint][::1], low: cython.Py_ssize_t, high: cython.Py_ssize_t):
+    """How many roots the places [low, high) have. The first place is a root, whatever its depth says."""
+    at: cython.Py_ssize_t
+    found: cython.Py_ssize_t = 1 if low < high else 0
+    with cython.nogil:
+        for at in range(low + 1, high):
+            if depth[at] == 0:
+                found += 1
+    return found
+
+
+def list_roots(
+    va: cython.const[cython.ulonglong][::1],
+    length: cython.const[cython.ulonglong][::1],
+    depth: cython.const[cython.uint][::1],
+    low: cython.Py_ssize_t,
+    high: cython.Py_ssize_t,
+    place: cython.uint[::1],
+    start: cython.ulonglong[::1],
+    end: cython.ulonglong[::1],
+):
+    """Fill the roots of [low, high). 0: they are in order and apart; 1: they need sorting or overlap or are empty."""
+    at: cython.Py_ssize_t
+    to: cython.Py_ssize_t = 0
+    untidy: cython.bint = False
+    with cython.nogil:
+        for at in range(low, high):
+            if depth[at] and at != low:
+                continue
+            place[to] = cython.cast(cython.uint, at)
+            start[to] = va[at]
+            end[to] = _end(va[at], length[at])
+            if length[at] == 0 or (to and start[to] < end[to - 1]):
+                untidy = True
+            to += 1
+    return untidy
+
+
+def cover(
+    start: cython.const[cython.ulonglong][::1],
+    end: cython.const[cython.ulonglong][::1],
+    order: cython.const[cython.uint][::1],
+    stack: cython.uint[::1],
+    out_start: cython.ulonglong[::1],
+    out_end: cython.ulonglong[::1],
+    out_root: cython.uint[::1],
+):
+    """Stretches from roots in `order`: at each address the last root in order that covers it. At most twice as many."""
+    at: cython.Py_ssize_t
+    open: cython.Py_ssize_t = 0
+    found: cython.Py_ssize_t = 0
+    position: cython.ulonglong = 0
+    until: cython.ulonglong
+    limit: cython.ulonglong
+    top: cython.uint
+    with cython.nogil:
+        for at in range(order.shape[0] + 1):
+            limit = start[order[at]] if at < order.shape[0] else NEVER
+            while open and position < limit:
+                top = stack[open - 1]
+                if end[top] <= position:
+                    open -= 1
+                    continue
+                until = end[top] if end[top] < limit else limit
+                if found and out_root[found - 1] == top and out_end[found - 1] == position:
+                    out_end[found - 1] = position = until
+                    continue
+                out_start[found] = position
+                out_end[found] = until
+                out_root[found] = top
+                found += 1
+                position = until
+            if at < order.shape[0]:
+                position = limit
+                stack[open] = order[at]
+                open += 1
+    return found
+
+
+def layer(
+    function: cython.const[cython.ulonglong][::1],
+    best_start: cython.const[cython.ulonglong][::1],
+    best_end: cython.const[cython.ulonglong][::1],
+    best_place: cython.const[cython.uint][::1],
+    best_name: cython.const[cython.uint][::1],
+    low_start: cython.const[cython.ulonglong][::1],
+    low_end: cython.const[cython.ulonglong][::1],
+    low_place: cython.const[cython.uint][::1],
+    out_start: cython.ulonglong[::1],
+    out_end: cython.ulonglong[::1],
+    out_place: cython.uint[::1],
+    out_name: cython.uint[::1],
+):
+    """Lay the better stretches over the lower ones; a better one without a name takes the name beneath it.
+
+    `name` is the place whose function names the stretch. At most 2 * (better + lower) stretches come out.
+    """
+    one: cython.Py_ssize_t = 0
+    two: cython.Py_ssize_t = 0
+    found: cython.Py_ssize_t = 0
+    position: cython.ulonglong = 0
+    until: cython.ulonglong
+    place: cython.uint
+    name: cython.uint
+    with cython.nogil:
+        while True:
+            while one < best_start.shape[0] and best_end[one] <= position:
+                one += 1
+            while two < low_start.shape[0] and low_end[two] <= position:
+                two += 1
+            if one >= best_start.shape[0] and two >= low_start.shape[0]:
+                break
+            until = NEVER
+            place = NONE
+            name = NONE
+            if two < low_start.shape[0]:
+                if low_start[two] <= position:
+                    place = name = low_place[two]
+                    until = low_end[two]
+                else:
+                    until = low_start[two]
+            if one < best_start.shape[0]:
+                if best_start[one] <= position:
+                    place = best_place[one]
+                    if name == NONE or function[best_name[one]] != 0:
+                        name = best_name[one]
+                    if best_end[one] < until:
+                        until = best_end[one]
+                elif best_start[one] < until:
+                    until = best_start[one]
+            if place != NONE:
+                if (
+                    found
+                    and out_end[found - 1] == position
+                    and out_place[found - 1] == place
+                    and out_name[found - 1] == name
+                ):
+                    out_end[found - 1] = until
+                else:
+                    out_start[found] = position
+                    out_end[found] = until
+                    out_place[found] = place
+                    out_name[found] = name
+                    found += 1
+            position = until
+    return found
+
+
+@cython.final
+@cython.cclass
+class Plan:
+    """Which range goes where: for each row of the table to be, the place it comes from, its name's place, va, length.
+
+    A tree that is covered by several stretches appears in each, clipped. The chains this repeats have a budget (only
+    tables that overlap all over need much of it); when it is spent, a stretch repeats its root alone.
+    """
+
+    rows: cython.Py_ssize_t
+    changed: cython.bint  # some range is not what it was
+    _capacity: cython.Py_ssize_t
+    _levels: cython.Py_ssize_t
+    _words: cython.p_ulonglong
+    _halves: cython.p_uint
+    _va: cython.p_ulonglong
+    _length: cython.p_ulonglong
+    _level_end: cython.p_ulonglong
+    _pick: cython.p_uint
+    _name: cython.p_uint
+    _depth: cython.p_uint
+    _parent: cython.p_uint
+    _cursor: cython.p_uint
+    _chain: cython.p_uint
+
+    def __cinit__(self, ranges: cython.Py_ssize_t, stretches: cython.Py_ssize_t):
+        self._capacity = 4 * (ranges + stretches) + 16
+        self._words = cython.cast(cython.p_ulonglong, malloc((2 * self._capacity + ranges + 2) * 8))
+        self._halves = cython.cast(cython.p_uint, malloc((3 * self._capacity + 3 * ranges + 6) * 4))
+        if self._words == cython.NULL or self._halves == cython.NULL:
+            raise MemoryError
+        self._va = self._words
+        self._length = self._va + self._capacity
+        self._level_end = self._length + self._capacity
+        self._pick = self._halves
+        self._name = self._pick + self._capacity
+        self._depth = self._name + self._capacity
+        self._parent = self._depth + self._capacity
+        self._cursor = self._parent + ranges + 2
+        self._chain = self._cursor + ranges + 2
+
+    def __dealloc__(self):
+        free(self._words)
+        free(self._halves)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _put(
+        self,
+        place: cython.uint,
+        name: cython.uint,
+        level: cython.Py_ssize_t,
+        va: cython.ulonglong,
+        end: cython.ulonglong,
+        low: cython.ulonglong,
+        high: cython.ulonglong,
+    ) -> cython.void:
+        """A range, clipped to [low, high) and to the range it lies in; nothing where nothing is left."""
+        if level > self._levels:
+            level = self._levels
+        if level and self._level_end[level - 1] < high:
+            high = self._level_end[level - 1]
+        if va < low or end > high:
+            self.changed = True
+            va = low if va < low else va
+            end = high if end > high else end
+        if va >= end or self.rows >= self._capacity:
+            self.changed = True
+            return
+        self._level_end[level] = end
+        self._levels = level + 1
+        self._pick[self.rows] = place
+        self._name[self.rows] = name
+        self._depth[self.rows] = cython.cast(cython.uint, level)
+        self._va[self.rows] = va
+        self._length[self.rows] = end - va
+        self.rows += 1
+
+    def make(
+        self,
+        va: cython.const[cython.ulonglong][::1],
+        length: cython.const[cython.ulonglong][::1],
+        depth: cython.const[cython.uint][::1],
+        bounds: cython.const[cython.uint][::1],
+        start: cython.const[cython.ulonglong][::1],
+        end: cython.const[cython.ulonglong][::1],
+        place: cython.const[cython.uint][::1],
+        name: cython.const[cython.uint][::1],
+        stretches: cython.Py_ssize_t,
+    ):
+        """Plan the rows of the stretches, in their order. `bounds`: where the tables begin, and the end."""
+        count: cython.Py_ssize_t = va.shape[0]
+        at: cython.Py_ssize_t
+        border: cython.Py_ssize_t = 0
+        level: cython.uint = 0
+        budget: cython.Py_ssize_t = 2 * (count + stretches)
+        root: cython.uint
+        place_at: cython.uint
+        links: cython.Py_ssize_t
+        self.rows = 0
+        with cython.nogil:
+            for at in range(count):
+                if border < bounds.shape[0] and bounds[border] == at:
+                    level = 0
+                    while border < bounds.shape[0] and bounds[border] == at:
+                        border += 1
+                elif depth[at] <= level:
+                    level = depth[at]
+                else:
+                    level += 1
+                self._chain[level] = cython.cast(cython.uint, at)
+                self._parent[at] = self._chain[level - 1] if level else NONE
+                self._cursor[at] = cython.cast(cython.uint, at)
+            for at in range(stretches):
+                root = place[at]
+                self._levels = 0
+                place_at = self._cursor[root]
+                # the ranges of this tree that began in an earlier stretch and reach into this one: the root's chain
+                while (
+                    place_at < count
+                    and (place_at == root or self._parent[place_at] != NONE)
+                    and va[place_at] < start[at]
+                ):
+                    place_at += 1
+                self._cursor[root] = place_at
+                if place_at > root:
+                    links = 0
+                    place_at -= 1
+                    while place_at != root and budget > 0:
+                        budget -= 1
+                        if _end(va[place_at], length[place_at]) > start[at]:
+                            self._chain[links] = place_at
+                            links += 1
+                        place_at = self._parent[place_at]
+                    self._put(root, name[at], 0, va[root], _end(va[root], length[root]), start[at], end[at])
+                    while links:
+                        links -= 1
+                        place_at = self._chain[links]
+                        self._put(
+                            place_at, place_at, depth[place_at], va[place_at],
+                            _end(va[place_at], length[place_at]), start[at], end[at],
+                        )  # fmt: skip
+                place_at = self._cursor[root]
+                while (
+                    place_at < count and (place_at == root or self._parent[place_at] != NONE) and va[place_at] < end[at]
+                ):
+                    self._put(
+                        place_at, name[at] if place_at == root else place_at,
+                        0 if place_at == root else depth[place_at], va[place_at],
+                        _end(va[place_at], length[place_at]), start[at], end[at],
+                    )  # fmt: skip
+                    place_at += 1
+                self._cursor[root] = place_at
+        return self.rows
+
+    def fill(
+        self, pick: cython.uint[::1], name: cython.uint[::1], depth: cython.uint[::1], va: cython.ulonglong[::1],
+        length: cython.ulonglong[::1],
+    ):  # fmt: skip
+        """Write the plan into columns of `rows` rows. True when it keeps every one of `pick`'s table in its place."""
+        at: cython.Py_ssize_t
+        same: cython.bint = not self.changed
+        with cython.nogil:
+            for at in range(self.rows):
+                pick[at] = self._pick[at]
+                name[at] = self._name[at]
+                depth[at] = self._depth[at]
+                va[at] = self._va[at]
+                length[at] = self._length[at]
+                same = same and pick[at] == at and name[at] == at
+        return same
+
+
+def gather_words(
+    pick: cython.const[cython.uint][::1], column: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]
+):
+    at: cython.Py_ssize_t
+    with cython.nogil:
+        for at in range(pick.shape[0]):
+            out[at] = column[pick[at]]
+
+
+def gather_halves(pick: cython.const[cython.uint][::1], column: cython.const[cython.uint][::1], out: cython.uint[::1]):
+    at: cython.Py_ssize_t
+    with cython.nogil:
+        for at in range(pick.shape[0]):
+            out[at] = column[pick[at]]
+
+
+def gather_bytes(pick: cython.const[cython.uint][::1], column: cython.const[cython.uchar][::1], out: cython.uchar[::1]):
+    at: cython.Py_ssize_t
+    with cython.nogil:
+        for at in range(pick.shape[0]):
+            out[at] = column[pick[at]]
+
+
+def add(column: cython.uint[::1], start: cython.Py_ssize_t, base: cython.uint):
+    """Add `base` to the column from `start` on."""
+    at: cython.Py_ssize_t
+    with cython.nogil:
+        for at in range(start, column.shape[0]):
+            column[at] += base
+
+
+def move_lines(
+    pick: cython.const[cython.uint][::1],
+    old_va: cython.const[cython.ulonglong][::1],
+    va: cython.const[cython.ulonglong][::1],
+    length: cython.const[cython.ulonglong][::1],
+    index: cython.uint[::1],
+    count: cython.uint[::1],
+    offset: cython.uint[::1],
+    number: cython.uint[::1],
+    free_row: cython.Py_ssize_t,
+    write: cython.bint,
+):
+    """Give clipped ranges the rows they keep; those that begin later get rows of their own, from `free_row` on.
+
+    Without `write` nothing is changed. Gives how many rows are needed.
+    """
+    at: cython.Py_ssize_t
+    rows: cython.Py_ssize_t = 0
+    low: cython.ulonglong
+    high: cython.ulonglong
+    skip: cython.ulonglong
+    shift: cython.ulonglong
+    row: cython.ulonglong
+    with cython.nogil:
+        for at in range(pick.shape[0]):
+            shift = va[at] - old_va[pick[at]]
+            low = index[at]
+            high = low + count[at]
+            if high > cython.cast(cython.ulonglong, free_row):
+                high = low
+            while high > low and offset[high - 1] >= shift + length[at]:
+                high -= 1
+            skip = low
+            while shift and skip + 1 < high and offset[skip + 1] <= shift:
+                skip += 1
+            if shift and high > skip:
+                if write:
+                    for row in range(skip, high):
+                        offset[free_row + rows] = offset[row] - shift if offset[row] > shift else 0
+                        number[free_row + rows] = number[row]
+                        rows += 1
+                    index[at] = cython.cast(cython.uint, free_row + rows - (high - skip))
+                else:
+                    rows += high - skip
+            if write:
+                count[at] = cython.cast(cython.uint, high - skip)
+    return rows

@@ -1,0 +1,63 @@
+"""From what a producer found to ranges: rows laid over scopes.
+
+In: scopes (functions and inlined calls, in tree order) and line rows (in address order) of one unit or one whole file.
+Out: ranges in order of (va, depth), appended to a table.
+
+1. At each address the scope that comes last in tree order counts, with the chain of scopes it stands in. For nested
+   scopes that is the innermost one; where functions or sibling calls overlap, the later one wins and the earlier is
+   cut around it; a call that sticks out of its function takes its chain along.
+2. A row goes to the innermost range. Rows with equal file and line are one entry.
+3. A range has one file. Where the file of its own rows changes, the range is cut, never inside a child. Where no row
+   describes it, it is cut as well, so that there the answer has no file instead of a wrong one. A row of line 0 that
+   has a file keeps the file.
+4. Rows outside every scope become ranges of depth 0 without a name; `arrange` lays a symbol under them.
+5. A range is also cut before an entry lies more than 65,535 bytes behind its start: two bytes hold every offset.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from whence.ranges import compose_kernel, order_kernel
+
+if TYPE_CHECKING:
+    from whence.model import Source
+    from whence.ranges.table import Ranges, Rows, Scopes
+
+
+def compose(scopes: Scopes, rows: Rows, out: Ranges, source: Source) -> None:
+    """Append the ranges of these scopes and rows to `out`.
+
+    Linear in scopes and rows (sorting the scopes by va comes on top where they are not). The lock of the interpreter
+    is not held while it works, so threads may compose at once, each into a table of its own.
+    """
+    sweep = compose_kernel.Sweep(len(scopes), len(rows))
+    ranges, lines = sweep.run(
+        scopes.va, scopes.end, scopes.depth, by_key(scopes.va), rows.va, rows.file, rows.line, rows.files
+    )
+    base, line_base = len(out), len(out.line_offset)
+    grow(out, ranges, lines, source)
+    sweep.fill(
+        scopes.function, scopes.call_file, scopes.call_line, base, line_base,
+        out.va, out.length, out.depth, out.function, out.file, out.line_index, out.line_count,
+        out.call_file, out.call_line, out.line_offset, out.line_number,
+    )  # fmt: skip
+
+
+def by_key(keys: array[int]) -> array[int]:
+    """The places of the keys in ascending order of key; equal keys keep their order."""
+    first, second = array("I", bytes(4 * len(keys))), array("I", bytes(4 * len(keys)))
+    return second if order_kernel.order(keys, first, second, True) else first
+
+
+def grow(out: Ranges, ranges: int, lines: int, source: int) -> None:
+    """Room for so many more ranges and line entries, all zero."""
+    wide, narrow = bytes(8 * ranges), bytes(4 * ranges)
+    for column in (out.va, out.length, out.function, out.file, out.call_file):
+        column.frombytes(wide)
+    for column in (out.depth, out.line_index, out.line_count, out.call_line):
+        column.frombytes(narrow)
+    out.source.frombytes(bytes([source]) * ranges)
+    for column in (out.line_offset, out.line_number):
+        column.frombytes(bytes(4 * lines))

@@ -1,0 +1,128 @@
+"""Ranges tables from plain values, and what a table says at an address, read the slow and obvious way."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from whence.ranges import Ranges, Rows, Scopes, StringSpace
+from whence.ranges.strings import Arena
+from whence.ranges.table import NO_FILE
+
+
+class Names:
+    """Text to references and back, for one space."""
+
+    def __init__(self) -> None:
+        self.space = StringSpace()
+        self._arena = Arena(self.space)
+
+    def __call__(self, text: str) -> int:
+        return self._arena.add(text.encode())
+
+    def done(self) -> StringSpace:
+        self._arena.seal()
+        return self.space
+
+
+class R(NamedTuple):
+    """One range with its text."""
+
+    va: int
+    length: int
+    depth: int = 0
+    function: str = ""
+    file: str = ""
+    lines: tuple[tuple[int, int], ...] = ()
+    call_file: str = ""
+    call_line: int = 0
+    source: int = 1
+
+
+def table(names: Names, ranges: list[R]) -> Ranges:
+    out = Ranges(names.space)
+    for r in ranges:
+        out.va.append(r.va)
+        out.length.append(r.length)
+        out.depth.append(r.depth)
+        out.function.append(names(r.function))
+        out.file.append(names(r.file))
+        out.line_index.append(len(out.line_offset))
+        out.line_count.append(len(r.lines))
+        out.call_file.append(names(r.call_file))
+        out.call_line.append(r.call_line)
+        out.source.append(r.source)
+        for offset, number in r.lines:
+            out.line_offset.append(offset)
+            out.line_number.append(number)
+    names.done()
+    return out
+
+
+def listed(ranges: Ranges) -> list[R]:
+    """A table as values."""
+    text = ranges.strings.text
+    found = []
+    for i in range(len(ranges)):
+        rows = range(ranges.line_index[i], ranges.line_index[i] + ranges.line_count[i])
+        found.append(
+            R(
+                ranges.va[i], ranges.length[i], ranges.depth[i], text(ranges.function[i]), text(ranges.file[i]),
+                tuple((ranges.line_offset[k], ranges.line_number[k]) for k in rows),
+                text(ranges.call_file[i]), ranges.call_line[i], ranges.source[i],
+            )
+        )  # fmt: skip
+    return found
+
+
+def line_at(r: R, address: int) -> int:
+    return next((number for offset, number in reversed(r.lines) if offset <= address - r.va), 0)
+
+
+def answer(ranges: list[R], address: int) -> list[tuple[str, str, int]]:
+    """(function, file, line) innermost first: every range that covers the address, the deepest first."""
+    chain = sorted((r for r in ranges if r.va <= address < r.va + r.length), key=lambda r: -r.depth)
+    assert [r.depth for r in chain] == list(range(len(chain)))[::-1], chain
+    frames = []
+    for level, r in enumerate(chain):
+        inner = chain[level - 1]
+        frames.append(
+            (r.function, inner.call_file, inner.call_line) if level else (r.function, r.file, line_at(r, address))
+        )
+    return frames
+
+
+class S(NamedTuple):
+    """One scope with its text."""
+
+    va: int
+    end: int
+    depth: int
+    function: str
+    call_file: str = ""
+    call_line: int = 0
+
+
+def scopes(names: Names, found: list[S]) -> Scopes:
+    out = Scopes()
+    for s in found:
+        out.va.append(s.va)
+        out.end.append(s.end)
+        out.depth.append(s.depth)
+        out.function.append(names(s.function))
+        out.call_file.append(names(s.call_file))
+        out.call_line.append(s.call_line)
+    return out
+
+
+def rows(names: Names, found: list[tuple[int, str | None, int]]) -> Rows:
+    """Rows (va, file, line); file None: no row describes what follows."""
+    out = Rows()
+    files: dict[str, int] = {}
+    for va, file, line in found:
+        if file is not None and file not in files:
+            files[file] = len(files)
+            out.files.append(names(file))
+        out.va.append(va)
+        out.file.append(NO_FILE if file is None else files[file])
+        out.line.append(line)
+    return out
