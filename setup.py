@@ -18,6 +18,7 @@ KERNELS = [
     "whence.ranges.arrange_kernel",
     "whence.ranges.compose_kernel",
     "whence.ranges.order_kernel",
+    "whence.dwarf.lines_kernel",
 ]
 
 # The buffer code that every module using typed memoryviews needs lives once, in this module, instead of once a kernel:

@@ -9,6 +9,7 @@ Reference 0 is the empty string.
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -72,23 +73,28 @@ class Arena:
     """Names put together (paths, qualified names), each once, as one growing source of a space.
 
     The source's bytes are handed over by `seal`, when no more names come: until then the references are good but
-    their text is not yet readable.
+    their text is not yet readable. Threads may add to one arena.
     """
 
-    __slots__ = ("_base", "_bytes", "_known", "_space")
+    __slots__ = ("_base", "_bytes", "_known", "_lock", "_space")
 
     def __init__(self, space: StringSpace) -> None:
         self._space = space
         self._base = space.add(b"") << OFFSET_BITS
         self._bytes = bytearray()
         self._known: dict[bytes, int] = {b"": 0}
+        self._lock = threading.Lock()
 
     def add(self, name: bytes) -> int:
         """The reference of a name (its text up to the first NUL)."""
         ref = self._known.get(name)
         if ref is None:
-            ref = self._known[name] = self._base | len(self._bytes)
-            self._bytes += name.partition(b"\0")[0] + b"\0"
+            with self._lock:
+                ref = self._known.get(name)
+                if ref is None:
+                    ref = self._base | len(self._bytes)
+                    self._bytes += name.partition(b"\0")[0] + b"\0"
+                    self._known[name] = ref
         return ref
 
     def seal(self) -> None:

@@ -1,0 +1,147 @@
+"""The files of one line program: names put together the way the program's version says, only when asked for.
+
+A path is comp_dir / directory / name; each absolute part makes the ones before it fall away. Nothing is normalized:
+`..` and doubled slashes stay as the producer wrote them, so that paths agree with what other tools print.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Protocol
+
+from whence.errors import DwarfError
+from whence.ranges.strings import Arena
+from whence.window import ByteOrder, Window
+
+PLACE_BITS = 56
+PLACE_MASK = (1 << PLACE_BITS) - 1
+
+# The low byte of a form that can name a file -> the section its number counts in
+SECTION_OF_FORM = {0x08: "debug_line", 0x1F: "debug_line_str", 0x0E: "debug_str", 0x1D: "alt_str", 0x21: "alt_str"}
+INDEX_FORMS = {0x1A, 0x25, 0x26, 0x27, 0x28, 0x02}  # strx and its sizes, GNU_str_index
+STRING = 0x08
+
+
+class LineSections(Protocol):
+    """What line programs need of a file: sections as bytes, empty when the file has none."""
+
+    debug_line: memoryview
+    debug_line_str: memoryview
+    debug_str: memoryview
+    debug_str_offsets: memoryview
+
+
+class Paths:
+    """Paths of files, put together in an arena, each once for all programs of a file that name it the same way."""
+
+    __slots__ = ("_arena", "_known", "_windows")
+
+    def __init__(self, sections: LineSections, order: ByteOrder, arena: Arena) -> None:
+        self._arena = arena
+        self._known: dict[tuple[bytes, int, int], int] = {}
+        names = ("debug_line", "debug_line_str", "debug_str", "debug_str_offsets", "alt_str")
+        self._windows = {name: Window(getattr(sections, name, None) or b"", name, order, DwarfError) for name in names}
+
+    def ref(self, comp_dir: bytes, directory: int, name: int) -> int:
+        """The name reference of the path of two places (form << 56 | number); directory -1 is none."""
+        shared = name >> PLACE_BITS != STRING  # an inline string has a place of its own in each program
+        key = (comp_dir, directory, name)
+        if shared and (known := self._known.get(key)) is not None:
+            return known
+        ref = self._arena.add(join(comp_dir, self.text(directory) if directory >= 0 else b"", self.text(name)))
+        if shared:
+            self._known[key] = ref
+        return ref
+
+    def text(self, place: int) -> bytes:
+        """The text at a place; DwarfError when it points outside its section."""
+        form, number = place >> PLACE_BITS, place & PLACE_MASK
+        if form in INDEX_FORMS:
+            # A table of its own for each unit is chosen by an attribute that line programs cannot see; producers that
+            # use these forms in line tables (in .dwo files) have the one table.
+            offsets = self._windows["debug_str_offsets"]
+            number = offsets.u32((8 if len(offsets) and offsets.u16(4) == 5 else 0) + 4 * number)
+            return self._windows["debug_str"].cstring(number)
+        section = SECTION_OF_FORM.get(form)
+        if section is None:
+            raise DwarfError("debug_line", None, "a path has a string form", f"form {form:#x}")
+        return self._windows[section].cstring(number)
+
+
+class FileNames:
+    """The directories and files of one program, numbered as its version numbers them.
+
+    Version 5 counts files and directories from 0; earlier ones from 1, with directory 0 for the unit's own.
+    """
+
+    __slots__ = ("_comp_dir", "_directories", "_parents", "_paths", "_places", "_refs", "version")
+
+    def __init__(
+        self,
+        version: int,
+        comp_dir: bytes,
+        paths: Paths,
+        directories: array[int],
+        places: array[int],
+        parents: array[int],
+    ) -> None:
+        self.version = version
+        self._comp_dir, self._paths = comp_dir, paths
+        self._directories, self._places, self._parents = directories, places, parents
+        self._refs: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        """One more than the highest file number."""
+        return len(self._places) + (self.version < 5)
+
+    def define(self, place: int, parent: int) -> None:
+        """Add a file (DW_LNE_define_file)."""
+        self._places.append(place)
+        self._parents.append(parent)
+
+    def ref(self, number: int) -> int:
+        """The name reference of a file's path; 0 ("") when there is no such file or its name cannot be read."""
+        ref = self._refs.get(number)
+        if ref is None:
+            ref = self._refs[number] = self._compose(number)
+        return ref
+
+    def _compose(self, number: int) -> int:
+        old = self.version < 5
+        index = number - old
+        if not 0 <= index < len(self._places):
+            return 0
+        parent = self._parents[index] - old
+        directory = self._directories[parent] if 0 <= parent < len(self._directories) else -1
+        # In version 5 directory 0 is the compilation directory itself.
+        comp_dir = self._comp_dir if old or parent != 0 else b""
+        try:
+            return self._paths.ref(comp_dir, directory, self._places[index])
+        except DwarfError:
+            return 0
+
+
+def join(comp_dir: bytes, directory: bytes, name: bytes) -> bytes:
+    """One path of three parts.
+
+    >>> join(b"/build", b"../src", b"main.c")
+    b'/build/../src/main.c'
+    >>> join(b"/build", b"/usr/include", b"stdio.h")
+    b'/usr/include/stdio.h'
+    """
+    if not name or is_absolute(name):
+        return name
+    path = b"" if is_absolute(directory) else comp_dir
+    for part in (directory, name):
+        if path.endswith(b"/"):
+            path += part.lstrip(b"/")
+        elif path and part and not part.startswith(b"/"):
+            path += b"/" + part
+        else:
+            path += part
+    return path
+
+
+def is_absolute(path: bytes) -> bool:
+    """Absolute on Unix or on Windows (cross-compiled files name drives)."""
+    return path.startswith((b"/", b"\\\\")) or (path[1:2] == b":" and path[2:3] in (b"\\", b"/"))

@@ -1,0 +1,291 @@
+"""Line programs: what the machine of section 6.2 writes, and what a reader keeps of it."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.forge.lines import Sections, Step, old_tables, program, sections, uleb
+from whence.dwarf.lines import LineTable, read_lines
+from whence.ranges import StringSpace
+from whence.ranges.strings import Arena
+
+ONE = [("set_address", 0x1000), ("special", 0, 6), ("special", 4, 1), ("end", 8)]
+Row = tuple[int, str, int]
+
+
+def read(found: Sections, **given: Any) -> tuple[list[Row], LineTable, StringSpace]:
+    space = StringSpace()
+    arena = Arena(space)
+    table = read_lines(found, offset=given.pop("offset", 0), arena=arena, comp_dir=b"/src", **given)
+    rows = [
+        (va, table.rows.files[file] if file < 1 << 31 else 0, line)
+        for va, file, line in zip(table.rows.va, table.rows.file, table.rows.line, strict=True)
+    ]
+    arena.seal()
+    return [(va, space.text(ref), line) for va, ref, line in rows], table, space
+
+
+def rows(steps: Sequence[Step] | bytes, order: str = "little", lowest: int = 1, **header: Any) -> list[Row]:
+    size = header.get("address_size", 8)
+    found, table, _ = read(
+        sections(program(steps, order=order, **header)), order=order, lowest=lowest, address_size=size
+    )
+    assert table.problems == []
+    return found
+
+
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("order", ["little", "big"])
+@pytest.mark.parametrize("address_size", [4, 8])
+def test_every_version_offset_size_byte_order_and_address_size_reads_the_same(
+    version: int, wide: bool, order: str, address_size: int
+) -> None:
+    files = ((b"main.c", 0), (b"main.c", 0)) if version == 5 else ((b"main.c", 0),)
+    directories = (b"/src",) if version == 5 else ()
+    found = rows(
+        ONE, version=version, wide=wide, order=order, address_size=address_size, files=files, directories=directories
+    )
+    assert found == [(0x1000, "/src/main.c", 7), (0x1004, "/src/main.c", 8), (0x100C, "", 0)]
+
+
+def test_sequences_that_stand_unsorted_come_out_in_ascending_order_with_gaps_between() -> None:
+    steps = [
+        ("set_address", 0x2000),
+        ("special", 0, 1),
+        ("end", 4),
+        *ONE,
+        ("set_address", 0x100C),
+        ("copy",),
+        ("end", 4),
+    ]
+    assert [(va, line) for va, _, line in rows(steps)] == [
+        (0x1000, 7), (0x1004, 8), (0x100C, 1), (0x1010, 0), (0x2000, 2), (0x2004, 0),
+    ]  # fmt: skip
+
+
+def test_where_sequences_overlap_the_one_that_ends_first_has_the_bytes() -> None:
+    steps = [
+        ("set_address", 0x1000), ("special", 0, 1), ("advance_pc", 16), ("special", 0, 1), ("end", 16),
+        ("set_address", 0x1000), ("special", 0, 8), ("end", 8),
+    ]  # fmt: skip
+    assert [(va, line) for va, _, line in rows(steps)] == [(0x1000, 9), (0x1008, 2), (0x1010, 3), (0x1020, 0)]
+
+
+@pytest.mark.parametrize("address_size", [4, 8])
+@pytest.mark.parametrize("dead", [0, -1, -2])
+def test_sequences_of_code_the_linker_dropped_are_left_out(dead: int, address_size: int) -> None:
+    address = dead & ((1 << 8 * address_size) - 1)
+    steps = [("set_address", address), ("special", 0, 2), ("special", 7, 2), ("end", 0x3000), *ONE]
+    assert [va for va, _, _ in rows(steps, address_size=address_size)] == [0x1000, 0x1004, 0x100C]
+
+
+def test_a_file_whose_code_may_be_at_zero_keeps_the_sequence_there() -> None:
+    assert [va for va, _, _ in rows([("set_address", 0), *ONE[1:]], lowest=0)] == [0, 4, 12]
+
+
+def test_a_sequence_without_bytes_is_left_out() -> None:
+    assert rows([("set_address", 0x1000), ("special", 0, 1), ("end",)]) == []
+
+
+def test_of_rows_at_one_address_the_last_counts_and_rows_that_say_nothing_new_are_not_kept() -> None:
+    steps = [
+        ("set_address", 0x1000), ("special", 0, 1), ("special", 4, 0), ("special", 4, 4), ("special", 0, -2),
+        ("special", 4, -2), ("special", 0, 0), ("end", 4),
+    ]  # fmt: skip
+    assert [(va, line) for va, _, line in rows(steps)] == [(0x1000, 2), (0x1008, 4), (0x100C, 2), (0x1010, 0)]
+
+
+def test_addresses_that_step_back_inside_a_sequence_are_sorted() -> None:
+    steps = [("set_address", 0x1010), ("special", 0, 1), ("set_address", 0x1000), ("special", 0, 1), ("end", 0x20)]
+    assert [(va, line) for va, _, line in rows(steps)] == [(0x1000, 3), (0x1010, 2), (0x1020, 0)]
+
+
+def test_line_zero_is_a_row_like_any_other() -> None:
+    steps = [("set_address", 0x1000), ("special", 0, 1), ("advance_line", -2), ("special", 4, 0), ("end", 4)]
+    assert [(va, line) for va, _, line in rows(steps)] == [(0x1000, 2), (0x1004, 0), (0x1008, 0)]
+
+
+def test_the_advance_opcodes_count_in_instructions_but_fixed_advance_pc_in_bytes() -> None:
+    steps = [
+        ("set_address", 0x1000), ("special", 0, 1), ("advance_pc", 3), ("special", 0, 1), ("const_add_pc",),
+        ("special", 0, 1), ("fixed_advance_pc", 0x102), ("special", 0, 1), ("end", 1),
+    ]  # fmt: skip
+    const = 4 * ((255 - 13) // 14)
+    expected = [0x1000, 0x100C, 0x100C + const, 0x110E + const, 0x1112 + const]
+    for order in ("little", "big"):
+        assert [va for va, _, _ in rows(steps, order=order, min_instruction=4)] == expected
+
+
+def test_a_vliw_machine_advances_its_address_when_the_operation_index_wraps() -> None:
+    steps = [("set_address", 0x1000), *[("special", 2, 1)] * 6, ("end", 3)]
+    found = [(va, line) for va, _, line in rows(steps, max_operations=3, min_instruction=16)]
+    assert found == [(0x1000, 2), (0x1010, 3), (0x1020, 5), (0x1030, 6), (0x1040, 7), (0x1050, 0)]
+
+
+def test_standard_opcodes_we_do_not_know_are_skipped_by_the_header_s_lengths() -> None:
+    lengths = bytes([0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 2, 0])
+    steps = [ONE[0], ("raw", b"\x0d\x81\x01\x05\x0e"), *ONE[1:]]
+    assert [va for va, _, _ in rows(steps, opcode_base=15, lengths=lengths)] == [0x1000, 0x1004, 0x100C]
+
+
+def test_opcodes_below_a_short_opcode_base_are_standard_and_the_rest_special() -> None:
+    assert [va for va, _, _ in rows(ONE, opcode_base=4)] == [0x1000, 0x1004, 0x100C]
+
+
+def test_extended_opcodes_we_do_not_know_are_skipped_by_their_length() -> None:
+    steps = [ONE[0], ("raw", b"\0\x05\x80\x01\x02\x03\x04"), ("raw", b"\0\0"), ("raw", b"\0\x02\x04\x07"), *ONE[1:]]
+    assert [va for va, _, _ in rows(steps)] == [0x1000, 0x1004, 0x100C]
+
+
+def test_an_operand_in_many_bytes_is_read_whole() -> None:
+    steps = [ONE[0], ("raw", b"\x02\x84\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00"), *ONE[1:]]
+    assert rows(steps)[0][0] == 0x1004
+
+
+def test_a_file_defined_by_the_program_is_numbered_after_the_header_s() -> None:
+    steps = [("define_file", 1, "made.y"), ("set_address", 0x1000), ("file", 3), ("special", 0, 1), ("end", 4)]
+    assert rows(steps)[0] == (0x1000, "/src/include/made.y", 2)
+
+
+def test_a_row_of_a_file_that_is_not_there_says_nothing() -> None:
+    steps = [ONE[0], ("file", 9), ("special", 0, 6), ("file", 1 << 40), ("special", 4, 1), ("file", 2), *ONE[2:]]
+    assert rows(steps) == [(0x1000, "", 0), (0x1008, "/src/include/util.h", 9), (0x1010, "", 0)]
+
+
+@pytest.mark.parametrize(
+    ("directory", "name", "path"),
+    [
+        (b"", b"a.c", "/src/a.c"),
+        (b"sub", b"a.c", "/src/sub/a.c"),
+        (b"../sub/", b"a.c", "/src/../sub/a.c"),
+        (b"/usr/include", b"a.h", "/usr/include/a.h"),
+        (b"sub", b"/abs/a.c", "/abs/a.c"),
+        (b"C:\\src", b"a.c", "C:\\src/a.c"),
+        (b"sub", b"D:/a.c", "D:/a.c"),
+    ],
+)
+def test_paths_are_joined_and_nothing_in_them_is_normalized(directory: bytes, name: bytes, path: str) -> None:
+    old = rows(ONE, directories=[directory] if directory else [], files=[(name, 1 if directory else 0)])
+    assert old[0][1] == path
+    new = rows(ONE, version=5, directories=[b"/src", directory], files=[(b"x", 0), (name, 1)])
+    assert new[0][1] == path
+
+
+def test_version_5_directory_0_is_the_compilation_directory_itself() -> None:
+    assert rows(ONE, version=5, directories=[b"elsewhere"], files=[(b"x", 0), (b"a.c", 0)])[0][1] == "elsewhere/a.c"
+
+
+def test_file_numbers_start_at_0_in_version_5_and_at_1_before() -> None:
+    for version, numbers in ((4, [1, 2]), (5, [0, 1])):
+        found = program(ONE, version=version, directories=[b"/d"], files=[(b"a.c", 0), (b"b.c", 0)])
+        space = StringSpace()
+        arena = Arena(space)
+        table = read_lines(sections(found), offset=0, arena=arena, comp_dir=b"/d")
+        refs = [table.file(number) for number in (*numbers, 3, 1 << 50)]
+        arena.seal()
+        assert [space.text(ref) for ref in refs] == ["/d/a.c", "/d/b.c", "", ""]
+
+
+ENTRY_FORMS = [
+    (0x0B, b"\1"), (0x05, b"\1\0"), (0x06, b"\1\0\0\0"), (0x07, b"\1" + bytes(7)), (0x0F, b"\1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "number"), ENTRY_FORMS)
+def test_version_5_entries_may_use_every_form_in_any_order(form: int, number: bytes) -> None:
+    junk = [(0x09, b"\2ab"), (0x0A, b"\1a"), (0x03, b"\1\0a"), (0x04, b"\1\0\0\0a"), (0x1E, bytes(16)), (0x0C, b"\1")]
+    formats = b"".join(uleb(0x2001) + uleb(each) for each, _ in junk) + uleb(2) + uleb(form) + b"\x01\x1f"
+    body = b"".join(data for _, data in junk) + number
+    tables = b"\1\1\x0e\2" + b"\0\0\0\0\5\0\0\0"
+    tables += bytes([len(junk) + 2]) + formats + b"\2" + body + b"\0\0\0\0" + body + b"\4\0\0\0"
+    found = sections(program(ONE, version=5, tables=tables), b"one\0two\0", b"/cdr\0sub\0")
+    assert read(found)[0][0] == (0x1000, "/src/sub/two", 7)
+
+
+def test_two_numbers_of_one_path_are_one_file_of_the_rows() -> None:
+    steps = [ONE[0], ("file", 0), ("special", 0, 1), ("file", 1), ("special", 4, 0), ("end", 4)]
+    found = sections(program(steps, version=5, directories=[b"/d"], files=[(b"a.c", 0), (b"a.c", 0)]))
+    assert read(found)[0] == [(0x1000, "/d/a.c", 2), (0x1008, "", 0)]
+
+
+def test_a_fault_keeps_the_sequences_before_it_and_says_where_and_why() -> None:
+    good = program(ONE)
+    for bad, rule in [
+        (b"\0\x7f\x01", "an extended opcode ends"),
+        (b"\x02\x80", "the bytes go on"),
+        (b"\x09\x01", "go on"),
+    ]:
+        found, table, _ = read(sections(program([*ONE, ("raw", bad)])), name=b"main.c")
+        assert [line for _, _, line in found] == [7, 8, 0]
+        (problem,) = table.problems
+        assert rule in str(problem)
+        assert problem.offset == len(good)
+        assert problem.__notes__ == ["in the line program of main.c"]
+
+
+def test_a_sequence_that_nothing_ends_is_reported_and_left_out() -> None:
+    found, table, _ = read(sections(program([*ONE, *ONE[:2]])))
+    assert len(found) == 3
+    assert len(table.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("bad", "rule"),
+    [
+        (b"", "4 bytes fit"),
+        (b"\xf0\xff\xff\xff" + bytes(20), "unit_length"),
+        (program(ONE, version=6), "the version of a line program is 2 to 5"),
+        (program(ONE, version=5, address_size=3), "an address has"),
+        (program(ONE)[:6] + b"\xff\xff\0\0" + program(ONE)[10:], "header_length ends inside"),
+        (program(ONE, line_range=0), "line_range is not 0"),
+    ],
+)
+def test_a_program_that_cannot_be_run_is_a_problem_and_no_rows(bad: bytes, rule: str) -> None:
+    found, table, _ = read(sections(bad))
+    assert found == []
+    assert rule in str(table.problems[0])
+
+
+def test_a_broken_file_table_costs_names_but_not_the_program() -> None:
+    found, table, _ = read(sections(program(ONE, tables=old_tables([], [(b"main.c", 0)])[:-1] + b"x")))
+    assert found == [(0x1000, "/src/main.c", 7), (0x1004, "/src/main.c", 8), (0x100C, "", 0)]
+    assert len(table.problems) == 1
+
+
+def test_a_count_that_the_bytes_cannot_hold_is_refused_before_anything_is_allocated() -> None:
+    tables = b"\1\1\x08" + uleb(1 << 60)
+    _, table, _ = read(sections(program(ONE, version=5, tables=tables)))
+    assert "entries fit" in str(table.problems[0])
+
+
+def test_a_long_program_outgrows_its_first_columns() -> None:
+    steps = list(itertools.chain.from_iterable([("set_address", 0x1000 + 16 * i), *ONE[1:]] for i in range(5000)))
+    assert len(rows(steps)) == 15000
+
+
+def test_every_truncation_ends_in_rows_or_a_problem() -> None:
+    for version in (4, 5):
+        whole = program([*ONE, ("define_file", 0, "x"), *ONE], version=version)
+        for size in range(len(whole)):
+            _, table, _ = read(sections(whole[:size]))
+            assert table.problems
+
+
+@given(st.binary(max_size=200), st.sampled_from([2, 4, 5]), st.integers(1, 255), st.integers(0, 4))
+def test_any_bytes_for_a_program_give_ascending_rows(body: bytes, version: int, base: int, operations: int) -> None:
+    made = program(body, version=version, opcode_base=base, max_operations=operations)
+    found, _, _ = read(sections(made), lowest=0)
+    assert all(a[0] < b[0] for a, b in itertools.pairwise(found))
+
+
+@given(st.integers(0, 400), st.binary(min_size=1, max_size=6), st.sampled_from([3, 5]))
+def test_any_bytes_in_a_header_give_an_answer(at: int, bad: bytes, version: int) -> None:
+    made = bytearray(program(ONE, version=version))
+    at %= len(made)
+    made[at : at + len(bad)] = bad
+    read(sections(bytes(made)))
