@@ -19,6 +19,7 @@ KERNELS = [
     "whence.ranges.compose_kernel",
     "whence.ranges.order_kernel",
     "whence.dwarf.lines_kernel",
+    "whence.elf.symbols_kernel",
 ]
 
 # The buffer code that every module using typed memoryviews needs lives once, in this module, instead of once a kernel:

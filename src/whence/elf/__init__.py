@@ -11,14 +11,20 @@ are there: damage is an ElfError that names part, offset and rule, and one bad p
     sections.py   section headers with names; bytes as stored
     compress.py   SHF_COMPRESSED zlib and zstd, .zdebug_*, xz; bounded
     segments.py   program headers; file_offset <-> vaddr
+    symbols.py    symbol tables as columns, names on demand
+    dynamic.py    the dynamic table: symbols of a file without section headers
+    functions.py  every function that symbols name, as ranges; the best name for each address
+    plt.py        PLT stubs, named `name@plt`
     notes.py      notes; GNU and Go build-ids
     links.py      .gnu_debuglink, .gnu_debugaltlink
 """
 
 from whence.elf.file import ElfFile
+from whence.elf.functions import aliases, functions
 from whence.elf.links import AltLink, DebugLink
 from whence.elf.notes import Note
 from whence.elf.sections import Section
 from whence.elf.segments import Segment
+from whence.elf.symbols import Symbols
 
-__all__ = ["AltLink", "DebugLink", "ElfFile", "Note", "Section", "Segment"]
+__all__ = ["AltLink", "DebugLink", "ElfFile", "Note", "Section", "Segment", "Symbols", "aliases", "functions"]

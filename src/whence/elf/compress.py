@@ -1,8 +1,9 @@
 """Unpacking sections: SHF_COMPRESSED (zlib, zstd), .zdebug_* (zlib), .gnu_debugdata (xz).
 
 The size a header claims is believed only as far as the packed bytes justify it: deflate packs at most 1032:1, and no
-real section packs much better under zstd, but for small ones. The output is an anonymous mapping, whose pages come into being as they are
-written, so a claim that turns out false costs no memory. zlib and zstd let other threads run meanwhile.
+real section packs much better under zstd, but for small ones. The output is an anonymous mapping, whose pages come into
+being as they are written, so a claim that turns out false costs no memory. zlib and zstd let
+other threads run meanwhile.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
 from whence.elf.notes import Note, build_id, go_build_id, read_notes
 from whence.elf.sections import Section, read_sections, stored
 from whence.elf.segments import Segment, file_offset_of, loaded, read_segments, vaddr_of
+from whence.elf.symbols import Symbols, read_symbols
 from whence.errors import ElfError
 from whence.window import ByteOrder
 
@@ -64,11 +65,7 @@ class ElfFile:
             mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         finally:
             os.close(descriptor)
-        try:
-            elf = cls(mapping, name)
-        except ElfError:
-            mapping.close()
-            raise
+        elf = cls(mapping, name)
         elf._mapping = mapping
         return elf
 
@@ -174,6 +171,12 @@ class ElfFile:
                 if at + size <= self.size:
                     return bytes(self.data[at : at + size])
         raise ElfError("segments", None, f"one of them loads {size} bytes at vaddr {vaddr:#x}")
+
+    # symbols
+
+    def symbols(self, table: str = ".symtab") -> Symbols:
+        """The columns of ".symtab" or ".dynsym", empty when it is not there. Raises ElfError when it is damaged."""
+        return read_symbols(self, table)
 
     # notes and links
 

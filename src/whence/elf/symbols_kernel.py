@@ -1,0 +1,428 @@
+"""Kernel: symbol tables into columns, and many symbols into one table of functions that do not overlap.
+
+`read` unpacks every entry of a table. `collect` keeps the entries that can name code and gives each a rank; `settle`
+sorts all that were collected and sweeps over them. symbols.py and functions.py say what the columns mean.
+"""
+
+import cython
+
+ELF32_SYMBOL = cython.declare(cython.longlong, 16)
+ELF64_SYMBOL = cython.declare(cython.longlong, 24)
+NAME_LIMIT = cython.declare(cython.longlong, 4095)
+RESERVED = cython.declare(cython.uint, 0xFFFF0000)  # section indexes that name no section
+UNDERSCORES_LIMIT = cython.declare(cython.longlong, 63)
+
+# machines whose assemblers leave mapping symbols, or mark the instruction set in bit 0 of an address
+EM_MIPS = cython.declare(cython.uint, 8)
+EM_ARM = cython.declare(cython.uint, 40)
+EM_AARCH64 = cython.declare(cython.uint, 183)
+EM_RISCV = cython.declare(cython.uint, 243)
+
+Symbol = cython.struct(
+    name=cython.uint,
+    value=cython.ulonglong,
+    size=cython.ulonglong,
+    info=cython.uint,
+    other=cython.uint,
+    section=cython.uint,
+)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def u16(p: cython.pointer[cython.const[cython.uchar]], big: cython.bint) -> cython.uint:
+    if big:
+        return cython.cast(cython.uint, p[0]) << 8 | p[1]
+    return cython.cast(cython.uint, p[1]) << 8 | p[0]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def u32(p: cython.pointer[cython.const[cython.uchar]], big: cython.bint) -> cython.uint:
+    a: cython.uint = p[0]
+    b: cython.uint = p[1]
+    c: cython.uint = p[2]
+    d: cython.uint = p[3]
+    if big:
+        return a << 24 | b << 16 | c << 8 | d
+    return d << 24 | c << 16 | b << 8 | a
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def u64(p: cython.pointer[cython.const[cython.uchar]], big: cython.bint) -> cython.ulonglong:
+    if big:
+        return cython.cast(cython.ulonglong, u32(p, True)) << 32 | u32(p + 4, True)
+    return cython.cast(cython.ulonglong, u32(p + 4, False)) << 32 | u32(p, False)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def entry(
+    table: cython.const[cython.uchar][::1],
+    index: cython.longlong,
+    wide: cython.bint,
+    big: cython.bint,
+    extended: cython.const[cython.uchar][::1],
+) -> Symbol:
+    """Entry `index` of a table that holds it; SHN_XINDEX is looked up in the table of extended section indexes."""
+    s: Symbol
+    p: cython.pointer[cython.const[cython.uchar]]
+    if wide:
+        p = cython.address(table[index * ELF64_SYMBOL])
+        s.name = u32(p, big)
+        s.info = p[4]
+        s.other = p[5]
+        s.section = u16(p + 6, big)
+        s.value = u64(p + 8, big)
+        s.size = u64(p + 16, big)
+    else:
+        p = cython.address(table[index * ELF32_SYMBOL])
+        s.name = u32(p, big)
+        s.value = u32(p + 4, big)
+        s.size = u32(p + 8, big)
+        s.info = p[12]
+        s.other = p[13]
+        s.section = u16(p + 14, big)
+    if s.section == 0xFFFF and (index + 1) * 4 <= extended.shape[0]:
+        s.section = u32(cython.address(extended[index * 4]), big)
+    elif s.section >= 0xFF00:
+        s.section |= RESERVED  # reserved: absolute, common, the processor's own; out of the way of real indexes
+    return s
+
+
+def read(
+    table: cython.const[cython.uchar][::1],
+    wide: cython.bint,
+    big: cython.bint,
+    extended: cython.const[cython.uchar][::1],
+    name: cython.uint[::1],
+    value: cython.ulonglong[::1],
+    size: cython.ulonglong[::1],
+    info: cython.uchar[::1],
+    other: cython.uchar[::1],
+    section: cython.uint[::1],
+) -> cython.longlong:
+    """Every whole entry into the columns, which have room for `rows` of them; gives how many were read."""
+    rows: cython.longlong = table.shape[0] // (ELF64_SYMBOL if wide else ELF32_SYMBOL)
+    i: cython.longlong
+    s: Symbol
+    if rows > name.shape[0]:
+        rows = name.shape[0]
+    with cython.nogil:
+        for i in range(rows):
+            s = entry(table, i, wide, big, extended)
+            name[i] = s.name
+            value[i] = s.value
+            size[i] = s.size
+            info[i] = s.info
+            other[i] = s.other
+            section[i] = s.section
+    return rows
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_label(strings: cython.const[cython.uchar][::1], at: cython.longlong, machine: cython.uint) -> cython.bint:
+    """Whether an untyped symbol's name is an assembler's mark, not a name: .L..., and mapping symbols ($a $d $t $x)."""
+    left: cython.longlong = strings.shape[0] - at
+    if left < 2:
+        return False
+    second: cython.uchar = strings[at + 1]
+    if strings[at] == 0x2E:  # .
+        return second == 0x4C  # L
+    if strings[at] != 0x24:  # $
+        return False
+    if machine != EM_ARM and machine != EM_AARCH64 and machine != EM_RISCV:
+        return False
+    if second != 0x61 and second != 0x64 and second != 0x74 and second != 0x78:  # a d t x
+        return False
+    if left == 2 or strings[at + 2] == 0 or strings[at + 2] == 0x2E:
+        return True
+    return machine == EM_RISCV and second == 0x78 and strings[at + 2] == 0x72  # $xrv64...: code of another ISA
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def rank_of(
+    strings: cython.const[cython.uchar][::1],
+    at: cython.longlong,
+    bind: cython.uint,
+    sized: cython.bint,
+    preference: cython.uint,
+) -> cython.uint:
+    """How good a name is among those of one address, 26 bits, higher is better.
+
+    Sized; a better table; not weak; global; fewer leading underscores; longer; not a SyS alias of a system call.
+    """
+    end: cython.longlong = at + NAME_LIMIT
+    p: cython.longlong = at
+    underscores: cython.longlong
+    alias: cython.bint
+    if end > strings.shape[0]:
+        end = strings.shape[0]
+    while p < end and strings[p] == 0x5F:
+        p += 1
+    underscores = p - at
+    if underscores > UNDERSCORES_LIMIT:
+        underscores = UNDERSCORES_LIMIT
+    while p < end and strings[p]:
+        p += 1
+    alias = p - at > 3 and strings[at] == 0x53 and strings[at + 1] == 0x79 and strings[at + 2] == 0x53  # SyS
+    return (
+        cython.cast(cython.uint, sized) << 25
+        | (preference & 7) << 22
+        | cython.cast(cython.uint, bind != 2) << 21
+        | cython.cast(cython.uint, bind == 1 or bind == 10) << 20  # global, unique
+        | cython.cast(cython.uint, UNDERSCORES_LIMIT - underscores) << 14
+        | cython.cast(cython.uint, p - at) << 1
+        | cython.cast(cython.uint, not alias)
+    )
+
+
+def collect(
+    table: cython.const[cython.uchar][::1],
+    wide: cython.bint,
+    big: cython.bint,
+    extended: cython.const[cython.uchar][::1],
+    strings: cython.const[cython.uchar][::1],
+    string_base: cython.ulonglong,
+    machine: cython.uint,
+    preference: cython.uint,
+    section_start: cython.const[cython.ulonglong][::1],
+    section_end: cython.const[cython.ulonglong][::1],
+    section_kind: cython.const[cython.uchar][::1],
+    code_start: cython.const[cython.ulonglong][::1],
+    code_end: cython.const[cython.ulonglong][::1],
+    descriptors: cython.const[cython.uchar][::1],
+    descriptors_section: cython.uint,
+    relative: cython.bint,
+    va: cython.ulonglong[::1],
+    end: cython.ulonglong[::1],
+    limit: cython.ulonglong[::1],
+    name: cython.ulonglong[::1],
+    rank: cython.ulonglong[::1],
+    source: cython.uchar[::1],
+    source_number: cython.uchar,
+    rows: cython.longlong,
+) -> cython.longlong:
+    """Append the symbols that can name code to the columns from `rows` on; gives the new number of rows.
+
+    section_kind is 0 for no memory, 1 for memory, 2 for code. A symbol whose section index is beyond the table (a file
+    without one) is placed by the code regions. `descriptors` is ppc64's .opd, whose symbols point at the code's
+    address. In a relocatable file values are `relative` to their section. A symbol without size has end == va.
+    """
+    count: cython.longlong = table.shape[0] // (ELF64_SYMBOL if wide else ELF32_SYMBOL)
+    sections: cython.longlong = section_start.shape[0]
+    regions: cython.longlong = code_start.shape[0]
+    i: cython.longlong
+    r: cython.longlong
+    kind: cython.uint
+    start: cython.ulonglong
+    stop: cython.ulonglong
+    bound: cython.ulonglong
+    s: Symbol
+    with cython.nogil:
+        for i in range(1, count):
+            if rows >= va.shape[0]:
+                break
+            s = entry(table, i, wide, big, extended)
+            kind = s.info & 15
+            if (kind != 0 and kind != 2 and kind != 10) or s.section == 0 or s.name == 0:
+                continue
+            if s.name >= strings.shape[0] or strings[s.name] == 0:
+                continue
+            start = s.value
+            if (machine == EM_ARM or machine == EM_MIPS) and kind != 0:
+                start &= ~cython.cast(cython.ulonglong, 1)
+            bound = 0
+            if s.section == descriptors_section and descriptors.shape[0] >= 8:
+                if start < section_start[descriptors_section]:
+                    continue
+                start -= section_start[descriptors_section]
+                if start > cython.cast(cython.ulonglong, descriptors.shape[0] - 8):
+                    continue
+                start = u64(cython.address(descriptors[start]), big)
+            elif s.section < sections:
+                if section_kind[s.section] == 0 or (kind == 0 and section_kind[s.section] != 2):
+                    continue
+                if relative:
+                    start += section_start[s.section]
+                bound = section_end[s.section]
+                if start < section_start[s.section] or start >= bound:
+                    continue
+            elif sections or s.section >= RESERVED:
+                continue
+            if bound == 0:
+                for r in range(regions):
+                    if code_start[r] <= start < code_end[r]:
+                        bound = code_end[r]
+                        break
+            if bound == 0 or (kind == 0 and is_label(strings, s.name, machine)):
+                continue
+            stop = start + s.size
+            if stop > bound or stop < start:
+                stop = bound
+            va[rows] = start
+            end[rows] = stop
+            limit[rows] = bound
+            name[rows] = string_base | s.name
+            rank[rows] = rank_of(strings, s.name, s.info >> 4, stop > start, preference)
+            source[rows] = source_number
+            rows += 1
+    return rows
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def radix(
+    key: cython.pointer(cython.ulonglong),
+    order: cython.pointer(cython.uint),
+    spare: cython.pointer(cython.uint),
+    rows: cython.longlong,
+    spread: cython.ulonglong,
+    base: cython.ulonglong,
+) -> cython.void:
+    """Put `order` into ascending order of key - base, stably; `spread` has every bit in which those differ."""
+    bins: cython.uint[2048]
+    shift: cython.int = 0
+    i: cython.longlong
+    digit: cython.uint
+    total: cython.uint
+    here: cython.uint
+    while shift < 64 and spread >> shift:
+        if (spread >> shift) & 2047:
+            for i in range(2048):
+                bins[i] = 0
+            for i in range(rows):
+                bins[((key[i] - base) >> shift) & 2047] += 1
+            total = 0
+            for i in range(2048):
+                here = bins[i]
+                bins[i] = total
+                total += here
+            for i in range(rows):
+                digit = cython.cast(cython.uint, ((key[order[i]] - base) >> shift) & 2047)
+                spare[bins[digit]] = order[i]
+                bins[digit] += 1
+            for i in range(rows):
+                order[i] = spare[i]
+        shift += 11
+    return
+
+
+def settle(
+    rows: cython.longlong,
+    va: cython.ulonglong[::1],
+    end: cython.ulonglong[::1],
+    limit: cython.ulonglong[::1],
+    name: cython.ulonglong[::1],
+    rank: cython.ulonglong[::1],
+    source: cython.uchar[::1],
+    order: cython.uint[::1],
+    spare: cython.uint[::1],
+    out_va: cython.ulonglong[::1],
+    out_length: cython.ulonglong[::1],
+    out_name: cython.ulonglong[::1],
+    out_source: cython.uchar[::1],
+) -> cython.longlong:
+    """One name for each address: ranges in order, none overlapping, each with its name and source.
+
+    Of several rows that start at one address the one of highest rank counts, the others where they reach further. A row
+    without size reaches to the next row's start or its limit, unless a sized one covers its start. A row inside
+    another takes its part out of it. The out columns have room for two entries a row, order and spare for one.
+    """
+    i: cython.longlong
+    j: cython.longlong
+    k: cython.longlong
+    low: cython.ulonglong
+    high: cython.ulonglong
+    spread: cython.ulonglong
+    covered: cython.ulonglong = 0
+    at: cython.ulonglong = 0
+    next_va: cython.ulonglong
+    row: cython.uint
+    depth: cython.longlong = 0
+    made: cython.longlong = 0
+    if rows <= 0 or rows > va.shape[0] or rows > order.shape[0] or rows > spare.shape[0] or rows > 0x7FFFFFFF:
+        return 0
+    if out_va.shape[0] < 2 * rows or out_length.shape[0] < 2 * rows or out_name.shape[0] < 2 * rows:
+        return 0
+    if out_source.shape[0] < 2 * rows:
+        return 0
+    with cython.nogil:
+        low = va[0]
+        high = va[0]
+        spread = 0
+        for i in range(rows):
+            order[i] = cython.cast(cython.uint, i)
+            spread |= rank[i]
+            if va[i] < low:
+                low = va[i]
+            if va[i] > high:
+                high = va[i]
+        radix(cython.address(rank[0]), cython.address(order[0]), cython.address(spare[0]), rows, spread, 0)
+        high -= low
+        spread = high  # every bit up to the highest one
+        for i in range(6):
+            spread |= spread >> (cython.cast(cython.ulonglong, 1) << i)
+        radix(cython.address(va[0]), cython.address(order[0]), cython.address(spare[0]), rows, spread, low)
+
+        i = 0
+        while i < rows:  # rows without size, a group of equal starts at a time: the last of a group ranks highest
+            j = i
+            while j + 1 < rows and va[order[j + 1]] == va[order[i]]:
+                j += 1
+            row = order[j]
+            if end[row] == va[row] and va[row] >= covered:
+                next_va = limit[row]
+                if j + 1 < rows and va[order[j + 1]] < next_va:
+                    next_va = va[order[j + 1]]
+                end[row] = next_va
+            else:
+                for k in range(i, j + 1):
+                    if end[order[k]] > covered:
+                        covered = end[order[k]]
+            i = j + 1
+
+        # the stack of rows that cover `at`, in `spare`: the top one names it
+        for i in range(rows + 1):
+            if i < rows:
+                row = order[i]
+                if end[row] <= va[row]:
+                    continue
+                next_va = va[row]
+            else:
+                next_va = ~cython.cast(cython.ulonglong, 0)
+            while depth and at < next_va:
+                k = spare[depth - 1]
+                high = end[k]
+                if high > next_va:
+                    high = next_va
+                if at < high:
+                    out_va[made] = at
+                    out_length[made] = high - at
+                    out_name[made] = name[k]
+                    out_source[made] = source[k]
+                    made += 1
+                    at = high
+                if end[k] <= at:
+                    depth -= 1
+            if i < rows:
+                while depth and end[spare[depth - 1]] <= next_va:
+                    depth -= 1
+                at = next_va
+                spare[depth] = row
+                depth += 1
+    return made
