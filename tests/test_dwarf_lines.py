@@ -176,8 +176,9 @@ def test_paths_are_joined_and_nothing_in_them_is_normalized(directory: bytes, na
     assert new[0][1] == path
 
 
-def test_version_5_directory_0_is_the_compilation_directory_itself() -> None:
-    assert rows(ONE, version=5, directories=[b"elsewhere"], files=[(b"x", 0), (b"a.c", 0)])[0][1] == "elsewhere/a.c"
+def test_a_relative_directory_0_of_version_5_is_joined_to_the_compilation_directory_as_llvm_and_bfd_do() -> None:
+    found = rows(ONE, version=5, directories=[b"elsewhere"], files=[(b"x", 0), (b"a.c", 0)])
+    assert found[0][1] == "/src/elsewhere/a.c"
 
 
 def test_file_numbers_start_at_0_in_version_5_and_at_1_before() -> None:
@@ -263,9 +264,13 @@ def test_a_count_that_the_bytes_cannot_hold_is_refused_before_anything_is_alloca
     assert "entries fit" in str(table.problems[0])
 
 
-def test_a_long_program_outgrows_its_first_columns() -> None:
-    steps = list(itertools.chain.from_iterable([("set_address", 0x1000 + 16 * i), *ONE[1:]] for i in range(5000)))
-    assert len(rows(steps)) == 15000
+def test_a_program_longer_than_the_first_columns_goes_on_where_it_stopped() -> None:
+    advance = itertools.chain.from_iterable((("advance_pc", 1), ("advance_line", 2), ("copy",)) for _ in range(5000))
+    steps = [("set_address", 0x1000), *advance, ("end", 1)]
+    found = rows(steps)
+    assert [(va, line) for va, _, line in found[:-1]] == [(0x1001 + i, 3 + 2 * i) for i in range(5000)]
+    many = list(itertools.chain.from_iterable([("set_address", 0x1000 + 16 * i), *ONE[1:]] for i in range(500)))
+    assert rows(many)[::3] == [(0x1000 + 16 * i, "/src/main.c", 7) for i in range(500)]
 
 
 def test_every_truncation_ends_in_rows_or_a_problem() -> None:

@@ -113,10 +113,8 @@ class FileNames:
             return 0
         parent = self._parents[index] - old
         directory = self._directories[parent] if 0 <= parent < len(self._directories) else -1
-        # In version 5 directory 0 is the compilation directory itself.
-        comp_dir = self._comp_dir if old or parent != 0 else b""
         try:
-            return self._paths.ref(comp_dir, directory, self._places[index])
+            return self._paths.ref(self._comp_dir, directory, self._places[index])
         except DwarfError:
             return 0
 

@@ -153,10 +153,10 @@ def run(
 
     with cython.nogil:
         while at < end:
+            start = at
             if n >= room or count >= sequence_room:
                 status = FULL
                 break
-            start = at
             opcode = p[at]
             at += 1
             emit = 0
