@@ -1,0 +1,1 @@
+"""Which file answers for a build-id."""
