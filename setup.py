@@ -20,6 +20,7 @@ KERNELS = [
     "whence.ranges.order_kernel",
     "whence.dwarf.lines_kernel",
     "whence.elf.symbols_kernel",
+    "whence.procmap.maps_kernel",
 ]
 
 # The buffer code that every module using typed memoryviews needs lives once, in this module, instead of once a kernel:

@@ -1,0 +1,179 @@
+"""One range of a process's memory, what kind it is, and how to open the file behind it.
+
+The name the kernel gives a range says its kind: a path, a path with " (deleted)", "/memfd:NAME (deleted)", a word in
+brackets, or nothing. The path is the process's own view: it may name another file, or none, where we stand. So a file
+is taken for the mapped one only if its inode and device are the mapping's.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+READ, WRITE, EXECUTE, SHARED = 1, 2, 4, 8
+
+DELETED_MARK = " (deleted)"
+
+
+class Kind(enum.StrEnum):
+    """What backs a range of memory."""
+
+    FILE = "file"
+    DELETED = "deleted"  # a file without a name any more: removed, or replaced by a new one
+    MEMFD = "memfd"  # a file that never had a name: loaders and JIT compilers use them
+    VDSO = "vdso"
+    ANONYMOUS = "anonymous"  # no file: where executable, most likely code from a JIT compiler
+    STACK = "stack"
+    SPECIAL = "special"  # the kernel's own: [vsyscall], [vvar], [uprobes] ...
+
+    @property
+    def has_file(self) -> bool:
+        return self in (Kind.FILE, Kind.DELETED, Kind.MEMFD)
+
+
+# Names in brackets; any other one is SPECIAL.
+_BRACKETS = {"[vdso]": Kind.VDSO, "[stack]": Kind.STACK, "[heap]": Kind.ANONYMOUS}
+# Shared memory that the kernel backs with files of its own: no one can have linked code into it.
+_SHARED_MEMORY = ("/dev/zero", "/SYSV", "/anon_hugepage", "/drm mm object", "/i915")
+
+
+def kind_of(name: str) -> tuple[Kind, str, bool]:
+    """(kind, path, deleted) of a range named so by the kernel.
+
+    >>> kind_of("/usr/lib/libc.so.6 (deleted)")
+    (<Kind.DELETED: 'deleted'>, '/usr/lib/libc.so.6', True)
+    >>> kind_of("[vdso]")
+    (<Kind.VDSO: 'vdso'>, '[vdso]', False)
+    """
+    if not name:
+        return Kind.ANONYMOUS, "", False
+    if name[0] == "[":
+        kind = _BRACKETS.get(name)
+        if kind is None:
+            kind = Kind.SPECIAL
+            if name.startswith(("[anon:", "[anon_shmem:")):
+                kind = Kind.ANONYMOUS
+            elif name.startswith("[stack:"):  # kernels before 4.5 named each thread's
+                kind = Kind.STACK
+        return kind, name, False
+    deleted = name.endswith(DELETED_MARK)
+    path = name[: -len(DELETED_MARK)] if deleted else name
+    if path.startswith("/memfd:"):
+        return Kind.MEMFD, path, deleted
+    if deleted:
+        return Kind.ANONYMOUS if path.startswith(_SHARED_MEMORY) else Kind.DELETED, path, True
+    if name[0] == "/":  # devices are memory of something else, and opening one may do things
+        device = path.startswith("/dev/") and not path.startswith("/dev/shm/")
+        return Kind.SPECIAL if device else Kind.FILE, path, False
+    # "(unreachable)/path": a file outside the process's root, still a file; "anon_inode:[...]" is the kernel's own
+    return Kind.FILE if name.startswith("(unreachable)") else Kind.SPECIAL, path, False
+
+
+class Mapping(NamedTuple):
+    """A range [start, limit) of runtime addresses, backed from `offset` on by the file `path`.
+
+    `process` is the directory of the process ("/proc/123", "" in a snapshot); `map_files` its link to the very file
+    that is mapped, "" where there is none or the kernel keeps it from us. `device` compares with st_dev.
+    """
+
+    path: str
+    start: int
+    limit: int
+    offset: int
+    build_id: str = ""
+    kind: Kind = Kind.FILE
+    permissions: int = READ | EXECUTE
+    device: int = 0
+    inode: int = 0
+    deleted: bool = False
+    map_files: str = ""
+    process: str = ""
+
+    @property
+    def is_exec(self) -> bool:
+        return bool(self.permissions & EXECUTE)
+
+    @property
+    def size(self) -> int:
+        return self.limit - self.start
+
+    @property
+    def shown_permissions(self) -> str:
+        """The four letters of the maps file, for instance ``r-xp``."""
+        bits = self.permissions
+        letters = zip("rwx", (READ, WRITE, EXECUTE), strict=True)
+        return "".join(c if bits & bit else "-" for c, bit in letters) + ("s" if bits & SHARED else "p")
+
+    def file_offset(self, runtime: int) -> int:
+        """The byte of the file behind a runtime address of this range."""
+        return runtime - self.start + self.offset
+
+    def candidates(self, prefer_name: bool = False) -> Iterator[tuple[str, bool]]:
+        """Paths that may lead to the mapped file, best first, and whether the inode has to be checked.
+
+        The link in map_files always leads there; with `prefer_name` it comes after the names a person would use.
+        """
+        if not self.kind.has_file:
+            return
+        if self.map_files and not prefer_name:
+            yield self.map_files, False
+        path = self.path.removeprefix("(unreachable)")
+        if self.kind is Kind.DELETED:
+            path += DELETED_MARK  # a living file may be called so
+        if self.kind is not Kind.MEMFD:
+            yield path, True
+            if self.process:
+                yield f"{self.process}/root{path}", True
+        if self.map_files and prefer_name:
+            yield self.map_files, False
+        if self.process:
+            yield f"{self.process}/exe", True  # readable to the owner where map_files is not
+
+    def is_file(self, status: os.stat_result) -> bool:
+        """Whether a file with this status is the mapped one.
+
+        btrfs and overlayfs show stat(2) another device than they show in maps; both are then anonymous (major 0), and
+        the inode decides.
+        """
+        if status.st_ino != self.inode:
+            return False
+        return status.st_dev == self.device or os.major(status.st_dev) == 0 or os.major(self.device) == 0
+
+    def open(self) -> int:
+        """A descriptor of the mapped file, never of another one with its name. The caller closes it.
+
+        Raises FileNotFoundError when the file can't be reached (or was replaced), PermissionError when it may not be.
+        """
+        denied: OSError | None = None
+        for path, checked in self.candidates():
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            except PermissionError as error:
+                denied = denied or error
+            except (OSError, ValueError):
+                continue
+            else:
+                if not checked or self.is_file(os.fstat(descriptor)):
+                    return descriptor
+                os.close(descriptor)
+        if denied is not None:
+            raise denied
+        raise FileNotFoundError(2, "the mapped file is gone or replaced", self.path)
+
+    def openable_path(self, prefer_name: bool = False) -> str:
+        """The first path that opens the mapped file (see `candidates`), "" when none does.
+
+        What the path names may change between this look and the caller's own open.
+        """
+        for path, checked in self.candidates(prefer_name):
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            except (OSError, ValueError):
+                continue
+            same = not checked or self.is_file(os.fstat(descriptor))
+            os.close(descriptor)
+            if same:
+                return path
+        return ""

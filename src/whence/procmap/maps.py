@@ -1,0 +1,104 @@
+"""The text of /proc/PID/maps as mappings (proc_pid_maps(5)).
+
+    55d0c2a00000-55d0c2a28000 r-xp 00002000 fe:00 26723      /usr/bin/a program (deleted)
+    start        limit        perms offset  device inode     name: the rest of the line
+
+    >>> maps = parse(b"1000-2000 r-xp 00003000 fe:00 42     /opt/a b\\\\012c\\n7000-8000 rw-p 0 00:00 0 \\n", "/proc/7")
+    >>> maps.mappings[0].path, hex(maps.mappings[0].file_offset(0x1010))
+    ('/opt/a b\\nc', '0x3010')
+    >>> len(maps.mappings)  # only executable ranges, unless others are asked for
+    1
+
+A newline in a path is written \\\\012 (a path that holds those four characters can't be told apart). A line that breaks
+the rule is a problem of its own; the others are read.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from dataclasses import dataclass, field
+
+from whence.errors import MapsError
+from whence.procmap import maps_kernel
+from whence.procmap.mapping import EXECUTE, Kind, Mapping, kind_of
+
+_KEPT_PROBLEMS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Maps:
+    """Mappings in address order, and what was wrong with lines that are not among them (the first 16)."""
+
+    mappings: list[Mapping] = field(default_factory=list)
+    problems: list[MapsError] = field(default_factory=list)
+    bad_lines: int = 0
+
+
+def parse(data: bytes, process: str = "", wanted: int = EXECUTE, map_files: bool = True) -> Maps:
+    """Mappings whose permissions include `wanted` (0: all), from the text of a maps file.
+
+    `process` is the process's directory; `map_files` whether its links can be read. Build-ids are not read here.
+    """
+    room = data.count(b"\n") + 1
+    starts, limits, offsets, inodes, name_starts, name_ends = (array("Q", bytes(8 * room)) for _ in range(6))
+    majors, minors = (array("I", bytes(4 * room)) for _ in range(2))
+    permissions = bytearray(room)
+    bad = array("Q", bytes(8 * _KEPT_PROBLEMS))
+    rows, wrong, _ = maps_kernel.parse_maps(
+        data, wanted, starts, limits, permissions, offsets, majors, minors, inodes, name_starts, name_ends, bad
+    )
+    problems = []
+    for offset in bad[: min(wrong, _KEPT_PROBLEMS)]:
+        line = data[offset:].partition(b"\n")[0]
+        problems.append(
+            MapsError("line", offset, "it is start-limit perms offset device inode name", line[:80].decode("latin-1"))
+        )
+    names: dict[bytes, tuple[Kind, str, bool]] = {}
+    devices: dict[tuple[int, int], int] = {}
+    links = f"{process}/map_files/" if process and map_files else ""
+    mappings = []
+    for row in range(rows):
+        raw = data[name_starts[row] : name_ends[row]]
+        named = names.get(raw)
+        if named is None:
+            text = raw.replace(b"\\012", b"\n").decode("utf-8", "surrogateescape")
+            named = names[raw] = kind_of(text)
+        kind, path, deleted = named
+        device = (majors[row], minors[row])
+        number = devices.get(device)
+        if number is None:
+            number = devices[device] = os.makedev(*device)
+        start, limit = starts[row], limits[row]
+        link = f"{links}{start:x}-{limit:x}" if links and inodes[row] else ""
+        mappings.append(
+            Mapping(
+                path,
+                start,
+                limit,
+                offsets[row],
+                "",
+                kind,
+                permissions[row],
+                number,
+                inodes[row],
+                deleted,
+                link,
+                process,
+            )
+        )
+    if any(mappings[i].start > mappings[i + 1].start for i in range(len(mappings) - 1)):
+        mappings.sort(key=lambda mapping: mapping.start)
+    return Maps(mappings, problems, wrong)
+
+
+def read(process: str) -> bytes:
+    """The text of a process's maps file (the kernel gives it a page at a time). Raises OSError."""
+    descriptor = os.open(f"{process}/maps", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(descriptor, 1 << 16):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)

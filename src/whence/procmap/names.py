@@ -1,0 +1,37 @@
+"""Named addresses that are in no ELF file: a sorted list, found by binary search."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
+from operator import itemgetter
+
+
+class NamedAddresses:
+    """Ranges [start, end) with a name each. Of two that start together the later in the input counts.
+
+    >>> names = NamedAddresses([(0x10, 0x20, "old"), (0x10, 0x18, "new"), (0x30, 0x40, "f")])
+    >>> names.lookup(0x17), names.lookup(0x18), names.lookup(0x3f)
+    ('new', '', 'f')
+    """
+
+    __slots__ = ("_ends", "_names", "_starts")
+
+    def __init__(self, ranges: Iterable[tuple[int, int, str]] = ()) -> None:
+        last = {start: (start, end, name) for start, end, name in ranges}
+        rows = sorted(last.values(), key=itemgetter(0))
+        self._starts = array("Q", [row[0] for row in rows])
+        self._ends = array("Q", [row[1] for row in rows])
+        self._names = [row[2] for row in rows]
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def lookup(self, address: int) -> str:
+        """The name of the range that holds the address, "" when none does.
+
+        Ranges may overlap where code was replaced: the nearest start below the address is the newest guess.
+        """
+        at = bisect_right(self._starts, address)
+        return self._names[at - 1] if at and address < self._ends[at - 1] else ""

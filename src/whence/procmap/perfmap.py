@@ -1,0 +1,62 @@
+"""/tmp/perf-PID.map: where a JIT compiler writes down the names of the code it makes.
+
+    7f12a4c01000 1c0 LazyCompile:~main app.js:1
+    start        size name: the rest of the line, in UTF-8
+
+The process writes it under its own idea of /tmp and of its pid: both are looked up in its namespaces. /tmp is
+everyone's, so only a regular file that belongs to the process's user (or root) is believed, as perf does it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+
+from whence.procmap.names import NamedAddresses
+from whence.procmap.process import status_numbers
+
+SIZE_LIMIT = 256 << 20
+_LINE = re.compile(rb"^[ \t]*(?:0x)?([0-9a-fA-F]{1,16})[ \t]+(?:0x)?([0-9a-fA-F]{1,16})[ \t]+([^\r\n]+)", re.MULTILINE)
+_TOP = (1 << 64) - 1
+
+
+def parse(data: bytes) -> NamedAddresses:
+    """The names in the text of a perf map; lines that are no such line are passed over.
+
+    >>> parse(b"1000 20 one two\\nrubbish\\n").lookup(0x101f)
+    'one two'
+    """
+    rows = ((int(start, 16), int(size, 16), name) for start, size, name in _LINE.findall(data))
+    return NamedAddresses(
+        (start, min(start + size, _TOP), name.decode("utf-8", "surrogateescape")) for start, size, name in rows if size
+    )
+
+
+def path_of(process: str, pid: int) -> str:
+    """Where the process in directory `process` writes its map: its root, its /tmp, its own pid."""
+    numbers = status_numbers(process, "NSpid")
+    return f"{process}/root/tmp/perf-{numbers[-1] if numbers else pid}.map"
+
+
+def read(process: str, pid: int) -> tuple[bytes, tuple[int, int, int]] | None:
+    """The text of the process's perf map, and (inode, time, size) of the file; None when there is none to believe."""
+    try:
+        descriptor = os.open(path_of(process, pid), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        owners = {0, *status_numbers(process, "Uid")[1:2]}
+        if not stat.S_ISREG(status.st_mode) or status.st_uid not in owners:
+            return None
+        parts = []
+        left = min(status.st_size, SIZE_LIMIT)
+        while left and (part := os.read(descriptor, left)):
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts), (status.st_ino, status.st_mtime_ns, status.st_size)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)

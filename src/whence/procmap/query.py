@@ -1,0 +1,122 @@
+"""PROCMAP_QUERY: asking the kernel about one address instead of reading the whole maps file (Linux 6.11).
+
+An ioctl on an open /proc/PID/maps. `struct procmap_query` (include/uapi/linux/fs.h), 104 bytes in native order:
+
+    0x00 u64 size            in       0x38 u64 vma_offset      out, bytes of the file
+    0x08 u64 query_flags     in       0x40 u64 inode           out
+    0x10 u64 query_addr      in       0x48 u32 dev_major       out     0x4c u32 dev_minor      out
+    0x18 u64 vma_start       out      0x50 u32 vma_name_size   in/out  0x54 u32 build_id_size  in/out
+    0x20 u64 vma_end         out      0x58 u64 vma_name_addr   in
+    0x28 u64 vma_flags       out      0x60 u64 build_id_addr   in
+    0x30 u64 vma_page_size   out
+
+The descriptor stands for the memory it was opened on: after exit or exec every query is ESRCH, so a reused pid can't
+answer for its predecessor. The kernel gives build-ids of at most 20 bytes, and none of a file whose notes it can't
+read. Names come raw: a newline is a newline. The [vsyscall] page is in the text only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import struct
+from collections.abc import Iterator
+
+from whence.procmap.mapping import EXECUTE, Mapping, kind_of
+
+REQUEST = 0xC0686611
+COVERING_OR_NEXT = 0x10
+FILE_BACKED = 0x20
+
+_STRUCT = struct.Struct("=9Q4I2Q")
+_BUILD_ID_ROOM = 64
+_NAME_ROOM = 4096 + 64
+
+
+class MapsQuery:
+    """An open maps file that answers queries. A context manager; one thread at a time.
+
+    Raises OSError at opening; `find` and `walk` raise ProcessLookupError when that memory is gone.
+    """
+
+    __slots__ = ("_build_id", "_descriptor", "_links", "_name", "_process", "_request")
+
+    def __init__(self, process: str, map_files: bool = True) -> None:
+        self._process = process
+        self._links = f"{process}/map_files/" if map_files else ""
+        self._name = ctypes.create_string_buffer(_NAME_ROOM)
+        self._build_id = ctypes.create_string_buffer(_BUILD_ID_ROOM)
+        self._request = bytearray(_STRUCT.size)
+        self._descriptor = os.open(f"{process}/maps", os.O_RDONLY | os.O_CLOEXEC)
+
+    def __enter__(self) -> MapsQuery:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def supported(self) -> bool:
+        """Whether this kernel knows the query (and this is a real maps file)."""
+        try:
+            self.find(0, EXECUTE | COVERING_OR_NEXT, build_id=False)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def find(self, runtime: int, flags: int = 0, build_id: bool = True) -> Mapping | None:
+        """The mapping that covers a runtime address and has these permissions; with COVERING_OR_NEXT the next one.
+
+        The build-id is "" when the kernel has none; that of the file may still be read.
+        """
+        if not 0 <= runtime < 1 << 64:
+            return None
+        name = ctypes.addressof(self._name)
+        ids = (_BUILD_ID_ROOM, ctypes.addressof(self._build_id)) if build_id else (0, 0)
+        request = self._request
+        _STRUCT.pack_into(
+            request, 0, _STRUCT.size, flags, runtime, 0, 0, 0, 0, 0, 0, 0, 0, _NAME_ROOM, ids[0], name, ids[1]
+        )
+        try:
+            fcntl.ioctl(self._descriptor, REQUEST, request)
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                return None
+            raise
+        (_, _, _, start, limit, bits, _, offset, inode, major, minor, name_size, id_size, _, _) = _STRUCT.unpack(
+            request
+        )
+        raw = self._name.raw[: name_size - 1] if name_size else b""
+        kind, path, deleted = kind_of(raw.decode("utf-8", "surrogateescape"))
+        return Mapping(
+            path,
+            start,
+            limit,
+            offset,
+            self._build_id.raw[:id_size].hex() if id_size else "",
+            kind,
+            bits & 15,
+            os.makedev(major, minor),
+            inode,
+            deleted,
+            f"{self._links}{start:x}-{limit:x}" if inode and self._links else "",
+            self._process,
+        )
+
+    def walk(self, flags: int = EXECUTE, build_id: bool = True) -> Iterator[Mapping]:
+        """Every mapping with these permissions, in address order."""
+        at = 0
+        while True:
+            mapping = self.find(at, flags | COVERING_OR_NEXT, build_id)
+            if mapping is None or mapping.limit <= at:
+                return
+            yield mapping
+            at = mapping.limit

@@ -1,0 +1,164 @@
+"""A process's mappings as a JSON file, so that its addresses can be named later or elsewhere.
+
+    {"format": "whence-snapshot", "version": 1, "pid": 7, "command": "app", "start_time": 123, "taken": 1767225600.5,
+     "files":    [{"path": "/opt/app", "build_id": "ab12", "segments": [["0x1000", "0x401000", "0x2000", "0x1000"]]}],
+     "mappings": [{"start": "0x401000", "limit": "0x403000", "offset": "0x1000", "permissions": "r-xp", "kind": "file",
+                   "path": "/opt/app", "file": 0}]}
+
+Numbers that may be 64 bits wide are text in hex: JSON readers round them otherwise. `segments` are the executable
+PT_LOADs (file_offset, vaddr, file_size, align): with them an archive answers where the binary itself is missing.
+`file` is an index into `files`, null where there is no file.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Any
+
+from whence.errors import ElfError, MapsError
+from whence.procmap.address_mapper import AddressMapper, LoadSegment
+from whence.procmap.mapping import EXECUTE, READ, SHARED, WRITE, Kind, Mapping
+from whence.procmap.process import command, identify
+from whence.procmap.resolver import Resolver
+
+FORMAT, VERSION = "whence-snapshot", 1
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """A file that was mapped, and how it says it is to be loaded (None when it could not be read)."""
+
+    path: str
+    build_id: str
+    mapper: AddressMapper | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The executable mappings of a process at one moment. `file_of[i]` is the file of mapping i, or None."""
+
+    pid: int
+    command: str
+    start_time: int
+    taken: float  # seconds since 1970
+    mappings: list[Mapping] = field(default_factory=list)
+    file_of: list[SnapshotFile | None] = field(default_factory=list)
+
+    @classmethod
+    def take(cls, pid: int, resolver: Resolver | None = None) -> Snapshot:
+        """Of a live process. Raises ProcessLookupError, PermissionError."""
+        own = resolver or Resolver()
+        process = own.directory(pid)
+        mappings = list(own.require(pid))
+        files: dict[tuple[str, int, int, str], SnapshotFile] = {}
+        file_of: list[SnapshotFile | None] = []
+        for mapping in mappings:
+            if not mapping.kind.has_file:
+                file_of.append(None)
+                continue
+            key = (mapping.path, mapping.device, mapping.inode, mapping.build_id)
+            if key not in files:
+                files[key] = SnapshotFile(mapping.path, mapping.build_id, _mapper(mapping))
+            file_of.append(files[key])
+        return cls(pid, command(process), identify(process).start_time, time.time(), mappings, file_of)
+
+    def index(self, runtime: int) -> int | None:
+        """Which mapping holds a runtime address."""
+        at = bisect_right(self.mappings, runtime, key=lambda mapping: mapping.start)
+        return at - 1 if at and runtime < self.mappings[at - 1].limit else None
+
+    def to_json(self) -> str:
+        files: dict[int, int] = {}
+        listed: list[dict[str, object]] = []
+        for file in self.file_of:
+            if file is not None and id(file) not in files:
+                files[id(file)] = len(listed)
+                segments = (
+                    None if file.mapper is None else [[hex(n) for n in segment] for segment in file.mapper.segments]
+                )
+                listed.append({"path": file.path, "build_id": file.build_id, "segments": segments})
+        mappings = [
+            {
+                "start": hex(m.start),
+                "limit": hex(m.limit),
+                "offset": hex(m.offset),
+                "permissions": m.shown_permissions,
+                "kind": m.kind.value,
+                "path": m.path,
+                "file": None if file is None else files[id(file)],
+            }
+            for m, file in zip(self.mappings, self.file_of, strict=True)
+        ]
+        head = {"format": FORMAT, "version": VERSION, "pid": self.pid, "command": self.command}
+        times = {"start_time": self.start_time, "taken": self.taken}
+        return json.dumps({**head, **times, "files": listed, "mappings": mappings}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Snapshot:
+        """Read what `to_json` wrote. Raises MapsError when it is something else."""
+        try:
+            top = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise MapsError("snapshot", None, "it is JSON", str(error)) from None
+        if not isinstance(top, dict) or top.get("format") != FORMAT:
+            raise MapsError("snapshot", None, f'its "format" is "{FORMAT}"')
+        if top.get("version") != VERSION:
+            raise MapsError("snapshot", None, f'its "version" is {VERSION}', top.get("version"))
+        try:
+            files = [_file(entry) for entry in top["files"]]
+            mappings = [_mapping(entry, files) for entry in top["mappings"]]
+            mappings.sort(key=lambda pair: pair[0].start)
+            return cls(
+                int(top["pid"]),
+                str(top["command"]),
+                int(top["start_time"]),
+                float(top["taken"]),
+                [mapping for mapping, _ in mappings],
+                [file for _, file in mappings],
+            )
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            shown = f"{type(error).__name__} {error}"
+            raise MapsError("snapshot", None, "files and mappings have the fields of version 1", shown) from None
+
+
+def _mapper(mapping: Mapping) -> AddressMapper | None:
+    try:
+        return AddressMapper(mapping.openable_path())
+    except (OSError, ElfError):
+        return None
+
+
+def _number(text: object) -> int:
+    """A 64-bit number from its text in hex. Raises ValueError, TypeError."""
+    value = int(text, 16) if isinstance(text, str) else int(str(text))
+    if not 0 <= value < 1 << 64:
+        raise ValueError(f"{value} has 64 bits")
+    return value
+
+
+def _file(entry: dict[str, Any]) -> SnapshotFile:
+    segments = entry["segments"]
+    mapper = None
+    if segments is not None:
+        mapper = AddressMapper.from_segments(LoadSegment(*(_number(n) for n in segment)) for segment in segments)
+    return SnapshotFile(str(entry["path"]), str(entry["build_id"]), mapper)
+
+
+def _mapping(entry: dict[str, Any], files: list[SnapshotFile]) -> tuple[Mapping, SnapshotFile | None]:
+    at = entry["file"]
+    if at is not None and not 0 <= at < len(files):
+        raise IndexError(f"file {at} of {len(files)}")
+    file = None if at is None else files[at]
+    bits = sum(
+        bit
+        for letter, bit in zip("rwxs", (READ, WRITE, EXECUTE, SHARED), strict=True)
+        if letter in entry["permissions"]
+    )
+    start, limit, offset = (_number(entry[name]) for name in ("start", "limit", "offset"))
+    kind = Kind(entry["kind"])
+    build_id = "" if file is None else file.build_id
+    deleted = kind is Kind.DELETED
+    return Mapping(str(entry["path"]), start, limit, offset, build_id, kind, bits, deleted=deleted), file

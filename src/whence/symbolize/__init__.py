@@ -1,0 +1,18 @@
+"""From runtime addresses of processes, or of snapshots of them, to frames or a reason.
+
+    symbolizer.py  Symbolizer: live processes, many at once, in batches
+    snapshot.py    the same from a snapshot file, where the process is gone
+    answer.py      Answer: frames or a reason, with mapping, file offset and vaddr
+    reason.py      Reason: an enum with a sentence and a remedy each
+    binaries.py    binaries held open, least recently used goes
+    naming.py      frames of many vaddrs in one binary
+
+One address, process or file that fails never fails a batch: its answer says why.
+"""
+
+from whence.symbolize.answer import Answer
+from whence.symbolize.reason import Reason
+from whence.symbolize.snapshot import SnapshotSymbolizer, from_snapshot
+from whence.symbolize.symbolizer import Symbolizer
+
+__all__ = ["Answer", "Reason", "SnapshotSymbolizer", "Symbolizer", "from_snapshot"]

@@ -1,0 +1,28 @@
+"""What the symbolizer says about one address."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from whence.model import Frames
+from whence.procmap.mapping import Mapping
+from whence.symbolize.reason import Reason
+
+
+class Answer(NamedTuple):
+    """Frames, or the reason why there are none, and how far the way led.
+
+    `address` is the runtime address asked for. `file_offset` and `vaddr` are known when the mapping has a file and a
+    segment of it holds the address; `detail` is an error's words, where there was one.
+    """
+
+    address: int
+    frames: Frames = ()
+    reason: Reason | None = None
+    mapping: Mapping | None = None
+    file_offset: int | None = None
+    vaddr: int | None = None
+    detail: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.frames)

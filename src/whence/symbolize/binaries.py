@@ -1,0 +1,197 @@
+"""The binaries that a symbolizer holds open: a bounded number of files, and of bytes of tables.
+
+The one used longest ago goes first. One that is being used when its turn comes is closed by its last user.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+from whence.errors import ElfError, WhenceError
+from whence.model import Frames
+from whence.procmap.address_mapper import AddressMapper
+from whence.procmap.mapping import Kind, Mapping
+from whence.symbolize.reason import Reason
+
+
+class Names(Protocol):
+    """What is needed of a binary (whence.binary.Binary is one)."""
+
+    @property
+    def build_id(self) -> str: ...
+    @property
+    def memory(self) -> int: ...
+    def lookup(self, vaddr: int) -> Frames: ...
+    def lookup_many(self, vaddrs: Sequence[int]) -> Any: ...
+    def close(self) -> None: ...
+
+
+Opener = Callable[..., Names]
+
+
+class Held:
+    """An open binary with its mapper."""
+
+    __slots__ = ("_users", "binary", "evicted", "mapper")
+
+    def __init__(self, binary: Names, mapper: AddressMapper | None) -> None:
+        self.binary = binary
+        self.mapper = mapper
+        self.evicted = False
+        self._users = 0
+
+    def enter(self) -> None:
+        self._users += 1
+
+    def leave(self) -> bool:
+        """Whether it is to be closed now."""
+        self._users -= 1
+        return self.evicted and not self._users
+
+    def evict(self) -> bool:
+        self.evicted = True
+        return not self._users
+
+
+class Failure(Exception):
+    """A binary can't answer: the reason, and an error's words."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(reason.sentence)
+        self.reason, self.detail = reason, detail
+
+
+class Binaries:
+    """Open binaries by key, least recently used first. Safe for use from many threads."""
+
+    def __init__(self, max_files: int, max_bytes: int) -> None:
+        self.max_files = max_files
+        self.max_bytes = max_bytes
+        self._held: OrderedDict[object, Held] = OrderedDict()
+        self._opening: dict[object, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def memory(self) -> int:
+        with self._lock:
+            return sum(held.binary.memory for held in self._held.values())
+
+    @contextmanager
+    def use(self, key: object, opener: Callable[[], Held]) -> Iterator[Held]:
+        """The binary of a key, opened if it isn't; it stays open at least until the block ends.
+
+        What the opener raises is raised, and not remembered.
+        """
+        held = self._enter(key)
+        if held is None:
+            with self._lock:
+                opening = self._opening.setdefault(key, threading.Lock())
+            with opening:  # one thread opens, the others of this key wait; other keys don't
+                held = self._enter(key)
+                if held is None:
+                    held = opener()
+                    held.enter()
+                    with self._lock:
+                        self._held[key] = held
+                        self._opening.pop(key, None)
+        try:
+            yield held
+        finally:
+            with self._lock:
+                close = [held] if held.leave() else []
+                close += self._too_many()
+            for old in close:
+                _close(old)
+
+    def _enter(self, key: object) -> Held | None:
+        with self._lock:
+            held = self._held.get(key)
+            if held is not None:
+                self._held.move_to_end(key)
+                held.enter()
+            return held
+
+    def _too_many(self) -> list[Held]:
+        """Take out what is over the limits; gives those that nobody uses. The most recent one may be over by itself."""
+        memory = sum(held.binary.memory for held in self._held.values())
+        unused = []
+        while len(self._held) > 1 and (len(self._held) > self.max_files or memory > self.max_bytes):
+            _, old = self._held.popitem(last=False)
+            memory -= old.binary.memory
+            if old.evict():
+                unused.append(old)
+        return unused
+
+    def close(self) -> None:
+        """Close all; those in use are closed by their last user."""
+        with self._lock:
+            unused = [held for held in self._held.values() if held.evict()]
+            self._held.clear()
+        for held in unused:
+            _close(held)
+
+
+def _close(held: Held) -> None:
+    with suppress(OSError, WhenceError, BufferError):
+        held.binary.close()
+
+
+def key_of(mapping: Mapping) -> object:
+    """What tells a mapped file from every other. Raises OSError when there is no build-id and it can't be opened."""
+    if mapping.kind is Kind.VDSO:
+        return "vdso", mapping.size
+    if mapping.build_id:
+        return mapping.device, mapping.inode, mapping.build_id
+    descriptor = mapping.open()
+    try:
+        status = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
+
+
+def open_mapped(mapping: Mapping, opener: Opener) -> Held:
+    """Open the file behind a mapping, by its name if that leads to it: debug files are looked for beside it.
+
+    Raises Failure.
+    """
+    path = mapping.openable_path(prefer_name=True)
+    if not path:
+        try:
+            os.close(mapping.open())
+        except PermissionError as error:
+            raise Failure(Reason.PERMISSION_DENIED, str(error)) from None
+        except OSError as error:
+            raise Failure(Reason.FILE_GONE, str(error)) from None
+    try:
+        mapper = AddressMapper(path)
+    except ElfError as error:
+        raise Failure(Reason.NOT_ELF if error.part in ("file", "header") else Reason.BROKEN_FILE, str(error)) from None
+    except OSError as error:
+        raise Failure(Reason.FILE_GONE, str(error)) from None
+    return checked(path, mapping.build_id, mapper, opener)
+
+
+def checked(path: str, build_id: str, mapper: AddressMapper | None, opener: Opener) -> Held:
+    """Open a binary or an archive that has to have a build-id ("": any). Raises Failure."""
+    try:
+        binary = opener(path)
+    except WhenceError as error:
+        raise Failure(Reason.BROKEN_FILE, str(error)) from None
+    except PermissionError as error:
+        raise Failure(Reason.PERMISSION_DENIED, str(error)) from None
+    except OSError as error:
+        raise Failure(Reason.FILE_GONE, str(error)) from None
+    if build_id and binary.build_id and binary.build_id != build_id:
+        found = binary.build_id
+        binary.close()
+        raise Failure(Reason.BUILD_ID_MISMATCH, f"{path} has {found}, the mapping {build_id}")
+    return Held(binary, mapper)

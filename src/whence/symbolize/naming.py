@@ -1,0 +1,38 @@
+"""Frames of many vaddrs in one binary, or the reason why there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from whence.errors import WhenceError
+from whence.model import Frames
+from whence.symbolize.binaries import Names
+from whence.symbolize.reason import Reason
+
+Named = dict[int, tuple[Frames, Reason | None, str]]
+
+
+def name_all(binary: Names, vaddrs: Sequence[int]) -> Named:
+    """Each distinct vaddr's frames; a vaddr that breaks the reader has a reason, the others their frames."""
+    distinct = sorted(set(vaddrs))
+    named: Named = {}
+    nothing: Reason | None = None
+    try:
+        chains = [tuple(chain) for chain in binary.lookup_many(distinct)]
+    except (WhenceError, OSError) as error:
+        if len(distinct) == 1:
+            return {distinct[0]: ((), Reason.BROKEN_FILE, str(error))}
+        for vaddr in distinct:  # one damaged unit must not cost the others their names
+            named.update(name_all(binary, [vaddr]))
+        return named
+    for vaddr, frames in zip(distinct, chains, strict=True):
+        if not frames and nothing is None:
+            nothing = why_nothing(binary)
+        named[vaddr] = (frames, None if frames else nothing, "")
+    return named
+
+
+def why_nothing(binary: Names) -> Reason:
+    """Whether a binary names nothing at all, or nothing here."""
+    has_names = getattr(binary, "has_names", True)
+    return Reason.NOT_IN_ARCHIVE if has_names else Reason.NO_DEBUG_FILE
