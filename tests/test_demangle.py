@@ -1,0 +1,87 @@
+"""Names are readable, and no name costs more than it is worth."""
+
+from __future__ import annotations
+
+import resource
+import time
+
+import pytest
+
+from whence.demangle import MAX_TEXT, bounded, demangle, expansion
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("main", "main"),
+        ("", ""),
+        ("_Z3foov", "foo()"),
+        ("_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector<int, std::allocator<int>>::push_back(int&&)"),
+        ("_ZL3foov.isra.0", "foo() (.isra.0)"),
+        ("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad"),
+        ("_RNvNtCs1234_7mycrate3foo3bar", "mycrate::foo::bar"),
+        ("_RINvNtC3std3mem8align_ofdE", "std::mem::align_of::<f64>"),
+        ("$s4main3fooyyF", "main.foo() -> ()"),
+        ("_Z3foov@plt", "foo()@plt"),
+        ("memcpy@@GLIBC_2.14", "memcpy@@GLIBC_2.14"),
+        ("_Z99damaged", "_Z99damaged"),
+        ("runtime.(*mheap).alloc", "runtime.(*mheap).alloc"),
+        ("_ZN3\udcffoo", "_ZN3\udcffoo"),
+    ],
+)
+def test_names_of_every_language_are_readable_or_stay_as_they_are(name: str, text: str) -> None:
+    assert demangle(name) == text
+
+
+def reference(index: int) -> str:
+    """The index-th substitution: S_, S0_, S1_, ... S10_."""
+    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    if index == 0:
+        return "S_"
+    high, low = divmod(index - 1, 36)
+    return f"S{digits[high] if high else ''}{digits[low]}_"
+
+
+def bomb(levels: int) -> str:
+    """A function whose arguments are pairs of pairs of pairs: each refers twice to the one before."""
+    pairs = (f"S_I{reference(level)}{reference(level)}E" for level in range(1, levels + 1))
+    return "_Z1f1aIiiE" + "".join(pairs)
+
+
+def test_a_name_that_doubles_with_every_reference_stays_as_it_is() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for levels in range(10, 40):
+        name = bomb(levels)
+        began = time.monotonic()
+        demangle(name)
+        assert time.monotonic() - began < 5
+    assert (
+        demangle(bomb(3))
+        == "f(a<int, int>, a<a<int, int>, a<int, int>>, "
+        + ", ".join(
+            f"a<{pair}, {pair}>"
+            for pair in ("a<a<int, int>, a<int, int>>", "a<a<a<int, int>, a<int, int>>, a<a<int, int>, a<int, int>>>")
+        )
+        + ")"
+    )
+    assert demangle(bomb(39)) == bomb(39)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 << 10
+
+
+def test_very_long_names_stay_as_they_are() -> None:
+    name = "_Z" + "P" * 200_000 + "v"
+    assert demangle(name) == name
+    assert demangle("_Z3foo" + "P" * 4000 + "v").startswith(("foo(", "_Z3foo"))
+
+
+def test_rust_back_references_are_bounded_as_well() -> None:
+    name = "_RC" + "TB_B_E" * 600
+    assert not bounded(name)
+    assert demangle(name) == name
+
+
+def test_a_long_name_with_harmless_references_is_demangled() -> None:
+    part = "NSt3__112basic_stringIcNS_11char_traitsIcEENS_9allocatorIcEEEE"
+    name = "_Z1f" + part + "iRKS3_" * 40
+    assert expansion(name[2:]) < MAX_TEXT
+    assert demangle(name).startswith("f(std::__1::basic_string<")
