@@ -14,13 +14,18 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 
 KERNELS = [
+    "whence.dwarf.lines_kernel",
+    "whence.elf.symbols_kernel",
+    "whence.gotrace.event_kernel",
+    "whence.gotrace.line_kernel",
+    "whence.gotrace.quote_kernel",
+    "whence.gotrace.totext_kernel",
+    "whence.gotrace.towire_kernel",
+    "whence.procmap.maps_kernel",
     "whence.profiles.wire_kernel",
     "whence.ranges.arrange_kernel",
     "whence.ranges.compose_kernel",
     "whence.ranges.order_kernel",
-    "whence.dwarf.lines_kernel",
-    "whence.elf.symbols_kernel",
-    "whence.procmap.maps_kernel",
 ]
 
 # The buffer code that every module using typed memoryviews needs lives once, in this module, instead of once a kernel:

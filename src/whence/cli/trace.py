@@ -1,0 +1,26 @@
+"""`whence trace SUBCOMMAND`: raw Go execution traces. One module per subcommand, each with `configure` and `run`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from importlib import import_module
+
+# subcommand -> its module in this package, and its line of help
+SUBCOMMANDS = {
+    "text": ("trace_text", "the text form of a trace (what go tool trace -d=wire prints, with its header line)"),
+    "wire": ("trace_wire", "the wire form of a trace in text"),
+}
+
+
+def configure(parser: ArgumentParser) -> None:
+    subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
+    for name, (module, line) in SUBCOMMANDS.items():
+        command = import_module(f"whence.cli.{module}")
+        subparser = subparsers.add_parser(name, help=line, description=line, allow_abbrev=False)
+        command.configure(subparser)
+        subparser.set_defaults(subcommand_run=command.run)
+
+
+def run(options: Namespace) -> int:
+    status: int = options.subcommand_run(options)
+    return status

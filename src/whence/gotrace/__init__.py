@@ -1,0 +1,54 @@
+"""Go execution traces, raw: what the runtime's tracer writes, event by event, without interpreting it.
+
+In: a trace in its wire form (what `runtime/trace` writes) or its text form (what Go's internal/trace/raw defines), as a
+path, a file, a pipe or bytes. Out: events, the other form, or columns. The events of each version come from Go's
+internal/trace/tracev2; docs/formats/gotrace.md tells the layout. Refused: events of Go 1.11 to 1.21 (another format).
+
+    version.py   Version, headers                     specs.py      the events, as a table
+    event_kernel Event and the stream of them           lines.py      that table as the text kernels read it
+    reader.py    Reader, TextReader                   writer.py     Writer, TextWriter
+    convert.py   wire_to_text, text_to_wire           header.py     the first bytes of either form
+    quoting.py   Go's quoted strings, spaces          printable.py  what Go prints as it is
+    feed.py      bytes from anywhere, by windows      faults.py     what is wrong, in words
+
+    >>> import io
+    >>> text = b'Trace Go1.22\\nString id=1\\n\\tdata="hello"\\nGoStart dt=3 g=7 g_seq=1\\n'
+    >>> wire = io.BytesIO()
+    >>> text_to_wire(text, wire)
+    2
+    >>> [(event.name, event.args, event.data) for event in Reader(wire.getvalue())]
+    [('String', (1,), b'hello'), ('GoStart', (3, 7, 1), None)]
+    >>> back = io.BytesIO()
+    >>> wire_to_text(wire.getvalue(), back)
+    2
+    >>> back.getvalue() == text
+    True
+"""
+
+from whence.gotrace.convert import text_to_wire, to_text, to_wire, wire_to_text
+from whence.gotrace.event_kernel import Event
+from whence.gotrace.faults import TextError
+from whence.gotrace.quoting import quote, unquote
+from whence.gotrace.reader import Reader, TextReader
+from whence.gotrace.specs import EventSpec, SpecTable
+from whence.gotrace.version import CURRENT, Version
+from whence.gotrace.writer import TextWriter, Writer
+
+__all__ = [
+    "CURRENT",
+    "Event",
+    "EventSpec",
+    "Reader",
+    "SpecTable",
+    "TextError",
+    "TextReader",
+    "TextWriter",
+    "Version",
+    "Writer",
+    "quote",
+    "text_to_wire",
+    "to_text",
+    "to_wire",
+    "unquote",
+    "wire_to_text",
+]

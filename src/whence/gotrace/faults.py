@@ -1,0 +1,80 @@
+"""What the kernels found wrong, in words."""
+
+from __future__ import annotations
+
+from whence.errors import TraceError
+from whence.gotrace.specs import FRAME_ARGS, spec_table
+from whence.gotrace.version import Version
+
+# As in uvarint.pxd
+FINE, CUT, FULL, BAD_TYPE, BAD_UVARINT = 0, 1, 2, 3, 4
+BAD_NAME, NO_ARGUMENT, NO_EQUALS, WRONG_ARGUMENT, BAD_NUMBER, EXTRA, NO_DATA, BAD_QUOTE = 5, 6, 7, 8, 9, 10, 11, 12
+BAD_PADDING, NOT_TIMED, OUT_OF_BATCH = 13, 14, 15
+
+
+class TextError(TraceError):
+    """A line that is not as the text form has it. `line` counts from 1, `column` characters from 1, `offset` bytes."""
+
+    def __init__(self, offset: int | None, line: int, column: int, rule: str, found: object = None) -> None:
+        self.line, self.column, self.plain_rule = line, column, rule
+        super().__init__("text", offset, f"line {line}, column {column}: {rule}", found)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.offset, self.line, self.column, self.plain_rule, self.found)
+
+
+def wire_fault(fault: int, offset: int, version: Version, kind: int = 0) -> TraceError:
+    """The error for a fault in wire bytes at an offset of the file."""
+    if fault == BAD_TYPE:
+        return TraceError("wire", offset, f"an event's type is one of {version.label}", kind)
+    if fault == BAD_UVARINT:
+        return TraceError("wire", offset, "a number has at most 64 bits, in ten bytes")
+    if fault == NOT_TIMED:
+        return TraceError("wire", offset, "the events of a batch have a time", kind)
+    if fault == OUT_OF_BATCH:
+        return TraceError("wire", offset, "the last event of a batch ends with it")
+    return TraceError("wire", offset, "an event is whole", "the end of the trace inside one")
+
+
+def _rule(fault: int, version: Version, kind: int, argument: int) -> str:
+    names = spec_table(version).by_type[kind].args if kind else FRAME_ARGS
+    turn = names[argument] if argument < len(names) else ""
+    return {
+        CUT: "an event is whole: its frames or data follow on lines of their own",
+        BAD_NAME: f"an event's name is one of {version.label}",
+        NO_ARGUMENT: f'the argument "{turn}" follows',
+        NO_EQUALS: f"the argument is written {turn}=number",
+        WRONG_ARGUMENT: f'the argument is "{turn}"',
+        BAD_NUMBER: f'"{turn}" is an unsigned decimal of at most 64 bits',
+        EXTRA: "nothing follows the last argument",
+        NO_DATA: 'the line is data="...", the bytes of the event before it',
+        BAD_QUOTE: "data is quoted as Go quotes a string",
+        BAD_PADDING: "a padded number fits in ten bytes: at most nine zeros lead, or spaces come before data",
+    }[fault]
+
+
+def text_fault(
+    fault: int,
+    text: bytes | bytearray | memoryview,
+    where: int,
+    offset: int,
+    line: int,
+    version: Version,
+    kind: int = 0,
+    argument: int = 0,
+) -> TextError:
+    """The error for a fault at text[where]; `text` starts at byte `offset` of the source, on line `line`."""
+    raw = bytes(text[: where + 200])
+    before = raw[:where]
+    line_start = before.rfind(b"\n") + 1
+    column = len(before[line_start:].decode("utf-8", "replace")) + 1
+    found = raw[where:].split(b"\n", 1)[0].decode("utf-8", "backslashreplace").rstrip("\r")
+    if fault != BAD_QUOTE:
+        found = found.split(maxsplit=1)[0] if found.strip() else ""
+    return TextError(
+        offset + where,
+        line + before.count(b"\n"),
+        column,
+        _rule(fault, version, kind, argument),
+        found or "the end of the line",
+    )

@@ -1,0 +1,108 @@
+"""Where bytes come from: a path, a file, a pipe, or bytes in memory, as windows that a loop takes one after another.
+
+A window grows only when one event or line does not fit in it, and never by more than has been read.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    Source: TypeAlias = str | os.PathLike[str] | BinaryIO | io.TextIOBase | Buffer
+
+BLOCK = 1 << 20
+
+
+class Feed:
+    """Bytes of a source, a window at a time. `base` is where in the source the window starts."""
+
+    def __init__(self, source: Source, block: int = BLOCK) -> None:
+        self.name = ""
+        self._file: BinaryIO | io.TextIOBase | None = None
+        self._owned = False
+        self.base = 0
+        self.start = self.stop = 0
+        self.ended = False
+        self.data: bytearray | memoryview = bytearray(0)
+        if isinstance(source, (str, os.PathLike)):
+            self.name = os.fspath(source)
+            self._file = open(source, "rb", buffering=0)  # noqa: SIM115
+            self._owned = True
+        elif hasattr(source, "read"):
+            self._file = cast(BinaryIO, source)
+            self.name = str(getattr(source, "name", ""))
+        else:
+            view = memoryview(source)
+            self.data = view if view.format == "B" and view.contiguous else memoryview(view.tobytes())
+            self.stop = len(self.data)
+            self.ended = True
+        if self._file is not None:
+            self.data = bytearray(block)
+
+    @classmethod
+    def of(cls, source: Source | Feed) -> Feed:
+        """The feed itself, or one over the source."""
+        return source if isinstance(source, Feed) else cls(source)
+
+    def window(self) -> memoryview:
+        """The bytes that were read and not yet used."""
+        return memoryview(self.data)[self.start : self.stop]
+
+    def use(self, position: int) -> None:
+        """Everything before `position` (an index into `data`) is used up."""
+        self.start = position
+
+    def more(self) -> bool:
+        """Read on, keeping what is not used; false at the end of the source."""
+        if self.ended or self._file is None:
+            return False
+        kept = self.stop - self.start
+        if kept == len(self.data):
+            self._move(bytearray(2 * kept))
+        elif self.start:
+            self._move(self.data)
+        got = self._read(memoryview(self.data)[self.stop :])
+        self.stop += got
+        self.ended = got == 0
+        return got > 0
+
+    def _move(self, to: bytearray | memoryview) -> None:
+        kept = self.stop - self.start
+        to[:kept] = bytes(memoryview(self.data)[self.start : self.stop])
+        self.base += self.start
+        self.data, self.start, self.stop = to, 0, kept
+
+    def _read(self, room: memoryview) -> int:
+        file = self._file
+        if isinstance(file, io.TextIOBase):
+            text = file.read(max(1, len(room) // 4)).encode("utf-8", "surrogateescape")
+            room[: len(text)] = text
+            return len(text)
+        assert file is not None
+        if hasattr(file, "readinto"):
+            return cast(io.RawIOBase, file).readinto(room) or 0
+        data = file.read(len(room))
+        room[: len(data)] = data
+        return len(data)
+
+    def offset(self, position: int) -> int:
+        """Where in the source an index into `data` is."""
+        return self.base + position
+
+    def close(self) -> None:
+        """Close the file if this opened it."""
+        if self._owned and self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Feed:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,110 @@
+"""Events read one by one, from the wire form (Reader) or the text form (TextReader)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from whence.gotrace.convert import WireBlocks
+from whence.gotrace.event_kernel import Event, Stream
+from whence.gotrace.faults import CUT, wire_fault
+from whence.gotrace.feed import Feed
+from whence.gotrace.header import read_text_header, read_wire_header
+from whence.gotrace.lines import lines
+from whence.gotrace.version import Version, usable
+
+if TYPE_CHECKING:
+    from whence.gotrace.feed import Source
+
+
+class _Events:
+    """What both readers are: an iterator of events and a context manager, with a version."""
+
+    version: Version
+    _feed: Feed
+    _stream: Stream
+
+    def read_event(self) -> Event | None:
+        """The next event, None at the end."""
+        return next(self._stream, None)
+
+    def __iter__(self) -> Iterator[Event]:
+        return self._stream
+
+    def __next__(self) -> Event:
+        return next(self._stream)
+
+    def close(self) -> None:
+        """Close the file if this opened it."""
+        self._feed.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Reader(_Events):
+    """Events of a wire trace: a path, a binary file or pipe, or bytes.
+
+    `for event in reader` is the quick way; `read_event()` gives None at the end. With `keep_padding`, events carry the
+    padding of their numbers, and a Writer gives back the same bytes. Raises TraceError at the first thing wrong, after
+    all whole events before it; Unsupported for versions before Go 1.22. Memory: a MiB, or the largest event.
+    """
+
+    def __init__(self, source: Source, *, keep_padding: bool = False) -> None:
+        self._feed = Feed(source)
+        try:
+            self.version = usable(read_wire_header(self._feed))
+        except BaseException:
+            self._feed.close()
+            raise
+        tables = lines(self.version)
+        self._stream = Stream(self, self.version, tables.counts, tables.flags, keep_padding)
+
+    def window(self, used: int, cut: bool) -> tuple[bytearray | memoryview, int, int]:
+        """For the stream: the next bytes."""
+        feed = self._feed
+        if used >= 0:
+            feed.use(used)
+        if (cut or feed.start >= feed.stop) and not feed.more() and cut:
+            raise wire_fault(CUT, feed.offset(feed.stop), self.version)
+        return feed.data, feed.start, feed.stop
+
+    def fail(self, fault: int, where: int, kind: int) -> None:
+        """For the stream: raise what is wrong."""
+        raise wire_fault(fault, self._feed.offset(where), self.version, kind)
+
+    @property
+    def offset(self) -> int:
+        """Where in the file the next event starts."""
+        return self._feed.offset(max(self._stream.position, self._feed.start))
+
+
+class TextReader(_Events):
+    """Events of a text trace: a path, a file or pipe (binary or text), or bytes. See Reader."""
+
+    def __init__(self, source: Source, *, keep_padding: bool = False) -> None:
+        self._feed = Feed(source)
+        try:
+            self.version, line = read_text_header(self._feed)
+            usable(self.version)
+        except BaseException:
+            self._feed.close()
+            raise
+        tables = lines(self.version)
+        self._blocks = iter(WireBlocks(self._feed, self.version, line, keep_padding))
+        self._stream = Stream(self, self.version, tables.counts, tables.flags, keep_padding)
+
+    def window(self, used: int, cut: bool) -> tuple[memoryview, int, int]:
+        """For the stream: the next lines, as wire bytes."""
+        block = next(self._blocks, memoryview(b""))
+        return block, 0, len(block)
+
+    def fail(self, fault: int, where: int, kind: int) -> None:
+        """For the stream: what the text kernel wrote is always whole events."""
+        raise wire_fault(fault, where, self.version, kind)

@@ -1,0 +1,113 @@
+# Unsigned varints and the words for what can be wrong, inlined into each kernel of this room.
+#
+# A uvarint has seven bits a byte, lowest first; the eighth bit says that another byte follows. Ten bytes at most, and
+# the tenth holds one bit. More bytes than the value needs are legal: the runtime pads what it fills in later.
+
+cdef extern from *:
+    """
+    static inline int whence_uvarint_size(unsigned long long value) {
+        return (63 - __builtin_clzll(value | 1)) / 7 + 1;
+    }
+    #define WHENCE_TENTH 1844674407370955161ULL
+    #define WHENCE_32_BITS 0xFFFFFFFFULL
+    """
+    const unsigned long long WHENCE_TENTH    # of 2**64, rounded down
+    const unsigned long long WHENCE_32_BITS
+    int whence_uvarint_size(unsigned long long value) noexcept nogil
+
+cdef enum:
+    FINE = 0
+    CUT = 1            # the bytes end inside an event
+    FULL = 2           # no room left in the output
+    BAD_TYPE = 3       # no event of this version has this number
+    BAD_UVARINT = 4    # more than 64 bits
+    BAD_NAME = 5       # no event of this version has this name
+    NO_ARGUMENT = 6    # an argument is missing
+    NO_EQUALS = 7      # an argument has no value
+    WRONG_ARGUMENT = 8 # an argument is not the one whose turn it is
+    BAD_NUMBER = 9     # a value is not an unsigned decimal of 64 bits
+    EXTRA = 10         # something after the last argument
+    NO_DATA = 11       # the line of data is something else
+    BAD_QUOTE = 12     # the data is not quoted as Go quotes
+    BAD_PADDING = 13   # a padded number does not fit in ten bytes
+    NOT_TIMED = 14     # an event in a batch has no time
+    OUT_OF_BATCH = 15  # an event does not end with its batch
+
+cdef enum:
+    NO_EVENT = 255     # in the table of argument counts
+    IS_STACK = 1       # bits of the table of flags
+    HAS_DATA = 2
+    IS_TIMED = 4
+
+
+cdef inline int read_uvarint(
+    const unsigned char *at, const unsigned char *end, unsigned long long *value
+) noexcept nogil:
+    """Bytes read; 0 when they end first, -1 when there are more than 64 bits."""
+    cdef unsigned long long result
+    cdef unsigned char byte
+    cdef int shift = 7
+    cdef int size = 1
+    if at >= end:
+        return 0
+    byte = at[0]
+    if byte < 0x80:
+        value[0] = byte
+        return 1
+    result = byte & 0x7F
+    while size < 10:
+        if at + size >= end:
+            return 0
+        byte = at[size]
+        size += 1
+        if byte < 0x80:
+            if size == 10 and byte > 1:
+                return -1
+            value[0] = result | (<unsigned long long> byte << shift)
+            return size
+        result |= <unsigned long long> (byte & 0x7F) << shift
+        shift += 7
+    return -1
+
+
+cdef inline unsigned char *put_uvarint(unsigned char *out, unsigned long long value) noexcept nogil:
+    """Write it in as few bytes as it needs; gives where the next byte goes."""
+    while value >= 0x80:
+        out[0] = <unsigned char> (value | 0x80)
+        value >>= 7
+        out += 1
+    out[0] = <unsigned char> value
+    return out + 1
+
+
+cdef inline unsigned char *put_padded(unsigned char *out, unsigned long long value, int extra) noexcept nogil:
+    """The same with `extra` more bytes than it needs."""
+    out = put_uvarint(out, value)
+    if extra > 0:
+        (out - 1)[0] |= 0x80
+        while extra > 1:
+            out[0] = 0x80
+            out += 1
+            extra -= 1
+        out[0] = 0
+        out += 1
+    return out
+
+
+cdef inline const unsigned char *read_decimal(
+    const unsigned char *at, const unsigned char *end, unsigned long long *value
+) noexcept nogil:
+    """Read digits; gives where they end, or NULL when there are none or the value has more than 64 bits."""
+    cdef unsigned long long result = 0
+    cdef unsigned int digit
+    cdef const unsigned char *begin = at
+    while at < end:
+        digit = <unsigned int> at[0] - 48
+        if digit > 9:
+            break
+        if result >= WHENCE_TENTH and (result > WHENCE_TENTH or digit > 5):
+            return NULL
+        result = result * 10 + digit
+        at += 1
+    value[0] = result
+    return NULL if at == begin else at

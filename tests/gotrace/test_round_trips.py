@@ -1,0 +1,64 @@
+"""Generated events of every kind come back from each form as they went in."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from whence import gotrace
+from whence.gotrace import Event, Version
+
+NUMBER = st.one_of(st.integers(0, 300), st.integers(0, (1 << 64) - 1))
+VERSION = st.sampled_from([v for v in Version if v >= Version.GO1_22])
+
+
+@st.composite
+def event(draw: st.DrawFn, version: Version) -> Event:
+    spec = draw(st.sampled_from(sorted(version.specs, key=lambda spec: spec.type)))
+    args = [draw(NUMBER) for _ in spec.args]
+    if spec.is_stack:
+        frames = draw(st.lists(NUMBER, max_size=5)) * 4
+        args = [args[0], len(frames) // 4, *frames]
+    data = draw(st.binary(max_size=40)) if spec.has_data else None
+    values = [*args, *([len(data)] if data is not None else [])]
+    room = [10 - max(1, (value.bit_length() + 6) // 7) for value in values]
+    padding = bytes(draw(st.integers(0, least)) for least in room) if draw(st.booleans()) else b""
+    return Event(version, spec.type, args, data, padding if any(padding) else None)
+
+
+@st.composite
+def events(draw: st.DrawFn) -> tuple[Version, list[Event]]:
+    version = draw(VERSION)
+    return version, draw(st.lists(event(version), max_size=12))
+
+
+@given(events())
+@settings(max_examples=150, deadline=None)
+def test_generated_events_survive_both_forms_with_their_padding(case: tuple[Version, list[Event]]) -> None:
+    version, made = case
+    wire = version.header + b"".join(event.encode() for event in made)
+    text, back = io.BytesIO(), io.BytesIO()
+    assert gotrace.wire_to_text(wire, text, keep_padding=True) == len(made)
+    assert gotrace.text_to_wire(text.getvalue(), back, keep_padding=True) == len(made)
+    assert back.getvalue() == wire
+    again = list(gotrace.Reader(wire, keep_padding=True))
+    assert again == made
+    assert [event.padding for event in again] == [event.padding for event in made]
+    assert list(gotrace.TextReader(text.getvalue())) == made
+
+
+@given(st.binary(max_size=60))
+@settings(max_examples=200, deadline=None)
+def test_what_is_quoted_is_unquoted_to_the_same_bytes(data: bytes) -> None:
+    assert gotrace.unquote(gotrace.quote(data)) == data
+
+
+@given(st.binary(max_size=120))
+@settings(max_examples=200, deadline=None)
+def test_any_text_gives_events_or_our_error(data: bytes) -> None:
+    out = io.BytesIO()
+    with contextlib.suppress(gotrace.TextError):
+        gotrace.text_to_wire(b"Trace Go1.26\n" + data, out)
