@@ -26,6 +26,8 @@ KERNELS = [
     "whence.ranges.arrange_kernel",
     "whence.ranges.compose_kernel",
     "whence.ranges.order_kernel",
+    "whence.gopclntab.functions_kernel",
+    "whence.gopclntab.ranges_kernel",
 ]
 
 # The buffer code that every module using typed memoryviews needs lives once, in this module, instead of once a kernel:

@@ -1,0 +1,106 @@
+"""Where the table lies: by section, by symbol, by its magic.
+
+A section that says SHT_NOBITS (--only-keep-debug) holds no table: it is "not there". Its neighbour in the stripped
+file has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from whence.elf import ElfFile, layout
+from whence.errors import ElfError
+from whence.gopclntab.header import HEADER_START, MAGICS, looks_like_header
+
+SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro")
+SYMBOLS = ("runtime.pclntab", "runtime.pcheader")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The bytes from the header to the end of what holds them, their vaddr, and how they were found."""
+
+    data: memoryview
+    vaddr: int
+    found_by: str
+
+
+def find(elf: ElfFile) -> Place | None:
+    """The table's place; None when the file has none."""
+    for name in SECTIONS:
+        section = elf.section(name)
+        if section is None or section.type == layout.SHT_NOBITS or not section.size:
+            continue
+        try:
+            data = elf.content(section)
+        except ElfError:
+            continue
+        if name != ".data.rel.ro":
+            if len(data) >= 4 and bytes(data[:4]) in MAGICS:
+                return Place(data, section.vaddr, f"section {name}")
+            if len(data):  # the section's name is a promise: what is there is a table, if a damaged one
+                at = next(_headers(data), 0)
+                return Place(data[at:], section.vaddr + at, f"section {name}")
+        else:
+            for at in _headers(data):
+                return Place(data[at:], section.vaddr + at, f"magic in section {name}")
+    return _by_symbol(elf) or _by_magic(elf)
+
+
+def _headers(data: memoryview, align: int = 4) -> Iterator[int]:
+    """Offsets where a header can start."""
+    raw = bytes(data)
+    hits = []
+    for magic in MAGICS:
+        at = raw.find(magic + b"\0\0")
+        while at >= 0:
+            if at % align == 0 and looks_like_header(data, at):
+                hits.append(at)
+            at = raw.find(magic + b"\0\0", at + 1)
+    yield from sorted(hits)
+
+
+def _by_symbol(elf: ElfFile) -> Place | None:
+    for name in SYMBOLS:
+        vaddr = symbol_value(elf, name)
+        offset = None if vaddr is None else elf.file_offset_of(vaddr)
+        if vaddr is not None and offset is not None and looks_like_header(elf.data, offset):
+            return Place(_to_segment_end(elf, offset), vaddr, f"symbol {name}")
+    return None
+
+
+def symbol_value(elf: ElfFile, name: str) -> int | None:
+    """The value of the .symtab symbol of that name; None when there is none, or no readable .symtab."""
+    try:
+        symbols = elf.symbols(".symtab")
+    except ElfError:
+        return None
+    names, wanted = bytes(symbols.names), name.encode() + b"\0"
+    at = names.find(wanted)
+    while at >= 0:
+        try:
+            return symbols.value[symbols.name_offset.index(at)]
+        except ValueError:
+            at = names.find(wanted, at + 1)
+    return None
+
+
+def _by_magic(elf: ElfFile) -> Place | None:
+    """Scan what the file loads, when no section table says what is there."""
+    if elf.sections:
+        return None
+    for segment in elf.segments:
+        if segment.type != layout.PT_LOAD or segment.file_size < HEADER_START:
+            continue
+        data = elf.data[segment.file_offset : segment.file_offset + segment.file_size]
+        for at in _headers(data):
+            return Place(data[at:], segment.vaddr + at, "magic in a segment")
+    return None
+
+
+def _to_segment_end(elf: ElfFile, offset: int) -> memoryview:
+    for segment in elf.segments:
+        if segment.type == layout.PT_LOAD and 0 <= offset - segment.file_offset < segment.file_size:
+            return elf.data[offset : segment.file_offset + segment.file_size]
+    return elf.data[offset:]

@@ -1,0 +1,139 @@
+"""Functions: functab and its records as columns, read in one pass and bounded by the code they claim."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+
+from whence.errors import GopclntabError
+from whence.gopclntab import functions_kernel
+from whence.gopclntab.header import Header
+from whence.gopclntab.inlining import Shape
+
+NO_FUNCTION = 0xFFFFFFFF
+SAMPLES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One function, for people. [entry, end) are vaddrs; the end is the next function's entry, padding included."""
+
+    entry: int
+    end: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """Functions in the table's order, as columns of vaddrs and of names (references)."""
+
+    entry: array[int]
+    end: array[int]
+    name: array[int]
+
+
+class Columns:
+    """What the records say, a row per row of functab.
+
+    `name` is an offset, NO_FUNCTION in a damaged row. `tree` is where the inline tree lies, as funcdata has it.
+    `longest` and `together` are bytes of code: of the longest function, and of all. `damaged` counts rows.
+    """
+
+    __slots__ = (
+        "cu",
+        "damaged",
+        "end",
+        "entry",
+        "longest",
+        "name",
+        "pcfile",
+        "pcinl",
+        "pcln",
+        "pcsp",
+        "together",
+        "tree",
+    )
+
+    def __init__(self, rows: int) -> None:
+        self.entry, self.end, self.tree = (array("Q", bytes(8 * rows)) for _ in range(3))
+        self.name, self.pcsp, self.pcfile, self.pcln, self.cu, self.pcinl = (
+            array("I", bytes(4 * rows)) for _ in range(6)
+        )
+        self.damaged = self.longest = self.together = 0
+
+
+def field(data: memoryview, header: Header, index: int) -> int:
+    """A field of functab: entries have even indexes, offsets of records odd ones."""
+    at = header.functab_at + index * header.field
+    return int.from_bytes(data[at : at + header.field], header.order)
+
+
+def sample_offsets(data: memoryview, header: Header) -> list[int]:
+    """functab's first entry, samples of the others, and its last, which ends the table."""
+    count = header.functions
+    if not count:
+        raise GopclntabError("functab", 0, "it holds at least one function")
+    sampled = range(0, count, max(1, count // SAMPLES))
+    return [field(data, header, 2 * index) for index in sampled] + [field(data, header, 2 * count)]
+
+
+def read_functions(data: memoryview, header: Header, shape: Shape, base: int, code: int) -> Columns:
+    """The columns. `base` is added to entries; the functions may claim at most twice `code` bytes of code."""
+    columns = Columns(header.functions)
+    version = header.version
+    columns.damaged, first, columns.longest, columns.together = functions_kernel.read(
+        data,
+        header.order == "big",
+        header.functab_at,
+        header.functions,
+        header.field,
+        header.functab_at if version.cu_at >= 0 else 0,
+        header.field,
+        version.cu_at,
+        version.last_at,
+        version.cu_at < 0 and _counts_are_words(data, header),
+        shape.pcdata,
+        shape.funcdata,
+        0 if version.relative else header.pointer,
+        base,
+        columns.entry,
+        columns.end,
+        columns.name,
+        columns.pcsp,
+        columns.pcfile,
+        columns.pcln,
+        columns.cu,
+        columns.pcinl,
+        columns.tree,
+    )
+    if columns.damaged == header.functions:
+        rule = "its rows lead to records that repeat their entries"
+        raise GopclntabError("functab", 2 * first * header.field, rule, "none that does")
+    if columns.together > 2 * code:
+        raise GopclntabError("functab", 0, f"its functions share {code} bytes of code", f"{columns.together} bytes")
+    return columns
+
+
+def _counts_are_words(data: memoryview, header: Header) -> bool:
+    """Whether a record's number of funcdata is a word (1.2 to 1.11) or the word's last byte (1.12 to 1.15).
+
+    The word's other bytes are a function id and zeros then. In big-endian files both are read alike.
+    """
+    if header.order == "big":
+        return False
+    for index in range(0, header.functions, max(1, header.functions // SAMPLES)):
+        at = field(data, header, 2 * index + 1) + header.field + header.version.last_at
+        if at + 4 <= len(data) and data[at + 3]:
+            return False
+    return True
+
+
+def move(columns: Columns, base: int, pieces: list[tuple[int, int, int]]) -> None:
+    """Put entries where the linker moved their piece of text: offsets count as if the pieces lay together."""
+    for column, is_end in ((columns.entry, 0), (columns.end, 1)):
+        for index, value in enumerate(column):
+            offset = value - base
+            for start, end, vaddr in pieces:
+                if start + is_end <= offset < end + is_end:
+                    column[index] = vaddr + offset - start
+                    break

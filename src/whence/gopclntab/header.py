@@ -1,0 +1,115 @@
+"""The header: 8 bytes that are alike in every version, then words, which a table per magic names.
+
+    0  u32  magic
+    4  u16  zero
+    6  u8   quantum: pc deltas count in it (1, 2 or 4)
+    7  u8   pointer size (4 or 8): the width of the words that follow
+    8  words
+
+The magics read differently in the other byte order, so the magic says the order. Offsets in the words count from the
+header's first byte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from whence.errors import GopclntabError
+from whence.window import ByteOrder, Window
+
+HEADER_START = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One layout of the table. Offsets in a function's record count from the field behind its entry."""
+
+    since: str  # the first Go release that writes it
+    magic: int
+    words: tuple[str, ...]
+    relative: bool  # entries are 32-bit offsets from the text base; before, addresses
+    cu_at: int  # in the record: which unit's files its file numbers count in; -1: there are no units
+    last_at: int  # in the record: the word whose last byte is the number of funcdata
+
+
+_WORDS_116 = ("functions", "files", "names_at", "units_at", "texts_at", "pctab_at", "functab_at")
+_WORDS_118 = ("functions", "files", "text", "names_at", "units_at", "texts_at", "pctab_at", "functab_at")
+
+VERSIONS = (
+    Version("1.2", 0xFFFFFFFB, ("functions",), relative=False, cu_at=-1, last_at=28),
+    Version("1.16", 0xFFFFFFFA, _WORDS_116, relative=False, cu_at=28, last_at=32),
+    Version("1.18", 0xFFFFFFF0, _WORDS_118, relative=True, cu_at=28, last_at=32),
+    Version("1.20", 0xFFFFFFF1, _WORDS_118, relative=True, cu_at=28, last_at=36),
+)
+
+ORDERS: tuple[ByteOrder, ...] = ("little", "big")
+MAGICS = {version.magic.to_bytes(4, order): (version, order) for version in VERSIONS for order in ORDERS}
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the header says. Offsets are into the table; a version that has no such word leaves it 0."""
+
+    version: Version
+    order: ByteOrder
+    quantum: int
+    pointer: int
+    functions: int
+    files: int = 0
+    text: int = 0
+    names_at: int = 0
+    units_at: int = 0
+    texts_at: int = 0
+    pctab_at: int = 0
+    functab_at: int = 0
+
+    @property
+    def field(self) -> int:
+        """The width of a field of functab."""
+        return 4 if self.version.relative else self.pointer
+
+    @property
+    def text_word_at(self) -> int:
+        """The offset of the text base's word, where the version has one."""
+        return HEADER_START + 2 * self.pointer
+
+    def end_of(self, start: int, size: int) -> int:
+        """Where the part that starts at `start` can reach: the next part, or the table's end."""
+        starts = (self.names_at, self.units_at, self.texts_at, self.pctab_at, self.functab_at)
+        return min((at for at in starts if at > start), default=size)
+
+
+def looks_like_header(data: memoryview, at: int = 0) -> bool:
+    """Whether the first eight bytes obey the rules: cheap enough for a scan."""
+    head = bytes(data[at : at + HEADER_START])
+    return head[:4] in MAGICS and head[4:6] == b"\0\0" and head[6] in (1, 2, 4) and head[7] in (4, 8)
+
+
+def read_header(data: memoryview) -> Header:
+    """Read and check the header: every part starts inside the table, functab lies inside whole."""
+    window = Window(data, "header", error=GopclntabError)
+    known = MAGICS.get(window.raw(0, 4))
+    if known is None:
+        raise GopclntabError("header", 0, "the magic is one that Go 1.2, 1.16, 1.18 or 1.20 writes", window.raw(0, 4))
+    version, order = known
+    window = Window(data, "header", order, GopclntabError)
+    if window.raw(4, 2) != b"\0\0":
+        raise GopclntabError("header", 4, "two bytes behind the magic are zero", window.raw(4, 2))
+    quantum, pointer = window.u8(6), window.u8(7)
+    if quantum not in (1, 2, 4):
+        raise GopclntabError("header", 6, "the quantum is 1, 2 or 4", quantum)
+    if pointer not in (4, 8):
+        raise GopclntabError("header", 7, "the pointer size is 4 or 8", pointer)
+    words = window.unpack(("I" if pointer == 4 else "Q") * len(version.words), HEADER_START)
+    header = Header(version, order, quantum, pointer, **dict(zip(version.words, words)))
+    if not header.functab_at:  # 1.2: functab follows the header, and every offset counts from the table's start
+        header = Header(version, order, quantum, pointer, words[0], functab_at=HEADER_START + pointer)
+    for word, at in zip(version.words, words):
+        if word.endswith("_at") and at > len(data):
+            offset = HEADER_START + version.words.index(word) * pointer
+            raise GopclntabError("header", offset, f"{word[:-3]} starts inside the table's {len(data)} bytes", at)
+    room = (len(data) - header.functab_at) // header.field
+    if 2 * header.functions + 1 > room:
+        rule = f"twice the functions and one field fit in functab's {room}"
+        raise GopclntabError("header", HEADER_START, rule, f"{header.functions} functions")
+    return header

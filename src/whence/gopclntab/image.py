@@ -1,0 +1,96 @@
+"""Words of the image as the loader leaves them: bytes of the file, with dynamic relocations laid over.
+
+In a position-independent executable an address in data may stand in .rela.dyn only (the addend), with zeros in place.
+REL and RELR relocations keep it in place. Relocations are searched, not read into tables: of hundreds of thousands
+three or four are asked for.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from functools import cached_property
+
+from whence.elf import ElfFile, layout
+from whence.errors import ElfError
+
+
+class Image:
+    """An ELF file's memory image, for reading pointers."""
+
+    def __init__(self, elf: ElfFile, pointer: int) -> None:
+        self.elf = elf
+        self.pointer = pointer
+        self._mark = "<" if elf.order == "little" else ">"
+        self._word = self._mark + ("I" if pointer == 4 else "Q")
+
+    @cached_property
+    def _relocations(self) -> list[bytes]:
+        """The bytes of every loaded RELA table: (offset, info, addend), a word each."""
+        tables = []
+        for section in self.elf.sections:
+            if section.type == layout.SHT_RELA and section.allocated:
+                try:
+                    tables.append(bytes(self.elf.content(section)))
+                except ElfError:
+                    continue
+        return tables
+
+    def pack(self, value: int) -> bytes:
+        return struct.pack(self._word, value & (1 << 8 * self.pointer) - 1)
+
+    def _find(self, value: int, field: int) -> Iterator[tuple[int, ...]]:
+        """Relocations one of whose fields is a value."""
+        row = 3 * self.pointer
+        pattern = self.pack(value)
+        for table in self._relocations:
+            at = table.find(pattern)
+            while at >= 0:
+                if at % row == field * self.pointer and at - at % row + row <= len(table):
+                    yield struct.unpack_from(self._mark + self._word[1] * 3, table, at - at % row)
+                at = table.find(pattern, at + 1)
+
+    def words(self, vaddr: int, count: int) -> tuple[int, ...] | None:
+        """`count` words at a vaddr, relocated; None where the file loads nothing."""
+        try:
+            data = self.elf.read_vaddr(vaddr, count * self.pointer)
+        except ElfError:
+            return None
+        words = list(struct.unpack(self._mark + self._word[1] * count, data))
+        if self._relocations:
+            for index in range(count):
+                for _, _, addend in self._find(vaddr + index * self.pointer, 0):
+                    words[index] = addend
+        return tuple(words)
+
+    def word(self, vaddr: int) -> int | None:
+        words = self.words(vaddr, 1)
+        return words[0] if words else None
+
+    def places_of(self, value: int) -> Iterator[int]:
+        """The vaddrs in loaded data where a word has that value, in place or by relocation."""
+        for offset, _, _ in self._find(value, 2):
+            yield offset
+        pattern = self.pack(value)
+        for segment in self.elf.segments:
+            if segment.type != layout.PT_LOAD or segment.executable:
+                continue
+            end = segment.file_offset + segment.file_size
+            data = bytes(self.elf.data[segment.file_offset : end])
+            at = data.find(pattern)
+            while at >= 0:
+                if (segment.vaddr + at) % self.pointer == 0:
+                    yield segment.vaddr + at
+                at = data.find(pattern, at + 1)
+
+    def relocated(self, data: memoryview, vaddr: int) -> memoryview:
+        """The bytes at a vaddr with every relocation that falls into them applied; the same bytes when none does."""
+        patched: bytearray | None = None
+        for table in self._relocations:
+            whole = len(table) - len(table) % (3 * self.pointer)
+            for place, _, addend in struct.iter_unpack(self._mark + self._word[1] * 3, table[:whole]):
+                if vaddr <= place <= vaddr + len(data) - self.pointer:
+                    if patched is None:
+                        patched = bytearray(data)
+                    struct.pack_into(self._word, patched, place - vaddr, addend)
+        return data if patched is None else memoryview(patched)

@@ -1,0 +1,139 @@
+"""Inline trees: which layout a table has, and where its trees lie.
+
+A function's PCDATA_InlTreeIndex table says, per pc, which node of its FUNCDATA_InlTree is inlined there. A node says
+what was inlined, and where in the function that encloses it the call stood:
+
+    shape     node                                             written by    pcdata, funcdata
+    position  parent i32 · file · line · name                  1.9 - 1.11    1, 2
+    both      parent i16 · id u8 · file · line · name · pc     1.12          1, 2
+                                                               1.13 - 1.15   2, 4
+                                                               1.16 - 1.19   2, 3
+    pc        id u8 · name · pc · start line                   1.20 -        2, 3
+
+Since 1.20 the position of a call is looked up in the function's own tables at the node's pc, and so is its parent.
+Several shapes share a magic, and nothing in the file names the shape, nor the place that funcdata count from: a
+guess is tried on the trees of many functions, and without one that fits there are no inlined calls, rather than
+wrong ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from whence.elf import ElfFile, layout
+from whence.gopclntab.find import symbol_value
+from whence.gopclntab.moduledata import GOFUNC, ModuleData
+from whence.window import ByteOrder
+
+if TYPE_CHECKING:
+    from whence.gopclntab.functions import Columns
+
+SAMPLES = 128
+ENOUGH = 0.9
+NO_TREE = 0xFFFFFFFFFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The layout of a node, and the indexes of the two tables."""
+
+    pcdata: int
+    funcdata: int
+    size: int
+    name_at: int
+    parent_width: int  # of the parent's index at the node's start; 0: found through the pc
+    pc_at: int = 0
+
+
+SHAPES = {
+    "1.2": (Shape(2, 4, 20, 12, 2), Shape(1, 2, 20, 12, 2), Shape(1, 2, 16, 12, 4)),
+    "1.16": (Shape(2, 3, 20, 12, 2),),
+    "1.18": (Shape(2, 3, 20, 12, 2),),
+    "1.20": (Shape(2, 3, 16, 4, 0, 8),),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """Bytes that hold every tree; a function's tree starts at its funcdata value minus `base`."""
+
+    shape: Shape
+    data: memoryview
+    base: int
+    found_by: str
+
+
+def _loaded_from(elf: ElfFile, vaddr: int) -> tuple[memoryview, int]:
+    """The file's bytes around a vaddr, to the end of their segment (or section), and the vaddr they start at."""
+    for segment in elf.segments:
+        if segment.type == layout.PT_LOAD and 0 <= vaddr - segment.vaddr < segment.file_size:
+            return elf.data[segment.file_offset : segment.file_offset + segment.file_size], segment.vaddr
+    for section in elf.sections:
+        if section.allocated and section.type != layout.SHT_NOBITS and 0 <= vaddr - section.vaddr < section.size:
+            return elf.data[section.file_offset : section.file_offset + section.size], section.vaddr
+    return elf.data[:0], vaddr
+
+
+def _bases(elf: ElfFile, since: str, module: ModuleData | None) -> Iterator[tuple[int, str]]:
+    """What 32-bit funcdata offsets may count from."""
+    if module is not None:
+        for index in GOFUNC[since]:
+            if index < len(module.words) and module.words[index]:
+                yield module.words[index], f"moduledata word {index}"
+    for name in ("go:func.*", "go.func.*"):
+        value = symbol_value(elf, name)
+        if value:
+            yield value, f"symbol {name}"
+
+
+def find_trees(
+    elf: ElfFile,
+    since: str,
+    order: ByteOrder,
+    module: ModuleData | None,
+    shape: Shape,
+    names: memoryview,
+    columns: Columns,
+) -> Trees | None:
+    """Where the trees lie, if this shape fits those of the sampled functions; None when it does not. No data when no
+    function has a tree in this shape's place.
+
+    The column `tree` holds offsets since 1.18, addresses before.
+    """
+    tree, entry, end = columns.tree, columns.entry, columns.end
+    having = [index for index, value in enumerate(tree) if value != NO_TREE]
+    if not having:
+        return Trees(shape, memoryview(b""), 0, "there are none")
+    sample = having[:: max(1, len(having) // SAMPLES)]
+    if since in GOFUNC:
+        guesses = []
+        for value, how in _bases(elf, since, module):
+            data, start = _loaded_from(elf, value)
+            guesses.append(Trees(shape, data[value - start :], 0, how))
+    else:
+        data, start = _loaded_from(elf, tree[sample[0]])
+        guesses = [Trees(shape, data, start, "addresses in the records")]
+    for guess in guesses:
+        hits = sum(_fits(guess, order, names, tree[index] - guess.base, end[index] - entry[index]) for index in sample)
+        if hits >= ENOUGH * len(sample):
+            return guess
+    return None
+
+
+def _fits(trees: Trees, order: ByteOrder, names: memoryview, at: int, span: int) -> bool:
+    """Whether a tree's first node obeys the rules: it names a function, and lies in no other node."""
+    shape = trees.shape
+    if at < 0 or at + shape.size > len(trees.data):
+        return False
+    node = bytes(trees.data[at : at + shape.size])
+    name = int.from_bytes(node[shape.name_at : shape.name_at + 4], order)
+    if name >= len(names) or (name and names[name - 1]):
+        return False
+    if shape.parent_width:
+        parent = int.from_bytes(node[: shape.parent_width], order, signed=True)
+        if shape.parent_width == 2 and node[3]:  # padding; a 32-bit -1 has ones here
+            return False
+        return parent == -1 and int.from_bytes(node[4:8], order, signed=True) >= 0
+    return int.from_bytes(node[shape.pc_at : shape.pc_at + 4], order) < span

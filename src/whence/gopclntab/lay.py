@@ -1,0 +1,131 @@
+"""Columns for ranges_kernel: how much room it gets, and when it has had enough."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from whence.errors import GopclntabError
+from whence.gopclntab import ranges_kernel
+from whence.gopclntab.header import Header
+from whence.gopclntab.inlining import SHAPES, Trees
+from whence.model import Source
+from whence.ranges import Ranges, StringSpace
+
+if TYPE_CHECKING:
+    from whence.gopclntab.functions import Columns
+
+MAX_DEPTH = 256  # as the kernel has it
+MAX_STANDSTILL = 64
+HOPS_PER_BYTE = 8  # steps up the inline trees that are spent per byte of code; real programs need under 0.1
+RANGES_PER_FUNCTION = 8  # room at first; real programs have 4 to 8
+BYTES_PER_ROW = 24  # of code, at first
+
+
+def _not_empty(data: memoryview) -> memoryview:
+    return data if len(data) else memoryview(b"\0")
+
+
+def _resize(column: array[int], rows: int) -> None:
+    if rows < len(column):
+        del column[rows:]
+    else:
+        column.frombytes(bytes((rows - len(column)) * column.itemsize))
+
+
+def lay(
+    strings: StringSpace,
+    header: Header,
+    columns: Columns,
+    pctab: memoryview,
+    names: memoryview,
+    texts: memoryview,
+    file_table: memoryview,
+    trees: Trees | None,
+    *,
+    lines: bool,
+    files: bool,
+) -> tuple[Ranges, int, int]:
+    """The ranges of every function, how many functions lost their lines to damage, and how many their inlined calls."""
+    out = Ranges(strings)
+    names_base = strings.ref(strings.add(names), 0)
+    texts_base = names_base if texts is names else strings.ref(strings.add(texts), 0)
+    shape = trees.shape if trees is not None else SHAPES["1.20"][0]
+
+    # a run takes two bytes of pctab and a quantum of code, or stands still
+    runs = min(columns.longest // header.quantum, len(pctab) // 2) + MAX_STANDSTILL + 2
+    run_starts, run_values = array("I", bytes(12 * runs)), array("i", bytes(12 * runs))
+    rows = array("I", bytes(3 * 3 * 4 * runs))
+    stack = array("i", bytes(4 * 5 * (MAX_DEPTH + 1)))
+    state = array("Q", [0, 0, 0, 0, 0, HOPS_PER_BYTE * columns.together + MAX_DEPTH])
+
+    ranged = (
+        out.va,
+        out.length,
+        out.depth,
+        out.function,
+        out.file,
+        out.line_index,
+        out.line_count,
+        out.call_file,
+        out.call_line,
+    )
+    most = (
+        len(columns.entry) + columns.together // header.quantum
+    )  # each range starts at an instruction of its own, but for nesting
+    room = min(most, RANGES_PER_FUNCTION * len(columns.entry))
+    line_room = columns.together // BYTES_PER_ROW + 64 if lines else 0
+    while True:
+        for column in ranged:
+            _resize(column, room)
+        for column in (out.line_offset, out.line_number):
+            _resize(column, line_room)
+        full = ranges_kernel.lay(
+            _not_empty(pctab),
+            trees.data if trees is not None and len(trees.data) else memoryview(b"\0"),
+            _not_empty(file_table),
+            header.order == "big",
+            header.quantum,
+            lines,
+            files,
+            trees is not None,
+            len(names),
+            names_base,
+            len(texts),
+            texts_base,
+            1 if header.version.cu_at < 0 else 0,
+            shape.size,
+            shape.name_at,
+            shape.parent_width,
+            shape.pc_at,
+            columns.entry,
+            columns.end,
+            columns.name,
+            columns.pcsp,
+            columns.pcfile,
+            columns.pcln,
+            columns.cu,
+            columns.pcinl,
+            columns.tree,
+            trees.base if trees is not None else 0,
+            run_starts,
+            run_values,
+            rows,
+            stack,
+            state,
+            *ranged,
+            out.line_offset,
+            out.line_number,
+        )
+        if not full:
+            break
+        if room >= 2 * most and line_room >= 2 * most:
+            raise GopclntabError("functions", None, "their ranges are fewer than their instructions", f"over {most}")
+        room = min(2 * room, 2 * most)
+        line_room = min(2 * line_room, 2 * most)
+    for column in ranged:
+        _resize(column, state[1])
+    for column in (out.line_offset, out.line_number):
+        _resize(column, state[2])
+    out.source.frombytes(bytes([Source.GOPCLNTAB]) * state[1])
+    return out, state[3], state[4]

@@ -1,0 +1,95 @@
+"""runtime.moduledata: where a Go program keeps the addresses that its tables count from.
+
+The linker writes it as words; the first ones point into the table this room has already found, so a moduledata is
+known by its content, not by its name. Layouts only differ behind `etext`:
+
+    word   0  the header          19  findfunctab          22  text
+           1  names (slice)       20  minpc                23  etext
+           4  units (slice)       21  maxpc                24..  noptrdata, data, bss, ...
+           7  texts (slice)
+          10  pctab (slice)
+          13  records (slice)
+          16  functab (slice; its length is functions + 1)
+
+The word of `gofunc` (what funcdata offsets count from) and, next to it, the map of text sections wander with the
+release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from whence.elf import ElfFile
+from whence.gopclntab.find import symbol_value
+from whence.gopclntab.header import Header
+from whence.gopclntab.image import Image
+
+MINPC, MAXPC, TEXT, ETEXT = 20, 21, 22, 23
+WORDS = 52  # as many as are read: past the section map in every release
+GOFUNC = {"1.18": (38,), "1.20": (40, 43)}  # by the table's version: 1.18-1.19; 1.20-1.26 and 1.27
+SECTION_MAP = {38: 39, 40: 41, 43: 45}  # by gofunc's word: the slice behind it (1.27 has epclntab between)
+MAX_SECTIONS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleData:
+    vaddr: int
+    words: tuple[int, ...]
+
+    @property
+    def text(self) -> int:
+        return self.words[TEXT]
+
+
+def find_moduledata(elf: ElfFile, image: Image, header: Header, vaddr: int) -> ModuleData | None:
+    """The moduledata that points at the table at `vaddr`; None when there is none to be seen."""
+    places = []
+    named = symbol_value(elf, "runtime.firstmoduledata")
+    if named is not None:
+        places.append(named)
+    section = elf.section(".go.module")
+    if section is not None:
+        places.append(section.vaddr)
+    for place in places:
+        if (found := _read(image, header, vaddr, place)) is not None:
+            return found
+    for place in image.places_of(vaddr):
+        if (found := _read(image, header, vaddr, place)) is not None:
+            return found
+    return None
+
+
+def _read(image: Image, header: Header, vaddr: int, place: int) -> ModuleData | None:
+    """The moduledata at a place, if its words say what the header says."""
+    known = image.words(place, TEXT + 2)
+    if known is None:
+        return None
+    expected = {
+        0: vaddr,
+        1: vaddr + header.names_at,
+        4: vaddr + header.units_at,
+        7: vaddr + header.texts_at,
+        10: vaddr + header.pctab_at,
+        13: vaddr + header.functab_at,
+        17: header.functions + 1,
+    }
+    if any(known[index] != value for index, value in expected.items()):
+        return None
+    return ModuleData(place, image.words(place, WORDS) or known)
+
+
+def text_sections(image: Image, module: ModuleData, gofunc_word: int) -> list[tuple[int, int, int]]:
+    """The map of text sections, (offset, end, vaddr) each; [] when the text is one piece.
+
+    Very large programs on ppc64 and arm64 are linked in several pieces, which an external linker may move apart.
+    """
+    at = SECTION_MAP[gofunc_word]
+    if len(module.words) < at + 2:
+        return []
+    pointer, count = module.words[at], module.words[at + 1]
+    if not 1 < count <= MAX_SECTIONS:
+        return []
+    words = image.words(pointer, 3 * count)
+    if words is None:
+        return []
+    return [(words[i], words[i + 1], words[i + 2]) for i in range(0, 3 * count, 3)]

@@ -1,0 +1,131 @@
+"""Pclntab: a Go program's table, found, checked, and turned into ranges."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+from whence.elf import ElfFile
+from whence.gopclntab.find import Place, find
+from whence.gopclntab.functions import NO_FUNCTION, Columns, Function, Functions, move, read_functions, sample_offsets
+from whence.gopclntab.header import read_header
+from whence.gopclntab.image import Image
+from whence.gopclntab.inlining import SHAPES, Trees, find_trees
+from whence.gopclntab.lay import lay
+from whence.gopclntab.moduledata import GOFUNC, find_moduledata, text_sections
+from whence.gopclntab.textbase import choose, executable_extents
+from whence.ranges import Ranges, StringSpace
+
+LONGEST_NAME = 1 << 16
+
+
+class Pclntab:
+    """The function table of a Go program.
+
+    version             the release that introduced this layout: "1.2", "1.16", "1.18" or "1.20"
+    found_by            how the table was found
+    text_base           the vaddr that entries count from; 0 when they are addresses
+    text_base_found_by  who said so
+    trees_found_by      who said where inline trees lie; "" when nobody did, and no inlined calls are known
+    skipped             functions by what damage left them without: "record" (all of it), "lines", "inlined calls"
+    """
+
+    def __init__(self, elf: ElfFile, place: Place) -> None:
+        self._elf = elf
+        self.vaddr, self.found_by = place.vaddr, place.found_by
+        self.header = read_header(place.data)
+        self.version = self.header.version.since
+        relative = self.header.version.relative
+        image = Image(elf, self.header.pointer)
+        self._data = place.data if relative else image.relocated(place.data, place.vaddr)
+        self._module = find_moduledata(elf, image, self.header, place.vaddr) if relative else None
+        pieces: list[tuple[int, int, int]] = []
+        if self._module is not None:
+            for word in GOFUNC[self.version]:
+                pieces = pieces or text_sections(image, self._module, word)
+        offsets = sample_offsets(self._data, self.header)
+        base = choose(elf, image, self.header, place.vaddr, self._module, offsets, in_pieces=bool(pieces))
+        self.text_base, self.text_base_found_by = base.vaddr, base.found_by
+        self._names, self._texts, self._file_table = self._strings()
+        self._columns, self._trees = self._read()
+        self.trees_found_by = self._trees.found_by if self._trees is not None else ""
+        self.skipped = {"record": self._columns.damaged, "lines": 0, "inlined calls": 0}
+        if pieces:
+            move(self._columns, self.text_base, pieces)
+
+    @classmethod
+    def find(cls, elf: ElfFile) -> Pclntab | None:
+        """The table of a Go program; None when the file has none. Raises GopclntabError for a damaged one."""
+        place = find(elf)
+        return None if place is None else cls(elf, place)
+
+    def __len__(self) -> int:
+        return self.header.functions
+
+    def __repr__(self) -> str:
+        where = f"text at {self.text_base:#x} ({self.text_base_found_by})"
+        return f"<Pclntab {self.version}: {len(self)} functions, {where}>"
+
+    def _strings(self) -> tuple[memoryview, memoryview, memoryview]:
+        """The bytes of function names, of file names, and of the table from file numbers to file names."""
+        header, data = self.header, self._data
+        if header.version.cu_at >= 0:
+            starts = (header.names_at, header.texts_at, header.units_at)
+            names, texts, units = (data[start : header.end_of(start, len(data))] for start in starts)
+            return names, texts, units
+        at = header.functab_at + (2 * header.functions + 1) * header.field
+        start = int.from_bytes(data[at : at + 4], header.order)
+        count = int.from_bytes(data[start : start + 4], header.order)
+        return data, data, data[start : start + 4 * min(count, len(data) // 4)]
+
+    def _read(self) -> tuple[Columns, Trees | None]:
+        """The functions, and their inline trees by the first shape that fits."""
+        code = sum(end - start for start, end in executable_extents(self._elf))
+        for shape in SHAPES[self.version]:
+            columns = read_functions(self._data, self.header, shape, self.text_base, code)
+            version, order = self.version, self.header.order
+            trees = find_trees(self._elf, version, order, self._module, shape, self._names, columns)
+            if trees is not None and len(trees.data):
+                break
+        return columns, trees
+
+    def functions(self) -> Iterator[Function]:
+        """Every function in the table's order; damaged records are left out."""
+        for entry, end, name in zip(self._columns.entry, self._columns.end, self._columns.name):
+            if name != NO_FUNCTION:
+                text = bytes(self._names[name : name + LONGEST_NAME]).partition(b"\0")[0]
+                yield Function(entry, end, text.decode("utf-8", "surrogateescape"))
+
+    def function_columns(self, strings: StringSpace) -> Functions:
+        """The same as columns, without a Python object per function: what an archive in Go's manner holds."""
+        base = strings.ref(strings.add(self._names), 0)
+        columns = self._columns
+        rows = [row for row in zip(columns.entry, columns.end, columns.name) if row[2] != NO_FUNCTION]
+        return Functions(
+            array("Q", [entry for entry, _, _ in rows]),
+            array("Q", [end for _, end, _ in rows]),
+            array("Q", [base | name for _, _, name in rows]),
+        )
+
+    def ranges(self, strings: StringSpace, lines: bool = True, files: bool = True, *, inlines: bool = True) -> Ranges:
+        """The table as ranges in (va, depth) order, of source GOPCLNTAB; names are references into `strings`.
+
+        A function's range ends where its code does: padding up to the next function is nobody's. Without `lines`
+        (or `files`) call lines (or call files) are left out as well. Counts damage in `skipped`.
+        """
+        header = self.header
+        pctab = self._data if header.version.cu_at < 0 else self._data[header.pctab_at :]
+        out, unlined, uninlined = lay(
+            strings,
+            header,
+            self._columns,
+            pctab,
+            self._names,
+            self._texts,
+            self._file_table,
+            self._trees if inlines else None,
+            lines=lines,
+            files=files,
+        )
+        self.skipped["lines"], self.skipped["inlined calls"] = unlined, uninlined
+        return out

@@ -1,0 +1,116 @@
+"""Where the text starts that entries count from: asked of everything that says it, and checked before it is believed.
+
+    1.2 .. 1.17    entries are addresses; there is no base
+    1.18 .. 1.25   the header has it (in position-independent executables through a relocation)
+    1.26 ..        the header's word is 0; moduledata has it
+
+The symbol runtime.text, which says it in all of them, is gone from stripped files. `.text` is no substitute: C code may
+lie before Go's. A wrong base gives every function another one's name, so a base must put the functions into executable
+bytes of the file, must agree with moduledata's first and last pc, and must hit the symbol table's functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from whence.elf import ElfFile, layout
+from whence.errors import ElfError, GopclntabError
+from whence.gopclntab.find import symbol_value
+from whence.gopclntab.header import Header
+from whence.gopclntab.image import Image
+from whence.gopclntab.moduledata import MAXPC, MINPC, ModuleData
+
+ENOUGH = 0.75  # of the sampled functions must be among the symbols
+
+
+@dataclass(frozen=True, slots=True)
+class TextBase:
+    vaddr: int  # 0: entries are addresses already
+    found_by: str
+
+
+def _candidates(
+    elf: ElfFile, image: Image, header: Header, vaddr: int, module: ModuleData | None
+) -> Iterator[TextBase]:
+    if not header.version.relative:
+        yield TextBase(0, "entries are addresses")
+        return
+    if module is not None:
+        yield TextBase(module.text, "moduledata")
+    symbol = symbol_value(elf, "runtime.text")
+    if symbol is not None:
+        yield TextBase(symbol, "symbol runtime.text")
+    word = image.word(vaddr + header.text_word_at) or header.text
+    if word:
+        yield TextBase(word, "header")
+
+
+def executable_extents(elf: ElfFile) -> list[tuple[int, int]]:
+    """[start, end) in vaddrs of what the file loads to be executed, only as far as there are bytes for it."""
+    extents = []
+    for segment in elf.segments:
+        size = min(segment.file_size, max(0, elf.size - segment.file_offset))
+        if segment.type == layout.PT_LOAD and segment.executable and size:
+            extents.append((segment.vaddr, segment.vaddr + size))
+    if not extents:
+        for section in elf.sections:
+            size = min(section.size, max(0, elf.size - section.file_offset))
+            if section.executable and section.type != layout.SHT_NOBITS and size:
+                extents.append((section.vaddr, section.vaddr + size))
+    return extents
+
+
+def choose(
+    elf: ElfFile,
+    image: Image,
+    header: Header,
+    vaddr: int,
+    module: ModuleData | None,
+    offsets: Sequence[int],
+    *,
+    in_pieces: bool,
+) -> TextBase:
+    """The base that stands every check. `offsets` are entries from functab: its first, samples, its last.
+
+    Raises GopclntabError with what spoke against each candidate when none stands.
+    """
+    against = []
+    first, last = offsets[0], offsets[-1]
+    symbols = _function_values(elf)
+    for base in _candidates(elf, image, header, vaddr, module):
+        reason = "" if in_pieces else _objection(elf, base.vaddr, module, first, last)
+        reason = reason or ("" if in_pieces else _missing(symbols, header.functions, base.vaddr, offsets))
+        if not reason:
+            return base
+        against.append(f"{base.vaddr:#x} from {base.found_by}: {reason}")
+    if not against:
+        against.append("neither header, nor moduledata, nor symbol runtime.text")
+    at = header.text_word_at if header.version.relative else None
+    raise GopclntabError("text base", at, "something says where the text starts, and it is right", "; ".join(against))
+
+
+def _objection(elf: ElfFile, base: int, module: ModuleData | None, first: int, last: int) -> str:
+    extents = executable_extents(elf)
+    if not any(start <= base + first and base + last <= end for start, end in extents):
+        return f"[{base + first:#x}, {base + last:#x}) is not executable"
+    if module is not None and (module.words[MINPC], module.words[MAXPC]) != (base + first, base + last):
+        return f"moduledata has [{module.words[MINPC]:#x}, {module.words[MAXPC]:#x})"
+    return ""
+
+
+def _function_values(elf: ElfFile) -> set[int]:
+    try:
+        symbols = elf.symbols(".symtab")
+    except ElfError:
+        return set()
+    return {value for value, info in zip(symbols.value, symbols.info) if info & 15 == layout.STT_FUNC and value}
+
+
+def _missing(symbols: set[int], functions: int, base: int, offsets: Sequence[int]) -> str:
+    """What the symbol table says against a base, if it knows this program's functions at all."""
+    known = sum(base + offsets[0] <= value < base + offsets[-1] for value in symbols)
+    if 2 * known < functions:
+        return ""
+    hits = sum(base + offset in symbols for offset in offsets[:-1])
+    return "" if hits >= ENOUGH * (len(offsets) - 1) else f"{hits} of {len(offsets) - 1} functions start at a symbol"
