@@ -1,6 +1,6 @@
 """Linkage names to readable ones: C++ (Itanium), Rust (legacy and v0), Swift.
 
-    >>> demangle("_ZN5whence4openEPKc")
+    >>> demangle("_ZN6whence4openEPKc")
     'whence::open(char const*)'
     >>> demangle("main")
     'main'

@@ -37,6 +37,11 @@ class Section:
         return bool(self.flags & layout.SHF_ALLOC)
 
     @property
+    def in_file(self) -> bool:
+        """Whether the file holds its bytes: SHT_NOBITS (.bss, and all but debug sections of a debug file) has none."""
+        return self.type not in (layout.SHT_NULL, layout.SHT_NOBITS)
+
+    @property
     def executable(self) -> bool:
         return bool(self.flags & layout.SHF_EXECINSTR)
 
@@ -71,7 +76,7 @@ def read_sections(data: memoryview, header: Header) -> tuple[Section, ...]:
 
 def stored(data: memoryview, section: Section) -> memoryview:
     """A section's bytes as they lie in the file; none for SHT_NOBITS and section 0."""
-    if section.type in (layout.SHT_NOBITS, layout.SHT_NULL):
+    if not section.in_file:
         return data[:0]
     if section.file_offset + section.size > len(data):
         raise ElfError(
