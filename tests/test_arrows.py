@@ -25,7 +25,18 @@ ARROWS: dict[str, set[str]] = {
     "procmap": {"window", "elf"},
     "gotrace": {"window"},
     "symbolize": {"window", "ranges", "demangle", "elf", "lidia", "lidia.build", "procmap", "debuginfo", "binary"},
-    "profiles": {"window", "demangle", "symbolize", "procmap", "gotrace", "debuginfo", "lidia"},
+    "profiles": {
+        "window",
+        "demangle",
+        "elf",
+        "lidia",
+        "lidia.build",
+        "binary",
+        "symbolize",
+        "procmap",
+        "gotrace",
+        "debuginfo",
+    },
 }
 EVERYONES = {"errors", "model", "_version"}
 

@@ -21,6 +21,7 @@ class Names:
 
     def __init__(self, profile: Profile, strings: Messages | None = None, next_function: int = 1) -> None:
         self.start_lines = profile.start_lines
+        self.system_names = profile.system_names
         self.strings: dict[bytes, int] = {}
         self.functions: dict[tuple[str, str], int] = {}
         self.new_strings: list[bytes] = []
@@ -47,8 +48,9 @@ class Names:
         if known is None:
             known = self.functions[key] = self._next_function
             self._next_function += 1
-            name = self.string(frame.function)
-            body = wire.number(1, known) + wire.number(2, name) + wire.number(3, name)
+            system = self.system_names.get(frame.function, frame.function)
+            body = wire.number(1, known) + wire.number(2, self.string(frame.function))
+            body += wire.number(3, self.string(system))
             body += wire.number(4, self.string(frame.file)) + wire.number(5, self.start_lines.get(key, 0))
             self.new_functions.append(wire.payload(5, body))
         return known

@@ -1,0 +1,78 @@
+"""From a location's address to a vaddr of the file its mapping shows.
+
+Profiles hold two kinds of addresses and do not say which; the mapping's limits tell them apart:
+
+    runtime      0 < start <= address < limit: the file offset is address - start + the mapping's own, and the segment that
+                 loads this byte of the file gives the vaddr
+    normalized   start is 0 (no process maps there), or the address is outside the limits: it is a vaddr already, as
+                 Parca's agent and OpenTelemetry's eBPF profiler write it
+
+Two executable segments may share a page of the file. Then the mapping's own file offset decides: the segment whose
+first page is the mapping's first page is the mapped one.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+from whence.elf.segments import Segment
+from whence.profiles.model import Mapping
+
+PAGE = 0x1000
+PT_LOAD = 1
+MASK = (1 << 64) - 1
+NOWHERE = MASK  # no file has code in its last byte
+
+
+def is_runtime(mapping: Mapping, address: int) -> bool:
+    """Whether an address is one of the process, not of the file."""
+    return 0 < mapping.start <= address < mapping.limit
+
+
+def mapped_segment(segments: Iterable[Segment], mapping: Mapping, file_offset: int) -> Segment | None:
+    """The segment a byte of the file was mapped for."""
+    holding = [
+        segment
+        for segment in segments
+        if segment.type == PT_LOAD
+        and segment.executable
+        and segment.file_offset & -PAGE <= file_offset < segment.file_offset + max(segment.file_size, 1)
+    ]
+    if len(holding) > 1:
+        exact = [segment for segment in holding if segment.file_offset & -PAGE == mapping.file_offset & -PAGE]
+        inside = [segment for segment in exact or holding if segment.file_offset <= file_offset]
+        holding = inside or exact or holding
+    return holding[0] if holding else None
+
+
+def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: array[int]) -> array[int]:
+    """The vaddr of each address; NOWHERE for one that no executable segment of the file holds.
+
+    Without segments (only an archive is at hand) a runtime address is taken as most files are linked: code at its file
+    offset, or, in a mapping below 4 GiB, at its runtime address.
+    """
+    out = array("Q", bytes(8 * len(addresses)))
+    known: tuple[int, int, int] | None = None  # file offsets [low, high) and what to add to them
+    for index, address in enumerate(addresses):
+        if not is_runtime(mapping, address):
+            out[index] = address
+            continue
+        file_offset = address - mapping.start + mapping.file_offset
+        if segments is None:
+            out[index] = address if mapping.start < 1 << 32 else file_offset & MASK
+            continue
+        if known is None or not known[0] <= file_offset < known[1]:
+            segment = mapped_segment(segments, mapping, file_offset)
+            if segment is None:
+                out[index] = NOWHERE
+                continue
+            shared = sum(one.type == PT_LOAD and one.executable for one in segments) > 1
+            low = segment.file_offset if shared else segment.file_offset & -PAGE
+            known = low, segment.file_offset + segment.file_size, segment.vaddr - segment.file_offset
+            if not known[0] <= file_offset < known[1]:
+                out[index] = file_offset + known[2] & MASK
+                known = None
+                continue
+        out[index] = file_offset + known[2] & MASK
+    return out

@@ -1,0 +1,59 @@
+"""speedscope's file format, written: a profile for each sample type.
+
+Reference: https://www.speedscope.app/file-format-schema.json
+"""
+
+from __future__ import annotations
+
+import json
+
+from whence._version import __version__
+from whence.profiles.model import Profile
+from whence.profiles.stacks import Shown, Stacks
+
+UNITS = {"nanoseconds": "nanoseconds", "microseconds": "microseconds", "milliseconds": "milliseconds"}
+UNITS |= {"seconds": "seconds", "bytes": "bytes"}
+
+
+def write(profile: Profile, name: str = "") -> str:
+    """The profile as speedscope's JSON; stacks outermost first, equal ones added up."""
+    stacks = Stacks(profile)
+    frames: dict[Shown, int] = {}
+    rows: list[list[int]] = []
+    weights: list[list[int]] = []
+    for locations, values in stacks.merged().items():
+        row = [frames.setdefault(one, len(frames)) for at in reversed(locations) for one in stacks.frames(at)]
+        rows.append(row)
+        weights.append(values)
+    profiles = []
+    for index, kind in enumerate(profile.sample_types):
+        chosen = [(row, values[index]) for row, values in zip(rows, weights, strict=True) if values[index] > 0]
+        profiles.append(
+            {
+                "type": "sampled",
+                "name": kind.type or "samples",
+                "unit": UNITS.get(kind.unit, "none"),
+                "startValue": 0,
+                "endValue": sum(value for _, value in chosen),
+                "samples": [row for row, _ in chosen],
+                "weights": [value for _, value in chosen],
+            }
+        )
+    document = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "exporter": f"whence {__version__}",
+        "name": name,
+        "activeProfileIndex": profile.default_type,
+        "shared": {"frames": [shown_as(frame) for frame in frames]},
+        "profiles": profiles,
+    }
+    return json.dumps(document, separators=(",", ":"))
+
+
+def shown_as(frame: Shown) -> dict[str, object]:
+    out: dict[str, object] = {"name": frame.name}
+    if frame.file:
+        out["file"] = frame.file
+    if frame.line:
+        out["line"] = frame.line
+    return out

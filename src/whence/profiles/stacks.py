@@ -1,0 +1,94 @@
+"""Stacks as people read them: outermost first, inlined calls as frames of their own, unnamed frames visible.
+
+A location without a name shows its file and where in it: `libc.so.6+0x2a1ca`, the file offset (or vaddr) of the
+instruction; without a file its address.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from whence.profiles.addresses import is_runtime
+from whence.profiles.model import Profile
+
+
+class Shown(NamedTuple):
+    """One frame of a stack. `reason` is why it has no name, "" for one that has."""
+
+    name: str
+    file: str = ""
+    line: int = 0
+    binary: str = ""
+    reason: str = ""
+
+
+def binary_of(profile: Profile, location: int) -> str:
+    """The file's name without its folders, as people call it."""
+    mapping = profile.mapping_of(location)
+    if mapping is None:
+        return ""
+    path = mapping.path.removesuffix(" (deleted)")
+    return path if path.startswith("[") else os.path.basename(path)
+
+
+def unnamed(profile: Profile, location: int) -> str:
+    """What stands in for the name of a location that has none."""
+    mapping = profile.mapping_of(location)
+    address = profile.address[location]
+    binary = binary_of(profile, location)
+    if mapping is None or not binary:
+        return f"{address:#x}"
+    if is_runtime(mapping, address):
+        address += mapping.file_offset - mapping.start
+    return f"{binary}+{address:#x}"
+
+
+def shown(profile: Profile, location: int) -> tuple[Shown, ...]:
+    """The frames of a location, outermost first."""
+    frames = profile.frames[location]
+    binary = binary_of(profile, location)
+    if not frames:
+        return (
+            Shown(unnamed(profile, location), binary=binary, reason=profile.reasons.get(location, "not asked for")),
+        )
+    return tuple(Shown(frame.function, frame.file, frame.line, binary) for frame in reversed(frames))
+
+
+class Stacks:
+    """Every sample's stack, outermost first. Locations are turned into frames once."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._shown: dict[int, tuple[Shown, ...]] = {}
+
+    def frames(self, location: int) -> tuple[Shown, ...]:
+        found = self._shown.get(location)
+        if found is None:
+            found = self._shown[location] = shown(self.profile, location)
+        return found
+
+    def __len__(self) -> int:
+        return len(self.profile.samples)
+
+    def __getitem__(self, sample: int) -> list[Shown]:
+        samples = self.profile.samples
+        out = [Shown(label.text) for label in samples.labels[sample] if label.key == "comm"]
+        for location in reversed(samples.stack[samples.first[sample] : samples.first[sample + 1]]):
+            out += self.frames(location)
+        return out
+
+    def merged(self) -> dict[tuple[int, ...], list[int]]:
+        """Equal stacks added up: the locations (leaf first) of each, and its values for each sample type."""
+        samples = self.profile.samples
+        out: dict[tuple[int, ...], list[int]] = {}
+        first, stack, columns = samples.first, samples.stack, samples.values
+        for sample in range(len(samples)):
+            key = tuple(stack[first[sample] : first[sample + 1]])
+            values = out.get(key)
+            if values is None:
+                out[key] = [column[sample] for column in columns]
+            else:
+                for kind, column in enumerate(columns):
+                    values[kind] += column[sample]
+        return out

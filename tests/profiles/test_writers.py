@@ -1,0 +1,135 @@
+"""Folded stacks, speedscope and the flame graph: what a profile says survives, unnamed frames stay visible."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from whence.errors import ProfileError
+from whence.model import Frame
+from whence.profiles import folded, speedscope
+from whence.profiles.flamegraph import page
+from whence.profiles.flamegraph.tree import tree
+from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+REASON = "the file is not on this machine </script><!-- <b>"
+
+
+def made() -> Profile:
+    """main calls work (into which inner is inlined) and an unnamed place in libz."""
+    profile = Profile([SampleType("samples", "count"), SampleType("cpu", "nanoseconds")])
+    profile.default_type = 1
+    profile.mappings = [
+        Mapping(0x400000, 0x500000, 0, "/bin/app"),
+        Mapping(0x700000, 0x800000, 0x1000, "/lib/libz.so.1"),
+    ]
+    main = profile.location(0, 0x401000, (Frame("main", "/src/a.c", 9),))
+    work = profile.location(0, 0x402000, (Frame("inner<1;2>", "/src/b.c", 3, True), Frame("work", "/src/a.c", 5)))
+    libz = profile.location(1, 0x700F20)
+    profile.reasons[libz] = REASON
+    profile.samples.add([work, main], [1, 30])
+    profile.samples.add([libz, main], [1, 10])
+    profile.samples.add([work, main], [1, 60])
+    return profile
+
+
+def test_folded_stacks_are_outermost_first_with_inlined_calls_and_unnamed_places() -> None:
+    assert folded.write(made()) == "main;libz.so.1+0x1f20 10\nmain;work;inner<1:2> 90\n"
+    assert folded.write(made(), 0) == "main;libz.so.1+0x1f20 1\nmain;work;inner<1:2> 2\n"
+
+
+def test_folded_stacks_read_back_equal() -> None:
+    text = "[unknown];b 7\na;/lib/x.so+0x10 2\na;b 5\n"
+    again = folded.read(text)
+    assert folded.write(again) == "0x0;b 7\na;b 5\na;x.so+0x10 2\n"
+
+
+def test_the_command_of_a_sample_is_its_outermost_frame() -> None:
+    profile = Profile([SampleType("samples", "count")])
+    profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("f"),))], [1], (Label("comm", "python3"),))
+    assert folded.write(profile) == "python3;f 1\n"
+
+
+def test_a_line_without_a_value_is_an_error_that_names_the_line() -> None:
+    with pytest.raises(ProfileError, match="folded line 2: a stack is followed by its value"):
+        folded.read("a;b 1\na;b\n")
+
+
+def test_speedscope_gets_a_profile_for_each_sample_type() -> None:
+    document = json.loads(speedscope.write(made(), "title"))
+    assert [one["unit"] for one in document["profiles"]] == ["none", "nanoseconds"]
+    assert document["activeProfileIndex"] == 1
+    cpu = document["profiles"][1]
+    names = [[document["shared"]["frames"][at]["name"] for at in row] for row in cpu["samples"]]
+    assert names == [["main", "work", "inner<1;2>"], ["main", "libz.so.1+0x1f20"]]
+    assert cpu["weights"] == [90, 10]
+    assert cpu["endValue"] == 100
+
+
+def test_the_tree_has_equal_stacks_once_and_parents_before_children() -> None:
+    columns = tree(made())
+    assert columns["self"] == [[0, 0, 0, 2, 1], [0, 0, 0, 90, 10]]
+    assert columns["parent"] == [-1, 0, 1, 2, 1]
+    assert columns["reasons"] == [REASON]
+
+
+def test_the_page_needs_nothing_else_and_no_name_breaks_out_of_its_data() -> None:
+    text = page(made(), "<title>")
+    assert "{{" not in text.replace("${{", "")
+    assert "http" not in text.split('<script id="data"')[0]
+    assert text.count("</script>") == 2
+    assert "&lt;title&gt;" in text
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no chromium here (Debian: apt-get install chromium)")
+def test_a_browser_draws_searches_zooms_and_explains(tmp_path: Path) -> None:
+    script = """
+    const press = (key) => dispatchEvent(new KeyboardEvent("keydown", { key }));
+    const box = (text) => [...document.querySelectorAll(".f")].find((one) => one.textContent === text);
+    const all = (kind) => document.querySelectorAll(kind).length;
+    const out = { frames: all(".f"), unnamed: all(".unnamed") };
+    box("libz.so.1+0x1f20").dispatchEvent(new MouseEvent("mousemove", { bubbles: true, clientX: 5, clientY: 5 }));
+    out.tip = document.getElementById("tip").textContent;
+    press("ArrowDown"); press("ArrowDown");
+    out.walked = document.querySelector(".at").textContent;
+    press("Enter");
+    out.zoomed = document.getElementById("path").textContent;
+    out.wide = box("work").style.width;
+    press("Backspace");
+    out.back = document.getElementById("path").textContent;
+    const search = document.getElementById("search");
+    search.value = "^libz|inner"; search.dispatchEvent(new Event("input"));
+    out.found = document.getElementById("found").textContent;
+    const type = document.getElementById("type");
+    type.value = 0; type.dispatchEvent(new Event("change"));
+    out.detail = document.getElementById("found").textContent;
+    press("t"); press("i");
+    out.theme = document.documentElement.dataset.theme;
+    out.legend = document.getElementById("legend").textContent;
+    const result = document.createElement("pre"); result.id = "result"; result.textContent = JSON.stringify(out);
+    document.body.append(result);
+    """
+    file = tmp_path / "flame.html"
+    file.write_text(page(made(), "test").replace("</body>", f'<script type="module">{script}</script></body>'))
+    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'home'}"]
+    done = subprocess.run([*command, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=60)
+    text = done.stdout.partition('<pre id="result">')[2].partition("</pre>")[0]
+    assert text, done.stderr[-2000:]
+    for escape, plain in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
+        text = text.replace(escape, plain)
+    out = json.loads(text)
+    assert out["frames"] == 5
+    assert out["unnamed"] == 1
+    assert f"no name: {REASON}" in out["tip"]
+    assert out["walked"] == "work"
+    assert out["zoomed"] == "all › main › work"
+    assert out["wide"] == "100%"
+    assert out["back"] == "all"
+    assert out["found"] == "2 found, 100.00 %"
+    assert out["theme"] in ("dark", "light")
+    assert "app 66.67 %" in out["legend"]
