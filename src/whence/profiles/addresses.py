@@ -2,7 +2,7 @@
 
 Profiles hold two kinds of addresses and do not say which; the mapping's limits tell them apart:
 
-    runtime      0 < start <= address < limit: the file offset is address - start + the mapping's own, and the segment that
+    runtime      0 < start <= address < limit: the file offset is address - start + the mapping's own; the segment that
                  loads this byte of the file gives the vaddr
     normalized   start is 0 (no process maps there), or the address is outside the limits: it is a vaddr already, as
                  Parca's agent and OpenTelemetry's eBPF profiler write it
