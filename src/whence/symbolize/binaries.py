@@ -184,12 +184,13 @@ def checked(path: str, build_id: str, mapper: AddressMapper | None, opener: Open
     """Open a binary or an archive that has to have a build-id ("": any). Raises Failure."""
     try:
         binary = opener(path)
-    except WhenceError as error:
-        raise Failure(Reason.BROKEN_FILE, str(error)) from None
     except PermissionError as error:
         raise Failure(Reason.PERMISSION_DENIED, str(error)) from None
     except OSError as error:
         raise Failure(Reason.FILE_GONE, str(error)) from None
+    except Exception as error:  # whatever a reader stumbles over, the batch goes on
+        words = str(error) if isinstance(error, WhenceError) else f"{type(error).__name__}: {error}"
+        raise Failure(Reason.BROKEN_FILE, words) from None
     if build_id and binary.build_id and binary.build_id != build_id:
         found = binary.build_id
         binary.close()

@@ -19,9 +19,9 @@ def name_all(binary: Names, vaddrs: Sequence[int]) -> Named:
     nothing: Reason | None = None
     try:
         chains = [tuple(chain) for chain in binary.lookup_many(distinct)]
-    except (WhenceError, OSError) as error:
+    except Exception as error:  # whatever a reader of debug info stumbles over, the batch goes on
         if len(distinct) == 1:
-            return {distinct[0]: ((), Reason.BROKEN_FILE, str(error))}
+            return {distinct[0]: ((), Reason.BROKEN_FILE, worded(error))}
         for vaddr in distinct:  # one damaged unit must not cost the others their names
             named.update(name_all(binary, [vaddr]))
         return named
@@ -30,6 +30,11 @@ def name_all(binary: Names, vaddrs: Sequence[int]) -> Named:
             nothing = why_nothing(binary)
         named[vaddr] = (frames, None if frames else nothing, "")
     return named
+
+
+def worded(error: Exception) -> str:
+    """An error's words; with its name when it is not one of ours."""
+    return str(error) if isinstance(error, (WhenceError, OSError)) else f"{type(error).__name__}: {error}"
 
 
 def why_nothing(binary: Names) -> Reason:

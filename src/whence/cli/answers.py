@@ -1,0 +1,68 @@
+"""Answers of the symbolizer as text and as JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+
+from whence.cli.words import plain
+from whence.model import Frame
+from whence.symbolize import Answer, Reason
+
+
+def as_object(answer: Answer) -> dict[str, object]:
+    """One answer as JSON has it; addresses in hex, because JSON readers round 64-bit numbers."""
+    found: dict[str, object] = {"address": hex(answer.address)}
+    found["frames"] = [
+        {"function": f.function, "file": f.file, "line": f.line, "inlined": f.inlined, "source": f.source}
+        for f in answer.frames
+    ]
+    if answer.reason is not None:
+        found["reason"] = answer.reason.word
+        if answer.detail:
+            found["detail"] = answer.detail
+    if answer.mapping is not None:
+        found["path"] = answer.mapping.path
+        found["kind"] = answer.mapping.kind.value
+        found["build_id"] = answer.mapping.build_id
+    if answer.file_offset is not None:
+        found["file_offset"] = hex(answer.file_offset)
+    if answer.vaddr is not None:
+        found["vaddr"] = hex(answer.vaddr)
+    return found
+
+
+def as_lines(answer: Answer) -> list[str]:
+    """The address with where it lies, then a line for each frame, innermost first, or the reason."""
+    if answer.frames:
+        return [where(answer), *(f"    {frame_text(frame)}" for frame in answer.frames)]
+    if answer.reason is None:
+        return [where(answer)]
+    detail = f" ({plain(answer.detail)})" if answer.detail else ""
+    return [where(answer), f"    ?? {answer.reason.word}: {answer.reason.sentence}{detail}"]
+
+
+def where(answer: Answer) -> str:
+    """The address, and the file with the vaddr in it (or the file offset, where no segment has it)."""
+    place = f"{answer.address:#x}"
+    if answer.mapping is None:
+        return place
+    name = plain(answer.mapping.path) or f"[{answer.mapping.kind.value}]"
+    if answer.vaddr is not None:
+        return f"{place} {name} vaddr {answer.vaddr:#x}"
+    return f"{place} {name}" + (f" file offset {answer.file_offset:#x}" if answer.file_offset is not None else "")
+
+
+def frame_text(frame: Frame) -> str:
+    place = ""
+    if frame.file:
+        place = f" at {plain(frame.file)}" + (f":{frame.line}" if frame.line else "")
+    return f"{plain(frame.function) or '??'}{place}{' (inlined)' if frame.inlined else ''}"
+
+
+def tell_remedies(answers: Iterable[Answer]) -> None:
+    """On stderr, for each reason what may help."""
+    for reason, count in Counter(answer.reason for answer in answers if answer.reason is not None).items():
+        assert isinstance(reason, Reason)
+        print(f"whence: {count} x {reason.word}: {reason.remedy}", file=sys.stderr)

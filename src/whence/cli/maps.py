@@ -1,0 +1,63 @@
+"""`whence maps PID`: the executable mappings of a process, with the build-ids of the files behind them."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import ArgumentParser, Namespace
+
+from whence.cli.main import ANSWERED
+from whence.cli.words import plain
+from whence.procmap import Mapping, Resolver, maps
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("pid", type=int, metavar="PID")
+    parser.add_argument("--all", action="store_true", help="every mapping, not only the executable ones")
+    parser.add_argument("--json", action="store_true", help="a JSON object a line")
+
+
+def run(options: Namespace) -> int:
+    with Resolver() as resolver:
+        mappings = every(resolver, options.pid) if options.all else resolver.require(options.pid)
+    for mapping in mappings:
+        print(json.dumps(as_object(mapping)) if options.json else as_line(mapping))
+    return ANSWERED
+
+
+def every(resolver: Resolver, pid: int) -> list[Mapping]:
+    """All mappings, with build-ids where there is a file. Raises ProcessLookupError, PermissionError."""
+    known = {mapping.start: mapping for mapping in resolver.require(pid)}
+    process = resolver.directory(pid)
+    found = []
+    for mapping in maps.parse(maps.read(process), process, wanted=0).mappings:
+        same = known.get(mapping.start)
+        if same is not None and same.limit == mapping.limit:
+            found.append(same)
+        else:
+            found.append(mapping._replace(build_id=resolver.build_id_of(mapping)))
+    return found
+
+
+def as_line(mapping: Mapping) -> str:
+    """start-limit, permissions, offset, kind, build-id ("-" when there is none), path."""
+    path = plain(mapping.path) + (" (deleted)" if mapping.deleted else "")
+    place = f"{mapping.start:012x}-{mapping.limit:012x} {mapping.shown_permissions} {mapping.offset:08x}"
+    return f"{place} {mapping.kind.value:9} {mapping.build_id or '-':40} {path}".rstrip()
+
+
+def as_object(mapping: Mapping) -> dict[str, object]:
+    """The fields as JSON has them; addresses in hex, because JSON readers round 64-bit numbers."""
+    return {
+        "start": hex(mapping.start),
+        "limit": hex(mapping.limit),
+        "offset": hex(mapping.offset),
+        "permissions": mapping.shown_permissions,
+        "kind": mapping.kind.value,
+        "path": mapping.path,
+        "deleted": mapping.deleted,
+        "build_id": mapping.build_id,
+        "device": f"{os.major(mapping.device):x}:{os.minor(mapping.device):x}",
+        "inode": mapping.inode,
+        "map_files": mapping.map_files,
+    }

@@ -1,0 +1,83 @@
+"""`whence pid PID [ADDRESS...]`: frames of runtime addresses of a process; without addresses, of every thread's pc.
+
+`--snapshot OUT` writes down the mappings instead, so that `whence addr --snapshot OUT` can answer later.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+
+from whence.cli.answers import as_lines, as_object, tell_remedies
+from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+from whence.cli.words import address, plain
+from whence.procmap.threads import Thread, threads
+from whence.symbolize import Answer, Symbolizer
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("pid", type=int, metavar="PID")
+    parser.add_argument("addresses", nargs="*", metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin')
+    parser.add_argument("--json", action="store_true", help="a JSON object a line")
+    parser.add_argument("--snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
+
+
+def run(options: Namespace) -> int:
+    if options.snapshot:
+        return snapshot(options.pid, options.snapshot)
+    words = sys.stdin.read().split() if options.addresses == ["-"] else options.addresses
+    try:
+        addresses = [address(word) for word in words]
+    except ValueError as error:
+        print(f"whence pid: {error}", file=sys.stderr)
+        return WRONG_USE
+    with Symbolizer() as symbolizer:
+        symbolizer.resolver.require(options.pid)  # no process, no right: an error, rather than one reason an address
+        if options.addresses:
+            return show(symbolizer.lookup_many(options.pid, addresses), options.json)
+        return show_threads(symbolizer, options.pid, options.json)
+
+
+def snapshot(pid: int, out: str) -> int:
+    from whence.procmap.snapshot import Snapshot
+
+    text = Snapshot.take(pid).to_json()
+    if out == "-":
+        print(text)
+    else:
+        with open(out, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+    return ANSWERED
+
+
+def show(answers: list[Answer], as_json: bool) -> int:
+    """Print answers, remedies on stderr; gives the exit code."""
+    for answer in answers:
+        print(json.dumps(as_object(answer)) if as_json else "\n".join(as_lines(answer)))
+    tell_remedies(answers)
+    return ANSWERED if all(answer.frames for answer in answers) else SOME_UNKNOWN
+
+
+def show_threads(symbolizer: Symbolizer, pid: int, as_json: bool) -> int:
+    found = threads(symbolizer.resolver.directory(pid))
+    stopped = [thread for thread in found if thread.pc is not None]
+    answers = symbolizer.lookup_many(pid, [thread.pc or 0 for thread in stopped])
+    answer_of = {thread.tid: answer for thread, answer in zip(stopped, answers, strict=True)}
+    for thread in found:
+        answer = answer_of.get(thread.tid)
+        if as_json:
+            said = as_object(answer) if answer is not None else {"frames": [], "reason": unseen(thread)}
+            head = {"tid": thread.tid, "name": thread.name, "state": thread.state, "syscall": thread.syscall}
+            print(json.dumps({**head, **said}))
+            continue
+        print(f"thread {thread.tid} {plain(thread.name)} ({thread.state})")
+        for line in as_lines(answer) if answer is not None else [f"?? {unseen(thread)}"]:
+            print(f"  {line}")
+    tell_remedies(answers)
+    return ANSWERED if len(stopped) == len(found) and all(answers) else SOME_UNKNOWN
+
+
+def unseen(thread: Thread) -> str:
+    """Why a thread has no pc."""
+    return "permission-denied" if thread.denied else "running"

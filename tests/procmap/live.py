@@ -1,0 +1,70 @@
+"""Live processes for tests: started, waited for, ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+# Tells where `marker` is (and `other`, if it has one), then waits for its input to end.
+PROGRAM = r"""
+#include <stdio.h>
+__attribute__((noinline)) int marker(int x) { return x * 3 + 1; }
+__attribute__((noinline)) int other(int x) { return x * 5 + marker(x); }
+int main(void) {
+    printf("%p %p\n", (void *)marker, (void *)other);
+    fflush(stdout);
+    return getchar() == 'x' ? other(1) : 0;
+}
+"""
+
+
+@contextmanager
+def running(command: Sequence[str | Path], *, speaks: bool = True) -> Iterator[tuple[int, list[str]]]:
+    """A process and the words of its first line of output; ended with the block."""
+    child = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        yield child.pid, child.stdout.readline().split() if speaks else []
+    finally:
+        child.kill()
+        child.stdin.close()
+        child.stdout.close()
+        child.wait()
+
+
+def python(code: str) -> list[str]:
+    """The command of a Python process that runs the code, then waits for its input to end."""
+    return [sys.executable, "-c", code + "\nimport sys; sys.stdout.flush(); sys.stdin.read()"]
+
+
+def compiled(directory: Path, *options: str, source: str = PROGRAM, name: str = "program") -> Path:
+    """A program built by the system's compiler; skips the test where there is none."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler on this machine")
+    path = directory / name
+    (directory / f"{name}.c").write_text(source)
+    done = subprocess.run(
+        [compiler, "-O1", "-g", "-o", str(path), str(directory / f"{name}.c"), *options], capture_output=True, text=True
+    )
+    if done.returncode:
+        pytest.skip(f"the compiler does not do {' '.join(options)}: {done.stderr[:200]}")
+    return path
+
+
+def may_unshare() -> bool:
+    """Whether we may make mount namespaces."""
+    tool = shutil.which("unshare")
+    return tool is not None and subprocess.run([tool, "-m", "true"], capture_output=True).returncode == 0
+
+
+def may_read_map_files() -> bool:
+    return os.geteuid() == 0 and os.path.isdir("/proc/self/map_files")
