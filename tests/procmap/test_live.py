@@ -91,8 +91,14 @@ void _start(void) {
 def test_two_executable_segments_on_one_page_are_told_apart(tmp_path: Path, padding: int) -> None:
     (tmp_path / "script").write_text(TWO_SEGMENTS)
     options = ("-nostdlib", "-static", "-no-pie", "-fno-pie", "-fno-stack-protector", "-fcf-protection=none")
-    options += (f"-DPADDING={padding}",)
-    path = compiled(tmp_path, *options, f"-Wl,-T,{tmp_path}/script", "-Wl,--build-id=none", source=TWO_SOURCE)
+    path = compiled(
+        tmp_path,
+        *options,
+        f"-DPADDING={padding}",
+        f"-Wl,-T,{tmp_path}/script",
+        "-Wl,--build-id=none",
+        source=TWO_SOURCE,
+    )
     mapper = AddressMapper(path)
     first, second = mapper.segments
     assert first.end // 4096 == second.file_offset // 4096, "the segments share a page of the file"

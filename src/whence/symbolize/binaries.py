@@ -90,18 +90,7 @@ class Binaries:
 
         What the opener raises is raised, and not remembered.
         """
-        held = self._enter(key)
-        if held is None:
-            with self._lock:
-                opening = self._opening.setdefault(key, threading.Lock())
-            with opening:  # one thread opens, the others of this key wait; other keys don't
-                held = self._enter(key)
-                if held is None:
-                    held = opener()
-                    held.enter()
-                    with self._lock:
-                        self._held[key] = held
-                        self._opening.pop(key, None)
+        held = self._enter(key) or self._open(key, opener)
         try:
             yield held
         finally:
@@ -110,6 +99,28 @@ class Binaries:
                 close += self._too_many()
             for old in close:
                 _close(old)
+
+    def _open(self, key: object, opener: Callable[[], Held]) -> Held:
+        """Open a key's binary and enter it. One thread opens, the others of this key wait; other keys don't."""
+        with self._lock:
+            opening = self._opening.setdefault(key, threading.Lock())
+        with opening:
+            held = self._enter(key)
+            if held is not None:
+                return held
+            try:
+                held = opener()
+            finally:
+                with self._lock:
+                    self._opening.pop(key, None)
+            held.enter()
+            with self._lock:  # who waited for a lock that was taken away meanwhile may have opened it, too
+                other = self._held.pop(key, None)
+                self._held[key] = held
+                unused = other is not None and other.evict()
+        if other is not None and unused:
+            _close(other)
+        return held
 
     def _enter(self, key: object) -> Held | None:
         with self._lock:
