@@ -15,6 +15,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 
 KERNELS = [
     "whence.dwarf.lines_kernel",
+    "whence.elf.relocate_kernel",
     "whence.elf.symbols_kernel",
     "whence.gotrace.event_kernel",
     "whence.gotrace.line_kernel",

@@ -10,6 +10,7 @@ are there: damage is an ElfError that names part, offset and rule, and one bad p
     header.py     what the file is, where its tables lie, counts that overflow 16 bits
     sections.py   section headers with names; bytes as stored
     compress.py   SHF_COMPRESSED zlib and zstd, .zdebug_*, xz; bounded
+    relocate.py   debug sections of object files, their references resolved
     segments.py   program headers; file_offset <-> vaddr
     symbols.py    symbol tables as columns, names on demand
     dynamic.py    the dynamic table: symbols of a file without section headers
