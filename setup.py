@@ -17,18 +17,21 @@ KERNELS = [
     "whence.dwarf.lines_kernel",
     "whence.elf.relocate_kernel",
     "whence.elf.symbols_kernel",
+    "whence.gopclntab.functions_kernel",
+    "whence.gopclntab.ranges_kernel",
     "whence.gotrace.event_kernel",
     "whence.gotrace.line_kernel",
     "whence.gotrace.quote_kernel",
     "whence.gotrace.totext_kernel",
     "whence.gotrace.towire_kernel",
+    "whence.lidia.encode_kernel",
+    "whence.lidia.lookup_kernel",
+    "whence.lidia.strings_kernel",
     "whence.procmap.maps_kernel",
     "whence.profiles.wire_kernel",
     "whence.ranges.arrange_kernel",
     "whence.ranges.compose_kernel",
     "whence.ranges.order_kernel",
-    "whence.gopclntab.functions_kernel",
-    "whence.gopclntab.ranges_kernel",
 ]
 
 # The buffer code that every module using typed memoryviews needs lives once, in this module, instead of once a kernel:

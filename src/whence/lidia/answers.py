@@ -1,0 +1,95 @@
+"""The answers to many addresses, in columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, overload
+
+from whence.model import Frame, Source
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Iterator, Sequence
+
+    from whence.lidia.lookup_kernel import Archive
+    from whence.model import Frames
+
+WORDS = tuple("" if source is Source.UNKNOWN else source.word for source in Source)
+
+
+class Answers:
+    """A chain of frames for each address asked, in the order asked.
+
+    The frames of address i are rows [starts[i], starts[i + 1]) of the other columns, innermost first; an address that
+    nothing covers has no rows. `place` is the row of the range in the archive; `function` and `file` are offsets into
+    its strings (`functions()`, `files()` give the texts); `line`, `inlined` and `source` are as in model.Frame.
+    `faults` counts answers whose line entries lie outside the line tables: they have line 0. A name that lies outside
+    the strings is "".
+
+    An Answers is a sequence of chains: `answers[i]` is a tuple of frames.
+    """
+
+    __slots__ = ("_archive", "faults", "file", "function", "inlined", "line", "place", "source", "starts")
+
+    def __init__(
+        self, archive: Archive, starts: array[int], place: array[int], function: array[int], file: array[int],
+        line: array[int], inlined: array[int], source: array[int], faults: int,
+    ) -> None:  # fmt: skip
+        self._archive = archive
+        self.starts, self.place, self.function, self.file = starts, place, function, file
+        self.line, self.inlined, self.source, self.faults = line, inlined, source, faults
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def frames(self) -> int:
+        """How many frames there are in all."""
+        return len(self.place)
+
+    @property
+    def unknown(self) -> int:
+        """How many addresses nothing covers."""
+        starts = self.starts
+        return sum(starts[i] == starts[i + 1] for i in range(len(self)))
+
+    def functions(self) -> list[str]:
+        """The function of every frame."""
+        texts: list[str] = self._archive.texts(self.function, True)
+        return texts
+
+    def files(self) -> list[str]:
+        """The file of every frame."""
+        texts: list[str] = self._archive.texts(self.file, False)
+        return texts
+
+    @overload
+    def __getitem__(self, index: int) -> Frames: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Frames]: ...
+    def __getitem__(self, index: int | slice) -> Frames | Sequence[Frames]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError("there is no such answer")
+        low, high = self.starts[index], self.starts[index + 1]
+        if low == high:
+            return ()
+        functions = self._archive.texts(self.function[low:high], True)
+        files = self._archive.texts(self.file[low:high], False)
+        return tuple(
+            Frame(functions[k], files[k], self.line[low + k], bool(self.inlined[low + k]), _word(self.source[low + k]))
+            for k in range(high - low)
+        )
+
+    def __iter__(self) -> Iterator[Frames]:
+        functions, files = self.functions(), self.files()
+        rows = list(map(Frame, functions, files, self.line, map(bool, self.inlined), map(_word, self.source)))
+        starts = self.starts
+        for i in range(len(self)):
+            yield tuple(rows[starts[i] : starts[i + 1]])
+
+
+def _word(source: int) -> str:
+    return WORDS[source] if source < len(WORDS) else ""

@@ -1,0 +1,190 @@
+"""Archives from ranges that anyone adds: the seed's Range and LineTableEntry, and a Builder that takes them."""
+
+from __future__ import annotations
+
+import io
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from whence.lidia import writer
+from whence.model import Source
+from whence.ranges import Ranges, StringSpace
+from whence.ranges.arrange import arrange
+from whence.ranges.strings import Arena
+
+if TYPE_CHECKING:
+    import os
+
+    from whence.lidia.extra import Extra
+
+_U32 = 0xFFFFFFFF
+
+
+class LineTableEntry(NamedTuple):
+    """From `offset` bytes after its range's VA on, the code comes from line `line_number`."""
+
+    offset: int
+    line_number: int
+
+
+LineTable = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """[va, va + length) of one function, or of one inlined call (depth > 0), of one file.
+
+    `call_file` and `call_line` say where an inlined call was made. `line_table` has (offset, line) entries.
+    """
+
+    va: int
+    length: int
+    function: str
+    file: str = ""
+    call_file: str = ""
+    call_line: int = 0
+    depth: int = 0
+    line_table: LineTable = ()
+    source: str = "given"
+
+
+class Builder:
+    """Ranges in any order in, an archive out.
+
+    Default archives are repaired: functions that overlap are split so that the one that begins later counts (of two
+    with the same addresses the one added last), empty ones are dropped, an inlined range is clipped to the range it
+    lies in. With compat="go" the ranges go in as they were added.
+    """
+
+    def __init__(self) -> None:
+        self._space = StringSpace()
+        self._names = Arena(self._space)
+        self._ranges = Ranges(self._space)
+
+    def __len__(self) -> int:
+        return len(self._ranges)
+
+    def add(
+        self,
+        range: Range | None = None,
+        *,
+        va: int = 0,
+        length: int = 0,
+        function: str = "",
+        file: str = "",
+        call_file: str = "",
+        call_line: int = 0,
+        depth: int = 0,
+        lines: LineTable = (),
+        source: str = "given",
+    ) -> None:
+        """Add a Range, or the range these keywords describe. ValueError when a number does not fit its column."""
+        if range is not None:
+            va, length, function, file = range.va, range.length, range.function, range.file
+            call_file, call_line, depth = range.call_file, range.call_line, range.depth
+            lines, source = range.line_table, range.source
+        entries = sorted(lines, key=lambda entry: entry[0])
+        if not (0 <= va < 1 << 64 and 0 <= length < 1 << 64):
+            raise ValueError("va and length are unsigned 64-bit numbers")
+        if not all(0 <= number <= _U32 for entry in [(call_line, depth), *entries] for number in entry):
+            raise ValueError("depth, call line, line offsets and lines are unsigned 32-bit numbers")
+        number = Source[source.upper()] if source else Source.UNKNOWN
+        table, name = self._ranges, self._names.add
+        table.va.append(va)
+        table.length.append(length)
+        table.depth.append(depth)
+        table.function.append(name(_raw(function)))
+        table.file.append(name(_raw(file)))
+        table.call_file.append(name(_raw(call_file)))
+        table.call_line.append(call_line)
+        table.line_index.append(len(table.line_offset))
+        table.line_count.append(len(entries))
+        table.source.append(number)
+        table.line_offset.extend(entry[0] for entry in entries)
+        table.line_number.extend(entry[1] for entry in entries)
+
+    def extend(self, ranges: Iterable[Range]) -> None:
+        for one in ranges:
+            self.add(one)
+
+    def ranges(self) -> Ranges:
+        """What was added, in order and repaired: a new table."""
+        self._names.seal()
+        return arrange([_in_trees(self._ranges)], last_wins=True)
+
+    def write(
+        self, out: BinaryIO | str | os.PathLike[str], *, crc: bool = True, lines: bool = True, files: bool = True,
+        strings: writer.Strings = "length", compat: writer.Compat = None, extra: Extra | None = None,
+    ) -> writer.Written:  # fmt: skip
+        """Write the archive to a path or a binary file; the options are those of `lidia.write`."""
+        self._names.seal()
+        ranges = self._ranges if compat == "go" else self.ranges()
+        return writer.write(ranges, out, crc=crc, lines=lines, files=files, strings=strings, compat=compat, extra=extra)
+
+    def to_bytes(
+        self, *, crc: bool = True, lines: bool = True, files: bool = True, strings: writer.Strings = "length",
+        compat: writer.Compat = None, extra: Extra | None = None,
+    ) -> bytes:  # fmt: skip
+        """The archive in memory."""
+        out = io.BytesIO()
+        self.write(out, crc=crc, lines=lines, files=files, strings=strings, compat=compat, extra=extra)
+        return out.getvalue()
+
+
+def _raw(text: str) -> bytes:
+    raw = text.encode("utf-8", "surrogateescape")
+    if b"\0" in raw:
+        raise ValueError("a name has no NUL in it")
+    return raw
+
+
+def _in_trees(table: Ranges) -> Ranges:
+    """The ranges in tree order: each function followed by what was inlined into it, by va.
+
+    An inlined range belongs to the deepest range of a smaller depth around its VA; one without becomes a function. An
+    inlined range ends where the next one beside it begins.
+    """
+    count = len(table)
+    order = sorted(range(count), key=lambda i: (table.va[i], table.depth[i]))
+    children: list[list[int]] = [[] for _ in range(count)]
+    roots: list[int] = []
+    depth = array("I", table.depth)
+    open_ranges: list[int] = []  # that may reach over what comes: by va, innermost last
+    for i in order:
+        va = table.va[i]
+        while open_ranges and table.va[open_ranges[-1]] + table.length[open_ranges[-1]] <= va:
+            open_ranges.pop()
+        parent = next((k for k in reversed(open_ranges) if _around(table, k, va) and depth[k] < depth[i]), None)
+        if parent is None or table.depth[i] == 0:
+            depth[i] = 0
+            roots.append(i)
+        else:
+            depth[i] = depth[parent] + 1
+            children[parent].append(i)
+        open_ranges.append(i)
+    length = array("Q", table.length)
+    for beside in children:
+        for one, following in pairwise(beside):
+            length[one] = min(length[one], table.va[following] - table.va[one])
+    out = Ranges(table.strings, line_offset=array("I", table.line_offset), line_number=array("I", table.line_number))
+    stack = roots[::-1]
+    while stack:
+        i = stack.pop()
+        if length[i] == 0:
+            continue
+        stack.extend(children[i][::-1])
+        out.depth.append(depth[i])
+        out.length.append(length[i])
+        for column in _COPIED:
+            getattr(out, column).append(getattr(table, column)[i])
+    return out
+
+
+def _around(table: Ranges, place: int, va: int) -> bool:
+    return table.va[place] <= va < table.va[place] + table.length[place]
+
+
+_COPIED = ("va", "function", "file", "line_index", "line_count", "call_file", "call_line", "source")

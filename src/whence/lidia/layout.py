@@ -1,0 +1,130 @@
+"""The bytes of an archive, version 1: header, VA table, range table, strings, line tables. Little-endian, no padding.
+
+    0x00  4   magic 2e 64 69 61
+    0x04  4   version, 1
+    0x08  32  VA table      entry size (4, 8) u64 · count u64 · file offset u64 · CRC32C u32 · reserved u32
+    0x28  32  range table   field size (4, 8) u64 · count u64 · file offset u64 · CRC32C u32 · reserved u32
+    0x48  24  strings       size in bytes u64     · file offset u64 · CRC32C u32 · reserved u32
+    0x60  32  line tables   field size (2, 4) u64 · count u64 · file offset u64 · CRC32C u32 · reserved u32
+    0x80
+
+A range is eight fields: length, depth, function, file, line index, line count, call file, call line. Names are offsets
+into the strings; a line entry is two fields, the offset from the range's va and the line. What may stand behind the
+line tables is described in extra.py.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from whence.errors import LidiaError
+
+MAGIC: Final = b".dia"
+VERSION: Final = 1
+HEADER_SIZE: Final = 0x80
+RANGE_FIELDS: Final = 8
+LINE_FIELDS: Final = 2
+
+_LAYOUT: Final = struct.Struct("<4sI QQQII QQQII QQII QQQII")
+assert _LAYOUT.size == HEADER_SIZE
+
+# Length-prefixed strings as the Go package and whence write them: "" and then this.
+OVERFLOW: Final = b"[overflow]"
+LENGTH_PREFIXED_START: Final = b"\0\0\0\0\x0a\0\0\0" + OVERFLOW
+
+NAMES: Final = ("VA table", "range table", "strings", "line tables")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One of the four: `width` is the size of an entry or field (1 for strings), `count` how many entries."""
+
+    name: str
+    width: int
+    count: int
+    offset: int
+    crc: int
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        per_entry = {"range table": RANGE_FIELDS, "line tables": LINE_FIELDS}.get(self.name, 1)
+        return self.count * self.width * per_entry
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    va: Section
+    ranges: Section
+    strings: Section
+    lines: Section
+
+    @property
+    def sections(self) -> tuple[Section, Section, Section, Section]:
+        return self.va, self.ranges, self.strings, self.lines
+
+    @property
+    def end(self) -> int:
+        """Where the line tables end: the documented archive ends here."""
+        return max(HEADER_SIZE, *(section.end for section in self.sections if section.size))
+
+    def pack(self) -> bytes:
+        va, ranges, strings, lines = self.sections
+        return _LAYOUT.pack(
+            MAGIC, VERSION,
+            va.width, va.count, va.offset, va.crc, 0,
+            ranges.width, ranges.count, ranges.offset, ranges.crc, 0,
+            strings.count, strings.offset, strings.crc, 0,
+            lines.width, lines.count, lines.offset, lines.crc, 0,
+        )  # fmt: skip
+
+    @classmethod
+    def unpack(cls, data: bytes, file_size: int) -> Header:
+        """The header in the first 128 bytes, checked against the file's size. LidiaError says what does not hold."""
+        if data[:4] != MAGIC:
+            raise LidiaError("header", 0, 'the magic is ".dia"', data[:4])
+        if len(data) < HEADER_SIZE:
+            raise LidiaError("header", 0, f"it has {HEADER_SIZE} bytes", f"{len(data)}")
+        (_, version, va_width, va_count, va_offset, va_crc, _, width, count, offset, crc, _, size, strings_offset,
+         strings_crc, _, line_width, line_count, line_offset, line_crc, _) = _LAYOUT.unpack_from(data)  # fmt: skip
+        header = cls(
+            Section("VA table", va_width, va_count, va_offset, va_crc),
+            Section("range table", width, count, offset, crc),
+            Section("strings", 1, size, strings_offset, strings_crc),
+            Section("line tables", line_width, line_count, line_offset, line_crc),
+        )
+        if version != VERSION:
+            raise LidiaError("header", 4, f"the version is {VERSION}", version)
+        header._check_widths()
+        header._check_places(file_size)
+        return header
+
+    def _check_widths(self) -> None:
+        if self.va.width not in (4, 8):
+            raise LidiaError("header", 0x08, "an entry of the VA table has 4 or 8 bytes", self.va.width)
+        if self.ranges.width not in (4, 8):
+            raise LidiaError("header", 0x28, "a field of the range table has 4 or 8 bytes", self.ranges.width)
+        if self.lines.width not in (2, 4):
+            raise LidiaError("header", 0x60, "a field of the line tables has 2 or 4 bytes", self.lines.width)
+        if self.ranges.count != self.va.count:
+            raise LidiaError("header", 0x30, f"there are as many ranges as VAs, {self.va.count}", self.ranges.count)
+
+    def _check_places(self, file_size: int) -> None:
+        """Every section that has bytes begins where the one before it ends, and all are inside the file."""
+        at = HEADER_SIZE
+        for section, field in zip(self.sections, (0x18, 0x38, 0x50, 0x70), strict=True):
+            if section.size == 0:
+                continue
+            if section.offset != at:
+                raise LidiaError("header", field, f"the {section.name} begins at {at:#x}", f"{section.offset:#x}")
+            at = section.end
+            if at > file_size:
+                raise LidiaError(
+                    section.name, 0, f"its {section.size} bytes fit in the file's {file_size}", f"end {at:#x}"
+                )

@@ -1,0 +1,325 @@
+"""The string table being written: every name once, in order of first visit.
+
+A name comes as a reference. A reference seen before costs one probe and its bytes are not looked at; a new one is
+hashed by its bytes, so that equal names from different sources are one string. Hashes are keyed with a random seed: a
+file cannot choose names that collide.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import calloc, free, malloc, realloc
+from cython.cimports.libc.string import memchr, memcmp, memcpy
+
+OFFSET_MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFF)
+MIX = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+TOO_LONG = cython.declare(cython.ulonglong, 0xFFFFFFFF)  # a text of this length or more does not fit its length field
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def mixed(value: cython.ulonglong) -> cython.ulonglong:
+    value ^= value >> 32
+    value *= MIX
+    value ^= value >> 29
+    return value
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def hashed(
+    text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong, seed: cython.ulonglong
+) -> cython.ulonglong:
+    value: cython.ulonglong = seed ^ size
+    word: cython.ulonglong = 0
+    while size >= 8:
+        memcpy(cython.address(word), text, 8)
+        value = mixed(value ^ word) * (seed | 1)
+        text += 8
+        size -= 8
+    word = 0
+    if size:
+        memcpy(cython.address(word), text, size)
+    return mixed(value ^ word) * (seed | 1)
+
+
+@cython.final
+@cython.cclass
+class Interner:
+    """References in, numbers of strings out; number 0 is the empty string."""
+
+    count = cython.declare(cython.Py_ssize_t, visibility="readonly")  # strings
+    size = cython.declare(cython.Py_ssize_t, visibility="readonly")  # bytes of the table
+    _views: list
+    _nul: cython.bint
+    _failed: cython.bint
+    _seed: cython.ulonglong
+    _source: cython.pointer(cython.pointer(cython.const[cython.uchar]))
+    _source_size: cython.p_ulonglong
+    _sources: cython.ulonglong
+    _bytes: cython.p_uchar
+    _bytes_room: cython.Py_ssize_t
+    _offset: cython.p_ulonglong
+    _offset_room: cython.Py_ssize_t
+    _ref: cython.p_ulonglong
+    _ref_number: cython.p_uint
+    _ref_mask: cython.ulonglong
+    _refs: cython.ulonglong
+    _slot: cython.p_uint
+    _slot_hash: cython.p_uint
+    _slot_mask: cython.ulonglong
+
+    def __cinit__(self, sources: list, nul: cython.bint, seed: cython.ulonglong):
+        view: cython.const[cython.uchar][::1]
+        number: cython.Py_ssize_t
+        self._nul = nul
+        self._seed = seed
+        self._views = []
+        self._sources = len(sources)
+        self._source = cython.cast(
+            cython.pointer(cython.pointer(cython.const[cython.uchar])),
+            calloc(self._sources + 1, cython.sizeof(cython.p_uchar)),
+        )
+        self._source_size = cython.cast(cython.p_ulonglong, calloc(self._sources + 1, 8))
+        self._bytes_room = 4096
+        self._bytes = cython.cast(cython.p_uchar, malloc(self._bytes_room))
+        self._offset_room = 512
+        self._offset = cython.cast(cython.p_ulonglong, malloc(self._offset_room * 8))
+        self._ref_mask = self._slot_mask = 1023
+        self._ref = cython.cast(cython.p_ulonglong, calloc(1024, 8))
+        self._ref_number = cython.cast(cython.p_uint, calloc(1024, 4))
+        self._slot = cython.cast(cython.p_uint, calloc(1024, 4))
+        self._slot_hash = cython.cast(cython.p_uint, calloc(1024, 4))
+        if (
+            self._source == cython.NULL or self._source_size == cython.NULL or self._bytes == cython.NULL
+            or self._offset == cython.NULL or self._ref == cython.NULL or self._ref_number == cython.NULL
+            or self._slot == cython.NULL or self._slot_hash == cython.NULL
+        ):  # fmt: skip
+            raise MemoryError
+        for number in range(len(sources)):
+            if len(sources[number]):
+                view = sources[number]
+                self._views.append(sources[number])
+                self._source[number] = cython.address(view[0])
+                self._source_size[number] = view.shape[0]
+        self._text(cython.cast(cython.p_uchar, b""), 0)
+        if not nul:
+            self._text(cython.cast(cython.p_uchar, b"[overflow]"), 10)
+
+    def __dealloc__(self):
+        free(self._source)
+        free(self._source_size)
+        free(self._bytes)
+        free(self._offset)
+        free(self._ref)
+        free(self._ref_number)
+        free(self._slot)
+        free(self._slot_hash)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _append(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong) -> cython.void:
+        """One more string at the end of the table."""
+        need: cython.Py_ssize_t = self.size + cython.cast(cython.Py_ssize_t, size) + 4
+        bytes_now: cython.p_uchar
+        offset_now: cython.p_ulonglong
+        at: cython.Py_ssize_t
+        if need > self._bytes_room:
+            at = need + need // 2
+            bytes_now = cython.cast(cython.p_uchar, realloc(self._bytes, at))
+            if bytes_now == cython.NULL:
+                self._failed = True
+                return
+            self._bytes = bytes_now
+            self._bytes_room = at
+        if self.count >= self._offset_room:
+            offset_now = cython.cast(cython.p_ulonglong, realloc(self._offset, self._offset_room * 16))
+            if offset_now == cython.NULL:
+                self._failed = True
+                return
+            self._offset = offset_now
+            self._offset_room *= 2
+        self._offset[self.count] = self.size
+        self.count += 1
+        if not self._nul:
+            for at in range(4):
+                self._bytes[self.size + at] = cython.cast(cython.uchar, size >> (8 * at))
+            self.size += 4
+        if size:
+            memcpy(self._bytes + self.size, text, size)
+        self.size += size
+        if self._nul:
+            self._bytes[self.size] = 0
+            self.size += 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _same(
+        self, number: cython.uint, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong
+    ) -> cython.bint:
+        start: cython.ulonglong = self._offset[number]
+        end: cython.ulonglong = self.size
+        if number + 1 < self.count:
+            end = self._offset[number + 1]
+        if self._nul:
+            end -= 1
+        else:
+            start += 4
+        return end - start == size and (size == 0 or memcmp(self._bytes + start, text, size) == 0)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _text(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong) -> cython.uint:
+        """The number of a text."""
+        full: cython.ulonglong
+        key: cython.uint
+        at: cython.ulonglong
+        old: cython.ulonglong
+        slot: cython.p_uint
+        slot_hash: cython.p_uint
+        room: cython.ulonglong
+        if size >= TOO_LONG and not self._nul:
+            return 1
+        full = hashed(text, size, self._seed)
+        key = cython.cast(cython.uint, full >> 32)
+        at = full & self._slot_mask
+        while self._slot[at]:
+            if self._slot_hash[at] == key and self._same(self._slot[at] - 1, text, size):
+                return self._slot[at] - 1
+            at = (at + 1) & self._slot_mask
+        self._append(text, size)
+        if self._failed:
+            return 0
+        self._slot[at] = cython.cast(cython.uint, self.count)
+        self._slot_hash[at] = key
+        if 2 * cython.cast(cython.ulonglong, self.count) > self._slot_mask:
+            room = 4 * (self._slot_mask + 1)
+            slot = cython.cast(cython.p_uint, calloc(room, 4))
+            slot_hash = cython.cast(cython.p_uint, calloc(room, 4))
+            if slot == cython.NULL or slot_hash == cython.NULL:
+                free(slot)
+                free(slot_hash)
+                self._failed = True
+                return 0
+            for old in range(self._slot_mask + 1):
+                if self._slot[old]:
+                    at = self._rehash(self._slot[old] - 1) & (room - 1)
+                    while slot[at]:
+                        at = (at + 1) & (room - 1)
+                    slot[at] = self._slot[old]
+                    slot_hash[at] = self._slot_hash[old]
+            free(self._slot)
+            free(self._slot_hash)
+            self._slot = slot
+            self._slot_hash = slot_hash
+            self._slot_mask = room - 1
+        return cython.cast(cython.uint, self.count - 1)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _rehash(self, number: cython.uint) -> cython.ulonglong:
+        start: cython.ulonglong = self._offset[number]
+        end: cython.ulonglong = self.size
+        if number + 1 < self.count:
+            end = self._offset[number + 1]
+        if self._nul:
+            return hashed(self._bytes + start, end - 1 - start, self._seed)
+        return hashed(self._bytes + start + 4, end - start - 4, self._seed)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _number(self, ref: cython.ulonglong) -> cython.uint:
+        """The number of the string a reference means."""
+        at: cython.ulonglong
+        old: cython.ulonglong
+        source: cython.ulonglong
+        offset: cython.ulonglong
+        size: cython.ulonglong
+        number: cython.uint = 0
+        end: cython.p_void
+        refs: cython.p_ulonglong
+        numbers: cython.p_uint
+        room: cython.ulonglong
+        if ref == 0:
+            return 0
+        at = mixed(ref * (self._seed | 1)) & self._ref_mask
+        while self._ref[at]:
+            if self._ref[at] == ref:
+                return self._ref_number[at]
+            at = (at + 1) & self._ref_mask
+        source = ref >> 48
+        offset = ref & OFFSET_MASK
+        if source < self._sources and offset < self._source_size[source]:
+            size = self._source_size[source] - offset
+            end = memchr(self._source[source] + offset, 0, size)
+            if end != cython.NULL:
+                size = cython.cast(cython.p_uchar, end) - (self._source[source] + offset)
+            number = self._text(self._source[source] + offset, size)
+        self._ref[at] = ref
+        self._ref_number[at] = number
+        self._refs += 1
+        if 2 * self._refs > self._ref_mask:
+            room = 4 * (self._ref_mask + 1)
+            refs = cython.cast(cython.p_ulonglong, calloc(room, 8))
+            numbers = cython.cast(cython.p_uint, calloc(room, 4))
+            if refs == cython.NULL or numbers == cython.NULL:
+                free(refs)
+                free(numbers)
+                self._failed = True
+                return 0
+            for old in range(self._ref_mask + 1):
+                if self._ref[old]:
+                    at = mixed(self._ref[old] * (self._seed | 1)) & (room - 1)
+                    while refs[at]:
+                        at = (at + 1) & (room - 1)
+                    refs[at] = self._ref[old]
+                    numbers[at] = self._ref_number[old]
+            free(self._ref)
+            free(self._ref_number)
+            self._ref = refs
+            self._ref_number = numbers
+            self._ref_mask = room - 1
+        return number
+
+    def number(
+        self,
+        function: cython.const[cython.ulonglong][::1],
+        file: cython.const[cython.ulonglong][::1],
+        call_file: cython.const[cython.ulonglong][::1],
+        files: cython.bint,
+        out_function: cython.uint[::1],
+        out_file: cython.uint[::1],
+        out_call_file: cython.uint[::1],
+    ):
+        """Number the names of the ranges, visiting a range's function, file, call file. Without `files`: functions."""
+        at: cython.Py_ssize_t
+        with cython.nogil:
+            for at in range(function.shape[0]):
+                out_function[at] = self._number(function[at])
+                if files:
+                    if at and file[at] == file[at - 1]:
+                        out_file[at] = out_file[at - 1]
+                    else:
+                        out_file[at] = self._number(file[at])
+                    out_call_file[at] = self._number(call_file[at])
+                if self._failed:
+                    break
+        if self._failed:
+            raise MemoryError
+
+    def offsets(self, out: cython.ulonglong[::1]):
+        """Where each string starts in the table."""
+        if self.count:
+            memcpy(cython.address(out[0]), self._offset, self.count * 8)
+
+    def part(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t):
+        """Bytes of the table."""
+        if start < 0 or stop > self.size or start >= stop:
+            return b""
+        return cython.cast(cython.p_char, self._bytes)[start:stop]

@@ -1,0 +1,247 @@
+"""The ranges table to an archive's bytes.
+
+    widths   the smallest that hold every value: VAs and range fields 4 or 8 bytes, line fields 2 or 4
+    strings  each name once, in order of first visit: the function, file and call file of each range in turn
+    lines    equal runs of entries once
+    CRC32C   of every section
+
+With compat="go" the bytes are those the Go package writes when it visits the same ranges in the same order: nothing is
+shared among the line tables, ranges are put into order of (va, depth) after their names were visited, sizes are cut to
+32 bits, and no extra section follows.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from array import array
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+from whence._version import __version__
+from whence.lidia import encode_kernel, extra, strings_kernel
+from whence.lidia.crc import crc32c
+from whence.lidia.layout import HEADER_SIZE, Header, Section
+from whence.ranges import arrange_kernel, order_kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from whence.ranges import Ranges
+
+Strings = Literal["length", "nul"]
+Compat = Literal["go"] | None
+_STEP = 1 << 15  # ranges encoded at once
+_PIECE = 1 << 20  # bytes handed over at once
+_U32 = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What went into an archive: counts, and sizes in bytes."""
+
+    ranges: int
+    functions: int
+    inlined: int
+    strings: int
+    line_entries: int
+    va_size: int
+    range_size: int
+    string_size: int
+    line_size: int
+    extra_size: int
+    size: int
+
+
+def write(
+    ranges: Ranges,
+    out: BinaryIO | str | os.PathLike[str],
+    *,
+    crc: bool = True,
+    lines: bool = True,
+    files: bool = True,
+    strings: Strings = "length",
+    compat: Compat = None,
+    extra: extra.Extra | None = None,
+) -> Written:
+    """Write an archive of ranges in order of (va, depth), as `whence.ranges.arrange` leaves them.
+
+    A path is written beside and renamed, so that it never holds half an archive. A file object is written from where
+    it stands. Without `crc` the checksums are 0 (`compat="go"` always writes them). Without `lines` or `files` those
+    are left out. ValueError when the ranges are not in order or refer to line rows that are not there.
+    """
+    if not isinstance(out, (str, os.PathLike)):
+        return _write(ranges, out, crc, lines, files, strings, compat, extra)
+    path = Path(out)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as file:
+            done = _write(ranges, file, crc, lines, files, strings, compat, extra)
+        beside.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise
+    return done
+
+
+def _write(
+    ranges: Ranges, out: BinaryIO, crc: bool, lines: bool, files: bool, strings: Strings, compat: Compat,
+    about: extra.Extra | None,
+) -> Written:  # fmt: skip
+    if strings not in ("length", "nul"):
+        raise ValueError(f"strings are stored by 'length' or 'nul', not {strings!r}")
+    if compat not in (None, "go"):
+        raise ValueError(f"compat is None or 'go', not {compat!r}")
+    body = _Body(ranges, lines, files, strings == "nul", compat == "go")
+    sized = body.header
+    if compat is None:
+        about = replace(about or extra.Extra(), tidy=body.tidy)
+        if not about.producer:
+            about = replace(about, producer=f"whence {__version__}")
+        tail = extra.pack(about, *body.sources(), sized.end)
+    else:
+        tail = b""
+        crc = True
+    if crc and out.seekable():
+        start = out.tell()
+        out.write(bytes(HEADER_SIZE))
+        made = [crc32c(_passed(part, out)) for part in body.parts()]
+        out.write(tail)
+        out.seek(start)
+        out.write(_with_crcs(sized, made).pack())
+        out.seek(start + sized.end + len(tail))
+    else:
+        made = [crc32c(part) for part in body.parts()] if crc else [0, 0, 0, 0]
+        out.write(_with_crcs(sized, made).pack())
+        for part in body.parts():
+            out.writelines(part)
+        out.write(tail)
+    return Written(
+        ranges=sized.va.count, functions=body.functions, inlined=sized.va.count - body.functions,
+        strings=body.names.count, line_entries=sized.lines.count, va_size=sized.va.size,
+        range_size=sized.ranges.size, string_size=sized.strings.size, line_size=sized.lines.size,
+        extra_size=len(tail), size=sized.end + len(tail),
+    )  # fmt: skip
+
+
+def to_bytes(ranges: Ranges, **options: object) -> bytes:
+    """The archive in memory; the options of `write`."""
+    out = io.BytesIO()
+    write(ranges, out, **options)  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+def _passed(parts: Iterator[bytes], out: BinaryIO) -> Iterator[bytes]:
+    for part in parts:
+        out.write(part)
+        yield part
+
+
+def _with_crcs(header: Header, crcs: list[int]) -> Header:
+    return Header(*(replace(section, crc=crc) for section, crc in zip(header.sections, crcs, strict=True)))
+
+
+class _Body:
+    """The four sections, ready to be encoded: names numbered, line runs stored, widths known."""
+
+    def __init__(self, ranges: Ranges, lines: bool, files: bool, nul: bool, go: bool) -> None:
+        count = len(ranges)
+        self.ranges, self.lines = ranges, lines
+        self.length = ranges.length if not go else array("Q", [size & _U32 for size in ranges.length])
+        ordered, self.tidy, self.functions, most_va, most_length, most_line, fault = encode_kernel.survey(
+            ranges.va, self.length, ranges.depth, ranges.line_index, ranges.line_count, ranges.line_offset,
+            ranges.line_number, lines,
+        )  # fmt: skip
+        if fault >= 0:
+            raise ValueError(f"range {fault} refers to line rows that the table does not have")
+        if not ordered and not go:
+            raise ValueError("ranges are in order of (va, depth): use whence.ranges.arrange, or lidia.Builder")
+        seed = int.from_bytes(os.urandom(8), "little")
+        self.names = strings_kernel.Interner(ranges.strings.sources, nul, seed)
+        self.function, self.file, self.call_file = (array("I", bytes(4 * count)) for _ in range(3))
+        self.names.number(
+            ranges.function, ranges.file, ranges.call_file, files, self.function, self.file, self.call_file
+        )
+        self.string = array("Q", bytes(8 * self.names.count))
+        self.names.offsets(self.string)
+        line_width = 4 if most_line > 0xFFFF else 2
+        self.store = encode_kernel.Lines(line_width, seed)
+        self.line_index = ranges.line_index
+        if lines:
+            self.line_index = array("I", bytes(4 * count))
+            self.store.add(
+                ranges.line_index, ranges.line_count, ranges.line_offset, ranges.line_number, not go, self.line_index
+            )
+        self.va, self.depth, self.line_count, self.call_line = (
+            ranges.va, ranges.depth, ranges.line_count, ranges.call_line
+        )  # fmt: skip
+        if not ordered:
+            self._sort()
+        most_field = max(most_length, self.string[-1], self.store.count)
+        va = Section("VA table", 8 if most_va > _U32 else 4, count, HEADER_SIZE, 0)
+        fields = Section("range table", 8 if most_field > _U32 else 4, count, va.end, 0)
+        texts = Section("strings", 1, self.names.size, fields.end, 0)
+        self.header = Header(va, fields, texts, Section("line tables", line_width, self.store.count, texts.end, 0))
+
+    def _sort(self) -> None:
+        """By (va, depth), equal ones as they were."""
+        count = len(self.va)
+        order, room = array("I", bytes(4 * count)), array("I", bytes(4 * count))
+        keys = array("Q", self.depth)
+        if order_kernel.order(keys, order, room, True):
+            order, room = room, order
+        if order_kernel.order(self.va, order, room, False):
+            order = room
+        for name in ("va", "length"):
+            moved = array("Q", bytes(8 * count))
+            arrange_kernel.gather_words(order, getattr(self, name), moved)
+            setattr(self, name, moved)
+        for name in ("depth", "function", "file", "line_index", "line_count", "call_file", "call_line"):
+            moved = array("I", bytes(4 * count))
+            arrange_kernel.gather_halves(order, getattr(self, name), moved)
+            setattr(self, name, moved)
+
+    def parts(self) -> Iterator[Iterator[bytes]]:
+        """The bytes of the four sections, a piece at a time."""
+        yield self._va_bytes()
+        yield self._range_bytes()
+        yield _pieces(self.names, self.header.strings.size)
+        yield _pieces(self.store, self.header.lines.size)
+
+    def _va_bytes(self) -> Iterator[bytes]:
+        width = self.header.va.width
+        for low, high in self._steps():
+            room = bytearray((high - low) * width)
+            encode_kernel.encode_va(self.va, low, high, width, room)
+            yield bytes(room)
+
+    def _range_bytes(self) -> Iterator[bytes]:
+        width = self.header.ranges.width
+        for low, high in self._steps():
+            room = bytearray((high - low) * width * 8)
+            encode_kernel.encode_ranges(
+                self.length, self.depth, self.function, self.file, self.line_index, self.line_count, self.call_file,
+                self.call_line, self.string, self.lines, low, high, width, room,
+            )  # fmt: skip
+            yield bytes(room)
+
+    def _steps(self) -> Iterator[tuple[int, int]]:
+        count = len(self.va)
+        for low in range(0, count, _STEP):
+            yield low, min(low + _STEP, count)
+
+    def sources(self) -> tuple[bytes, tuple[array[int], bytes] | None]:
+        """A byte per range, and the same as runs where those are few."""
+        source = self.ranges.source
+        room = len(source) // 5
+        start, value = array("I", bytes(4 * room)), bytearray(room)
+        found = encode_kernel.runs(source, start, value)
+        return source.tobytes(), (start[:found], bytes(value[:found])) if found >= 0 else None
+
+
+def _pieces(kernel: encode_kernel.Lines | strings_kernel.Interner, size: int) -> Iterator[bytes]:
+    for at in range(0, size, _PIECE):
+        yield kernel.part(at, min(at + _PIECE, size))
