@@ -46,6 +46,14 @@ def mapped_segment(segments: Iterable[Segment], mapping: Mapping, file_offset: i
     return holding[0] if holding else None
 
 
+def holds(segments: Iterable[Segment], vaddr: int) -> bool:
+    """Whether code of the file is loaded at a vaddr."""
+    return any(
+        segment.type == PT_LOAD and segment.executable and segment.vaddr <= vaddr < segment.vaddr + segment.memory_size
+        for segment in segments
+    )
+
+
 def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: array[int]) -> array[int]:
     """The vaddr of each address; NOWHERE for one that no executable segment of the file holds.
 
@@ -56,7 +64,7 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
     known: tuple[int, int, int] | None = None  # file offsets [low, high) and what to add to them
     for index, address in enumerate(addresses):
         if not is_runtime(mapping, address):
-            out[index] = address
+            out[index] = address if segments is None or holds(segments, address) else NOWHERE
             continue
         file_offset = address - mapping.start + mapping.file_offset
         if segments is None:

@@ -40,6 +40,14 @@ class Reason(enum.Enum):
         "the mapped file was removed or replaced, and the process's own copy can't be reached",
         "run with CAP_CHECKPOINT_RESTORE, which opens /proc/PID/map_files; or restart the process",
     )
+    NO_FILE = (
+        "the mapped file is not on this machine",
+        "give the file, or an archive of it, with --binary or --archive-dir; or ask a server with --debuginfod",
+    )
+    NOT_PLACED = (
+        "nothing says where in the process the file was mapped",
+        "record the mappings as well (perf script --show-mmap-events, or -F +dsoff)",
+    )
     NOT_ELF = (
         "the mapped file is not an ELF file",
         "archives of libraries (apk, zip) and other containers are not read",
