@@ -173,7 +173,10 @@ def functions(
     room = sum(len(table.entries) // layout.SYMBOL_SIZE[holder.bits] for holder, table, _ in tables) + len(jumps)
     collector = Collector(room)
     for holder, table, source in tables:
-        collector.add_table(holder, table, strings, source)
+        try:
+            collector.add_table(holder, table, strings, source)
+        except WhenceError as error:
+            problems.append(error)
     if jumps:
         arena = Arena(strings)
         for va, size, name_bytes in jumps:

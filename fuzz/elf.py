@@ -1,0 +1,74 @@
+"""ELF files: every table, every section's content, functions and names."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, packed
+from whence.demangle import demangle
+from whence.elf import ElfFile, aliases, functions, layout
+from whence.errors import WhenceError
+from whence.window import ByteOrder
+
+
+def forged(bits: int, order: ByteOrder, type: int, machine: int) -> bytes:
+    info = Section(".debug_info", b"some debug info " * 64)
+    line = Section(".debug_line", b"lines " * 64)
+    relocations = Section(".rela.debug_info", bytes(range(48)) * 4, 4, link=".symtab", info=".debug_info")
+    sections = [
+        Section(".text", b"\xf3\x0f\x1e\xfa\xff\x25\1\0\0\0" * 32, flags=6, vaddr=0x1000, align=16),
+        Section(".plt", b"\xff\x25\x10\0\0\0\x68\0\0\0\0\xe9\0\0\0\0" * 4, flags=6, vaddr=0x2000, entry_size=16),
+        build_id_note("0123456789abcdef", order),
+        debug_link("a.debug", 1, order),
+        packed(line, "zlib", bits, order),
+        packed(Section(".debug_str", b"text\0" * 99), "zstd", bits, order),
+        packed(Section(".debug_abbrev", b"\1\2\3" * 99), "zdebug", bits, order),
+        *([info, relocations] if type == layout.ET_REL else [packed(info, "zlib", bits, order)]),
+    ]
+    symbols = [
+        Symbol(f"_ZN3foo{name}Ev", 0x1000 + 16 * i, 16 - 4 * (i % 5)) for i, name in enumerate(("1a", "2bb", "S_"))
+    ]
+    return forge(
+        sections,
+        [Segment(of=".text"), Segment(layout.PT_NOTE, 4, of=".note.gnu.build-id", align=4)],
+        symbols=symbols,
+        dynamic_symbols=symbols[:1],
+        bits=bits,
+        order=order,
+        type=type,
+        machine=machine,
+    )
+
+
+def seeds() -> list[bytes]:
+    return [
+        forged(64, "little", layout.ET_DYN, layout.EM_X86_64),
+        forged(64, "little", layout.ET_REL, layout.EM_X86_64),
+        forged(64, "little", layout.ET_REL, layout.EM_RISCV),
+        forged(64, "little", layout.ET_DYN, layout.EM_AARCH64),
+        forged(64, "big", layout.ET_EXEC, layout.EM_PPC64),
+        forged(32, "big", layout.ET_REL, layout.EM_MIPS),
+        forged(32, "little", layout.ET_DYN, layout.EM_ARM),
+    ]
+
+
+def target(data: bytes) -> None:
+    elf = ElfFile.from_bytes(data)
+    for section in elf.sections:
+        with suppress(WhenceError):
+            elf.content(section)
+    ranges = functions(elf)
+    ends = [va + size for va, size in zip(ranges.va, ranges.length)]
+    assert all(end <= va for end, va in zip(ends, ranges.va[1:])), "ranges overlap"
+    for name in ranges.function[:100]:
+        demangle(ranges.strings.text(name))
+    assert isinstance(elf.build_id + elf.go_build_id, str)
+    elf.vaddr_of(0x1000)
+    for ask in (
+        lambda: elf.debug_link,
+        lambda: elf.alt_link,
+        lambda: aliases(elf, 0x1000),
+        lambda: elf.read_vaddr(0x1000, 4),
+    ):
+        with suppress(WhenceError):
+            ask()

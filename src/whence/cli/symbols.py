@@ -1,0 +1,60 @@
+"""`whence symbols FILE`: every function the symbol tables name, in order of address; no two overlap."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
+from whence.elf import ElfFile, functions
+from whence.errors import WhenceError
+from whence.model import Source
+from whence.ranges import Ranges
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="an ELF file")
+    parser.add_argument("--no-demangle", action="store_true", help="names as they are in the tables")
+    parser.add_argument("--json", action="store_true", help="a JSON object per line: address, size, source, name")
+
+
+def run(options: Namespace) -> int:
+    """0; 1 when no symbol names a function; 3 when a table was damaged (the others are printed)."""
+    problems: list[WhenceError] = []
+    with ElfFile.open(options.file) as elf:
+        ranges = functions(elf, problems=problems)
+        digits = elf.bits // 4
+        for chunk in as_json(ranges, options) if options.json else as_text(ranges, options, digits):
+            sys.stdout.write(chunk)
+    for problem in problems:
+        print(f"whence: {problem}", file=sys.stderr)
+    if problems:
+        return BROKEN_INPUT
+    return ANSWERED if len(ranges) else SOME_UNKNOWN
+
+
+def rows(ranges: Ranges, options: Namespace) -> Iterator[tuple[int, int, str, str]]:
+    """(vaddr, size, source, name) of each range."""
+    words = {source.value: source.word for source in Source}
+    text = ranges.strings.text
+    names: Iterator[str]
+    if options.no_demangle:
+        names = map(text, ranges.function)
+    else:
+        from whence.demangle import demangle
+
+        names = (demangle(text(name)) for name in ranges.function)
+    return zip(ranges.va, ranges.length, (words[source] for source in ranges.source), names)
+
+
+def as_text(ranges: Ranges, options: Namespace, digits: int) -> Iterator[str]:
+    for va, size, source, name in rows(ranges, options):
+        printable = name.encode("utf-8", "backslashreplace").decode()
+        yield f"{va:0{digits}x} {size:8} {source:9} {printable}\n"
+
+
+def as_json(ranges: Ranges, options: Namespace) -> Iterator[str]:
+    for va, size, source, name in rows(ranges, options):
+        yield json.dumps({"address": f"{va:#x}", "size": size, "source": source, "name": name}) + "\n"

@@ -1,0 +1,78 @@
+"""`whence build-id` and `whence symbols`, as scripts see them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.forge.elf import Section, Symbol, build_id_note, forge, note
+from whence.cli import main
+
+ID = "0123456789abcdef" * 2
+TEXT = Section(".text", bytes(0x100), flags=6, vaddr=0x1000)
+
+
+@pytest.fixture
+def binary(tmp_path: Path) -> Path:
+    path = tmp_path / "binary"
+    symbols = [Symbol("_Z3fooi", 0x1000, 16), Symbol("main", 0x1020, 8), Symbol("odd\udcff", 0x1040, 8)]
+    path.write_bytes(forge([build_id_note(ID), TEXT], symbols=symbols))
+    return path
+
+
+def test_build_ids_are_printed_beside_their_paths(binary: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["build-id", str(binary)]) == 0
+    assert capsys.readouterr().out == f"{ID}  {binary}\n"
+    assert main(["build-id", "--json", str(binary)]) == 0
+    assert json.loads(capsys.readouterr().out) == {"path": str(binary), "build_id": ID, "go_build_id": ""}
+
+
+def test_one_bad_file_does_not_stop_the_rest(binary: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare, text = tmp_path / "bare", tmp_path / "text"
+    bare.write_bytes(forge([TEXT]))
+    text.write_text("hello")
+    assert main(["build-id", str(bare), str(binary)]) == 1
+    assert capsys.readouterr().out == f"-  {bare}\n{ID}  {binary}\n"
+    assert main(["build-id", str(text), str(tmp_path / "nowhere"), str(binary)]) == 3
+    out, err = capsys.readouterr()
+    assert out == f"{ID}  {binary}\n"
+    assert err.splitlines() == [
+        f'whence: {text}: elf header+0x0: the magic is "\\x7fELF" (found 68 65 6c 6c)',
+        f"whence: {tmp_path / 'nowhere'}: No such file or directory",
+    ]
+
+
+def test_go_build_ids_are_printed_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "go"
+    path.write_bytes(forge([Section(".note.go.buildid", note("Go", 4, b"a/b/c/d"), type=7, align=4)]))
+    assert main(["build-id", "--go", str(path)]) == 0
+    assert capsys.readouterr().out == f"a/b/c/d  {path}\n"
+
+
+def test_symbols_are_listed_by_address_with_size_source_and_readable_name(
+    binary: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["symbols", str(binary)]) == 0
+    assert [line.split(None, 3) for line in capsys.readouterr().out.splitlines()] == [
+        ["0000000000001000", "16", "symtab", "foo(int)"],
+        ["0000000000001020", "8", "symtab", "main"],
+        ["0000000000001040", "8", "symtab", "odd\\udcff"],
+    ]
+    assert main(["symbols", "--json", "--no-demangle", str(binary)]) == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert first == {"address": "0x1000", "size": 16, "source": "symtab", "name": "_Z3fooi"}
+
+
+def test_symbols_tell_damage_and_absence_by_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(forge([TEXT]))
+    assert main(["symbols", str(path)]) == 1
+    path.write_bytes(forge([TEXT, Section(".symtab", bytes(48), 2, link=99)], dynamic_symbols=[Symbol("d", 0x1000, 4)]))
+    assert main(["symbols", str(path)]) == 3
+    out, err = capsys.readouterr()
+    assert out.endswith(" dynsym    d\n")
+    assert err == "whence: elf section .symtab: its link is the section of its names (found 99)\n"
+    path.write_text("hello")
+    assert main(["symbols", str(path)]) == 3
