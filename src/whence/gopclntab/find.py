@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from whence.elf import ElfFile, layout
-from whence.errors import ElfError
-from whence.gopclntab.header import HEADER_START, MAGICS, looks_like_header
+from whence.errors import ElfError, GopclntabError
+from whence.gopclntab.header import HEADER_START, MAGICS, looks_like_header, read_header
 
 SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro")
+GO_SECTIONS = (".note.go.buildid", ".go.buildinfo")
 SYMBOLS = ("runtime.pclntab", "runtime.pcheader")
 
 
@@ -39,7 +40,7 @@ def find(elf: ElfFile) -> Place | None:
         if name != ".data.rel.ro":
             if len(data) >= 4 and bytes(data[:4]) in MAGICS:
                 return Place(data, section.vaddr, f"section {name}")
-            if len(data):  # the section's name is a promise: what is there is a table, if a damaged one
+            if len(data):  # the section's name is a promise: what is there is a table, if perhaps a damaged one
                 at = next(_headers(data), 0)
                 return Place(data[at:], section.vaddr + at, f"section {name}")
         else:
@@ -48,17 +49,22 @@ def find(elf: ElfFile) -> Place | None:
     return _by_symbol(elf) or _by_magic(elf)
 
 
-def _headers(data: memoryview, align: int = 4) -> Iterator[int]:
-    """Offsets where a header can start."""
+def _headers(data: memoryview) -> Iterator[int]:
+    """Offsets where a header stands that obeys the rules, lowest first."""
     raw = bytes(data)
     hits = []
     for magic in MAGICS:
         at = raw.find(magic + b"\0\0")
         while at >= 0:
-            if at % align == 0 and looks_like_header(data, at):
+            if at % 4 == 0 and looks_like_header(data, at):
                 hits.append(at)
             at = raw.find(magic + b"\0\0", at + 1)
-    yield from sorted(hits)
+    for at in sorted(hits):
+        try:
+            read_header(data[at:])
+        except GopclntabError:
+            continue  # eight bytes of something else, such as a program that reads tables like this one
+        yield at
 
 
 def _by_symbol(elf: ElfFile) -> Place | None:
@@ -87,8 +93,8 @@ def symbol_value(elf: ElfFile, name: str) -> int | None:
 
 
 def _by_magic(elf: ElfFile) -> Place | None:
-    """Scan what the file loads, when no section table says what is there."""
-    if elf.sections:
+    """Scan what the file loads, when no section table says what is there, or it is a Go program's, renamed."""
+    if elf.sections and not any(section.name in GO_SECTIONS for section in elf.sections):
         return None
     for segment in elf.segments:
         if segment.type != layout.PT_LOAD or segment.file_size < HEADER_START:

@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from whence.elf import ElfFile, layout
+from whence.elf.dynamic import dynamic_tags
 from whence.errors import ElfError
+
+DT_RELA, DT_RELASZ = 7, 8
 
 
 class Image:
@@ -34,6 +37,11 @@ class Image:
                     tables.append(bytes(self.elf.content(section)))
                 except ElfError:
                     continue
+        if not self.elf.sections:
+            tags = dynamic_tags(self.elf)
+            at = self.elf.file_offset_of(tags.get(DT_RELA, -1))
+            if at is not None:
+                tables.append(bytes(self.elf.data[at : at + tags.get(DT_RELASZ, 0)]))
         return tables
 
     def pack(self, value: int) -> bytes:

@@ -1,9 +1,8 @@
 """Functions into ranges: pc-value tables stepped once each, side by side, and the inline tree climbed at each change.
 
-A pc-value table is pairs of varints, (zigzag value delta, pc delta in quanta), from value -1 at the function's entry;
-a value delta of 0 ends it, except in the first pair. Three of them (inline index, file, line) are unpacked into runs
-and merged; at each boundary the chain of inlined calls is compared with the one before, ranges that ended are closed
-and new ones opened, so that ranges come out in (va, depth) order. A range's rows need not lie together in pc order
+The tables of inline index, file and line are unpacked into runs (pcvalue_kernel) and merged; at each boundary the chain
+of inlined calls is compared with the one before, ranges that ended are closed and new ones opened, so that ranges come
+out in (va, depth) order. A range's rows need not lie together in pc order
 (inlined calls come between), so a function's rows are gathered and dealt out to its ranges at its end.
 
 Faults stay with their function: a damaged inline tree leaves it without inlined calls, a damaged line table without
@@ -11,194 +10,12 @@ lines. Both are counted.
 """
 
 import cython
+from cython.cimports.whence.gopclntab.pcvalue_kernel import climb, file_name, u32, unpack, value_at
 
-NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 NO_TREE = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 MAX_DEPTH = cython.declare(cython.int, 256)  # the caller's stack columns have one more
-MAX_STANDSTILL = cython.declare(cython.int, 64)  # pairs of one table that move no pc
 DONE = cython.declare(cython.int, 0)
 FULL = cython.declare(cython.int, 1)  # the columns are full: to be called again with more room, from state[0] on
-
-bytes_t = cython.typedef(cython.pointer[cython.const[cython.uchar]])
-uints_t = cython.typedef(cython.pointer[cython.uint])
-ints_t = cython.typedef(cython.pointer[cython.int])
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def u32(data: bytes_t, big: cython.bint) -> cython.uint:
-    a: cython.uint = data[0]
-    b: cython.uint = data[1]
-    c: cython.uint = data[2]
-    d: cython.uint = data[3]
-    if big:
-        return a << 24 | b << 16 | c << 8 | d
-    return d << 24 | c << 16 | b << 8 | a
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def unpack(
-    table: bytes_t,
-    size: cython.Py_ssize_t,
-    at: cython.Py_ssize_t,
-    quantum: cython.uint,
-    span: cython.ulonglong,
-    starts: uints_t,
-    values: ints_t,
-    room: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """The table at `at` as runs: values[i] holds for [starts[i], starts[i + 1]). Gives their number, -1 for damage."""
-    count: cython.Py_ssize_t = 0
-    pc: cython.ulonglong = 0
-    value: cython.uint = 0xFFFFFFFF
-    still: cython.int = 0
-    delta: cython.uint
-    step: cython.uint
-    byte: cython.uint
-    shift: cython.uint
-    starts[0] = 0
-    if at == 0:
-        return 0
-    while True:
-        if at >= size:
-            return -1
-        delta = table[at]
-        at += 1
-        if delta & 0x80:
-            delta &= 0x7F
-            shift = 7
-            while True:
-                if at >= size or shift > 28:
-                    return -1
-                byte = table[at]
-                at += 1
-                delta |= (byte & 0x7F) << shift
-                if byte < 0x80:
-                    break
-                shift += 7
-        if delta == 0 and pc != 0:
-            break
-        value += -(delta & 1) ^ (delta >> 1)
-        if at >= size:
-            return -1
-        step = table[at]
-        at += 1
-        if step & 0x80:
-            step &= 0x7F
-            shift = 7
-            while True:
-                if at >= size or shift > 28:
-                    return -1
-                byte = table[at]
-                at += 1
-                step |= (byte & 0x7F) << shift
-                if byte < 0x80:
-                    break
-                shift += 7
-        if step == 0:
-            still += 1
-            if still > MAX_STANDSTILL:
-                return -1
-            continue
-        if count >= room:
-            return -1
-        starts[count] = cython.cast(cython.uint, pc)
-        values[count] = cython.cast(cython.int, value)
-        count += 1
-        pc += cython.cast(cython.ulonglong, step) * quantum
-        if pc >= span:
-            pc = span
-            break
-    starts[count] = cython.cast(cython.uint, pc)
-    return count
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def value_at(starts: uints_t, values: ints_t, count: cython.Py_ssize_t, pc: cython.uint) -> cython.int:
-    """The value at a pc; -1 outside the table, as the runtime has it."""
-    low: cython.Py_ssize_t = 0
-    high: cython.Py_ssize_t = count
-    middle: cython.Py_ssize_t
-    if count == 0 or pc >= starts[count]:
-        return -1
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if starts[middle] <= pc:
-            low = middle
-        else:
-            high = middle
-    return values[low]
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def file_name(
-    files: bytes_t,
-    count: cython.ulonglong,
-    lowest: cython.int,
-    texts: cython.ulonglong,
-    base: cython.ulonglong,
-    cu: cython.uint,
-    number: cython.int,
-    big: cython.bint,
-) -> cython.ulonglong:
-    """The name reference of a file number in a unit; 0 when it names none."""
-    index: cython.ulonglong
-    offset: cython.uint
-    if number < lowest or cu == NONE:
-        return 0
-    index = cython.cast(cython.ulonglong, cu) + cython.cast(cython.ulonglong, number)
-    if index >= count:
-        return 0
-    offset = u32(files + 4 * index, big)
-    if offset >= texts:
-        return 0
-    return base | offset
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def climb(
-    tree: bytes_t,
-    nodes: cython.ulonglong,
-    node_size: cython.int,
-    parent_width: cython.int,
-    parent_pc_at: cython.int,
-    big: cython.bint,
-    starts: uints_t,
-    values: ints_t,
-    count: cython.Py_ssize_t,
-    index: cython.int,
-    chain: ints_t,
-) -> cython.int:
-    """The chain of inlined calls that starts at a node, innermost first. Gives its length, -1 for damage."""
-    depth: cython.int = 0
-    node: bytes_t
-    while index >= 0:
-        if depth >= MAX_DEPTH or cython.cast(cython.ulonglong, index) >= nodes:
-            return -1
-        chain[depth] = index
-        depth += 1
-        node = tree + cython.cast(cython.Py_ssize_t, index) * node_size
-        if parent_width == 0:  # since 1.20: the parent is whatever is inlined at the call's pc
-            index = value_at(starts, values, count, u32(node + parent_pc_at, big))
-        elif parent_width == 2:
-            if big:
-                index = cython.cast(cython.short, cython.cast(cython.ushort, node[0]) << 8 | node[1])
-            else:
-                index = cython.cast(cython.short, cython.cast(cython.ushort, node[1]) << 8 | node[0])
-        else:
-            index = cython.cast(cython.int, u32(node, big))
-    return depth
 
 
 def lay(
@@ -259,26 +76,26 @@ def lay(
     row_room: cython.Py_ssize_t = rows.shape[0] // 3
     range_room: cython.Py_ssize_t = va.shape[0]
     line_room: cython.Py_ssize_t = line_offset.shape[0]
-    pctab: bytes_t = cython.address(pctab_bytes[0])
+    pctab: cython.p_const_uchar = cython.address(pctab_bytes[0])
     pctab_size: cython.Py_ssize_t = pctab_bytes.shape[0]
-    trees: bytes_t = cython.address(tree_bytes[0])
+    trees: cython.p_const_uchar = cython.address(tree_bytes[0])
     trees_size: cython.ulonglong = tree_bytes.shape[0]
-    file_table: bytes_t = cython.address(file_bytes[0])
+    file_table: cython.p_const_uchar = cython.address(file_bytes[0])
     file_count: cython.ulonglong = file_bytes.shape[0] // 4
-    inl_starts: uints_t = cython.address(run_starts[0])
-    file_starts: uints_t = inl_starts + third
-    line_starts: uints_t = file_starts + third
-    inl_values: ints_t = cython.address(run_values[0])
-    file_values: ints_t = inl_values + third
-    line_values: ints_t = file_values + third
-    row_range: uints_t = cython.address(rows[0])
-    row_offset: uints_t = row_range + row_room
-    row_line: uints_t = row_offset + row_room
-    chain: ints_t = cython.address(stack[0])  # nodes, innermost first, as climbed
-    nodes: ints_t = chain + MAX_DEPTH + 1  # by depth: the node that is open there
-    opened: ints_t = nodes + MAX_DEPTH + 1  # by depth: its range, counted from the function's first
-    filed: ints_t = opened + MAX_DEPTH + 1  # by depth: whether the range has its file
-    lined: ints_t = filed + MAX_DEPTH + 1  # by depth: the last line given to it, -1 before the first
+    inl_starts: cython.p_uint = cython.address(run_starts[0])
+    file_starts: cython.p_uint = inl_starts + third
+    line_starts: cython.p_uint = file_starts + third
+    inl_values: cython.p_int = cython.address(run_values[0])
+    file_values: cython.p_int = inl_values + third
+    line_values: cython.p_int = file_values + third
+    row_range: cython.p_uint = cython.address(rows[0])
+    row_offset: cython.p_uint = row_range + row_room
+    row_line: cython.p_uint = row_offset + row_room
+    chain: cython.p_int = cython.address(stack[0])  # nodes, innermost first, as climbed
+    nodes: cython.p_int = chain + MAX_DEPTH + 1  # by depth: the node that is open there
+    opened: cython.p_int = nodes + MAX_DEPTH + 1  # by depth: its range, counted from the function's first
+    filed: cython.p_int = opened + MAX_DEPTH + 1  # by depth: whether the range has its file
+    lined: cython.p_int = filed + MAX_DEPTH + 1  # by depth: the last line given to it, -1 before the first
 
     f: cython.Py_ssize_t
     i: cython.Py_ssize_t
@@ -306,8 +123,8 @@ def lay(
     found: cython.int
     reference: cython.ulonglong
     node_count: cython.ulonglong
-    node: bytes_t = trees
-    own_tree: bytes_t = trees
+    node: cython.p_const_uchar = trees
+    own_tree: cython.p_const_uchar = trees
     parent_pc: cython.uint
     found_line: cython.int
     name_offset: cython.uint
