@@ -37,6 +37,8 @@ class Kind(enum.StrEnum):
 _BRACKETS = {"[vdso]": Kind.VDSO, "[stack]": Kind.STACK, "[heap]": Kind.ANONYMOUS}
 # Shared memory that the kernel backs with files of its own: no one can have linked code into it.
 _SHARED_MEMORY = ("/dev/zero", "/SYSV", "/anon_hugepage", "/drm mm object", "/i915")
+_NO_FILES = ("/memfd:", "/dev/")
+_FILE = Kind.FILE
 
 
 def kind_of(name: str) -> tuple[Kind, str, bool]:
@@ -49,6 +51,8 @@ def kind_of(name: str) -> tuple[Kind, str, bool]:
     """
     if not name:
         return Kind.ANONYMOUS, "", False
+    if name[0] == "/" and name[-1] != ")" and not name.startswith(_NO_FILES):  # nearly all
+        return _FILE, name, False
     if name[0] == "[":
         kind = _BRACKETS.get(name)
         if kind is None:
@@ -60,13 +64,14 @@ def kind_of(name: str) -> tuple[Kind, str, bool]:
         return kind, name, False
     deleted = name.endswith(DELETED_MARK)
     path = name[: -len(DELETED_MARK)] if deleted else name
-    if path.startswith("/memfd:"):
+    if name.startswith("/memfd:"):
         return Kind.MEMFD, path, deleted
     if deleted:
         return Kind.ANONYMOUS if path.startswith(_SHARED_MEMORY) else Kind.DELETED, path, True
     if name[0] == "/":  # devices are memory of something else, and opening one may do things
-        device = path.startswith("/dev/") and not path.startswith("/dev/shm/")
-        return Kind.SPECIAL if device else Kind.FILE, path, False
+        if name.startswith("/dev/") and not name.startswith("/dev/shm/"):
+            return Kind.SPECIAL, name, False
+        return Kind.FILE, name, False
     # "(unreachable)/path": a file outside the process's root, still a file; "anon_inode:[...]" is the kernel's own
     return Kind.FILE if name.startswith("(unreachable)") else Kind.SPECIAL, path, False
 
@@ -74,8 +79,8 @@ def kind_of(name: str) -> tuple[Kind, str, bool]:
 class Mapping(NamedTuple):
     """A range [start, limit) of runtime addresses, backed from `offset` on by the file `path`.
 
-    `process` is the directory of the process ("/proc/123", "" in a snapshot); `map_files` its link to the very file
-    that is mapped, "" where there is none or the kernel keeps it from us. `device` compares with st_dev.
+    `process` is the directory of the process ("/proc/123", "" in a snapshot); `linked` whether the links in its
+    map_files can be read. `device` compares with st_dev.
     """
 
     path: str
@@ -88,8 +93,15 @@ class Mapping(NamedTuple):
     device: int = 0
     inode: int = 0
     deleted: bool = False
-    map_files: str = ""
     process: str = ""
+    linked: bool = False
+
+    @property
+    def map_files(self) -> str:
+        """The link to the very file that is mapped, whatever it is called now; "" where it can't be had."""
+        if not (self.linked and self.process and self.inode):
+            return ""
+        return f"{self.process}/map_files/{self.start:x}-{self.limit:x}"
 
     @property
     def is_exec(self) -> bool:
@@ -117,8 +129,9 @@ class Mapping(NamedTuple):
         """
         if not self.kind.has_file:
             return
-        if self.map_files and not prefer_name:
-            yield self.map_files, False
+        link = self.map_files
+        if link and not prefer_name:
+            yield link, False
         path = self.path.removeprefix("(unreachable)")
         if self.kind is Kind.DELETED:
             path += DELETED_MARK  # a living file may be called so
@@ -126,8 +139,8 @@ class Mapping(NamedTuple):
             yield path, True
             if self.process:
                 yield f"{self.process}/root{path}", True
-        if self.map_files and prefer_name:
-            yield self.map_files, False
+        if link and prefer_name:
+            yield link, False
         if self.process:
             yield f"{self.process}/exe", True  # readable to the owner where map_files is not
 

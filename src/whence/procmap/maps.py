@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from whence.errors import MapsError
 from whence.procmap import maps_kernel
-from whence.procmap.mapping import EXECUTE, Kind, Mapping, kind_of
+from whence.procmap.mapping import EXECUTE, Mapping, kind_of
 
 _KEPT_PROBLEMS = 16
 
@@ -35,59 +35,36 @@ class Maps:
     bad_lines: int = 0
 
 
-def parse(data: bytes, process: str = "", wanted: int = EXECUTE, map_files: bool = True) -> Maps:
+def parse(data: bytes, process: str = "", wanted: int = EXECUTE, linked: bool = True) -> Maps:
     """Mappings whose permissions include `wanted` (0: all), from the text of a maps file.
 
-    `process` is the process's directory; `map_files` whether its links can be read. Build-ids are not read here.
+    `process` is the process's directory; `linked` whether the links in its map_files can be read. Build-ids are
+    not read here.
     """
     room = data.count(b"\n") + 1
-    starts, limits, offsets, inodes, name_starts, name_ends = (array("Q", bytes(8 * room)) for _ in range(6))
-    majors, minors = (array("I", bytes(4 * room)) for _ in range(2))
+    starts, limits, offsets, devices, inodes, name_starts, name_ends = (array("Q", bytes(8 * room)) for _ in range(7))
     permissions = bytearray(room)
     bad = array("Q", bytes(8 * _KEPT_PROBLEMS))
     rows, wrong, _ = maps_kernel.parse_maps(
-        data, wanted, starts, limits, permissions, offsets, majors, minors, inodes, name_starts, name_ends, bad
+        data, wanted, starts, limits, permissions, offsets, devices, inodes, name_starts, name_ends, bad
     )
     problems = []
-    for offset in bad[: min(wrong, _KEPT_PROBLEMS)]:
-        line = data[offset:].partition(b"\n")[0]
-        problems.append(
-            MapsError("line", offset, "it is start-limit perms offset device inode name", line[:80].decode("latin-1"))
-        )
-    names: dict[bytes, tuple[Kind, str, bool]] = {}
-    devices: dict[tuple[int, int], int] = {}
-    links = f"{process}/map_files/" if process and map_files else ""
-    mappings = []
-    for row in range(rows):
-        raw = data[name_starts[row] : name_ends[row]]
-        named = names.get(raw)
-        if named is None:
-            text = raw.replace(b"\\012", b"\n").decode("utf-8", "surrogateescape")
-            named = names[raw] = kind_of(text)
-        kind, path, deleted = named
-        device = (majors[row], minors[row])
-        number = devices.get(device)
-        if number is None:
-            number = devices[device] = os.makedev(*device)
-        start, limit = starts[row], limits[row]
-        link = f"{links}{start:x}-{limit:x}" if links and inodes[row] else ""
-        mappings.append(
-            Mapping(
-                path,
-                start,
-                limit,
-                offsets[row],
-                "",
-                kind,
-                permissions[row],
-                number,
-                inodes[row],
-                deleted,
-                link,
-                process,
-            )
-        )
-    if any(mappings[i].start > mappings[i + 1].start for i in range(len(mappings) - 1)):
+    for at in bad[: min(wrong, _KEPT_PROBLEMS)]:
+        line = data[at:].partition(b"\n")[0][:80].decode("latin-1")
+        problems.append(MapsError("line", at, "it is start-limit perms offset device inode name", line))
+    columns = (starts, limits, offsets, permissions, devices, inodes, name_starts, name_ends)
+    new, mappings, last, ordered = tuple.__new__, [], 0, True
+    for start, limit, offset, bits, device, inode, name, end in zip(*(c[:rows] for c in columns), strict=True):
+        raw = data[name:end]
+        if b"\\" in raw:
+            raw = raw.replace(b"\\012", b"\n")
+        kind, path, deleted = kind_of(raw.decode("utf-8", "surrogateescape"))
+        # as Mapping(...), in half the time
+        fields = (path, start, limit, offset, "", kind, bits, device, inode, deleted, process, linked)
+        mappings.append(new(Mapping, fields))
+        ordered &= start >= last
+        last = start
+    if not ordered:
         mappings.sort(key=lambda mapping: mapping.start)
     return Maps(mappings, problems, wrong)
 

@@ -89,8 +89,7 @@ def parse_maps(
     limits: cython.ulonglong[::1],
     permissions: cython.uchar[::1],
     offsets: cython.ulonglong[::1],
-    majors: cython.uint[::1],
-    minors: cython.uint[::1],
+    devices: cython.ulonglong[::1],
     inodes: cython.ulonglong[::1],
     name_starts: cython.ulonglong[::1],
     name_ends: cython.ulonglong[::1],
@@ -166,8 +165,8 @@ def parse_maps(
                 limits[rows] = limit
                 permissions[rows] = bits
                 offsets[rows] = offset
-                majors[rows] = cython.cast(cython.uint, major)
-                minors[rows] = cython.cast(cython.uint, minor)
+                # makedev(3): stat(2) tells devices so
+                devices[rows] = (minor & 0xFF) | ((major & 0xFFF) << 8) | ((minor >> 8) << 20) | ((major >> 12) << 44)
                 inodes[rows] = inode
                 name_starts[rows] = at
                 name_ends[rows] = end

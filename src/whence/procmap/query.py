@@ -41,13 +41,15 @@ class MapsQuery:
     Raises OSError at opening; `find` and `walk` raise ProcessLookupError when that memory is gone.
     """
 
-    __slots__ = ("_build_id", "_descriptor", "_links", "_name", "_process", "_request")
+    __slots__ = ("_build_id", "_build_id_at", "_descriptor", "_linked", "_name", "_name_at", "_process", "_request")
 
-    def __init__(self, process: str, map_files: bool = True) -> None:
+    def __init__(self, process: str, linked: bool = True) -> None:
         self._process = process
-        self._links = f"{process}/map_files/" if map_files else ""
-        self._name = ctypes.create_string_buffer(_NAME_ROOM)
-        self._build_id = ctypes.create_string_buffer(_BUILD_ID_ROOM)
+        self._linked = linked
+        self._name = bytearray(_NAME_ROOM)
+        self._build_id = bytearray(_BUILD_ID_ROOM)
+        self._name_at = ctypes.addressof((ctypes.c_char * _NAME_ROOM).from_buffer(self._name))
+        self._build_id_at = ctypes.addressof((ctypes.c_char * _BUILD_ID_ROOM).from_buffer(self._build_id))
         self._request = bytearray(_STRUCT.size)
         self._descriptor = os.open(f"{process}/maps", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -79,11 +81,11 @@ class MapsQuery:
         """
         if not 0 <= runtime < 1 << 64:
             return None
-        name = ctypes.addressof(self._name)
-        ids = (_BUILD_ID_ROOM, ctypes.addressof(self._build_id)) if build_id else (0, 0)
+        name_at = self._name_at
+        room, build_id_at = (_BUILD_ID_ROOM, self._build_id_at) if build_id else (0, 0)
         request = self._request
         _STRUCT.pack_into(
-            request, 0, _STRUCT.size, flags, runtime, 0, 0, 0, 0, 0, 0, 0, 0, _NAME_ROOM, ids[0], name, ids[1]
+            request, 0, _STRUCT.size, flags, runtime, 0, 0, 0, 0, 0, 0, 0, 0, _NAME_ROOM, room, name_at, build_id_at
         )
         try:
             fcntl.ioctl(self._descriptor, REQUEST, request)
@@ -94,21 +96,21 @@ class MapsQuery:
         (_, _, _, start, limit, bits, _, offset, inode, major, minor, name_size, id_size, _, _) = _STRUCT.unpack(
             request
         )
-        raw = self._name.raw[: name_size - 1] if name_size else b""
-        kind, path, deleted = kind_of(raw.decode("utf-8", "surrogateescape"))
+        name = self._name[: name_size - 1] if name_size else b""
+        kind, path, deleted = kind_of(name.decode("utf-8", "surrogateescape"))
         return Mapping(
             path,
             start,
             limit,
             offset,
-            self._build_id.raw[:id_size].hex() if id_size else "",
+            self._build_id[:id_size].hex() if id_size else "",
             kind,
             bits & 15,
             os.makedev(major, minor),
             inode,
             deleted,
-            f"{self._links}{start:x}-{limit:x}" if inode and self._links else "",
             self._process,
+            self._linked,
         )
 
     def walk(self, flags: int = EXECUTE, build_id: bool = True) -> Iterator[Mapping]:

@@ -38,11 +38,11 @@ _start = attrgetter("start")
 class _Process:
     """What is known of one process. `table` is replaced, never changed: readers take no lock."""
 
-    __slots__ = ("complete", "fresh_until", "identity", "lock", "map_files", "problems", "query", "table", "texts")
+    __slots__ = ("complete", "fresh_until", "identity", "linked", "lock", "problems", "query", "table", "texts")
 
-    def __init__(self, identity: Identity, map_files: bool, query: bool) -> None:
+    def __init__(self, identity: Identity, linked: bool, query: bool) -> None:
         self.identity = identity
-        self.map_files = map_files
+        self.linked = linked
         self.query = query  # the kernel answers PROCMAP_QUERY
         self.table: tuple[list[int], list[Mapping]] = ([], [])
         self.complete = False
@@ -167,7 +167,7 @@ class Resolver:
         process = self.directory(pid)
         try:
             if known.query:
-                with MapsQuery(process, known.map_files) as query:
+                with MapsQuery(process, known.linked) as query:
                     found = query.find(address, flags)
                 if found is None and address & -GATE_SIZE == GATE:  # [vsyscall] is in the text only
                     found = self._scan(process, known, address, flags)
@@ -219,7 +219,9 @@ class Resolver:
             self.invalidate(pid)
             raise _worded(error, pid) from None
         if known is None or known.identity != identity:
-            known = _Process(identity, _map_files_readable(process), self._query and self._kernel_answers(pid))
+            known = _Process(
+                identity, _map_files_readable(self._root, process), self._query and self._kernel_answers(pid)
+            )
             with self._lock:
                 self._processes.pop(pid, None)
                 while len(self._processes) >= MAX_PROCESSES:
@@ -239,12 +241,12 @@ class Resolver:
         process = self.directory(pid)
         try:
             if known.query:
-                with MapsQuery(process, known.map_files) as query:
+                with MapsQuery(process, known.linked) as query:
                     found = list(query.walk(EXECUTE))
                 if found and found[-1].limit >> 32:
                     found += _gate(process)
             else:
-                text = maps.parse(maps.read(process), process, EXECUTE, known.map_files)
+                text = maps.parse(maps.read(process), process, EXECUTE, known.linked)
                 found, known.problems = text.mappings, text.problems
         except OSError as error:
             raise _worded(error, pid) from None
@@ -266,7 +268,7 @@ class Resolver:
         found = _covering(mappings, address)
         now = monotonic()
         if found is None and now - read_at > TEXT_TRUSTED:
-            text = maps.parse(maps.read(process), process, flags, known.map_files)
+            text = maps.parse(maps.read(process), process, flags, known.linked)
             known.texts[flags] = (now, text.mappings)
             known.problems = text.problems
             found = _covering(text.mappings, address)
@@ -304,14 +306,17 @@ def _worded(error: OSError, pid: int) -> OSError:
     return error
 
 
-def _map_files_readable(process: str) -> bool:
-    """Whether the links in map_files open (the kernel wants CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN)."""
+def _map_files_readable(root: str, process: str) -> bool:
+    """Whether the links in map_files open (the kernel wants CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN of us).
+
+    Tried on ourselves: listing those of a process with many mappings takes long.
+    """
     try:
-        with os.scandir(f"{process}/map_files") as links:
+        with os.scandir(f"{root}/self/map_files") as links:
             for link in links:
                 os.stat(link.path)
                 return True
-    except FileNotFoundError:
+    except FileNotFoundError:  # not a tree that we are in
         return os.path.isdir(f"{process}/map_files")
     except OSError:
         pass

@@ -1,0 +1,40 @@
+"""The text of maps, perf maps, kallsyms and snapshots, whatever their bytes."""
+
+from __future__ import annotations
+
+from whence.procmap import kallsyms, maps, perfmap
+from whence.procmap.snapshot import Snapshot
+
+SNAPSHOT = b"""{"format": "whence-snapshot", "version": 1, "pid": 7, "command": "app", "start_time": 123, "taken": 1.5,
+"files": [{"path": "/opt/app", "build_id": "ab12", "segments": [["0x1000", "0x401000", "0x2000", "0x1000"]]}],
+"mappings": [{"start": "0x401000", "limit": "0x403000", "offset": "0x1000", "permissions": "r-xp", "kind": "file",
+"path": "/opt/app", "file": 0}]}"""
+
+
+def seeds() -> list[bytes]:
+    with open("/proc/self/maps", "rb") as file:
+        own = file.read()
+    return [
+        own,
+        b"1000-2000 r-xp 00003000 fe:00 42     /opt/a b\\012c (deleted)\n7000-8000 rw-p 0 00:00 0 \n",
+        b"7f12a4c01000 1c0 LazyCompile:~main app.js:1\n",
+        b"ffffffff81000000 T _text\nffffffffc0401000 t init_module\t[loop]\n",
+        SNAPSHOT,
+    ]
+
+
+def target(data: bytes) -> None:
+    found = maps.parse(data, "/proc/7", wanted=0)
+    for before, after in zip(found.mappings, found.mappings[1:], strict=False):
+        assert before.start <= after.start
+    for mapping in found.mappings:
+        assert mapping.start < mapping.limit
+        mapping.map_files, list(mapping.candidates())
+    perfmap.parse(data).lookup(0x1000)
+    kallsyms.KernelNames.parse(data).lookup(1 << 63)
+    if data[:1] == b"{":
+        snapshot = Snapshot.from_json(data)
+        at = snapshot.index(0x401000)
+        file = None if at is None else snapshot.file_of[at]
+        if at is not None and file is not None and file.mapper is not None:
+            file.mapper.vaddr(snapshot.mappings[at], 0x401000)
