@@ -14,6 +14,14 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 
 KERNELS = [
+    "whence.dwarf.abbrev_kernel",
+    "whence.dwarf.names_kernel",
+    "whence.dwarf.parts_kernel",
+    "whence.dwarf.paths_kernel",
+    "whence.dwarf.rangelist_kernel",
+    "whence.dwarf.scopes_kernel",
+    "whence.dwarf.units_kernel",
+    "whence.dwarf.walk_kernel",
     "whence.dwarf.lines_kernel",
     "whence.elf.relocate_kernel",
     "whence.elf.symbols_kernel",

@@ -1,7 +1,33 @@
 """DWARF 2 to 5: debug info as ranges.
 
-lines.py          line programs (.debug_line) as rows
-  line_header.py  their headers and tables
-  line_files.py   file numbers to paths
-  lines_kernel.py the machine
+In go the sections of an ELF file (and of the files that complete it: dwz's supplementary file, split units); out come
+whence.ranges.Ranges with functions, inlined calls, call sites, files and lines, through DebugInfo. The document is the
+DWARF 5 standard, and 2 to 4 where they differ. A bad unit, DIE, abbreviation, list or line program is left out and told
+in `problems`; the rest is answered. Types, variables and expressions are not read.
+
+info.py            DebugInfo: the units of a file, and their ranges, on all cores
+  sections.py      which sections; where code can be
+  units.py         unit headers and root DIEs
+  worker.py        one thread's share: units to scopes, lines, ranges
+  qualified.py     names of C++ and Rust functions that have no linkage name
+  problems.py      faults in words
+lines.py           line programs (.debug_line) as rows
+  line_header.py   their headers and tables
+  line_files.py    file numbers to paths
+
+shared.pxd         the parts of a file, the row of a unit, numbers and forms, for the kernels:
+  units_kernel       headers and roots of all units
+  abbrev_kernel      an abbreviation table digested for one walk
+  walk_kernel        DIEs to functions and inlined calls
+  rangelist_kernel   .debug_ranges, .debug_rnglists; what of them is code
+  names_kernel       linkage names and names along origins and specifications
+  scopes_kernel      all of these, unit after unit, into columns
+  paths_kernel       the DIEs around a DIE
+  parts_kernel       keeps the sections alive
+  lines_kernel       the line number machine
 """
+
+from whence.dwarf.info import DebugInfo
+from whence.dwarf.units import Unit, Units
+
+__all__ = ["DebugInfo", "Unit", "Units"]

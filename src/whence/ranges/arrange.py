@@ -34,7 +34,7 @@ def arrange(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
     bounds = array("I", [0])
     for table in tables:
         bounds.append(bounds[-1] + len(table))
-    joined = _join(tables)
+    joined = join(tables)
     cut = [_stretches(joined, low, high, last_wins) for low, high in pairwise(bounds)]
     start, end, place = cut[0]
     name = place
@@ -53,8 +53,8 @@ def arrange(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
     return _gathered(joined, pick, names, depth, va, length)
 
 
-def _join(tables: list[Ranges]) -> Ranges:
-    """The first table, with the rows of the others behind its own."""
+def join(tables: list[Ranges]) -> Ranges:
+    """The first table, with the rows of the others behind its own. The others are emptied."""
     joined = tables[0]
     for table in tables[1:]:
         base, lines = len(joined), len(joined.line_offset)

@@ -1,0 +1,244 @@
+"""Abbreviation tables, digested once and then walked with: what is the same for every DIE of a code is worked out here.
+
+In: .debug_abbrev and a unit (its table's offset, its sizes of addresses and offsets, its language). Out: a `Table` of
+entries by code, each with a kind (is it a function, an inlined call, something to look into, something to skip) and its
+attributes as operations: attributes of fixed size melt into one number of bytes to skip, and only the attributes the
+walk wants are read. Most DIEs end up as one addition.
+
+Types are skipped with all they hold in C, where they cannot hold code; in other languages they are looked into (gcc
+puts the code of a C++ lambda into its closure's class). One table is kept: units that share it (Go's all do) digest it
+once. DWARF 5, section 7.5.3.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import free, qsort, realloc
+from cython.cimports.whence.dwarf.shared import (
+    ABBREV,
+    ADDRESS_SIZE,
+    F_BLOCK,
+    F_BLOCK1,
+    F_BLOCK2,
+    F_BLOCK4,
+    F_EXPRLOC,
+    F_IMPLICIT_CONST,
+    F_INDIRECT,
+    F_STRING,
+    LANGUAGE,
+    OFFSET_SIZE,
+    VERSION,
+    fixed,
+    form_size,
+    sleb,
+    uleb,
+)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def keeps_types_apart(language: cython.ulonglong) -> cython.bint:
+    """Is it C (DW_LANG_*), or assembler?"""
+    return (
+        language == 0x01 or language == 0x02 or language == 0x0C or language == 0x1D or language == 0x2C
+        or language == 0x8001
+    )  # fmt: skip
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def kind_of(tag: cython.ulonglong, language: cython.ulonglong) -> cython.int:
+    if tag == 0x2E:
+        return 2  # FUNCTION
+    if tag == 0x1D:
+        return 3  # INLINED
+    if tag == 0x13 or tag == 0x02 or tag == 0x17 or tag == 0x38 or tag == 0x39:  # classes, structures, unions, ...
+        return 1 if keeps_types_apart(language) else 0
+    if (
+        tag == 0x05 or tag == 0x34 or tag == 0x24 or tag == 0x0F or tag == 0x16 or tag == 0x26 or tag == 0x0D
+        or tag == 0x01 or tag == 0x04 or tag == 0x15 or tag == 0x21 or tag == 0x28 or tag == 0x48 or tag == 0x49
+        or tag == 0x4109 or tag == 0x410A or tag == 0x2F or tag == 0x30 or tag == 0x19 or tag == 0x33
+        or tag == 0x4106 or tag == 0x4107 or tag == 0x4108
+    ):  # fmt: skip
+        return 1  # parameters, variables, types without a body, call sites, template arguments, variants
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def slot_of(name: cython.ulonglong, kind: cython.int) -> cython.int:
+    """The slot an attribute is read into, or -1: functions and inlined calls need more than the others."""
+    if name == 0x01:
+        return 6  # S_SIBLING
+    if kind < 2:
+        return -1
+    if name == 0x11:
+        return 0  # S_LOW
+    if name == 0x12:
+        return 1  # S_HIGH
+    if name == 0x55:
+        return 2  # S_RANGES
+    if kind == 2:
+        return 7 if name == 0x3C else -1  # S_DECLARATION
+    if name == 0x58:
+        return 3  # S_CALL_FILE
+    if name == 0x59:
+        return 4  # S_CALL_LINE
+    return 5 if name == 0x31 else -1  # S_ORIGIN
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def grown(rows: cython.p_void, room: cython.pointer[cython.ulonglong], size: cython.ulonglong) -> cython.p_void:
+    """The rows in a block twice as large, or NULL (and then the old block stays good)."""
+    more: cython.ulonglong = room[0] * 2 if room[0] else 64
+    block: cython.p_void = realloc(rows, more * size)
+    if block != cython.NULL:
+        room[0] = more
+    return block
+
+
+def digest(table, file, unit):
+    """Digest the unit's table, unless it is there already: 0, or what is wrong: 1 its bytes, 2 no memory, 3 overlaps.
+
+    Tables that overlap could be read again and again: together they may cost 4 times the section's bytes, and 1 MB.
+    """
+    size: cython.ulonglong = file.abbrev.size
+    data = file.abbrev.at
+    sizes: cython.ulonglong = (
+        unit[ADDRESS_SIZE] << 32 | unit[OFFSET_SIZE] << 16 | unit[VERSION] << 8 | keeps_types_apart(unit[LANGUAGE])
+    )
+    at: cython.ulonglong = unit[ABBREV]
+    code: cython.ulonglong
+    tag: cython.ulonglong
+    name: cython.ulonglong
+    form: cython.ulonglong
+    implicit: cython.ulonglong
+    run: cython.ulonglong
+    width: cython.int
+    kind: cython.int
+    slot: cython.int
+    what: cython.int
+    block: cython.p_void
+    if table.sizes == sizes and table.offset == at and table.count:
+        return 0
+    table.count = table.op_count = 0
+    table.dense = True
+    if at >= size:
+        return 1
+    while at < size:
+        code = uleb(data, cython.address(at), size)
+        if code == 0:
+            break
+        tag = uleb(data, cython.address(at), size)
+        kind = kind_of(tag, unit[LANGUAGE])
+        if table.count == table.room:
+            block = grown(table.entries, cython.address(table.room), cython.sizeof(table.entries[0]))
+            if block == cython.NULL:
+                return 2
+            table.entries = cython.cast(cython.typeof(table.entries), block)
+        entry = cython.address(table.entries[table.count])
+        entry.code = code
+        entry.kind = kind
+        entry.tag = cython.cast(cython.ushort, tag if tag < 0xFFFF else 0xFFFF)
+        entry.first = cython.cast(cython.uint, table.op_count)
+        entry.children = cython.cast(cython.uchar, fixed(data, cython.address(at), size, 1, 0))
+        entry.spec = at
+        table.count += 1
+        if code != table.count:
+            table.dense = False
+        run = 0
+        while True:
+            name = uleb(data, cython.address(at), size)
+            form = uleb(data, cython.address(at), size)
+            implicit = sleb(data, cython.address(at), size) if form == F_IMPLICIT_CONST else 0
+            if at > size:
+                table.count = 0
+                return 1
+            if name == 0 and form == 0:
+                break
+            width = form_size(form, unit[ADDRESS_SIZE], unit[OFFSET_SIZE], unit[VERSION])
+            if width == -2:
+                table.count = 0
+                return 1
+            slot = slot_of(name, kind)
+            if slot == 6 and not entry.children:
+                slot = -1
+            if slot < 0 and width >= 0:
+                run += width
+                continue
+            if slot >= 0:
+                what = 4
+            elif form == F_EXPRLOC or form == F_BLOCK:
+                what = 1
+            elif form == F_STRING:
+                what = 2
+            elif form == F_INDIRECT or form == F_BLOCK1 or form == F_BLOCK2 or form == F_BLOCK4:
+                what = 3
+            else:
+                what = 0
+            if table.op_count == table.op_room:
+                block = grown(table.ops, cython.address(table.op_room), cython.sizeof(table.ops[0]))
+                if block == cython.NULL:
+                    return 2
+                table.ops = cython.cast(cython.typeof(table.ops), block)
+            op = cython.address(table.ops[table.op_count])
+            table.op_count += 1
+            op.what = what
+            op.slot = slot if slot >= 0 else 0
+            op.form = cython.cast(cython.ushort, form)
+            op.before = cython.cast(cython.uint, run)
+            op.implicit = implicit
+            run = 0
+        entry.tail = cython.cast(cython.uint, run)
+        entry.ops = cython.cast(cython.uint, table.op_count) - entry.first
+    table.spent += at - unit[ABBREV]
+    if table.spent > 4 * size + (1 << 20):
+        table.count = 0
+        return 3
+    table.offset = unit[ABBREV]
+    table.sizes = sizes
+    if not table.dense:
+        qsort(table.entries, table.count, cython.sizeof(table.entries[0]), by_code)
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def by_code(
+    one: cython.pointer[cython.const[cython.void]], two: cython.pointer[cython.const[cython.void]]
+) -> cython.int:
+    """Entries in ascending order of code (it is their first field)."""
+    first: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], one)[0]
+    second: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], two)[0]
+    return 1 if first > second else -1 if first < second else 0
+
+
+def sparse(table, code):
+    """The entry of a code in a table whose codes do not count 1, 2, 3..., or NULL."""
+    low: cython.ulonglong = 0
+    high: cython.ulonglong = table.count
+    middle: cython.ulonglong
+    while low < high:
+        middle = (low + high) // 2
+        if table.entries[middle].code < code:
+            low = middle + 1
+        else:
+            high = middle
+    if low < table.count and table.entries[low].code == code:
+        return cython.address(table.entries[low])
+    return cython.NULL
+
+
+def forget(table):
+    free(table.entries)
+    free(table.ops)
+    table.entries = cython.NULL
+    table.ops = cython.NULL
+    table.count = table.room = table.op_count = table.op_room = 0

@@ -1,0 +1,148 @@
+"""The DWARF of one file as ranges."""
+
+from __future__ import annotations
+
+import os
+import threading
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
+
+from whence.dwarf import rangelist_kernel, units, units_kernel
+from whence.dwarf.problems import problem
+from whence.dwarf.sections import ET_REL, Sections, code_of, read_sections
+from whence.dwarf.units import Units
+from whence.dwarf.worker import Worker
+from whence.elf import ElfFile
+from whence.errors import DwarfError, ElfError
+from whence.ranges import Ranges, StringSpace
+from whence.ranges.arrange import join
+from whence.ranges.compose import by_key
+
+BATCH = 2 << 20  # bytes of .debug_info a thread takes at once
+
+
+class DebugInfo:
+    """Debug info: units, and the ranges of functions, inlined calls and lines they describe.
+
+    `strings` is the space the names of all tables refer to. `alt` is the supplementary file (dwz), `dwp` the package of
+    split units, `dwo` gives the file of a skeleton unit (None: not found). Nothing here raises for what a file holds:
+    what is broken is left out and told in `problems`. The files must stay open as long as names are read.
+    """
+
+    def __init__(
+        self,
+        elf: ElfFile,
+        *,
+        strings: StringSpace,
+        alt: ElfFile | None = None,
+        dwp: ElfFile | None = None,
+        dwo: Callable[[units.Unit], ElfFile | None] | None = None,
+    ) -> None:
+        self.problems: list[DwarfError | ElfError] = []
+        self.elf, self.strings = elf, strings
+        self.sections = read_sections(elf, self.problems)
+        code = code_of(elf)
+        self.parts = self.sections.parts(strings, elf.order, code)
+        other = read_sections(alt, self.problems, lines=False)
+        self.sections.alt_str = other.debug_str
+        self.alt = other.parts(strings, elf.order, code)
+        Units.read(self.alt, self.alt, other.debug_info, elf.order, strings)
+        self.units = Units.read(self.parts, self.alt, self.sections.debug_info, elf.order, strings)
+        for index, fault in enumerate(self.units.column(units.FAULT)):
+            if fault:
+                self._tell(index, fault, self.units.value(index, units.FAULT_AT))
+        self._spans: tuple[array[int], array[int], array[int], array[int], bytearray] | None = None
+
+    def __bool__(self) -> bool:
+        return len(self.units) > 0
+
+    def units_at(self, vaddrs: Iterable[int]) -> list[int]:
+        """The units that can hold any of the vaddrs, in order: going by the ranges their root DIEs claim; units that
+        claim none can hold any."""
+        start, end, owner, highest, wanted = self._claims()
+        wanted = bytearray(wanted)
+        units_kernel.mark(start, end, owner, highest, array("Q", vaddrs), wanted)
+        return [index for index, flag in enumerate(wanted) if flag]
+
+    def ranges(self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True) -> Ranges:
+        """The ranges of these units (None: all), unordered between units: whence.ranges.arrange puts them in order.
+
+        `jobs` threads (None: one per core). Memory beyond the result: the scopes of about 2 MB of DIEs per thread.
+        """
+        chosen = range(len(self.units)) if units is None else sorted(set(units))
+        jobs = max(1, min(jobs or os.cpu_count() or 1, len(chosen)))
+        batches = self._batches(chosen)
+        lock = threading.Lock()
+        workers = [Worker(self, lines) for _ in range(jobs)]
+
+        def work(worker: Worker) -> None:
+            while True:
+                with lock:
+                    batch = next(batches, None)
+                if batch is None:
+                    return
+                worker.run(batch)
+
+        if jobs == 1:
+            work(workers[0])
+        else:
+            with ThreadPoolExecutor(jobs) as pool:
+                list(pool.map(work, workers))
+        for worker in workers:
+            self.problems += worker.finish()
+        return join([worker.out for worker in workers])
+
+    def _claims(self) -> tuple[array[int], array[int], array[int], array[int], bytearray]:
+        """The spans the units claim, sorted by start: (starts, ends, units, highest end so far), and per unit whether
+        it may hold anything because it claims nothing."""
+        if self._spans is None:
+            starts, ends, owners, says = rangelist_kernel.unit_spans(self.parts, self.units.rows)
+            start, end, owner = array("Q", bytes(starts)), array("Q", bytes(ends)), array("I", bytes(owners))
+            order = by_key(start)
+            end = array("Q", [end[at] for at in order])
+            owner = array("I", [owner[at] for at in order])
+            start = array("Q", [start[at] for at in order])
+            tags, faults = self.units.column(units.TAG), self.units.column(units.FAULT)
+            open_ = bytearray(
+                said != 1 and tag != units.TAG_PARTIAL and tag != 0 and not fault
+                for said, tag, fault in zip(says, tags, faults)
+            )
+            self._spans = start, end, owner, array("Q", accumulate(end, max)), open_
+        return self._spans
+
+    def _batches(self, chosen: Iterable[int]) -> Iterator[list[list[int]]]:
+        """Groups of units that share a line program (nearly always one unit), in bites of about BATCH bytes."""
+        groups: dict[int, list[int]] = {}
+        rows = self.units.rows
+        for index in chosen:
+            row = index * units.WIDTH
+            if rows[row + units.FAULT] or rows[row + units.KIND] in units.TYPE_KINDS:
+                continue
+            if rows[row + units.HAS] & units.HAS_STMT_LIST and rows[row + units.TAG] != units.TAG_PARTIAL:
+                groups.setdefault(rows[row + units.STMT_LIST], []).append(index)
+            else:
+                groups[-1 - index] = [index]
+        batch: list[list[int]] = []
+        size = 0
+        for group in groups.values():
+            batch.append(group)
+            size += sum(rows[at * units.WIDTH + units.END] - rows[at * units.WIDTH + units.OFFSET] for at in group)
+            if size >= BATCH:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _tell(self, index: int, fault: int, offset: int) -> None:
+        name = self.strings.text(self.units.value(index, units.NAME))
+        self.problems.append(problem(fault, offset, index, name))
+
+    @property
+    def lowest(self) -> int:
+        """The lowest vaddr that can be code."""
+        return 0 if self.elf.type == ET_REL else 1
+
+
+__all__ = ["DebugInfo", "Sections"]

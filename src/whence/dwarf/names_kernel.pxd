@@ -1,0 +1,22 @@
+# What functions are called, remembered by the DIE that says so.
+
+from whence.dwarf.abbrev_kernel cimport Table
+from whence.dwarf.shared cimport File
+
+cdef struct Names:
+    unsigned long long* keys  # a hash table: key + 1 -> name
+    unsigned long long* names
+    unsigned long long count
+    unsigned long long room  # a power of two, or 0
+    unsigned long long* plain  # keys of DIEs whose name lacks what stands around them (C++, Rust)
+    unsigned long long plain_count
+    unsigned long long plain_room
+    unsigned long long left  # attributes of other units' abbreviations that may still be walked over
+
+cdef unsigned long long function_name(
+    Names* names, const File* file, const File* alt, Table* table, unsigned long long key
+) noexcept nogil
+cdef unsigned long long own_name(
+    const File* file, const File* alt, unsigned long long* left, unsigned long long key
+) noexcept nogil
+cdef void forget_names(Names* names) noexcept nogil

@@ -1,0 +1,224 @@
+"""What a function is called: its linkage name, else its name, looked for along its origins and specifications.
+
+In: the key of a DIE (its offset in .debug_info; with ALT_BIT, in the supplementary file's). Out: a name reference,
+remembered per DIE, because an inlined function is met hundreds of times. A chain is followed for at most 16 steps.
+
+A C++ or Rust function without a linkage name (a static one, say) is given a reference of the source PLAIN, whose offset
+counts in the list of such DIEs: their qualified names are put together afterwards, of many at once (qualified.py).
+"""
+
+import cython
+from cython.cimports.libc.stdlib import calloc, free, realloc
+from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.abbrev_kernel import Table, entry_of_code
+from cython.cimports.whence.dwarf.shared import (
+    ABBREV,
+    ALT_BIT,
+    END,
+    F_IMPLICIT_CONST,
+    FAULT,
+    LANGUAGE,
+    OFFSET,
+    File,
+    find_abbrev,
+    name_of,
+    read_form,
+    skip_form,
+    sleb,
+    target_of,
+    u64,
+    uleb,
+    unit_at,
+)  # fmt: skip
+
+MOST = cython.declare(cython.ulonglong, 1 << 16)  # names remembered before it starts anew
+STEPS = cython.declare(cython.int, 16)
+PLAIN = cython.declare(cython.ulonglong, 0xFFFF << 48)
+SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def is_qualified(language: u64) -> cython.bint:
+    """C++ and Rust: languages whose functions are called by what stands around them, too."""
+    return (
+        language == 0x04 or language == 0x1A or language == 0x21 or language == 0x2B or language == 0x3A
+        or language == 0x1C
+    )  # fmt: skip
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def slot_for(names: cython.pointer[Names], key: u64) -> u64:
+    """Where the key is, or belongs, in the hash table."""
+    at: u64 = (key * SPREAD) >> 20 & (names.room - 1)
+    while names.keys[at] != 0 and names.keys[at] != key + 1:
+        at = (at + 1) & (names.room - 1)
+    return at
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def widen(names: cython.pointer[Names]) -> cython.bint:
+    """Twice the room; False when there is no memory (then the table stays as it is)."""
+    old: Names = names[0]
+    at: u64
+    to: u64
+    more: u64 = old.room * 2 if old.room else 1024
+    keys = cython.cast(cython.p_ulonglong, calloc(more, 8))
+    values = cython.cast(cython.p_ulonglong, calloc(more, 8))
+    if keys == cython.NULL or values == cython.NULL:
+        free(keys)
+        free(values)
+        return False
+    names.keys = keys
+    names.names = values
+    names.room = more
+    for at in range(old.room):
+        if old.keys[at]:
+            to = slot_for(names, old.keys[at] - 1)
+            keys[to] = old.keys[at]
+            values[to] = old.names[at]
+    free(old.keys)
+    free(old.names)
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def remember_plain(names: cython.pointer[Names], key: u64, name: u64) -> u64:
+    """A reference by which the qualified name is put in later; the plain name when there is no memory."""
+    more: u64
+    if names.plain_count == names.plain_room:
+        more = names.plain_room * 2 if names.plain_room else 256
+        block = realloc(names.plain, more * 8)
+        if block == cython.NULL:
+            return name
+        names.plain = cython.cast(cython.p_ulonglong, block)
+        names.plain_room = more
+    names.plain[names.plain_count] = key
+    names.plain_count += 1
+    return PLAIN | (names.plain_count - 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def follow(
+    names: cython.pointer[Names], file: cython.pointer[cython.const[File]], alt: cython.pointer[cython.const[File]],
+    table: cython.pointer[Table], left: cython.p_ulonglong, key: u64,
+) -> u64:  # fmt: skip
+    """Read DIEs from the key on along origins and specifications; gives the name."""
+    step: cython.int
+    here: u64 = key
+    following: u64
+    origin: u64
+    found: u64 = 0
+    named: u64 = 0
+    language: u64 = 0
+    at: u64
+    spec: u64
+    spec_end: u64 = 0
+    name: u64
+    form: u64
+    implicit: u64
+    value: u64
+    for step in range(STEPS):
+        where = alt if here >> ALT_BIT & 1 else file
+        other = where if here >> ALT_BIT & 1 else alt
+        at = here & ((cython.cast(u64, 1) << ALT_BIT) - 1)
+        unit = unit_at(where, at)
+        if unit == cython.NULL or unit[FAULT] or at <= unit[OFFSET]:
+            break
+        spec = uleb(where.info.at, cython.address(at), unit[END])
+        if at > unit[END] or spec == 0:
+            break
+        if where == file and table != cython.NULL and table.count and table.offset == unit[ABBREV]:
+            entry = entry_of_code(table, spec)
+            if entry == cython.NULL:
+                break
+            spec = entry.spec
+            spec_end = file.abbrev.size
+        else:
+            spec = find_abbrev(where, unit[ABBREV], spec, cython.address(spec_end), left)
+            if spec > spec_end:
+                break
+            uleb(where.abbrev.at, cython.address(spec), spec_end)
+            spec += 1
+        following = origin = 0
+        while True:
+            name = uleb(where.abbrev.at, cython.address(spec), spec_end)
+            form = uleb(where.abbrev.at, cython.address(spec), spec_end)
+            implicit = sleb(where.abbrev.at, cython.address(spec), spec_end) if form == F_IMPLICIT_CONST else 0
+            if spec > spec_end or (name == 0 and form == 0):
+                break
+            if name != 0x03 and name != 0x6E and name != 0x2007 and name != 0x31 and name != 0x47:
+                skip_form(where.info.at, cython.address(at), unit[END], form, unit, where.big)
+                continue
+            value = read_form(
+                where.info.at, cython.address(at), unit[END], cython.address(form), implicit, unit, where.big
+            )
+            if at > unit[END]:
+                break
+            if name == 0x6E or name == 0x2007:
+                if names == cython.NULL:
+                    continue
+                value = name_of(where, other, unit, value, form)
+                if value:
+                    return value
+            elif name == 0x03:
+                if not found:
+                    found = name_of(where, other, unit, value, form)
+                    named = here
+                    language = unit[LANGUAGE]
+            else:
+                value = target_of(unit, value, form)
+                if value and here >> ALT_BIT & 1:
+                    value |= cython.cast(u64, 1) << ALT_BIT
+                if name == 0x47:
+                    following = value
+                else:
+                    origin = value
+        following = origin if origin else following
+        if not following or following == here:
+            break
+        here = following
+    if found and names != cython.NULL and is_qualified(language):
+        return remember_plain(names, named, found)
+    return found
+
+
+def function_name(names, file, alt, table, key):
+    """The name of the function a DIE stands for; 0 when nothing says it."""
+    at: u64
+    name: u64
+    if names.count >= MOST:
+        memset(names.keys, 0, names.room * 8)
+        names.count = 0
+    if names.count * 2 >= names.room and not widen(names):
+        return follow(names, file, alt, table, cython.address(names.left), key)
+    at = slot_for(names, key)
+    if names.keys[at] == 0:
+        name = follow(names, file, alt, table, cython.address(names.left), key)
+        names.keys[at] = key + 1
+        names.names[at] = name
+        names.count += 1
+    return names.names[at]
+
+
+def own_name(file, alt, left, key):
+    """The name of a DIE of any kind, without what stands around it; linkage names are not looked for."""
+    return follow(cython.NULL, file, alt, cython.NULL, left, key)
+
+
+def forget_names(names):
+    free(names.keys)
+    free(names.names)
+    free(names.plain)
+    names.keys = names.names = names.plain = cython.NULL
+    names.count = names.room = names.plain_count = names.plain_room = 0

@@ -1,0 +1,142 @@
+"""Where DIEs stand in their unit's tree: the DIEs around each of them.
+
+One pass over a unit answers for many DIEs at once: subtrees that hold none of them are skipped by DW_AT_sibling where
+there is one.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.abbrev_kernel import Table, digest, entry_of_code, forget
+from cython.cimports.whence.dwarf.names_kernel import own_name
+from cython.cimports.whence.dwarf.parts_kernel import Parts
+from cython.cimports.whence.dwarf.shared import (
+    DIE,
+    END,
+    F_REF1,
+    F_REF_UDATA,
+    FAULT,
+    OFFSET,
+    File,
+    read_form,
+    skip,
+    skip_form,
+    skip_string,
+    u64,
+    uleb,
+    unit_at,
+)  # fmt: skip
+
+AROUND = cython.declare(cython.int, 32)  # so many of the DIEs around one are told, the innermost
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def paths(
+    file: cython.pointer[cython.const[File]], unit: cython.pointer[cython.const[u64]], table: cython.pointer[Table],
+    levels: cython.pointer[cython.p_ulonglong], room: cython.pointer[u64],
+    keys: cython.pointer[cython.const[u64]], count: cython.Py_ssize_t, around: cython.p_ulonglong,
+) -> cython.Py_ssize_t:  # fmt: skip
+    """Fill AROUND numbers per key (ascending offsets of DIEs of this unit): tag << 48 | offset, innermost first."""
+    data = file.info.at
+    at: u64 = unit[DIE]
+    end: u64 = unit[END]
+    here: u64
+    form: u64
+    value: u64
+    more: u64
+    sibling: u64
+    level: u64 = 0
+    code: u64
+    step: cython.uint
+    key: cython.Py_ssize_t = 0
+    while at < end and key < count:
+        here = at
+        while key < count and keys[key] < here:
+            key += 1  # it is no DIE
+        if key < count and keys[key] == here:
+            for step in range(AROUND):
+                if step < level:
+                    around[key * AROUND + step] = levels[0][level - 1 - step]
+            key += 1
+        code = uleb(data, cython.address(at), end)
+        if code == 0:
+            if level:
+                level -= 1
+            continue
+        entry = entry_of_code(table, code)
+        if entry == cython.NULL:
+            break
+        sibling = 0
+        op = table.ops + entry.first
+        for step in range(entry.ops):
+            skip(cython.address(at), end, op.before)
+            form = op.form
+            if op.what == 2:
+                skip_string(data, cython.address(at), end)
+            elif op.what == 4:
+                value = read_form(data, cython.address(at), end, cython.address(form), op.implicit, unit, file.big)
+                if op.slot == 6 and form >= F_REF1 and form <= F_REF_UDATA:
+                    sibling = unit[OFFSET] + value
+            else:
+                skip_form(data, cython.address(at), end, form, unit, file.big)
+            op += 1
+        skip(cython.address(at), end, entry.tail)
+        if not entry.children or at > end:
+            continue
+        if sibling > at and sibling <= end and key < count and keys[key] >= sibling:
+            at = sibling
+            continue
+        if level >= room[0]:
+            more = room[0] * 2 if room[0] else 64
+            block = realloc(levels[0], more * 8)
+            if block == cython.NULL:
+                break
+            levels[0] = cython.cast(cython.p_ulonglong, block)
+            room[0] = more
+        levels[0][level] = cython.cast(u64, entry.tag) << 48 | here
+        level += 1
+    return key
+
+
+def around(parts: Parts, keys: cython.const[cython.ulonglong][::1]):
+    """For keys in ascending order (offsets of DIEs, of any units): AROUND numbers each, as bytes of u64."""
+    found = bytearray(8 * AROUND * keys.shape[0])
+    at: cython.Py_ssize_t = 0
+    last: cython.Py_ssize_t
+    table: Table
+    levels: cython.p_ulonglong = cython.NULL
+    room: u64 = 0
+    if keys.shape[0] == 0:
+        return found
+    out: cython.ulonglong[::1] = memoryview(found).cast("Q")
+    memset(cython.address(table), 0, cython.sizeof(table))
+    file: cython.pointer[File] = cython.address(parts.file)
+    with cython.nogil:
+        while at < keys.shape[0]:
+            last = at + 1
+            unit = unit_at(file, keys[at])
+            if unit == cython.NULL or unit[FAULT]:
+                at = last
+                continue
+            while last < keys.shape[0] and keys[last] < unit[END]:
+                last += 1
+            if digest(cython.address(table), file, unit) == 0:
+                paths(
+                    file, unit, cython.address(table), cython.address(levels), cython.address(room),
+                    cython.address(keys[at]), last - at, cython.address(out[at * AROUND]),
+                )  # fmt: skip
+            at = last
+        forget(cython.address(table))
+        free(levels)
+    return found
+
+
+def names(parts: Parts, alt: Parts, keys: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]):
+    """The DW_AT_name of each DIE, following its origins and specifications; 0 where there is none."""
+    at: cython.Py_ssize_t
+    left: u64 = 1 << 28
+    with cython.nogil:
+        for at in range(keys.shape[0]):
+            out[at] = own_name(cython.address(parts.file), cython.address(alt.file), cython.address(left), keys[at])

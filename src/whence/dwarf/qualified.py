@@ -1,0 +1,50 @@
+"""Qualified names of C++ and Rust functions that have no linkage name: what stands around them, joined by `::`.
+
+Static functions, functions in unnamed namespaces and `main` have only a DW_AT_name; namespaces and classes are the DIEs
+around the one that says it. Functions around it (of lambdas and local classes) are not told.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from whence.dwarf import paths_kernel
+
+if TYPE_CHECKING:
+    from whence.dwarf.info import DebugInfo
+    from whence.ranges.strings import Arena
+
+ALT_BIT = 1 << 62
+AROUND = 32  # as in paths_kernel
+OFFSET_MASK = (1 << 48) - 1
+NAMESPACE = 0x39
+TELLING = {0x02, 0x04, 0x13, 0x17, 0x1E, 0x38, NAMESPACE}  # classes, enums, structures, unions, modules, interfaces
+
+
+def qualified_names(info: DebugInfo, keys: array[int], arena: Arena) -> array[int]:
+    """The name reference for each key (a DIE with a plain name)."""
+    known: dict[int, int] = {}
+    for parts, alt_bit in ((info.parts, 0), (info.alt, ALT_BIT)):
+        chosen = array("Q", sorted({key ^ alt_bit for key in keys if key & ALT_BIT == alt_bit}))
+        if not chosen:
+            continue
+        around = array("Q", bytes(paths_kernel.around(parts, chosen)))
+        telling = sorted({place & OFFSET_MASK for place in around if place >> 48 in TELLING})
+        asked = chosen + array("Q", telling)
+        refs = array("Q", bytes(8 * len(asked)))
+        paths_kernel.names(parts, info.alt, asked, refs)
+        plain = dict(zip(asked, refs))
+        text = {place: info.strings.raw(plain[place]) for place in telling}
+        for at, key in enumerate(chosen):
+            words = []
+            for place in around[at * AROUND : (at + 1) * AROUND]:
+                if place >> 48 in TELLING:
+                    unnamed = b"(anonymous namespace)" if place >> 48 == NAMESPACE else b"(anonymous)"
+                    words.append(text[place & OFFSET_MASK] or unnamed)
+            if words:
+                name = b"::".join((*reversed(words), info.strings.raw(plain[key])))
+                known[key | alt_bit] = arena.add(name)
+            else:
+                known[key | alt_bit] = plain[key]
+    return array("Q", [known[key] for key in keys])

@@ -1,0 +1,96 @@
+"""Which sections hold a file's DWARF, and where its code can be."""
+
+from __future__ import annotations
+
+from array import array
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from whence.dwarf.parts_kernel import Parts
+from whence.elf import ElfFile
+from whence.errors import DwarfError, ElfError
+from whence.ranges.strings import StringSpace
+
+PARTS = ("info", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists")
+LINES = ("line",)
+ET_REL = 1
+PF_X = 1
+PT_LOAD = 1
+LAST = (1 << 64) - 3  # -1 and -2 mark code that a linker dropped
+
+
+@dataclass(slots=True)
+class Sections:
+    """The DWARF sections of a file as views; empty where it has none. Names as the line programs' rooms want them."""
+
+    debug_info: memoryview
+    debug_abbrev: memoryview
+    debug_str: memoryview
+    debug_line_str: memoryview
+    debug_str_offsets: memoryview
+    debug_addr: memoryview
+    debug_ranges: memoryview
+    debug_rnglists: memoryview
+    debug_line: memoryview
+    alt_str: memoryview = field(default_factory=lambda: memoryview(b""))
+
+    def parts(self, strings: StringSpace, order: str, code: array[int]) -> Parts:
+        """The same for kernels. The sections that hold names become sources of the string space."""
+        views = [getattr(self, f"debug_{name}") for name in PARTS]
+        refs = tuple(
+            strings.ref(strings.add(view), 0) if len(view) else 0
+            for view in (self.debug_info, self.debug_str, self.debug_line_str)
+        )
+        return Parts(views, refs, order == "big", code)
+
+
+def read_sections(
+    elf: ElfFile | None, problems: list[DwarfError | ElfError], *, suffix: str = "", lines: bool = True
+) -> Sections:
+    """The sections of a file (`suffix` ".dwo" for those of a split file), unpacked at the same time where compressed.
+
+    A damaged section is left empty and its error kept in `problems`.
+    """
+    names = [f".debug_{name}{suffix}" for name in (*PARTS, *(LINES if lines else ()))]
+
+    def content(name: str) -> memoryview:
+        if elf is None:
+            return memoryview(b"")
+        try:
+            return elf.content(name)
+        except ElfError as error:
+            problems.append(error)
+            return memoryview(b"")
+
+    packed = [] if elf is None else [name for name in names if (found := elf.section(name)) and found.compressed]
+    if len(packed) > 1 and elf is not None:
+        largest_first = sorted(packed, key=lambda name: -getattr(elf.section(name), "size", 0))
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(content, largest_first))
+        problems[:] = list({str(problem): problem for problem in problems}.values())
+    views = {name[1:].removesuffix(suffix): content(name) for name in names}
+    return Sections(**{"debug_line": memoryview(b""), **views})
+
+
+def code_of(elf: ElfFile) -> array[int]:
+    """Where code can be: [start, end) pairs in ascending order, from executable sections, else segments, else anywhere
+    but at 0. In relocatable files every section is at 0, and code too."""
+    if elf.type == ET_REL:
+        return array("Q", [0, LAST])
+    spans = [(section.vaddr, section.vaddr + section.size) for section in elf.sections if section.executable]
+    if not any(end > start for start, end in spans):
+        spans = [
+            (segment.vaddr, segment.vaddr + segment.memory_size)
+            for segment in elf.segments
+            if segment.type == PT_LOAD and segment.flags & PF_X
+        ]
+    joined = array("Q")
+    for start, end in sorted(spans):
+        end = min(end, LAST)
+        if end <= start:
+            continue
+        if joined and start <= joined[-1]:
+            joined[-1] = max(joined[-1], end)
+        else:
+            joined.extend((start, end))
+    return joined or array("Q", [1, LAST])

@@ -1,0 +1,104 @@
+"""One thread's share of the work: units to scopes, lines, and ranges."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from whence.dwarf import scopes_kernel, units
+from whence.dwarf.line_files import Paths
+from whence.dwarf.lines import LineTable, read_lines
+from whence.dwarf.problems import problem
+from whence.dwarf.qualified import qualified_names
+from whence.errors import DwarfError
+from whence.model import Source
+from whence.ranges import Ranges, Scopes
+from whence.ranges.compose import compose
+from whence.ranges.strings import Arena
+
+if TYPE_CHECKING:
+    from whence.dwarf.info import DebugInfo
+
+
+class Worker:
+    """Has scratch, names and a table of its own, so that threads share nothing they write to."""
+
+    def __init__(self, info: DebugInfo, lines: bool) -> None:
+        self.info, self.lines = info, lines
+        self.out = Ranges(info.strings)
+        self.arena = Arena(info.strings)
+        self.problems: list[DwarfError] = []
+        self._scoper = scopes_kernel.Scoper(info.parts, info.alt)
+        self._paths = Paths(info.sections, info.elf.order, self.arena)
+
+    def run(self, groups: list[list[int]]) -> None:
+        """Append the ranges of groups of units; those of a group share a line program."""
+        chosen = array("I", chain.from_iterable(groups))
+        found = array("Q", bytes(24 * len(chosen)))
+        scopes = self._scopes(chosen, found)
+        before = at = 0
+        for group in groups:
+            at += len(group)
+            after = found[3 * at - 3]
+            table = self._line_table(group[0])
+            if after > before or len(table.rows):
+                compose(self._slice(scopes, before, after, table), table.rows, self.out, Source.DWARF)
+            before = after
+        for place, index in enumerate(chosen):
+            if fault := found[3 * place + 1]:
+                name = self.info.strings.text(self.info.units.value(index, units.NAME))
+                self.problems.append(problem(fault, found[3 * place + 2], index, name))
+
+    def finish(self) -> list[DwarfError]:
+        """Make the names readable; gives the problems met."""
+        self.arena.seal()
+        return self.problems
+
+    def _scopes(self, chosen: array[int], found: array[int]) -> Scopes:
+        rows, plain = self._scoper.run(chosen, found)
+        wide, narrow = bytes(8 * rows), bytes(4 * rows)
+        scopes = Scopes(
+            array("Q", wide), array("Q", wide), array("I", narrow), array("Q", wide), array("Q", wide),
+            array("I", narrow),
+        )  # fmt: skip
+        keys = array("Q", bytes(8 * plain))
+        self._scoper.take(
+            scopes.va, scopes.end, scopes.depth, scopes.function, scopes.call_file, scopes.call_line, keys
+        )
+        if plain:
+            scopes_kernel.rename(scopes.function, qualified_names(self.info, keys, self.arena))
+        return scopes
+
+    def _line_table(self, index: int) -> LineTable:
+        info, rows = self.info, self.info.units.rows
+        row = index * units.WIDTH
+        if not self.lines or not rows[row + units.HAS] & units.HAS_STMT_LIST:
+            return LineTable()
+        table = read_lines(
+            info.sections,
+            offset=rows[row + units.STMT_LIST],
+            arena=self.arena,
+            order=info.elf.order,
+            address_size=rows[row + units.ADDRESS_SIZE],
+            comp_dir=info.strings.raw(rows[row + units.COMP_DIR]),
+            name=info.strings.raw(rows[row + units.NAME]),
+            lowest=info.lowest,
+            paths=self._paths,
+        )
+        self.problems += table.problems
+        return table
+
+    @staticmethod
+    def _slice(scopes: Scopes, first: int, last: int, table: LineTable) -> Scopes:
+        """The scopes of one group, their call files as names."""
+        numbers = scopes.call_file[first:last]
+        known = {number: table.file(number) for number in set(numbers)}
+        return Scopes(
+            scopes.va[first:last],
+            scopes.end[first:last],
+            scopes.depth[first:last],
+            scopes.function[first:last],
+            array("Q", map(known.__getitem__, numbers)),
+            scopes.call_line[first:last],
+        )
