@@ -45,3 +45,13 @@ NT_GO_BUILD_ID = 4
 
 STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_SECTION, STT_FILE, STT_COMMON, STT_TLS, STT_GNU_IFUNC = 0, 1, 2, 3, 4, 5, 6, 10
 STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
+
+MACHINES = {
+    3: "i386", 8: "mips", 20: "ppc", 21: "ppc64", 22: "s390x", 40: "arm", 43: "sparc64", 50: "ia64", 62: "x86-64",
+    183: "aarch64", 243: "riscv", 247: "bpf", 258: "loongarch",
+}  # fmt: skip
+
+
+def machine_name(number: int) -> str:
+    """What people call e_machine; the number where they have no name for it here."""
+    return MACHINES.get(number, f"machine {number}")

@@ -34,10 +34,7 @@ from whence.lidia.writer import Written, to_bytes, write
 from whence.model import Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    create: Callable[..., Written]
-    create_from_elf: Callable[..., Written]
+    from whence.lidia.build import create, create_from_elf
 
 __all__ = [
     "Answers",

@@ -1,0 +1,184 @@
+"""`whence.open`: an ELF file, with its debug files, or an archive, that answers lookups.
+
+An archive answers by itself. An ELF file is read as far as a question needs: the units of debug info that can hold the
+asked addresses, all on as many threads as there are cores, become a small table in memory (the very bytes an archive
+has), which answers. When the questions have come to need a good part of the file, the whole table is built once.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from types import TracebackType
+
+from whence import lidia
+from whence.debuginfo.find import Finder
+from whence.elf import ElfFile
+from whence.lidia import Answers, Range, Table
+from whence.lidia.build import extra_of
+from whence.lidia.writer import write
+from whence.model import Frames
+from whence.producers import Producers
+
+ARCHIVE_MAGIC = b".dia"
+SHARDS_KEPT = 64
+WHOLE_AFTER_SHARDS = 24
+WHOLE_AT_SHARE = 4  # a question that needs more than 1/4 of the units builds the whole table
+
+
+class Binary:
+    """Something that names addresses: an ELF file with all that belongs to it, or an archive.
+
+    Safe for use from many threads. A context manager; closing gives back every file and table.
+    """
+
+    def __init__(self, *, producers: Producers | None = None, table: Table | None = None, path: str = "") -> None:
+        self.path = path
+        self.producers = producers
+        self._whole = table
+        self._shards: OrderedDict[tuple[int, ...], Table] = OrderedDict()
+        self._made = 0
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_elf(
+        cls,
+        elf: ElfFile,
+        *,
+        debug_dirs: Sequence[str] | None = None,
+        dwarf: bool = True,
+        symtab: bool = True,
+        gopclntab: bool = True,
+        jobs: int | None = None,
+    ) -> Binary:
+        """Answer from an open ELF file, which the binary then owns."""
+        finder = Finder() if debug_dirs is None else Finder(debug_dirs)
+        producers = Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
+        return cls(producers=producers, path=str(elf.path))
+
+    @property
+    def is_archive(self) -> bool:
+        return self.producers is None
+
+    @property
+    def build_id(self) -> str:
+        """Lowercase hex; "" when there is none."""
+        if self.producers is not None:
+            return self.producers.elf.build_id
+        assert self._whole is not None
+        return self._whole.about.build_id
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the tables held for answering (an estimate: tables built, or the archive mapped)."""
+        tables = [*self._shards.values(), *([self._whole] if self._whole is not None else [])]
+        return sum(table.header.end for table in tables)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What was broken in the debug info and skipped, as far as it has been read."""
+        return tuple(self.producers.all_problems()) if self.producers is not None else ()
+
+    def table(self) -> Table:
+        """The whole table; built on first use."""
+        with self._lock:
+            if self._whole is None:
+                self._whole = self._build(None)
+                self._shards.clear()
+            return self._whole
+
+    def table_for(self, vaddrs: Sequence[int]) -> Table:
+        """A table that answers for these addresses; of an ELF file, no more of it than they need."""
+        if self._whole is not None:
+            return self._whole
+        assert self.producers is not None
+        units = tuple(self.producers.units_at(vaddrs))
+        debug_info = self.producers.dwarf
+        every = len(debug_info.units) if debug_info is not None else 0
+        if len(units) * WHOLE_AT_SHARE > every or self._made >= WHOLE_AFTER_SHARDS:
+            return self.table()
+        with self._lock:
+            shard = self._shards.get(units)
+            if shard is None:
+                shard = self._shards[units] = self._build(units)
+                self._made += 1
+                if len(self._shards) > SHARDS_KEPT:
+                    self._shards.popitem(last=False)
+            return shard
+
+    def _build(self, units: tuple[int, ...] | None) -> Table:
+        assert self.producers is not None
+        out = io.BytesIO()
+        write(self.producers.ranges(units), out, crc=False, extra=extra_of(self.producers.elf))
+        return lidia.from_bytes(out.getbuffer())
+
+    def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
+        """The frames of an address, innermost first; () when nothing covers it.
+
+        With `return_address` the address is one past a call: the byte before it is looked up.
+        """
+        return self.table_for((vaddr - return_address,)).lookup(vaddr, return_address=return_address)
+
+    def lookup_many(self, vaddrs: Sequence[int], *, return_address: bool = False) -> Answers:
+        """Columns of frames for many addresses (see lidia.Answers)."""
+        return self.table_for(vaddrs).lookup_many(vaddrs, return_address=return_address)
+
+    def ranges(self) -> Iterator[Range]:
+        """Every range of the whole table in order of (va, depth)."""
+        return iter(self.table())
+
+    def functions(self) -> Iterator[Range]:
+        """The ranges of depth 0: functions, a part at a time where one is split."""
+        return (entry for entry in self.table() if entry.depth == 0)
+
+    def close(self) -> None:
+        with self._lock:
+            for table in self._shards.values():
+                table.close()
+            self._shards.clear()
+            if self._whole is not None:
+                self._whole.close()
+            if self.producers is not None:
+                self.producers.close()
+                self.producers.elf.close()
+
+    def __enter__(self) -> Binary:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def is_archive(path: str | PathLike[str]) -> bool:
+    """Whether a file starts as an archive does."""
+    with open(path, "rb") as file:
+        return file.read(4) == ARCHIVE_MAGIC
+
+
+def open_binary(
+    path: str | PathLike[str],
+    *,
+    debug_dirs: Sequence[str] | None = None,
+    dwarf: bool = True,
+    symtab: bool = True,
+    gopclntab: bool = True,
+    jobs: int | None = None,
+) -> Binary:
+    """Open an ELF file or an archive (told by its magic) for lookups.
+
+    `debug_dirs` replaces /usr/lib/debug in the search for separate debug files; `dwarf`, `symtab` and `gopclntab` leave a
+    source out when false; `jobs` is the number of threads (default: one a core). Raises ElfError, LidiaError, OSError.
+    """
+    if is_archive(path):
+        return Binary(table=lidia.open(path), path=str(path))
+    elf = ElfFile.open(path)
+    try:
+        return Binary.from_elf(elf, debug_dirs=debug_dirs, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
+    except BaseException:
+        elf.close()
+        raise

@@ -1,0 +1,198 @@
+"""`whence lidia create|info|verify|dump`: archives made and inspected."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from whence.cli.main import ANSWERED, BROKEN_INPUT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from whence.lidia import Range
+
+
+def configure(parser: ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="create|info|verify|dump", required=True)
+    create = actions.add_parser("create", help="archive an ELF file", allow_abbrev=False)
+    create.add_argument("binary", metavar="BINARY", help="the ELF file")
+    create.add_argument("-o", "--output", metavar="OUT", help="default: BINARY's name + .lidia in the current folder")
+    create.add_argument("--no-lines", action="store_true", help="leave line numbers out")
+    create.add_argument("--no-files", action="store_true", help="leave file names out")
+    create.add_argument("--no-dwarf", action="store_true", help="leave DWARF unread")
+    create.add_argument("--no-symtab", action="store_true", help="leave symbol tables unread")
+    create.add_argument("--no-gopclntab", action="store_true", help="leave Go's own tables unread")
+    create.add_argument("--compat", choices=("go",), help="the very bytes the Go package writes")
+    create.add_argument(
+        "--strings", choices=("length", "nul"), default="length", help="how strings are delimited (default: length)"
+    )
+    create.add_argument("--demangle", action="store_true", help="store readable names instead of linkage names")
+    create.add_argument("--jobs", type=int, metavar="N", help="threads (default: one a core)")
+    create.add_argument(
+        "--debug-dir",
+        action="append",
+        metavar="DIR",
+        help="search here for debug files instead of /usr/lib/debug (may be repeated)",
+    )
+    create.add_argument("--json", action="store_true", help="what went in, as one JSON object")
+    for name, text in (("info", "header, sizes, build-id, producer, sources"), ("verify", "structure and checksums")):
+        action = actions.add_parser(name, help=text, allow_abbrev=False)
+        action.add_argument("archive", metavar="ARCHIVE")
+        action.add_argument("--json", action="store_true")
+    dump = actions.add_parser("dump", help="ranges with nesting, lines and call sites", allow_abbrev=False)
+    dump.add_argument("archive", metavar="ARCHIVE")
+    dump.add_argument("start", metavar="START", nargs="?", type=address, help="first address, hex")
+    dump.add_argument("end", metavar="END", nargs="?", type=address, help="end address (not included), hex")
+    dump.add_argument("--no-demangle", action="store_true", help="names as the archive has them")
+    dump.add_argument("--json", action="store_true", help="a JSON object a line")
+
+
+def address(word: str) -> int:
+    return int(word, 16)
+
+
+def run(options: Namespace) -> int:
+    actions = {"create": create, "info": info, "verify": verify, "dump": dump}
+    return actions[options.action](options)
+
+
+def create(options: Namespace) -> int:
+    from whence.cli.progress import working
+    from whence.lidia.build import create as create_archive
+
+    output = options.output or Path(options.binary).name + ".lidia"
+    with working(f"archiving {options.binary}", quiet=options.json):
+        created = create_archive(
+            options.binary,
+            output,
+            lines=not options.no_lines,
+            files=not options.no_files,
+            symtab=not options.no_symtab,
+            gopclntab=not options.no_gopclntab,
+            dwarf=not options.no_dwarf,
+            compat=options.compat,
+            strings=options.strings,
+            demangle=options.demangle,
+            debug_dirs=options.debug_dir,
+            jobs=options.jobs,
+        )
+    for problem in created.problems[:20]:
+        print(f"whence: skipped: {problem}", file=sys.stderr)
+    if len(created.problems) > 20:
+        print(f"whence: and {len(created.problems) - 20} more", file=sys.stderr)
+    input_size, output_size = Path(options.binary).stat().st_size, Path(output).stat().st_size
+    counts = created.written
+    if options.json:
+        print(
+            json.dumps(
+                {
+                    "binary": options.binary,
+                    "archive": output,
+                    "debug_file": created.debug_file,
+                    "ranges": counts.ranges,
+                    "functions": counts.functions,
+                    "sources": created.sources,
+                    "lines": counts.line_entries,
+                    "strings": counts.strings,
+                    "input_bytes": input_size,
+                    "archive_bytes": output_size,
+                    "seconds": round(created.seconds, 6),
+                    "skipped": list(created.problems),
+                }
+            )
+        )
+        return ANSWERED
+    per_source = ", ".join(f"{count:,} {word}" for word, count in created.sources.items()) or "none"
+    print(f"{output}: {output_size:,} bytes, from {input_size:,} in {created.seconds:.3f} s")
+    if created.debug_file:
+        print(f"  debug file  {created.debug_file}")
+    print(f"  functions   {counts.functions:,} (parts of split ones counted apart)")
+    print(f"  ranges      {counts.ranges:,}, {counts.inlined:,} of inlined calls; by source: {per_source}")
+    print(f"  lines       {counts.line_entries:,}")
+    print(f"  strings     {counts.strings:,}")
+    return ANSWERED
+
+
+def info(options: Namespace) -> int:
+    from dataclasses import asdict
+
+    from whence import lidia
+
+    with lidia.open(options.archive) as table:
+        facts = asdict(table.info())
+    if options.json:
+        print(json.dumps(facts))
+        return ANSWERED
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{count:,} {word}" for word, count in value.items())
+        elif isinstance(value, (list, tuple)):
+            value = ", ".join(value)
+        elif isinstance(value, int):
+            value = f"{value:,}"
+        if value:
+            print(f"{name.replace('_', ' '):{width}}  {value}")
+    return ANSWERED
+
+
+def verify(options: Namespace) -> int:
+    from whence import lidia
+
+    with lidia.open(options.archive) as table:
+        problems = table.verify()
+    if options.json:
+        print(json.dumps({"archive": options.archive, "ok": not problems, "problems": problems}))
+    else:
+        for problem in problems:
+            print(f"{options.archive}: {problem}")
+        if not problems:
+            print(f"{options.archive}: whole; structure and checksums hold")
+    return BROKEN_INPUT if problems else ANSWERED
+
+
+def dump(options: Namespace) -> int:
+    from whence import lidia
+    from whence.demangle import demangle
+
+    readable: Callable[[str], str] = str if options.no_demangle else demangle
+    with lidia.open(options.archive) as table:
+        for one in table:
+            if options.start is not None and one.va + one.length <= options.start:
+                continue
+            if options.end is not None and one.va >= options.end:
+                break
+            if options.json:
+                print(json.dumps(as_json(one, readable)))
+            else:
+                print_range(one, readable)
+    return ANSWERED
+
+
+def as_json(one: Range, readable: Callable[[str], str]) -> dict[str, object]:
+    return {
+        "address": f"{one.va:#x}",
+        "length": one.length,
+        "depth": one.depth,
+        "function": readable(one.function),
+        "file": one.file,
+        "call_file": one.call_file,
+        "call_line": one.call_line,
+        "source": one.source,
+        "lines": [[entry[0], entry[1]] for entry in one.line_table],
+    }
+
+
+def print_range(one: Range, readable: Callable[[str], str]) -> None:
+    """One range, indented by its depth, its line entries below it."""
+    indent = "  " * one.depth
+    called = f"  called at {one.call_file or '??'}:{one.call_line}" if one.depth else ""
+    place = f"  {one.file}" if one.file else ""
+    source = f"  [{one.source}]" if one.source else ""
+    print(f"{one.va:#014x}-{one.va + one.length:#014x} {indent}{readable(one.function) or '??'}{place}{called}{source}")
+    for offset, line in one.line_table:
+        print(f"{'':29} {indent}  {one.va + offset:#x} line {line}")

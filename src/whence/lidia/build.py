@@ -1,0 +1,197 @@
+"""From a binary to an archive: gather every source of names, arrange, write.
+
+`create` takes paths, `create_from_elf` an open ElfFile and a writable; the options are the seed's, spelled out. With
+`compat="go"` the archive is what the Go package writes, byte for byte: functions of the symbol table and of .gopclntab,
+duplicates and all.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import BinaryIO, Literal
+
+from whence._version import __version__
+from whence.debuginfo.find import Finder
+from whence.demangle import demangle as readable
+from whence.elf import ElfFile
+from whence.elf.layout import machine_name
+from whence.lidia.extra import Extra
+from whence.lidia.writer import Written, write
+from whence.model import Source
+from whence.producers import Producers
+from whence.ranges import Ranges, StringSpace
+from whence.ranges.strings import Arena
+
+PRODUCER = f"whence {__version__}"
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What went into an archive and what it cost.
+
+    `sources` counts the ranges of each source by its word; `problems` says what of the debug info was skipped and why;
+    `seconds` is the time from opened ELF file to written archive.
+    """
+
+    written: Written
+    sources: dict[str, int]
+    seconds: float
+    debug_file: str = ""
+    problems: tuple[str, ...] = field(default=())
+
+
+def create(
+    executable: str | PathLike[str],
+    output: str | PathLike[str],
+    *,
+    crc: bool = True,
+    lines: bool = True,
+    files: bool = True,
+    symtab: bool = True,
+    gopclntab: bool = True,
+    dwarf: bool = True,
+    compat: Literal["go"] | None = None,
+    strings: Literal["length", "nul"] = "length",
+    demangle: bool = False,
+    debug_dirs: Sequence[str] | None = None,
+    jobs: int | None = None,
+) -> Created:
+    """Archive the ELF file `executable` as `output` (written beside it under another name, then renamed).
+
+    Raises ElfError when the file is not ELF, OSError when one of the two can't be opened.
+    """
+    with ElfFile.open(executable) as elf:
+        return create_from_elf(
+            elf,
+            fspath(output),
+            crc=crc,
+            lines=lines,
+            files=files,
+            symtab=symtab,
+            gopclntab=gopclntab,
+            dwarf=dwarf,
+            compat=compat,
+            strings=strings,
+            demangle=demangle,
+            debug_dirs=debug_dirs,
+            jobs=jobs,
+        )
+
+
+def create_from_elf(
+    elf: ElfFile,
+    output: str | BinaryIO,
+    *,
+    crc: bool = True,
+    lines: bool = True,
+    files: bool = True,
+    symtab: bool = True,
+    gopclntab: bool = True,
+    dwarf: bool = True,
+    compat: Literal["go"] | None = None,
+    strings: Literal["length", "nul"] = "length",
+    demangle: bool = False,
+    debug_dirs: Sequence[str] | None = None,
+    jobs: int | None = None,
+) -> Created:
+    """Archive an open ELF file into a path or a writable; the options of `create`."""
+    began = time.perf_counter()
+    if compat == "go":
+        table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
+        written = write(table, output, crc=True, lines=False, files=False, strings="length", compat="go")
+        return Created(written, _sources(table), time.perf_counter() - began)
+    finder = Finder() if debug_dirs is None else Finder(debug_dirs)
+    with Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs) as producers:
+        table = producers.ranges(lines=lines, files=files)
+        if demangle:
+            _demangle(table)
+        written = write(table, output, crc=crc, lines=lines, files=files, strings=strings, extra=extra_of(elf))
+        debug_file = "" if producers.debug_elf is elf else str(producers.debug_elf.path)
+        return Created(
+            written, _sources(table), time.perf_counter() - began, debug_file, tuple(producers.all_problems())
+        )
+
+
+def extra_of(elf: ElfFile) -> Extra:
+    """What an archive says of its origin."""
+    return Extra(build_id=elf.build_id, machine=machine_name(elf.machine), producer=PRODUCER)
+
+
+def _sources(table: Ranges) -> dict[str, int]:
+    """Ranges per source word."""
+    counts: dict[str, int] = {}
+    for number in range(max(Source) + 1):
+        count = bytes(table.source).count(number)
+        if count:
+            counts[Source(number).word] = count
+    return counts
+
+
+def _demangle(table: Ranges) -> None:
+    """Replace each linkage name by its readable form."""
+    arena = Arena(table.strings)
+    names = {
+        ref: arena.add(readable(table.strings.text(ref)).encode("utf-8", "surrogateescape"))
+        for ref in set(table.function)
+    }
+    arena.seal()
+    table.function = array("Q", map(names.__getitem__, table.function))
+
+
+def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ranges:
+    """The ranges the Go package would write, in its order before sorting.
+
+    `.symtab` functions (STT_FUNC with a name, undefined ones too), `.dynsym` only where there is no `.symtab`; sizes
+    cut to 32 bits; then every .gopclntab function once more. Stable order by address.
+    """
+    strings = StringSpace()
+    found: list[tuple[int, int, int, Source]] = []
+    if symtab:
+        for name, source in ((".symtab", Source.SYMTAB), (".dynsym", Source.DYNSYM)):
+            if elf.section(name) is not None:
+                found += _go_symbols(elf, name, source, strings)
+                break
+    if gopclntab:
+        found += _go_functions(elf, strings)
+    found.sort(key=lambda row: row[0])
+    table = Ranges(strings)
+    count = len(found)
+    table.va = array("Q", [row[0] for row in found])
+    table.length = array("Q", [row[1] & 0xFFFFFFFF for row in found])
+    table.function = array("Q", [row[2] for row in found])
+    table.source = array("B", [row[3] for row in found])
+    for name in ("depth", "line_index", "line_count", "call_line"):
+        setattr(table, name, array("I", bytes(4 * count)))
+    for name in ("file", "call_file"):
+        setattr(table, name, array("Q", bytes(8 * count)))
+    return table
+
+
+STT_FUNC = 2
+
+
+def _go_symbols(elf: ElfFile, name: str, source: Source, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
+    symbols = elf.symbols(name)
+    base = strings.add(symbols.names)
+    return [
+        (value, size, strings.ref(base, offset), source)
+        for value, size, info, offset in zip(symbols.value, symbols.size, symbols.info, symbols.name_offset)
+        if info & 0xF == STT_FUNC and strings.raw(strings.ref(base, offset))
+    ]
+
+
+def _go_functions(elf: ElfFile, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
+    from whence.gopclntab import Pclntab
+
+    table = Pclntab.find(elf)
+    if table is None:
+        return []
+    columns = table.function_columns(strings)
+    return [
+        (start, end - start, name, Source.GOPCLNTAB)
+        for start, end, name in zip(columns.entry, columns.end, columns.name)
+    ]

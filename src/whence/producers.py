@@ -1,0 +1,117 @@
+"""Everything that can name the addresses of one ELF file, gathered.
+
+In goes an ELF file and a finder of debug files; out comes the one ranges table, each address named by its best source:
+DWARF (of the file or of its separate debug file), .gopclntab, .symtab, .gnu_debugdata, .dynsym, PLT stubs. What was
+opened, what was looked for and not found, and what was broken and skipped stays readable on the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from whence.debuginfo.find import Finder, Search
+from whence.elf import ElfFile, functions
+from whence.errors import WhenceError
+from whence.ranges import Ranges, StringSpace
+from whence.ranges.arrange import arrange
+
+if TYPE_CHECKING:
+    from whence.dwarf.info import DebugInfo
+    from whence.dwarf.units import Unit
+    from whence.gopclntab import Pclntab
+
+
+class Producers:
+    """The sources of names of one ELF file. Owns what it opens besides the file itself; close() gives it back."""
+
+    def __init__(
+        self,
+        elf: ElfFile,
+        *,
+        finder: Finder | None = None,
+        dwarf: bool = True,
+        symtab: bool = True,
+        gopclntab: bool = True,
+        jobs: int | None = None,
+    ) -> None:
+        self.elf = elf
+        self.finder = finder or Finder()
+        self.strings = StringSpace()
+        self.jobs = jobs
+        self.problems: list[WhenceError] = []
+        self.searches: list[Search] = []  # every search for a file, with what was tried
+        self._symtab = symtab
+        self._opened: list[ElfFile] = []
+        self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
+        self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
+        self.pclntab: Pclntab | None = self._open_pclntab() if gopclntab else None
+
+    def _take(self, search: Search) -> ElfFile | None:
+        """What a search found; the search is kept for those who ask what was tried, the file to be closed."""
+        self.searches.append(search)
+        if search.elf is not None and search.elf is not self.elf:
+            self._opened.append(search.elf)
+        return search.elf
+
+    def _open_dwarf(self) -> DebugInfo | None:
+        elf = self.debug_elf
+        if elf.section(".debug_info") is None:
+            return None
+        from whence.dwarf.info import DebugInfo
+
+        def split_unit(unit: Unit) -> ElfFile | None:
+            return self._take(self.finder.dwo(unit.comp_dir, unit.dwo_name, elf.path))
+
+        alt = self._take(self.finder.alt_file(elf))
+        package = self._take(self.finder.dwp_for(elf.path, elf.build_id)) if elf.path else None
+        return DebugInfo(elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit)
+
+    def _open_pclntab(self) -> Pclntab | None:
+        from whence.gopclntab import Pclntab
+
+        try:
+            return Pclntab.find(self.elf)
+        except WhenceError as error:
+            self.problems.append(error)
+            return None
+
+    def units_at(self, vaddrs: Sequence[int]) -> list[int]:
+        """The units of debug info that can hold any of the addresses; [] without DWARF."""
+        return self.dwarf.units_at(vaddrs) if self.dwarf is not None else []
+
+    def ranges(self, units: Iterable[int] | None = None, *, lines: bool = True, files: bool = True) -> Ranges:
+        """The table: of everything, or with only these units' share of the DWARF."""
+        tables = []
+        if self.dwarf is not None:
+            tables.append(self.dwarf.ranges(units, jobs=self.jobs, lines=lines))
+        if self.pclntab is not None:
+            tables.append(self.pclntab.ranges(self.strings, lines=lines, files=files))
+        if self._symtab:
+            tables.append(functions(self.debug_elf, self.strings, problems=self.problems))
+            if self.debug_elf is not self.elf:
+                tables.append(functions(self.elf, self.strings, problems=self.problems))
+        return arrange(tables) if tables else Ranges(self.strings)
+
+    def close(self) -> None:
+        for file in self._opened:
+            file.close()
+
+    def __enter__(self) -> Producers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def all_problems(self) -> Iterable[str]:
+        """What was broken and skipped, worded."""
+        yield from map(str, self.problems)
+        if self.dwarf is not None:
+            yield from map(str, self.dwarf.problems)
+        if self.pclntab is not None:
+            for what, count in self.pclntab.skipped.items():
+                if count:
+                    yield f"gopclntab: {count} functions without their {what}"

@@ -1,0 +1,47 @@
+"""Small programs compiled for tests, once a session."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+SOURCE = r"""
+#include <stdio.h>
+static inline __attribute__((always_inline)) int square(int x) { return x * x; }
+static inline __attribute__((always_inline)) int twice(int x) {
+    return square(x) + square(x + 1);
+}
+__attribute__((noinline)) int sum(int n) {
+    int total = 0;
+    for (int i = 0; i < n; i++)
+        total += twice(i);
+    return total;
+}
+int main(int argc, char **argv) {
+    printf("%d\n", sum(argc + 4));
+    return 0;
+}
+"""
+
+
+@functools.cache
+def folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="whence-programs-"))
+
+
+@functools.cache
+def compiled(*flags: str) -> Path:
+    """The program above, built by gcc with these flags; p_vaddr differs from p_offset, and it is not loaded at 0."""
+    gcc = shutil.which("gcc")
+    if gcc is None:
+        pytest.skip("gcc is not on this machine")
+    source = folder() / "program.c"
+    source.write_text(SOURCE)
+    out = folder() / ("program" + "".join(flags).replace("-", "_").replace("=", "_").replace(",", "_"))
+    subprocess.run([gcc, "-O2", "-g", *flags, str(source), "-o", str(out)], check=True)
+    return out

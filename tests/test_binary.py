@@ -1,0 +1,81 @@
+"""whence.open: an ELF file answers like its archive, whole or a unit at a time, and so does whence.lidia.create."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+import whence
+from tests.programs import compiled
+from whence import lidia
+from whence.elf import ElfFile
+from whence.errors import WhenceError
+from whence.lidia.build import create, create_from_elf
+
+
+def code(binary: whence.Binary) -> list[int]:
+    """Every byte of the program's own functions."""
+    wanted = {"sum", "main", "_start"}
+    return [va for one in binary.functions() if one.function in wanted for va in range(one.va, one.va + one.length)]
+
+
+@pytest.mark.parametrize("flags", [(), ("-gdwarf-4",), ("-no-pie",), ("-Wl,-z,separate-code",), ("-gz=zlib",)])
+def test_an_archive_answers_as_the_elf_file_does_at_every_byte(flags: tuple[str, ...], tmp_path: Path) -> None:
+    path = compiled(*flags)
+    out = tmp_path / "out.lidia"
+    create(path, out)
+    with whence.open(path) as lazy, whence.open(path) as whole, whence.open(out) as archive:
+        addresses = code(whole)
+        assert len(addresses) > 50
+        for vaddr in addresses:
+            assert lazy.lookup(vaddr) == whole.lookup(vaddr) == archive.lookup(vaddr)
+        assert list(archive.lookup_many(addresses)) == [archive.lookup(vaddr) for vaddr in addresses]
+        assert archive.is_archive
+        assert archive.build_id == lazy.build_id != ""
+
+
+def test_a_return_address_is_looked_up_one_byte_before() -> None:
+    with whence.open(compiled()) as binary:
+        for vaddr in code(binary):
+            assert binary.lookup(vaddr + 1, return_address=True) == binary.lookup(vaddr)
+
+
+def test_inlined_calls_come_innermost_first_with_the_lines_of_their_calls() -> None:
+    with whence.open(compiled()) as binary:
+        chains = {tuple(frame.function for frame in binary.lookup(vaddr)): vaddr for vaddr in code(binary)}
+        frames = binary.lookup(chains["square", "twice", "sum"])
+        assert [(frame.line, frame.inlined) for frame in frames] == [(3, True), (5, True), (10, False)]
+        assert {frame.source for frame in frames} == {"dwarf"}
+
+
+def test_sources_can_be_left_out() -> None:
+    path = compiled()
+    with whence.open(path, dwarf=False) as symbols, whence.open(path, dwarf=False, symtab=False) as nothing:
+        vaddr = next(one.va for one in symbols.functions() if one.function == "sum")
+        assert symbols.lookup(vaddr) == (whence.Frame("sum", source="symtab"),)
+        assert nothing.lookup(vaddr) == ()
+
+
+def test_an_archive_goes_into_any_writable(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with ElfFile.open(compiled()) as elf:
+        created = create_from_elf(elf, out)
+    assert created.written.size == len(out.getvalue())
+    with lidia.from_bytes(out.getvalue(), crc=True) as table:
+        assert table.verify() == []
+        assert table.info().machine == "x86-64"
+
+
+def test_a_file_that_is_neither_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello, this is neither an ELF file nor an archive")
+    with pytest.raises(WhenceError, match="magic"):
+        whence.open(tmp_path / "text")
+
+
+def test_no_archive_is_left_behind_when_making_it_fails(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"\x7fELF but no more")
+    with pytest.raises(WhenceError):
+        create(tmp_path / "in", tmp_path / "out.lidia")
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
