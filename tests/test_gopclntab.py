@@ -148,6 +148,11 @@ def test_a_file_without_a_table_and_one_with_nobits_have_none() -> None:
     assert Pclntab.find(ElfFile.from_bytes(forge_elf.forge([kept]))) is None
 
 
+def test_a_magic_at_the_very_end_of_a_segment_is_no_table() -> None:
+    data = program(sample("1.20"), FILES, section=".hidden", section_table=False, cut=6)
+    assert Pclntab.find(ElfFile.from_bytes(data)) is None
+
+
 # the text base
 
 

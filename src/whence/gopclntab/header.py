@@ -82,7 +82,9 @@ class Header:
 def looks_like_header(data: memoryview, at: int = 0) -> bool:
     """Whether the first eight bytes obey the rules: cheap enough for a scan."""
     head = bytes(data[at : at + HEADER_START])
-    return head[:4] in MAGICS and head[4:6] == b"\0\0" and head[6] in (1, 2, 4) and head[7] in (4, 8)
+    if len(head) < HEADER_START or head[:4] not in MAGICS:
+        return False
+    return head[4:6] == b"\0\0" and head[6] in (1, 2, 4) and head[7] in (4, 8)
 
 
 def read_header(data: memoryview) -> Header:

@@ -1,0 +1,1 @@
+// A body may be missing in a package with assembly: expand is the runtime's.
