@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from whence.dwarf import rangelist_kernel, units, units_kernel
 from whence.dwarf.problems import problem
-from whence.dwarf.sections import ET_REL, Sections, code_of, read_sections
+from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.units import Units
 from whence.dwarf.worker import Worker
 from whence.elf import ElfFile
@@ -43,7 +43,7 @@ class DebugInfo:
         self.problems: list[DwarfError | ElfError] = []
         self.elf, self.strings = elf, strings
         self.sections = read_sections(elf, self.problems)
-        code = code_of(elf)
+        self._code = code = code_of(elf)
         self.parts = self.sections.parts(strings, elf.order, code)
         other = read_sections(alt, self.problems, lines=False)
         self.sections.alt_str = other.debug_str
@@ -67,23 +67,24 @@ class DebugInfo:
         return [index for index, flag in enumerate(wanted) if flag]
 
     def ranges(self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True) -> Ranges:
-        """The ranges of these units (None: all), unordered between units: whence.ranges.arrange puts them in order.
+        """The ranges of these units (None: all), unit after unit: whence.ranges.arrange puts them in order.
 
         `jobs` threads (None: one per core). Memory beyond the result: the scopes of about 2 MB of DIEs per thread.
         """
         chosen = range(len(self.units)) if units is None else sorted(set(units))
         jobs = max(1, min(jobs or os.cpu_count() or 1, len(chosen)))
-        batches = self._batches(chosen)
+        batches = enumerate(self._batches(chosen))
+        tables: dict[int, Ranges] = {}
         lock = threading.Lock()
         workers = [Worker(self, lines) for _ in range(jobs)]
 
         def work(worker: Worker) -> None:
             while True:
                 with lock:
-                    batch = next(batches, None)
+                    number, batch = next(batches, (0, None))
                 if batch is None:
                     return
-                worker.run(batch)
+                tables[number] = worker.run(batch)
 
         if jobs == 1:
             work(workers[0])
@@ -92,7 +93,8 @@ class DebugInfo:
                 list(pool.map(work, workers))
         for worker in workers:
             self.problems += worker.finish()
-        return join([worker.out for worker in workers])
+        # In the order of units, whoever was faster: of two that describe the same code the first counts.
+        return join([tables[number] for number in sorted(tables)] or [Ranges(self.strings)])
 
     def _claims(self) -> tuple[array[int], array[int], array[int], array[int], bytearray]:
         """The spans the units claim, sorted by start: (starts, ends, units, highest end so far), and per unit whether
@@ -141,8 +143,8 @@ class DebugInfo:
 
     @property
     def lowest(self) -> int:
-        """The lowest vaddr that can be code."""
-        return 0 if self.elf.type == ET_REL else 1
+        """The lowest vaddr that can be code; line sequences below it are what a linker left of dropped sections."""
+        return self._code[0]
 
 
 __all__ = ["DebugInfo", "Sections"]

@@ -13,7 +13,7 @@ from whence.dwarf.problems import problem
 from whence.dwarf.qualified import qualified_names
 from whence.errors import DwarfError
 from whence.model import Source
-from whence.ranges import Ranges, Scopes
+from whence.ranges import Ranges, Rows, Scopes
 from whence.ranges.compose import compose
 from whence.ranges.strings import Arena
 
@@ -26,14 +26,14 @@ class Worker:
 
     def __init__(self, info: DebugInfo, lines: bool) -> None:
         self.info, self.lines = info, lines
-        self.out = Ranges(info.strings)
         self.arena = Arena(info.strings)
         self.problems: list[DwarfError] = []
         self._scoper = scopes_kernel.Scoper(info.parts, info.alt)
         self._paths = Paths(info.sections, info.elf.order, self.arena)
 
-    def run(self, groups: list[list[int]]) -> None:
-        """Append the ranges of groups of units; those of a group share a line program."""
+    def run(self, groups: list[list[int]]) -> Ranges:
+        """The ranges of groups of units; those of a group share a line program."""
+        out = Ranges(self.info.strings)
         chosen = array("I", chain.from_iterable(groups))
         found = array("Q", bytes(24 * len(chosen)))
         scopes = self._scopes(chosen, found)
@@ -43,12 +43,20 @@ class Worker:
             after = found[3 * at - 3]
             table = self._line_table(group[0])
             if after > before or len(table.rows):
-                compose(self._slice(scopes, before, after, table), table.rows, self.out, Source.DWARF)
+                compose(self._slice(scopes, before, after, table), table.rows, out, Source.DWARF)
             before = after
         for place, index in enumerate(chosen):
             if fault := found[3 * place + 1]:
                 name = self.info.strings.text(self.info.units.value(index, units.NAME))
                 self.problems.append(problem(fault, found[3 * place + 2], index, name))
+        return out
+
+    def look(self, index: int) -> tuple[Scopes, Rows]:
+        """The scopes and rows of one unit, as they are before they become ranges."""
+        found = array("Q", bytes(24))
+        scopes = self._scopes(array("I", [index]), found)
+        table = self._line_table(index)
+        return self._slice(scopes, 0, len(scopes), table), table.rows
 
     def finish(self) -> list[DwarfError]:
         """Make the names readable; gives the problems met."""
@@ -73,7 +81,9 @@ class Worker:
     def _line_table(self, index: int) -> LineTable:
         info, rows = self.info, self.info.units.rows
         row = index * units.WIDTH
-        if not self.lines or not rows[row + units.HAS] & units.HAS_STMT_LIST:
+        # A partial unit names the line program of the units that import it: it only needs its file numbers.
+        has_lines = rows[row + units.HAS] & units.HAS_STMT_LIST and rows[row + units.TAG] != units.TAG_PARTIAL
+        if not self.lines or not has_lines:
             return LineTable()
         table = read_lines(
             info.sections,

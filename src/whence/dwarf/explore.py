@@ -1,0 +1,70 @@
+"""One unit, for people who explore: its functions with the calls inlined into them, and its line rows.
+
+The same readers as for ranges, before anything is cut or put together. A function of several parts (hot and cold) is
+several scopes; code that the linker dropped is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from whence.dwarf.info import DebugInfo
+from whence.dwarf.worker import Worker
+from whence.ranges import Rows, Scopes
+from whence.ranges.table import NO_FILE
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """[start, end) in vaddrs of a function (depth 0) or of a call inlined into the scope of one less that came before.
+
+    `call_file` and `call_line` say where it was called; "" and 0 for a function.
+    """
+
+    start: int
+    end: int
+    depth: int
+    name: str
+    call_file: str = ""
+    call_line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """From this vaddr on the code is of this file and line. "" and line 0: nothing says of what (a sequence's end)."""
+
+    vaddr: int
+    file: str
+    line: int
+
+
+class UnitView:
+    """The scopes and rows of one unit of a file, read when made."""
+
+    def __init__(self, info: DebugInfo, index: int) -> None:
+        self.unit = info.units[index]
+        self._text = info.strings.text
+        worker = Worker(info, True)
+        self._scopes, self._rows = worker.look(index)
+        self.problems = worker.finish()
+
+    def scopes(self) -> Iterator[Scope]:
+        """Functions and inlined calls, in the order of their DIEs."""
+        found: Scopes = self._scopes
+        for i in range(len(found)):
+            yield Scope(
+                found.va[i],
+                found.end[i],
+                found.depth[i],
+                self._text(found.function[i]),
+                self._text(found.call_file[i]),
+                found.call_line[i],
+            )
+
+    def rows(self) -> Iterator[Row]:
+        """The rows of the unit's line program, in ascending order."""
+        found: Rows = self._rows
+        files = [self._text(ref) for ref in found.files]
+        for va, file, line in zip(found.va, found.file, found.line, strict=True):
+            yield Row(va, "" if file == NO_FILE else files[file], line)

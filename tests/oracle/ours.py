@@ -1,0 +1,57 @@
+"""What whence says, found in the ranges table itself: a second reader beside the archive's, slow and plain."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from tests.oracle.witnesses import Call, Chain, normal
+from whence.dwarf import DebugInfo
+from whence.elf import ElfFile, functions
+from whence.ranges import Ranges, StringSpace
+from whence.ranges.arrange import arrange
+
+
+def table(elf: ElfFile, alt: ElfFile | None = None, split: str | None = None) -> Ranges:
+    """DWARF over symbols, as an archive of the file would hold them."""
+    space = StringSpace()
+    info = DebugInfo(elf, strings=space)
+    return arrange([info.ranges(), functions(elf, space)])
+
+
+def chain(ranges: Ranges, address: int) -> Chain:
+    """The chain of an address, by walking back from the last range that begins at or before it."""
+    at = bisect_right(ranges.va, address) - 1
+    holding = []
+    while at >= 0:
+        if address < ranges.va[at] + ranges.length[at]:
+            holding.append(at)
+        if ranges.depth[at] == 0:
+            break
+        at -= 1
+    text = ranges.strings.text
+    calls, inner = [], -1
+    for at in holding:
+        if inner < 0:
+            file, line = ranges.file[at], line_of(ranges, at, address)
+        else:
+            file, line = ranges.call_file[inner], ranges.call_line[inner]
+        calls.append(Call(text(ranges.function[at]), normal(text(file)), line))
+        inner = at
+    return tuple(calls)
+
+
+def line_of(ranges: Ranges, at: int, address: int) -> int:
+    first = ranges.line_index[at]
+    last = first + ranges.line_count[at]
+    row = bisect_right(ranges.line_offset, address - ranges.va[at], first, last) - 1
+    return ranges.line_number[row] if row >= first else 0
+
+
+def chains(ranges: Ranges, addresses: Sequence[int]) -> list[Chain]:
+    return [chain(ranges, address) for address in addresses]
+
+
+def answers(path: str, addresses: Sequence[int]) -> list[Chain]:
+    with ElfFile.open(path) as elf:
+        return chains(table(elf), addresses)

@@ -1,0 +1,63 @@
+"""Real debug files with damages: each ends in an answer or in one of our errors, within a second."""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from fuzz.__main__ import mutated
+from tests.forge.builds import MissingTool, Recipe, build
+from whence.dwarf import DebugInfo
+from whence.elf import ElfFile
+from whence.errors import WhenceError
+from whence.ranges import StringSpace
+
+RECIPES = [Recipe("gcc", 4, "-O2"), Recipe("gcc", 5, "-O3 -flto"), Recipe("x86_64-linux-musl", 5, "-O2")]
+
+
+def damaged(whole: bytes, spans: list[tuple[int, int]], dice: random.Random) -> bytes:
+    """The file with one of its debug sections mutated, cut or filled up to the size it had."""
+    start, size = dice.choice(spans)
+    part = mutated(whole[start : start + size], dice)[:size]
+    return whole[:start] + part + bytes(size - len(part)) + whole[start + size :]
+
+
+def answer(data: bytes) -> None:
+    with ElfFile.from_bytes(data) as elf:
+        info = DebugInfo(elf, strings=StringSpace())
+        ranges = info.ranges()
+        for name in {*ranges.function, *ranges.file, *ranges.call_file}:
+            ranges.strings.text(name)
+
+
+def try_all(directory: Path, count: int) -> None:
+    slowest = 0.0
+    for recipe in RECIPES:
+        try:
+            whole = build(recipe, directory / str(recipe).replace(" ", "_")).read_bytes()
+        except MissingTool as reason:
+            pytest.skip(str(reason))
+        with ElfFile.from_bytes(whole) as elf:
+            spans = [(each.file_offset, each.size) for each in elf.sections if each.name.startswith(".debug")]
+        dice = random.Random(str(recipe))
+        for _ in range(count // len(RECIPES)):
+            data = damaged(whole, spans, dice)
+            (directory / "current").write_bytes(data)
+            began = time.perf_counter()
+            with suppress(WhenceError):
+                answer(data)
+            slowest = max(slowest, time.perf_counter() - began)
+    assert slowest < 1
+
+
+def test_a_few_hundred_damaged_files_end_in_an_answer_or_an_error(tmp_path: Path) -> None:
+    try_all(tmp_path, 600)
+
+
+@pytest.mark.oracle
+def test_ten_thousand_damaged_files_end_in_an_answer_or_an_error(tmp_path: Path) -> None:
+    try_all(tmp_path, 10_000)
