@@ -6,11 +6,13 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.forge.elf import Section, Segment, build_id_note, forge
 from tests.forge.proc import Line, process
+from whence.elf import ElfFile
 from whence.errors import ElfError
 from whence.model import Frame, Frames
 from whence.symbolize import Answer, Reason, Symbolizer
@@ -27,7 +29,7 @@ class Fake:
     def __init__(self, path: str, build_id: str = "", memory: int = 10) -> None:
         self.path, self.build_id, self.memory = path, build_id, memory
         self.closed = False
-        self.has_names = True
+        self.producers: object = None
 
     def lookup(self, vaddr: int) -> Frames:
         assert not self.closed
@@ -152,12 +154,13 @@ def test_each_reason_has_a_word_a_sentence_and_a_remedy() -> None:
     assert len({reason.sentence for reason in Reason}) == len(Reason)
 
 
-def test_a_binary_without_any_name_says_so(tmp_path: Path, opener: Opener) -> None:
+def test_a_stripped_binary_says_so(tmp_path: Path, opener: Opener) -> None:
     process(tmp_path, 7, [mapped(program(tmp_path / "app"))])
     with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
         assert symbolizer.lookup(7, 0x7000_0001).reason is Reason.NOT_IN_ARCHIVE
-        opener.opened[0].has_names = False
-        assert symbolizer.lookup(7, 0x7000_0001).reason is Reason.NO_DEBUG_FILE
+        with ElfFile.open(opener.opened[0].path) as elf:
+            opener.opened[0].producers = SimpleNamespace(dwarf=None, pclntab=None, elf=elf, debug_elf=elf)
+            assert symbolizer.lookup(7, 0x7000_0001).reason is Reason.NO_DEBUG_FILE
 
 
 def test_a_failure_is_not_remembered(tmp_path: Path, opener: Opener) -> None:

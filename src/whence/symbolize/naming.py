@@ -38,6 +38,9 @@ def worded(error: Exception) -> str:
 
 
 def why_nothing(binary: Names) -> Reason:
-    """Whether a binary names nothing at all, or nothing here."""
-    has_names = getattr(binary, "has_names", True)
-    return Reason.NOT_IN_ARCHIVE if has_names else Reason.NO_DEBUG_FILE
+    """Whether a binary is stripped, so that it names only what it exports, or names all but this."""
+    producers = getattr(binary, "producers", None)
+    if producers is None or producers.dwarf is not None or producers.pclntab is not None:
+        return Reason.NOT_IN_ARCHIVE
+    has_symbols = any(elf.section(".symtab") is not None for elf in (producers.elf, producers.debug_elf))
+    return Reason.NOT_IN_ARCHIVE if has_symbols else Reason.NO_DEBUG_FILE

@@ -61,12 +61,12 @@ class Reason(enum.Enum):
         "the program mapped the file by itself, not through the loader",
     )
     NO_DEBUG_FILE = (
-        "the file has no symbols, and no debug file was found for its build-id",
+        "the file is stripped, and no debug file was found for its build-id",
         "install the debug package, or give a directory with --debug-dir",
     )
     NOT_IN_ARCHIVE = (
         "the file's symbols and debug info name nothing at this address",
-        "install the debug package: a stripped file names only what it exports",
+        "the bytes there are data, padding, or assembly without symbols; whence explain shows what was read",
     )
     BUILD_ID_MISMATCH = (
         "the file at hand has another build-id than the one that was mapped",
