@@ -7,8 +7,14 @@ from collections import Counter
 from collections.abc import Iterable
 
 from whence.cli.words import plain
+from whence.demangle import demangle
 from whence.model import Frame
 from whence.symbolize import Answer, Reason
+
+
+def demangled(answers: Iterable[Answer]) -> list[Answer]:
+    """The same answers with readable names."""
+    return [a._replace(frames=tuple(f._replace(function=demangle(f.function)) for f in a.frames)) for a in answers]
 
 
 def as_object(answer: Answer) -> dict[str, object]:

@@ -9,17 +9,19 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.answers import as_lines, as_object, tell_remedies
+from whence.cli.answers import as_lines, as_object, demangled, tell_remedies
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import address, plain
 from whence.procmap.threads import Thread, threads
-from whence.symbolize import Answer, Symbolizer
+from whence.symbolize import Answer, Symbolizer, opener_with
 
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("pid", type=int, metavar="PID")
     parser.add_argument("addresses", nargs="*", metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin')
     parser.add_argument("--json", action="store_true", help="a JSON object a line")
+    parser.add_argument("--debug-dir", action="append", metavar="DIR", help="search here for debug files (repeatable)")
+    parser.add_argument("--no-demangle", action="store_true", help="names as the linker has them")
     parser.add_argument("--snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
 
 
@@ -32,11 +34,11 @@ def run(options: Namespace) -> int:
     except ValueError as error:
         print(f"whence pid: {error}", file=sys.stderr)
         return WRONG_USE
-    with Symbolizer() as symbolizer:
+    with Symbolizer(opener=opener_with(options.debug_dir)) as symbolizer:
         symbolizer.resolver.require(options.pid)  # no process, no right: an error, rather than one reason an address
         if options.addresses:
-            return show(symbolizer.lookup_many(options.pid, addresses), options.json)
-        return show_threads(symbolizer, options.pid, options.json)
+            return show(symbolizer.lookup_many(options.pid, addresses), options.json, not options.no_demangle)
+        return show_threads(symbolizer, options)
 
 
 def snapshot(pid: int, out: str) -> int:
@@ -51,22 +53,25 @@ def snapshot(pid: int, out: str) -> int:
     return ANSWERED
 
 
-def show(answers: list[Answer], as_json: bool) -> int:
-    """Print answers, remedies on stderr; gives the exit code."""
+def show(answers: list[Answer], as_json: bool, readable: bool) -> int:
+    """Print answers (their names demangled if `readable`), remedies on stderr; gives the exit code."""
+    answers = demangled(answers) if readable else answers
     for answer in answers:
         print(json.dumps(as_object(answer)) if as_json else "\n".join(as_lines(answer)))
     tell_remedies(answers)
     return ANSWERED if all(answer.frames for answer in answers) else SOME_UNKNOWN
 
 
-def show_threads(symbolizer: Symbolizer, pid: int, as_json: bool) -> int:
-    found = threads(symbolizer.resolver.directory(pid))
+def show_threads(symbolizer: Symbolizer, options: Namespace) -> int:
+    found = threads(symbolizer.resolver.directory(options.pid))
     stopped = [thread for thread in found if thread.pc is not None]
-    answers = symbolizer.lookup_many(pid, [thread.pc or 0 for thread in stopped])
+    answers = symbolizer.lookup_many(options.pid, [thread.pc or 0 for thread in stopped])
+    if not options.no_demangle:
+        answers = demangled(answers)
     answer_of = {thread.tid: answer for thread, answer in zip(stopped, answers, strict=True)}
     for thread in found:
         answer = answer_of.get(thread.tid)
-        if as_json:
+        if options.json:
             said = as_object(answer) if answer is not None else {"frames": [], "reason": unseen(thread)}
             head = {"tid": thread.tid, "name": thread.name, "state": thread.state, "syscall": thread.syscall}
             print(json.dumps({**head, **said}))

@@ -1,4 +1,7 @@
-"""`whence addr --snapshot FILE ADDRESS...`: runtime addresses of a process that is gone, or ran elsewhere."""
+"""`whence addr --snapshot FILE ADDRESS...`: runtime addresses of a process that is gone, or ran elsewhere.
+
+Words that are no addresses are binaries or archives: they answer for the files of their build-ids.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,25 @@ from argparse import Namespace
 from whence.cli.main import WRONG_USE
 from whence.cli.pid import show
 from whence.cli.words import address
-from whence.symbolize import from_snapshot
+from whence.symbolize import from_snapshot, opener_with
 
 
 def answer_snapshot(options: Namespace) -> int:
     """Answer `options.words` (addresses; none: from stdin) by the snapshot file; gives the exit code."""
-    words = options.words or sys.stdin.read().split()
+    open_binary = opener_with(options.debug_dir)
+    paths: dict[str, str] = {}
+    addresses = []
+    for word in options.words:
+        try:
+            addresses.append(address(word))
+        except ValueError:
+            binary = open_binary(word)
+            paths[binary.build_id] = word
+            binary.close()
     try:
-        addresses = [address(word) for word in words]
+        addresses = addresses or [address(word) for word in sys.stdin.read().split()]
     except ValueError as error:
         print(f"whence addr: {error}", file=sys.stderr)
         return WRONG_USE
-    with from_snapshot(options.snapshot) as symbolizer:
-        return show(symbolizer.answer(addresses), getattr(options, "style", "") == "json")
+    with from_snapshot(options.snapshot, binaries=paths, opener=open_binary) as symbolizer:
+        return show(symbolizer.answer(addresses), options.style == "json", not options.no_demangle)

@@ -11,8 +11,9 @@ One address, process or file that fails never fails a batch: its answer says why
 """
 
 from whence.symbolize.answer import Answer
+from whence.symbolize.binaries import opener_with
 from whence.symbolize.reason import Reason
 from whence.symbolize.snapshot import SnapshotSymbolizer, from_snapshot
 from whence.symbolize.symbolizer import Symbolizer
 
-__all__ = ["Answer", "Reason", "SnapshotSymbolizer", "Symbolizer", "from_snapshot"]
+__all__ = ["Answer", "Reason", "SnapshotSymbolizer", "Symbolizer", "from_snapshot", "opener_with"]

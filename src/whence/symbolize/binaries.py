@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
+import whence
+from whence.debuginfo.find import DEBUG_DIRS
 from whence.errors import ElfError, WhenceError
 from whence.model import Frames
 from whence.procmap.address_mapper import AddressMapper
@@ -32,6 +34,24 @@ class Names(Protocol):
 
 
 Opener = Callable[..., Names]
+
+
+def opener_with(debug_dirs: Sequence[str] | None = None) -> Opener:
+    """`whence.open`, which looks for debug files in these folders (default: the system's).
+
+    For a file that is reached through a process's root, the folders of that root come first: a container's debug
+    packages lie there.
+    """
+
+    def open_here(path: str) -> Names:
+        folders = list(DEBUG_DIRS if debug_dirs is None else debug_dirs)
+        root, inside, _ = path.partition("/root/")
+        if inside and root.rpartition("/")[2].isdecimal():
+            folders[:0] = [f"{root}/root{folder}" for folder in DEBUG_DIRS]
+        binary: Names = whence.open(path, debug_dirs=folders)
+        return binary
+
+    return open_here
 
 
 class Held:

@@ -15,10 +15,10 @@ from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.build_id import read_build_id
 from whence.procmap.snapshot import Snapshot, SnapshotFile
 from whence.symbolize.answer import Answer
-from whence.symbolize.binaries import Binaries, Failure, Held, Opener, checked
+from whence.symbolize.binaries import Binaries, Failure, Held, Opener, checked, opener_with
 from whence.symbolize.naming import name_all
 from whence.symbolize.reason import Reason
-from whence.symbolize.symbolizer import MAX_BYTES, MAX_FILES, _open_binary
+from whence.symbolize.symbolizer import MAX_BYTES, MAX_FILES
 
 
 class SnapshotSymbolizer:
@@ -32,13 +32,13 @@ class SnapshotSymbolizer:
         snapshot: Snapshot,
         *,
         binaries: dict[str, str] | None = None,
-        opener: Opener = _open_binary,
+        opener: Opener | None = None,
         max_files: int = MAX_FILES,
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self.snapshot = snapshot
         self._paths = dict(binaries or {})
-        self._opener = opener
+        self._opener = opener or opener_with()
         self._binaries = Binaries(max_files, max_bytes)
 
     def __enter__(self) -> SnapshotSymbolizer:

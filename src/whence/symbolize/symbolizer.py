@@ -24,7 +24,7 @@ from whence.procmap.names import NamedAddresses
 from whence.procmap.resolver import GATE, GATE_SIZE, Resolver
 from whence.procmap.vdso import read_vdso
 from whence.symbolize.answer import Answer
-from whence.symbolize.binaries import Binaries, Failure, Held, Names, Opener, key_of, open_mapped
+from whence.symbolize.binaries import Binaries, Failure, Held, Opener, key_of, open_mapped, opener_with
 from whence.symbolize.naming import name_all
 from whence.symbolize.reason import Reason
 
@@ -33,16 +33,11 @@ MAX_BYTES = 1 << 30
 MAX_PERF_MAPS = 32
 
 
-def _open_binary(path: str) -> Names:
-    binary: Names = whence.open(path)
-    return binary
-
-
 class Symbolizer:
     """Names runtime addresses of live processes. Safe for use from many threads; a context manager.
 
     At most `max_files` binaries are held open, and tables of `max_bytes` (the binary in use may exceed that by itself).
-    `opener(path)` opens a binary for lookups: `whence.open` unless given.
+    `opener(path)` opens a binary for lookups: `whence.open` unless given (see `opener_with`).
     """
 
     def __init__(
@@ -50,14 +45,14 @@ class Symbolizer:
         *,
         resolver: Resolver | None = None,
         proc_root: str | os.PathLike[str] = "/proc",
-        opener: Opener = _open_binary,
+        opener: Opener | None = None,
         max_files: int = MAX_FILES,
         max_bytes: int = MAX_BYTES,
         kallsyms: str = "/proc/kallsyms",
     ) -> None:
         self.resolver = resolver or Resolver(proc_root)
         self.binaries = Binaries(max_files, max_bytes)
-        self._opener = opener
+        self._opener = opener or opener_with()
         self._kallsyms = kallsyms
         self._kernel: KernelNames | None = None
         self._perf_maps: OrderedDict[int, tuple[tuple[int, int, int], NamedAddresses]] = OrderedDict()

@@ -1,0 +1,85 @@
+"""whence maps, whence pid, and snapshots, as a person or a script runs them."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from tests.procmap.live import compiled, python, running
+from whence.cli.main import main
+from whence.cli.snapshot import answer_snapshot
+from whence.procmap import read_build_id
+
+NOBODY = str(1 << 22)
+
+
+def objects(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_maps_lists_executable_mappings_with_build_ids(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = compiled(tmp_path)
+    with running([path]) as (pid, words):
+        assert main(["maps", str(pid)]) == 0
+        lines = [line for line in capsys.readouterr().out.splitlines() if line.endswith(str(path))]
+        assert len(lines) == 1
+        assert f" file      {read_build_id(path) or '-'}" in lines[0]
+        assert main(["maps", str(pid), "--json"]) == 0
+        executable = objects(capsys.readouterr().out)
+        assert main(["maps", str(pid), "--json", "--all"]) == 0
+        every = objects(capsys.readouterr().out)
+        assert [m for m in every if "x" in str(m["permissions"])] == executable
+        assert len(every) > len(executable)
+        (own,) = [m for m in executable if m["path"] == str(path)]
+        assert int(str(own["start"]), 16) <= int(words[0], 16) < int(str(own["limit"]), 16)
+
+
+def test_pid_names_addresses_and_says_why_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running([compiled(tmp_path)]) as (pid, words):
+        assert main(["pid", str(pid), words[0]]) == 0
+        said = capsys.readouterr()
+        assert "    marker at " in said.out
+        assert said.out.splitlines()[1].endswith("program.c:3")
+        assert said.err == ""
+        assert main(["pid", str(pid), words[0].removeprefix("0x"), "10", "--json"]) == 1
+        said = capsys.readouterr()
+        first, second = objects(said.out)
+        assert first["path"] == str(tmp_path / "program")
+        assert second == {"address": "0x10", "frames": [], "reason": "unmapped"}
+        assert said.err.startswith("whence: 1 x unmapped: ")
+        assert main(["pid", str(pid), "zz"]) == 2
+
+
+def test_pid_without_addresses_shows_every_thread(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
+    with running(python(code + "; time.sleep(.1); print('ready')")) as (pid, _):
+        main(["pid", str(pid)])
+        assert capsys.readouterr().out.count("thread ") == 2
+        main(["pid", str(pid), "--json"])
+        found = objects(capsys.readouterr().out)
+        assert found[0]["tid"] == pid
+        assert all("frames" in thread for thread in found)
+
+
+@pytest.mark.parametrize("words", [["maps", NOBODY], ["pid", NOBODY], ["pid", NOBODY, "--snapshot", "-"]])
+def test_a_missing_process_is_said_in_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 3
+    assert capsys.readouterr().err == f"whence: there is no process {NOBODY}\n"
+
+
+def test_a_snapshot_answers_when_the_process_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, file = compiled(tmp_path), tmp_path / "snapshot.json"
+    with running([path]) as (pid, words):
+        assert main(["pid", str(pid), "--snapshot", str(file)]) == 0
+    options = Namespace(snapshot=str(file), words=words, style="json", no_demangle=False, debug_dir=None)
+    assert answer_snapshot(options) == 0
+    assert [a["frames"][0]["function"] for a in objects(capsys.readouterr().out)] == ["marker", "other"]  # type: ignore[index]
+    moved = path.rename(tmp_path / "moved")
+    assert answer_snapshot(options) == 1
+    assert {a["reason"] for a in objects(capsys.readouterr().out)} == {"file-gone"}
+    options.words = [str(moved), *words]
+    assert answer_snapshot(options) == 0
+    assert "marker" in capsys.readouterr().out
