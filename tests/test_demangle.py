@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import resource
 import time
+from pathlib import Path
 
 import pytest
 
 from whence.demangle import MAX_TEXT, bounded, demangle, expansion
+from whence.elf import ElfFile
 
 
 @pytest.mark.parametrize(
@@ -85,3 +87,16 @@ def test_a_long_name_with_harmless_references_is_demangled() -> None:
     name = "_Z1f" + part + "iRKS3_" * 40
     assert expansion(name[2:]) < MAX_TEXT
     assert demangle(name).startswith("f(std::__1::basic_string<")
+
+
+def test_the_bound_holds_for_every_name_of_a_real_library() -> None:
+    libraries = sorted(Path("/usr/lib").glob("*-linux-gnu/libstdc++.so.6"))
+    if not libraries:
+        pytest.skip("no libstdc++ on this machine")
+    with ElfFile.open(libraries[0]) as elf:
+        symbols = elf.symbols(".dynsym")
+        names = [name for name in map(symbols.name, range(len(symbols))) if name.startswith("_Z")]
+    assert len(names) > 1000
+    for name in names:
+        assert bounded(name)
+        assert len(demangle(name)) <= 3 * max(64, expansion(name[2:]))

@@ -18,6 +18,7 @@ with more of them is walked through (`expansion`), counting for each reference t
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
 MAX_NAME = 4096
@@ -30,14 +31,16 @@ SWIFT_REFERENCES = re.compile(r"A[a-z0-9]*[A-Z_]|x|q")
 
 TOKEN = re.compile(
     r"(?P<size>[0-9]+)"  # a name's length; the name follows
-    r"|L[a-z]n?[0-9]*E|A[0-9]*_|[CD][0-9]"  # a number, an array bound, a constructor
-    r"|(?P<reference>S[0-9A-Z]*_|T(?:L[0-9]*_)?[0-9]*_)"
+    r"|L[a-z]n?[0-9]*E|A[0-9]*_|[CD][0-9]|[TG][A-Z](?![0-9]*_)"  # a number, an array bound, a constructor, a vtable
+    r"|(?P<substitution>S[0-9A-Z]*_)|(?P<parameter>T(?:L[0-9]*_)?[0-9]*_)"
     r"|(?P<pack>Dp|sp)"
-    r"|(?P<open>[INFXJL]|Ul|DT|Dt|DO|Dw)"
-    r"|(?P<close>E)"
-    r"|S[a-z]|.",
+    r"|(?P<open>[INFXJLZ]|Ul|DT|Dt|DO|Dw)|(?P<close>E)"
+    r"|(?P<tag>B(?=[0-9]))"
+    r"|(?P<standard>S[absiod])"  # std::allocator, std::string and others, which may be printed with their arguments
+    r"|St|.",
     re.DOTALL,
 )
+PLAIN = frozenset("INFJ")  # brackets in which every part that ends can be referred to
 
 
 @lru_cache(CACHED)
@@ -66,48 +69,76 @@ def bounded(name: str) -> bool:
     return scheme == "Z" and expansion(name.lstrip("_")[1:]) <= MAX_TEXT
 
 
-def expansion(name: str) -> int:
-    """More characters than a C++ name's own characters and the parts it refers to can add up to.
+@dataclass(slots=True)
+class Group:
+    """An open bracket: where it starts in the text, how often a pack repeats it, its members so far, its letter."""
 
-    A reference counts as the longest part that was complete before it; a pack expansion repeats what is around it as
-    often as the longest pack has members.
+    start: int
+    repeated: int
+    members: int
+    kind: str
+
+
+def expansion(name: str) -> int:
+    """More characters than a C++ name's own characters and the parts it refers to add up to, within a factor of three.
+
+    The name is not parsed, only bracketed. The j-th substitution counts as the longest part there was when surely j
+    parts had ended; a template parameter as the longest argument before it; a pack repeats what is around it as often
+    as the longest pack has members. So the sum errs upwards.
     """
-    size = longest = item = 0
+    size = longest = argument = item = 0
     members = 1
-    groups: list[list[int]] = []  # where a bracket starts in the text, how often it is repeated, its members
-    nested: list[bool] = []
+    groups: list[Group] = []
+    ended: list[int] = []  # the longest part, at the end of the j-th part that can be referred to
+    named = tagged = False  # whether the token before was a name, or says that the next name is no part (an ABI tag)
     at = 0
     while at < len(name) and size <= MAX_TEXT:
         token = TOKEN.match(name, at)
         assert token is not None
         at = token.end()
-        kind = token.lastgroup
+        kind, text = token.lastgroup, token[0]
+        counted = all(group.kind in PLAIN for group in groups)
+        after_name, named = named, False
         if kind == "size":
-            length = min(int(token[0][:9]), len(name) - at)
+            length = min(int(text[:9]), len(name) - at)
+            if after_name and counted and not tagged and groups and groups[-1].kind == "N":
+                ended.append(max(longest, size - groups[-1].start))
             item, size, at = size, size + length, at + length
-            longest = max(longest, length)
-        elif kind == "reference":
-            item, size = size, size + max(longest, 32)
+            longest, argument = max(longest, length), max(argument, length)
+            named = not tagged
+        elif kind == "standard":
+            item, size = size, size + 64
+        elif kind == "substitution":
+            index = int(text[1:-1], 36) + 1 if len(text) > 2 else 0
+            item, size = size, size + max(ended[index] if index < len(ended) else longest, 32)
+        elif kind == "parameter":
+            item, size = size, size + max(argument, 32)
         elif kind == "pack":
             if groups:
-                groups[-1][1] *= members
+                groups[-1].repeated *= members
             else:
                 size *= members
         elif kind == "open":
-            if token[0] == "I":
-                longest = max([longest, *(size - group[0] for group, is_name in zip(groups, nested) if is_name)])
-            groups.append([item if token[0] == "I" else size, 1, 0])
-            nested.append(token[0] == "N")
-        elif kind == "close":
-            if groups:
-                start, repeated, count = groups.pop()
-                nested.pop()
-                size = start + (size - start) * repeated
-                longest = max(longest, size - start)
-                members = max(members, count)
-                item = start
-        else:
-            size += len(token[0])
+            if text == "I":
+                longest = max([longest, *(size - group.start for group in groups if group.kind == "N")])
+                if after_name and counted:
+                    ended.append(longest)
+            groups.append(Group(item if text == "I" else size, 1, 0, text))
+        elif kind == "close" and groups:
+            group = groups.pop()
+            size = group.start + (size - group.start) * group.repeated
+            item = group.start
+            longest = max(longest, size - item)
+            inside = any(outer.kind == "I" for outer in groups)
+            if inside or group.kind == "J":
+                argument = max(argument, size - item)
+            if inside and group.kind == "I" and all(outer.kind in PLAIN for outer in groups):
+                ended.append(longest)
+            if group.kind == "J":
+                members = max(members, group.members)
+        elif kind != "close":
+            size += len(text)
+        tagged = kind == "tag"
         if groups:
-            groups[-1][2] += 1
+            groups[-1].members += 1
     return size
