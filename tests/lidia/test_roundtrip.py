@@ -78,11 +78,11 @@ def test_ranges_come_back_as_they_went_in() -> None:
 
 def test_equal_runs_of_lines_are_stored_once_and_single_ones_within_longer_ones() -> None:
     with lidia.from_bytes(archive([R(i * 16, 16, 0, "f", "a.c", ((0, 1), (4, 2))) for i in range(50)])) as opened:
-        assert opened.header.lines.count == 2
+        assert opened.header.lines.entries == 2
     with lidia.from_bytes(
         archive([R(0, 16, 0, "f", "a.c", ((0, 1), (4, 2))), R(16, 1, 0, "g", "", ((0, 1),))])
     ) as opened:
-        assert opened.header.lines.count == 2
+        assert opened.header.lines.entries == 2
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_fields_are_as_wide_as_their_values_need(ranges: list[R], widths: tuple[
 def test_without_lines_and_files_they_are_left_out() -> None:
     with lidia.from_bytes(archive(NESTED, lines=False, files=False)) as opened:
         assert frames(opened.lookup(0x1015)) == [("inner", "", 0), ("outer", "", 7), ("main", "", 5)]
-        assert opened.header.lines.count == 0
+        assert opened.header.lines.entries == 0
 
 
 def test_an_empty_archive_answers_nothing() -> None:

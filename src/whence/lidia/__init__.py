@@ -11,11 +11,12 @@ The format is docs/formats/lidia.md's; the header and the four sections are the 
 It refuses: a header whose sections do not follow each other inside the file, and any name or line entry outside its
 section, with a LidiaError that says which.
 
->>> builder = Builder()
+>>> from whence import lidia
+>>> builder = lidia.Builder()
 >>> builder.add(va=0x1000, length=0x20, function="main", file="main.c", lines=[(0, 3), (8, 4)])
 >>> builder.add(va=0x1008, length=4, function="twice", file="twice.h", depth=1, lines=[(0, 7)],
 ...             call_file="main.c", call_line=4)
->>> with from_bytes(builder.to_bytes()) as table:
+>>> with lidia.from_bytes(builder.to_bytes()) as table:
 ...     for frame in table.lookup(0x100A):
 ...         print(frame.function, frame.file, frame.line)
 twice twice.h 7
@@ -24,17 +25,23 @@ main main.c 4
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from whence.lidia.answers import Answers
-from whence.lidia.builder import Builder, LineTableEntry, Range
-from whence.lidia.extra import Extra
-from whence.lidia.table import Info, Table, from_bytes, open
-from whence.lidia.writer import Written, to_bytes, write
-from whence.model import Frame
+from whence.lidia.table import Table, from_bytes, open
 
 if TYPE_CHECKING:
-    from whence.lidia.build import create, create_from_elf
+    from collections.abc import Callable
+
+    from whence.lidia.answers import Answers
+    from whence.lidia.builder import Builder
+    from whence.lidia.extra import Extra
+    from whence.lidia.range import LineTableEntry, Range
+    from whence.lidia.verify import Info
+    from whence.lidia.writer import Written, to_bytes, write
+    from whence.model import Frame
+
+    create: Callable[..., Written]
+    create_from_elf: Callable[..., Written]
 
 __all__ = [
     "Answers",
@@ -54,11 +61,26 @@ __all__ = [
     "write",
 ]
 
+# Imported when asked for: to look an address up, none of it is needed.
+_LATER = {
+    "Answers": "whence.lidia.answers",
+    "Builder": "whence.lidia.builder",
+    "Extra": "whence.lidia.extra",
+    "Frame": "whence.model",
+    "Info": "whence.lidia.verify",
+    "LineTableEntry": "whence.lidia.range",
+    "Range": "whence.lidia.range",
+    "Written": "whence.lidia.writer",
+    "create": "whence.lidia.build",
+    "create_from_elf": "whence.lidia.build",
+    "to_bytes": "whence.lidia.writer",
+    "write": "whence.lidia.writer",
+}
 
-def __getattr__(name: str) -> object:
-    """`create` and `create_from_elf` read ELF files; they are imported when they are asked for."""
-    if name in ("create", "create_from_elf"):
-        from importlib import import_module
 
-        return getattr(import_module("whence.lidia.build"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATER[name]), name)

@@ -1,13 +1,12 @@
-"""Archives from ranges that anyone adds: the seed's Range and LineTableEntry, and a Builder that takes them."""
+"""Archives from ranges that anyone adds."""
 
 from __future__ import annotations
 
 import io
 from array import array
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 from whence.lidia import writer
 from whence.model import Source
@@ -19,36 +18,9 @@ if TYPE_CHECKING:
     import os
 
     from whence.lidia.extra import Extra
+    from whence.lidia.range import LineTable, Range
 
 _U32 = 0xFFFFFFFF
-
-
-class LineTableEntry(NamedTuple):
-    """From `offset` bytes after its range's VA on, the code comes from line `line_number`."""
-
-    offset: int
-    line_number: int
-
-
-LineTable = Sequence[tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """[va, va + length) of one function, or of one inlined call (depth > 0), of one file.
-
-    `call_file` and `call_line` say where an inlined call was made. `line_table` has (offset, line) entries.
-    """
-
-    va: int
-    length: int
-    function: str
-    file: str = ""
-    call_file: str = ""
-    call_line: int = 0
-    depth: int = 0
-    line_table: LineTable = ()
-    source: str = "given"
 
 
 class Builder:

@@ -23,8 +23,7 @@ Chunks with other tags are skipped. A damaged extra section never stops a lookup
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from whence.errors import ChecksumError, LidiaError
 from whence.lidia.crc import crc32c_of
@@ -39,8 +38,7 @@ _CHUNK: Final = struct.Struct("<4sIQ")
 _TIDY: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Extra:
+class Extra(NamedTuple):
     """What an archive says about itself. Absent text is ""."""
 
     build_id: str = ""
@@ -71,8 +69,7 @@ def pack(extra: Extra, sources: bytes, runs: tuple[Sequence[int], bytes] | None,
     return body + FOOTER.pack(offset, len(body), crc32c_of(body), VERSION, MAGIC)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """An extra section as a reader found it: where its chunks are, by tag, and what is wrong with it."""
 
     chunks: dict[bytes, tuple[int, int]]

@@ -16,8 +16,7 @@ line tables is described in extra.py.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from whence.errors import LidiaError
 
@@ -37,13 +36,12 @@ LENGTH_PREFIXED_START: Final = b"\0\0\0\0\x0a\0\0\0" + OVERFLOW
 NAMES: Final = ("VA table", "range table", "strings", "line tables")
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One of the four: `width` is the size of an entry or field (1 for strings), `count` how many entries."""
+class Section(NamedTuple):
+    """One of the four: `width` is the size of an entry or field (1 for strings), `entries` how many there are."""
 
     name: str
     width: int
-    count: int
+    entries: int
     offset: int
     crc: int
 
@@ -51,37 +49,34 @@ class Section:
     def size(self) -> int:
         """In bytes."""
         per_entry = {"range table": RANGE_FIELDS, "line tables": LINE_FIELDS}.get(self.name, 1)
-        return self.count * self.width * per_entry
+        return self.entries * self.width * per_entry
 
     @property
     def end(self) -> int:
         return self.offset + self.size
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
+    """The four sections."""
+
     va: Section
     ranges: Section
     strings: Section
     lines: Section
 
     @property
-    def sections(self) -> tuple[Section, Section, Section, Section]:
-        return self.va, self.ranges, self.strings, self.lines
-
-    @property
     def end(self) -> int:
         """Where the line tables end: the documented archive ends here."""
-        return max(HEADER_SIZE, *(section.end for section in self.sections if section.size))
+        return max(HEADER_SIZE, *(section.end for section in self if section.size))
 
     def pack(self) -> bytes:
-        va, ranges, strings, lines = self.sections
+        va, ranges, strings, lines = self
         return _LAYOUT.pack(
             MAGIC, VERSION,
-            va.width, va.count, va.offset, va.crc, 0,
-            ranges.width, ranges.count, ranges.offset, ranges.crc, 0,
-            strings.count, strings.offset, strings.crc, 0,
-            lines.width, lines.count, lines.offset, lines.crc, 0,
+            va.width, va.entries, va.offset, va.crc, 0,
+            ranges.width, ranges.entries, ranges.offset, ranges.crc, 0,
+            strings.entries, strings.offset, strings.crc, 0,
+            lines.width, lines.entries, lines.offset, lines.crc, 0,
         )  # fmt: skip
 
     @classmethod
@@ -112,13 +107,13 @@ class Header:
             raise LidiaError("header", 0x28, "a field of the range table has 4 or 8 bytes", self.ranges.width)
         if self.lines.width not in (2, 4):
             raise LidiaError("header", 0x60, "a field of the line tables has 2 or 4 bytes", self.lines.width)
-        if self.ranges.count != self.va.count:
-            raise LidiaError("header", 0x30, f"there are as many ranges as VAs, {self.va.count}", self.ranges.count)
+        if self.ranges.entries != self.va.entries:
+            raise LidiaError("header", 0x30, f"there are as many ranges as VAs, {self.va.entries}", self.ranges.entries)
 
     def _check_places(self, file_size: int) -> None:
         """Every section that has bytes begins where the one before it ends, and all are inside the file."""
         at = HEADER_SIZE
-        for section, field in zip(self.sections, (0x18, 0x38, 0x50, 0x70), strict=True):
+        for section, field in zip(self, (0x18, 0x38, 0x50, 0x70), strict=True):
             if section.size == 0:
                 continue
             if section.offset != at:

@@ -5,22 +5,19 @@ Opening reads the header, the first bytes of the strings and the footer: its cos
 
 from __future__ import annotations
 
+import builtins
 import mmap
 import os
 from array import array
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
-from traceback import clear_frames
 from typing import TYPE_CHECKING, Self
 
 from whence.errors import LidiaError
 from whence.lidia import extra as extras
-from whence.lidia import lookup_kernel, verify
+from whence.lidia import lookup_kernel
 from whence.lidia.answers import WORDS, Answers
-from whence.lidia.builder import LineTableEntry, Range
 from whence.lidia.layout import HEADER_SIZE, LENGTH_PREFIXED_START, Header
+from whence.lidia.range import LineTableEntry, Range
 from whence.model import Frame
 
 if TYPE_CHECKING:
@@ -29,38 +26,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from whence.lidia.layout import Section
+    from whence.lidia.verify import Info
     from whence.model import Frames
-
-
-@dataclass(frozen=True, slots=True)
-class Info:
-    """What is in an archive: sizes in bytes, widths of fields in bytes, counts."""
-
-    path: str
-    size: int
-    ranges: int
-    functions: int
-    inlined: int
-    deepest: int
-    with_file: int
-    with_lines: int
-    strings: int
-    encoding: str
-    line_entries: int
-    va_width: int
-    field_width: int
-    line_width: int
-    va_size: int
-    range_size: int
-    string_size: int
-    line_size: int
-    trailing_size: int
-    build_id: str
-    machine: str
-    producer: str
-    made_from: tuple[str, ...]
-    sources: dict[str, int]
-    extra_problem: str
 
 
 class Table:
@@ -80,13 +48,13 @@ class Table:
         self.encoding = _encoding(strings)
         self._extra = extras.find(self._data, header.end)
         self.about = extras.read(self._data, self._extra)
-        source, runs = _sources(self._data, self._extra, header.va.count)
+        source, runs = _sources(self._data, self._extra, header.va.entries)
         self._archive = lookup_kernel.Archive(
             self._data,
-            (header.va.offset, header.va.width, header.va.count),
+            (header.va.offset, header.va.width, header.va.entries),
             (header.ranges.offset, header.ranges.width),
-            (header.strings.offset, header.strings.count),
-            (header.lines.offset, header.lines.width, header.lines.count),
+            (header.strings.offset, header.strings.entries),
+            (header.lines.offset, header.lines.width, header.lines.entries),
             self.encoding == "nul", self.about.tidy, source, runs,
         )  # fmt: skip
         self._archive.dress(Frame, WORDS, demangle)
@@ -138,7 +106,7 @@ class Table:
         if self._archive.fault == 2:
             return LidiaError(
                 "range table", place * 8 * self.header.ranges.width,
-                f"its line entries are among the {self.header.lines.count}", f"{row[5]} and {row[6]} from there",
+                f"its line entries are among the {self.header.lines.entries}", f"{row[5]} and {row[6]} from there",
             )  # fmt: skip
         return LidiaError(
             "range table", place * 8 * self.header.ranges.width,
@@ -149,7 +117,7 @@ class Table:
     # What is in it
 
     def __len__(self) -> int:
-        return self.header.va.count
+        return self.header.va.entries
 
     def __getitem__(self, place: int) -> Range:
         """The range in a row of the archive."""
@@ -175,52 +143,43 @@ class Table:
         for place in range(len(self)):
             yield self[place]
 
-    @cached_property
-    def _inspected(self) -> verify.Inspected:
-        return verify.Inspected(*self._still_open().inspect())
-
     def info(self) -> Info:
         """What is in the archive. Reads all of it once."""
-        archive, header, found = self._still_open(), self.header, self._inspected
-        strings = self._data[header.strings.offset : header.strings.end]
-        if self.encoding == "length":
-            count = lookup_kernel.count_strings(strings)[0]
-        else:
-            count = bytes(strings).count(0)
-        return Info(
-            path=self.path, size=len(self._data), ranges=len(self), functions=found.functions, inlined=found.inlined,
-            deepest=found.deepest, with_file=found.with_file, with_lines=found.with_lines, strings=count,
-            encoding=self.encoding, line_entries=header.lines.count, va_width=header.va.width,
-            field_width=header.ranges.width, line_width=header.lines.width, va_size=header.va.size,
-            range_size=header.ranges.size, string_size=header.strings.size, line_size=header.lines.size,
-            trailing_size=len(self._data) - header.end, build_id=self.about.build_id, machine=self.about.machine,
-            producer=self.about.producer, made_from=self.about.made_from,
-            sources={WORDS[i]: n for i, n in enumerate(archive.count_sources()) if n and i < len(WORDS) and WORDS[i]},
-            extra_problem=verify.problem_of_extra(self._data, self._extra),
-        )  # fmt: skip
+        from whence.lidia import verify
+
+        archive = self._still_open()
+        return verify.info(archive, self._data, self.header, self._extra, self.about, self.encoding, self.path)
 
     # Checking
 
     def verify(self) -> list[str]:
         """Everything that is wrong, a sentence each: checksums, order, names and lines outside their sections."""
-        return verify.problems(self._still_open(), self._data, self.header, self._inspected, self._extra)
+        from whence.lidia import verify
+
+        return verify.problems(self._still_open(), self._data, self.header, self._extra)
+
+    def _check(self, section: Section) -> None:
+        from whence.lidia.verify import check_crc
+
+        self._still_open()
+        check_crc(self._data, section)
 
     def check_crc(self) -> None:
         """Compare all four checksums; ChecksumError names the first section that differs."""
-        for section in self.header.sections:
-            verify.check_crc(self._data, section)
+        for section in self.header:
+            self._check(section)
 
     def check_crc_va(self) -> None:
-        verify.check_crc(self._data, self.header.va)
+        self._check(self.header.va)
 
     def check_crc_fields(self) -> None:
-        verify.check_crc(self._data, self.header.ranges)
+        self._check(self.header.ranges)
 
     def check_crc_strings(self) -> None:
-        verify.check_crc(self._data, self.header.strings)
+        self._check(self.header.strings)
 
     def check_crc_line_tables(self) -> None:
-        verify.check_crc(self._data, self.header.lines)
+        self._check(self.header.lines)
 
     # Opening and closing
 
@@ -256,7 +215,7 @@ def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: Callable[
 
     LidiaError when the header does not hold; ChecksumError; OSError.
     """
-    with Path(path).open("rb") as file:
+    with builtins.open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size < HEADER_SIZE:
             return Table(file.read(HEADER_SIZE), path=os.fspath(path))  # raises: the header says what is missing
@@ -264,6 +223,8 @@ def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: Callable[
     try:
         return Table(mapped, crc=crc, demangle=demangle, path=os.fspath(path), mapped=mapped)
     except BaseException as error:
+        from traceback import clear_frames
+
         clear_frames(error.__traceback__)  # they hold views of the mapping
         with suppress(BufferError):
             mapped.close()

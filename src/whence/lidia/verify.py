@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.errors import ChecksumError, FormatError
 from whence.lidia import extra as extras
 from whence.lidia import lookup_kernel
+from whence.lidia.answers import WORDS
 from whence.lidia.crc import crc32c_of
 
 if TYPE_CHECKING:
     from whence.lidia.layout import Header, Section
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What is in an archive: sizes in bytes, widths of fields in bytes, counts."""
+
+    path: str
+    size: int
+    ranges: int
+    functions: int
+    inlined: int
+    deepest: int
+    with_file: int
+    with_lines: int
+    strings: int
+    encoding: str
+    line_entries: int
+    va_width: int
+    field_width: int
+    line_width: int
+    va_size: int
+    range_size: int
+    string_size: int
+    line_size: int
+    trailing_size: int
+    build_id: str
+    machine: str
+    producer: str
+    made_from: tuple[str, ...]
+    sources: dict[str, int]
+    extra_problem: str
 
 
 class Inspected(NamedTuple):
@@ -36,12 +69,32 @@ def check_crc(data: memoryview, section: Section) -> None:
         )
 
 
-def problems(
-    archive: lookup_kernel.Archive, data: memoryview, header: Header, found: Inspected, extra: extras.Found | None
-) -> list[str]:
+def info(
+    archive: lookup_kernel.Archive, data: memoryview, header: Header, extra: extras.Found | None, about: extras.Extra,
+    encoding: str, path: str,
+) -> Info:  # fmt: skip
+    """What is in an archive; reads all of it."""
+    found = Inspected(*archive.inspect())
+    strings = data[header.strings.offset : header.strings.end]
+    return Info(
+        path=path, size=len(data), ranges=header.va.entries, functions=found.functions, inlined=found.inlined,
+        deepest=found.deepest, with_file=found.with_file, with_lines=found.with_lines,
+        strings=lookup_kernel.count_strings(strings)[0] if encoding == "length" else bytes(strings).count(0),
+        encoding=encoding, line_entries=header.lines.entries, va_width=header.va.width,
+        field_width=header.ranges.width, line_width=header.lines.width, va_size=header.va.size,
+        range_size=header.ranges.size, string_size=header.strings.size, line_size=header.lines.size,
+        trailing_size=len(data) - header.end, build_id=about.build_id, machine=about.machine, producer=about.producer,
+        made_from=about.made_from,
+        sources={word: count for word, count in zip(WORDS, archive.count_sources(), strict=False) if word and count},
+        extra_problem=problem_of_extra(data, extra),
+    )  # fmt: skip
+
+
+def problems(archive: lookup_kernel.Archive, data: memoryview, header: Header, extra: extras.Found | None) -> list[str]:
     """Everything that is wrong, a sentence each."""
+    found = Inspected(*archive.inspect())
     out = []
-    for section in header.sections:
+    for section in header:
         try:
             check_crc(data, section)
         except ChecksumError as error:
@@ -51,7 +104,7 @@ def problems(
         (found.unordered, "VA table", header.va.width, "ranges are in order of (va, depth)"),
         (found.empty, "range table", entry, "a range has a length"),
         (found.name_outside, "range table", entry, f"names lie in the {header.strings.size} bytes of the strings"),
-        (found.lines_outside, "range table", entry, f"line entries are among the {header.lines.count} of the tables"),
+        (found.lines_outside, "range table", entry, f"line entries are among the {header.lines.entries} of the tables"),
     ):
         if place >= 0:
             out.append(f"lidia {part}+{place * width:#x}: {rule} (found range {place})")

@@ -16,9 +16,9 @@ import io
 import os
 from array import array
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from whence._version import __version__
 from whence.lidia import encode_kernel, extra, strings_kernel
@@ -98,9 +98,9 @@ def _write(
     body = _Body(ranges, lines, files, strings == "nul", compat == "go")
     sized = body.header
     if compat is None:
-        about = replace(about or extra.Extra(), tidy=body.tidy)
+        about = (about or extra.Extra())._replace(tidy=body.tidy)
         if not about.producer:
-            about = replace(about, producer=f"whence {__version__}")
+            about = about._replace(producer=f"whence {__version__}")
         tail = extra.pack(about, *body.sources(), sized.end)
     else:
         tail = b""
@@ -120,8 +120,8 @@ def _write(
             out.writelines(part)
         out.write(tail)
     return Written(
-        ranges=sized.va.count, functions=body.functions, inlined=sized.va.count - body.functions,
-        strings=body.names.count, line_entries=sized.lines.count, va_size=sized.va.size,
+        ranges=sized.va.entries, functions=body.functions, inlined=sized.va.entries - body.functions,
+        strings=body.names.count, line_entries=sized.lines.entries, va_size=sized.va.size,
         range_size=sized.ranges.size, string_size=sized.strings.size, line_size=sized.lines.size,
         extra_size=len(tail), size=sized.end + len(tail),
     )  # fmt: skip
@@ -141,7 +141,7 @@ def _passed(parts: Iterator[bytes], out: BinaryIO) -> Iterator[bytes]:
 
 
 def _with_crcs(header: Header, crcs: list[int]) -> Header:
-    return Header(*(replace(section, crc=crc) for section, crc in zip(header.sections, crcs, strict=True)))
+    return Header(*(section._replace(crc=crc) for section, crc in zip(header, crcs, strict=True)))
 
 
 class _Body:
@@ -242,6 +242,6 @@ class _Body:
         return source.tobytes(), (start[:found], bytes(value[:found])) if found >= 0 else None
 
 
-def _pieces(kernel: encode_kernel.Lines | strings_kernel.Interner, size: int) -> Iterator[bytes]:
+def _pieces(kernel: Any, size: int) -> Iterator[bytes]:
     for at in range(0, size, _PIECE):
         yield kernel.part(at, min(at + _PIECE, size))
