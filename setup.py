@@ -15,6 +15,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 
 KERNELS = [
     "whence.dwarf.abbrev_kernel",
+    "whence.dwarf.lines_kernel",
     "whence.dwarf.names_kernel",
     "whence.dwarf.parts_kernel",
     "whence.dwarf.paths_kernel",
@@ -22,10 +23,10 @@ KERNELS = [
     "whence.dwarf.scopes_kernel",
     "whence.dwarf.units_kernel",
     "whence.dwarf.walk_kernel",
-    "whence.dwarf.lines_kernel",
     "whence.elf.relocate_kernel",
     "whence.elf.symbols_kernel",
     "whence.gopclntab.functions_kernel",
+    "whence.gopclntab.pcvalue_kernel",
     "whence.gopclntab.ranges_kernel",
     "whence.gotrace.event_kernel",
     "whence.gotrace.line_kernel",
@@ -34,13 +35,13 @@ KERNELS = [
     "whence.gotrace.towire_kernel",
     "whence.lidia.encode_kernel",
     "whence.lidia.lookup_kernel",
+    "whence.lidia.render_kernel",
     "whence.lidia.strings_kernel",
     "whence.procmap.maps_kernel",
     "whence.profiles.wire_kernel",
     "whence.ranges.arrange_kernel",
     "whence.ranges.compose_kernel",
     "whence.ranges.order_kernel",
-    "whence.gopclntab.pcvalue_kernel",
 ]
 
 # The buffer code that every module using typed memoryviews needs lives once, in this module, instead of once a kernel:

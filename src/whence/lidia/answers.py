@@ -22,21 +22,21 @@ class Answers:
     The frames of address i are rows [starts[i], starts[i + 1]) of the other columns, innermost first; an address that
     nothing covers has no rows. `place` is the row of the range in the archive; `function` and `file` are offsets into
     its strings (`functions()`, `files()` give the texts); `line`, `inlined` and `source` are as in model.Frame.
-    `faults` counts answers whose line entries lie outside the line tables: they have line 0. A name that lies outside
-    the strings is "".
+    `unknown` counts addresses that nothing covers. `faults` counts answers whose line entries lie outside the line
+    tables: they have line 0. A name that lies outside the strings is "".
 
     An Answers is a sequence of chains: `answers[i]` is a tuple of frames.
     """
 
-    __slots__ = ("_archive", "faults", "file", "function", "inlined", "line", "place", "source", "starts")
+    __slots__ = ("_archive", "faults", "file", "function", "inlined", "line", "place", "source", "starts", "unknown")
 
     def __init__(
         self, archive: Archive, starts: array[int], place: array[int], function: array[int], file: array[int],
-        line: array[int], inlined: array[int], source: array[int], faults: int,
+        line: array[int], inlined: array[int], source: array[int], faults: int, unknown: int,
     ) -> None:  # fmt: skip
         self._archive = archive
         self.starts, self.place, self.function, self.file = starts, place, function, file
-        self.line, self.inlined, self.source, self.faults = line, inlined, source, faults
+        self.line, self.inlined, self.source, self.faults, self.unknown = line, inlined, source, faults, unknown
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -45,12 +45,6 @@ class Answers:
     def frames(self) -> int:
         """How many frames there are in all."""
         return len(self.place)
-
-    @property
-    def unknown(self) -> int:
-        """How many addresses nothing covers."""
-        starts = self.starts
-        return sum(starts[i] == starts[i + 1] for i in range(len(self)))
 
     def functions(self) -> list[str]:
         """The function of every frame."""

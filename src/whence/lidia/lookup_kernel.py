@@ -395,12 +395,13 @@ class Archive:
         starts: cython.uint[::1],
         innermost: cython.uint[::1],
     ):
-        """For each address (less `back`) its range and where its frames will start; gives the number of frames."""
+        """For each address (less `back`) its range and where its frames will start; gives (frames, unknown)."""
         chain: cython.uint[512]
         at: cython.Py_ssize_t
         place: cython.Py_ssize_t
         count: cython.int
         total: cython.ulonglong = 0
+        unknown: cython.Py_ssize_t = 0
         vaddr: cython.ulonglong
         self.link()
         with cython.nogil:
@@ -414,10 +415,11 @@ class Archive:
                     count = self._chain(place, vaddr, chain, 0)
                 innermost[at] = chain[0] if count > 0 else NONE
                 total += count
+                unknown += count <= 0
                 if total >= NONE:
                     break
                 starts[at + 1] = cython.cast(cython.uint, total)
-        return total
+        return total, unknown
 
     def fill_frames(
         self,

@@ -91,14 +91,14 @@ class Table:
         count = len(asked)
         back = 1 if return_address else 0
         starts, innermost = array("I", bytes(4 * count + 4)), array("I", bytes(4 * count))
-        frames = archive.count_frames(asked, back, starts, innermost)
+        frames, unknown = archive.count_frames(asked, back, starts, innermost)
         if frames >= 0xFFFFFFFF:
             raise OverflowError("so many frames do not fit one answer: ask for fewer addresses at once")
         place, line = array("I", bytes(4 * frames)), array("I", bytes(4 * frames))
         function, file = array("Q", bytes(8 * frames)), array("Q", bytes(8 * frames))
         inlined, source = array("B", bytes(frames)), array("B", bytes(frames))
         faults = archive.fill_frames(asked, back, starts, innermost, place, function, file, line, inlined, source)
-        return Answers(archive, starts, place, function, file, line, inlined, source, faults)
+        return Answers(archive, starts, place, function, file, line, inlined, source, faults, unknown)
 
     def _fault(self) -> LidiaError:
         place = self._archive.fault_at
@@ -115,6 +115,11 @@ class Table:
         )  # fmt: skip
 
     # What is in it
+
+    @property
+    def strings(self) -> memoryview:
+        """The bytes of the strings."""
+        return self._data[self.header.strings.offset : self.header.strings.end]
 
     def __len__(self) -> int:
         return self.header.va.entries

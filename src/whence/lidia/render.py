@@ -1,0 +1,137 @@
+"""Whole answers as text, in the three forms of `whence addr`, many at once.
+
+    llvm   llvm-symbolizer's: function, file:line:0 for each frame, an empty line after each address. What is not an
+           address is given back as it came
+    gnu    `addr2line -a -f -i`'s: the address, then function, file:line for each frame. What is not an address is 0
+    json   a line per address: {"address": "0x...", "frames": [{"function": "...", "file": "...", "line": 0,
+           "inlined": false, "source": "symtab"}], "reason": null}; the reason is a word where there are no frames
+
+Unknown functions and files are ?? in the first two.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from array import array
+from typing import TYPE_CHECKING, Literal
+
+from whence.lidia import render_kernel
+from whence.lidia.answers import WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from whence.lidia.table import Table
+
+Style = Literal["llvm", "gnu", "json"]
+_STYLES = {"llvm": 0, "gnu": 1, "json": 2}
+_WORDS = "".join(WORDS).encode()
+_WORD_START = array("I", (sum(map(len, WORDS[:i])) for i in range(len(WORDS) + 1)))
+_OTHER = 1 << 63
+_KEPT = 1 << 18
+_SEED = int.from_bytes(os.urandom(8), "little")
+
+
+class Renderer:
+    """Renders answers of one archive; demangled names are kept from call to call.
+
+    `demangle` turns a linkage name into a readable one (None: names as they are stored). It is asked once for each name
+    that begins like a linkage name. `reason` and `bad_reason` are the JSON form's words for an address that nothing
+    covers and for text that is not an address. `width` is the number of hex digits of the gnu form's address.
+
+    `unknown` counts the addresses without an answer so far.
+    """
+
+    def __init__(
+        self, table: Table, style: Style = "llvm", *, demangle: Callable[[str], str] | None = None,
+        return_addresses: bool = False, reason: str = "not_in_archive", bad_reason: str = "not_an_address",
+        width: int = 16,
+    ) -> None:  # fmt: skip
+        self._table, self._style, self._demangle = table, _STYLES[style], demangle
+        self._back, self._width = return_addresses, width
+        self._reasons = f"{json.dumps(reason)}\n{json.dumps(bad_reason)}".encode()
+        self._names: dict[int, bytes] = {}
+        self.unknown = 0
+
+    def lines(self, text: bytes) -> bytes:
+        """The answers to lines of text: an address each, in hex with or without 0x."""
+        count = render_kernel.count_lines(text)
+        vaddrs, bad = array("Q", bytes(8 * count)), bytearray(count)
+        start, size = array("I", bytes(4 * count)), array("I", bytes(4 * count))
+        render_kernel.parse(text, vaddrs, bad, start, size)
+        return self._rendered(vaddrs, bad, text, start, size)
+
+    def vaddrs(self, vaddrs: Iterable[int]) -> bytes:
+        """The answers to addresses."""
+        asked = vaddrs if isinstance(vaddrs, array) and vaddrs.typecode == "Q" else array("Q", vaddrs)
+        none = array("I", bytes(4 * len(asked)))
+        return self._rendered(asked, bytearray(len(asked)), b"", none, none)
+
+    def _rendered(self, asked: array[int], bad: bytearray, text: bytes, start: array[int], size: array[int]) -> bytes:
+        answers = self._table.lookup_many(asked, return_address=self._back)
+        self.unknown += answers.unknown
+        strings = self._table.strings
+        names, name_rows = _numbered(answers.function)
+        files, file_rows = _numbered(answers.file)
+        offsets = names + files
+        text_start, text_size = array("Q", bytes(8 * len(offsets))), array("I", bytes(4 * len(offsets)))
+        mangled = array("I", bytes(4 * len(offsets)))
+        found = render_kernel.find_texts(
+            strings, self._table.encoding == "nul", offsets, text_start, text_size, mangled
+        )
+        file_rows = _shifted(file_rows, len(names))
+        others = self._demangled(strings, offsets, text_start, text_size, mangled[:found], len(names))
+        out = render_kernel.Text()
+        out.write(
+            self._style, asked, bad, text, start, size, answers.starts, name_rows, file_rows, answers.line,
+            answers.inlined, answers.source, text_start, text_size, strings, others, _WORDS, _WORD_START,
+            self._reasons, self._width,
+        )  # fmt: skip
+        written: bytes = out.take()
+        return written
+
+    def _demangled(
+        self, strings: memoryview, offsets: array[int], start: array[int], size: array[int], rows: array[int],
+        names: int,
+    ) -> bytearray:  # fmt: skip
+        """Point the linkage names among the first `names` texts to readable ones, in the buffer that is given back."""
+        others = bytearray()
+        demangle, kept = self._demangle, self._names
+        if demangle is None:
+            return others
+        for row in rows:
+            if row >= names:
+                break
+            known = kept.get(offsets[row])
+            if known is None:
+                raw = bytes(strings[start[row] : start[row] + size[row]])
+                known = demangle(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+                if len(kept) >= _KEPT:
+                    kept.clear()
+                kept[offsets[row]] = known
+            start[row], size[row] = _OTHER + len(others), len(known)
+            others += known
+        return others
+
+
+def render_many(
+    table: Table, addresses: bytes | Iterable[int], style: Style = "llvm", *,
+    demangle: Callable[[str], str] | None = None, return_addresses: bool = False,
+) -> bytes:  # fmt: skip
+    """The answers to addresses, or to lines of text with one each; see Renderer, which keeps names between calls."""
+    renderer = Renderer(table, style, demangle=demangle, return_addresses=return_addresses)
+    return renderer.lines(addresses) if isinstance(addresses, bytes) else renderer.vaddrs(addresses)
+
+
+def _numbered(offsets: array[int]) -> tuple[array[int], array[int]]:
+    """The distinct offsets, and which of them each is."""
+    rows, distinct = array("I", bytes(4 * len(offsets))), array("Q", bytes(8 * len(offsets)))
+    found = render_kernel.number_names(offsets, rows, distinct, _SEED)
+    return distinct[:found], rows
+
+
+def _shifted(rows: array[int], by: int) -> array[int]:
+    """The rows, counted from `by`."""
+    render_kernel.add(rows, by)
+    return rows

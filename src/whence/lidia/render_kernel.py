@@ -1,0 +1,494 @@
+"""Addresses from text, and answers to text: the loops of `whence addr`.
+
+Texts go from the archive's strings to the output without becoming Python objects on the way, but for names that are
+demangled: those come as bytes of a second buffer.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import calloc, free, malloc, realloc
+from cython.cimports.libc.string import memchr, memcpy
+
+BAD = cython.declare(cython.uchar, 1)  # the line is not an address
+NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+OTHER = cython.declare(cython.ulonglong, 0x8000000000000000)  # marks a start in the second buffer
+MIX = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+LLVM = cython.declare(cython.int, 0)
+GNU = cython.declare(cython.int, 1)
+JSON = cython.declare(cython.int, 2)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def _digit(letter: cython.uchar) -> cython.int:
+    if 48 <= letter <= 57:
+        return letter - 48
+    if 97 <= letter <= 102:
+        return letter - 87
+    if 65 <= letter <= 70:
+        return letter - 55
+    return -1
+
+
+def count_lines(data: cython.const[cython.uchar][::1]):
+    """How many lines there are; what stands behind the last newline is one too."""
+    at: cython.Py_ssize_t
+    found: cython.Py_ssize_t = 0
+    with cython.nogil:
+        for at in range(data.shape[0]):
+            if data[at] == 10:
+                found += 1
+        if data.shape[0] and data[data.shape[0] - 1] != 10:
+            found += 1
+    return found
+
+
+def parse(
+    data: cython.const[cython.uchar][::1],
+    vaddrs: cython.ulonglong[::1],
+    bad: cython.uchar[::1],
+    start: cython.uint[::1],
+    size: cython.uint[::1],
+):
+    """Each line is an address in hex, with or without 0x, with blanks around it. `start`, `size`: its text, trimmed.
+
+    A line that is none, or one of more than 64 bits, is marked in `bad`. Gives how many are bad.
+    """
+    at: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    faults: cython.Py_ssize_t = 0
+    value: cython.ulonglong
+    digit: cython.int
+    digits: cython.int
+    newline: cython.p_void
+    with cython.nogil:
+        for row in range(vaddrs.shape[0]):
+            newline = memchr(cython.address(data[at]), 10, data.shape[0] - at)
+            end = data.shape[0]
+            if newline != cython.NULL:
+                end = cython.cast(cython.p_uchar, newline) - cython.cast(cython.p_uchar, cython.address(data[0]))
+            stop = end
+            while at < stop and data[at] <= 32:
+                at += 1
+            while stop > at and data[stop - 1] <= 32:
+                stop -= 1
+            start[row] = cython.cast(cython.uint, at)
+            size[row] = cython.cast(cython.uint, stop - at)
+            if stop - at > 2 and data[at] == 48 and (data[at + 1] | 32) == 120:
+                at += 2
+            value = 0
+            digits = 0
+            while at < stop:
+                digit = _digit(data[at])
+                if digit < 0 or value >> 60:
+                    break
+                value = value << 4 | cython.cast(cython.ulonglong, digit)
+                digits += 1
+                at += 1
+            bad[row] = 0
+            vaddrs[row] = value
+            if at < stop or digits == 0:
+                bad[row] = BAD
+                vaddrs[row] = NEVER
+                faults += 1
+            at = end + 1
+            if at > data.shape[0]:
+                at = data.shape[0]
+    return faults
+
+
+def number_names(
+    offset: cython.const[cython.ulonglong][::1],
+    out: cython.uint[::1],
+    distinct: cython.ulonglong[::1],
+    seed: cython.ulonglong,
+):
+    """Number equal offsets alike, in order of first visit; `distinct` gets each once. Gives how many those are.
+
+    `seed` is random, so that an archive cannot choose offsets that collide.
+    """
+    room: cython.ulonglong = 1024
+    at: cython.Py_ssize_t
+    found: cython.Py_ssize_t = 0
+    slot: cython.ulonglong
+    numbers: cython.p_uint
+    while room < 2 * cython.cast(cython.ulonglong, offset.shape[0]):
+        room *= 2
+    numbers = cython.cast(cython.p_uint, calloc(room, 4))
+    if numbers == cython.NULL:
+        raise MemoryError
+    with cython.nogil:
+        for at in range(offset.shape[0]):
+            if at and offset[at] == offset[at - 1]:
+                out[at] = out[at - 1]
+                continue
+            slot = (offset[at] ^ seed) * MIX
+            slot = (slot ^ slot >> 29) * (seed | 1)
+            slot = (slot ^ slot >> 32) & (room - 1)
+            while numbers[slot] and distinct[numbers[slot] - 1] != offset[at]:
+                slot = (slot + 1) & (room - 1)
+            if numbers[slot] == 0:
+                distinct[found] = offset[at]
+                found += 1
+                numbers[slot] = cython.cast(cython.uint, found)
+            out[at] = numbers[slot] - 1
+    free(numbers)
+    return found
+
+
+def find_texts(
+    strings: cython.const[cython.uchar][::1],
+    nul: cython.bint,
+    offset: cython.const[cython.ulonglong][::1],
+    start: cython.ulonglong[::1],
+    size: cython.uint[::1],
+    mangled: cython.uint[::1],
+):
+    """Where the texts at offsets lie in the strings; one that does not lie inside is empty.
+
+    `mangled` gets the rows whose text begins like a linkage name; gives how many.
+    """
+    at: cython.Py_ssize_t
+    found: cython.Py_ssize_t = 0
+    total: cython.ulonglong = strings.shape[0]
+    length: cython.ulonglong
+    here: cython.ulonglong
+    end: cython.p_void
+    first: cython.uchar
+    second: cython.uchar
+    with cython.nogil:
+        for at in range(offset.shape[0]):
+            here = offset[at]
+            length = 0
+            if here < total:
+                if nul:
+                    end = memchr(cython.address(strings[here]), 0, total - here)
+                    if end != cython.NULL:
+                        length = cython.cast(cython.p_uchar, end) - cython.cast(
+                            cython.p_uchar, cython.address(strings[here])
+                        )
+                elif total - here >= 4:
+                    length = (
+                        cython.cast(cython.uint, strings[here]) | cython.cast(cython.uint, strings[here + 1]) << 8
+                        | cython.cast(cython.uint, strings[here + 2]) << 16
+                        | cython.cast(cython.uint, strings[here + 3]) << 24
+                    )  # fmt: skip
+                    here += 4
+                    if length > total - here:
+                        length = 0
+            start[at] = here
+            size[at] = cython.cast(cython.uint, length)
+            if length > 2:
+                first = strings[here]
+                second = strings[here + 1]
+                # _Z _R __Z _D _T $s $S ?
+                if (
+                    (first == 95 and (second in (90, 82, 95, 68, 84)))
+                    or (first == 36 and second in (115, 83))
+                    or first == 63
+                ):
+                    mangled[found] = cython.cast(cython.uint, at)
+                    found += 1
+    return found
+
+
+@cython.final
+@cython.cclass
+class Text:
+    """The text being written."""
+
+    size = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _room: cython.Py_ssize_t
+    _bytes: cython.p_uchar
+    _failed: cython.bint
+
+    def __cinit__(self):
+        self._room = 1 << 16
+        self._bytes = cython.cast(cython.p_uchar, malloc(self._room))
+        if self._bytes == cython.NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self._bytes)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _need(self, more: cython.Py_ssize_t) -> cython.bint:
+        room: cython.Py_ssize_t
+        now: cython.p_uchar
+        if self.size + more <= self._room:
+            return True
+        room = (self.size + more) * 2
+        now = cython.cast(cython.p_uchar, realloc(self._bytes, room))
+        if now == cython.NULL:
+            self._failed = True
+            return False
+        self._bytes = now
+        self._room = room
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _put(self, text: cython.pointer(cython.const[cython.char]), size: cython.Py_ssize_t) -> cython.void:
+        if size and self._need(size):
+            memcpy(self._bytes + self.size, text, size)
+            self.size += size
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _decimal(self, value: cython.ulonglong) -> cython.void:
+        digits: cython.char[24]
+        at: cython.int = 24
+        while True:
+            at -= 1
+            digits[at] = cython.cast(cython.char, 48 + value % 10)
+            value //= 10
+            if value == 0:
+                break
+        self._put(cython.address(digits[at]), 24 - at)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _hex(self, value: cython.ulonglong, width: cython.int) -> cython.void:
+        """0x and at least `width` digits."""
+        digits: cython.char[16]
+        at: cython.int = 16
+        digit: cython.int
+        while value or 16 - at < width:
+            at -= 1
+            digit = cython.cast(cython.int, value & 15)
+            digits[at] = cython.cast(cython.char, digit + 48 if digit < 10 else digit + 87)
+            value >>= 4
+        self._put(b"0x", 2)
+        self._put(cython.address(digits[at]), 16 - at)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _quoted(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.Py_ssize_t) -> cython.void:
+        """A JSON string. Bytes that are not UTF-8 become the lone surrogates that Python's surrogateescape uses."""
+        at: cython.Py_ssize_t = 0
+        more: cython.int
+        step: cython.int
+        letter: cython.uchar
+        escape: cython.char[6]
+        digit: cython.int
+        if not self._need(6 * size + 2):
+            return
+        self._put(b'"', 1)
+        while at < size:
+            letter = text[at]
+            more = 0
+            if letter == 34 or letter == 92:
+                self._put(b"\\", 1)
+            elif letter >= 128:
+                more = _sequence(text + at, size - at)
+            if letter < 32 or (letter >= 128 and more == 0):
+                escape[0] = 92
+                escape[1] = 117
+                escape[2] = 48 if letter < 32 else 100
+                escape[3] = 48 if letter < 32 else 99
+                for step in range(2):
+                    digit = letter >> 4 if step == 0 else letter & 15
+                    escape[4 + step] = cython.cast(cython.char, digit + 48 if digit < 10 else digit + 87)
+                self._put(escape, 6)
+                at += 1
+                continue
+            for step in range(more + 1 if more == 0 else more):
+                self._bytes[self.size] = text[at]
+                self.size += 1
+                at += 1
+        self._put(b'"', 1)
+
+    def write(
+        self,
+        style: cython.int,
+        asked: cython.const[cython.ulonglong][::1],
+        bad: cython.const[cython.uchar][::1],
+        given: cython.const[cython.uchar][::1],
+        given_start: cython.const[cython.uint][::1],
+        given_size: cython.const[cython.uint][::1],
+        starts: cython.const[cython.uint][::1],
+        function: cython.const[cython.uint][::1],
+        file: cython.const[cython.uint][::1],
+        line: cython.const[cython.uint][::1],
+        inlined: cython.const[cython.uchar][::1],
+        source: cython.const[cython.uchar][::1],
+        text_start: cython.const[cython.ulonglong][::1],
+        text_size: cython.const[cython.uint][::1],
+        strings: cython.const[cython.uchar][::1],
+        others: cython.const[cython.uchar][::1],
+        words: cython.const[cython.uchar][::1],
+        word_start: cython.const[cython.uint][::1],
+        reasons: cython.const[cython.uchar][::1],
+        width: cython.int,
+    ):
+        """Write the answers. `function` and `file` are rows of the texts.
+
+        A text whose start has its highest bit set lies in `others`, else in `strings`. `reasons` has two JSON values,
+        parted by a newline: for what nothing covers, and for what is not an address.
+        """
+        row: cython.Py_ssize_t
+        frame: cython.Py_ssize_t
+        base: cython.pointer(cython.const[cython.uchar]) = cython.NULL
+        other: cython.pointer(cython.const[cython.uchar]) = cython.NULL
+        input: cython.pointer(cython.const[cython.uchar]) = cython.NULL
+        word: cython.int
+        cut: cython.Py_ssize_t = 0
+        if strings.shape[0]:
+            base = cython.address(strings[0])
+        if others.shape[0]:
+            other = cython.address(others[0])
+        if given.shape[0]:
+            input = cython.address(given[0])
+        while cut < reasons.shape[0] and reasons[cut] != 10:
+            cut += 1
+        with cython.nogil:
+            for row in range(asked.shape[0]):
+                if self._failed:
+                    break
+                if style == LLVM:
+                    if bad[row]:
+                        self._put(cython.cast(cython.p_char, input + given_start[row]), given_size[row])
+                        self._put(b"\n", 1)
+                        continue
+                    if starts[row] == starts[row + 1]:
+                        self._put(b"??\n??:0:0\n", 10)
+                elif style == GNU:
+                    self._hex(0 if bad[row] else asked[row], width)
+                    self._put(b"\n", 1)
+                    if starts[row] == starts[row + 1]:
+                        self._put(b"??\n??:0\n", 8)
+                else:
+                    self._put(b'{"address": ', 12)
+                    if bad[row]:
+                        self._quoted(input + given_start[row], given_size[row])
+                    else:
+                        self._put(b'"', 1)
+                        self._hex(asked[row], 1)
+                        self._put(b'"', 1)
+                    self._put(b', "frames": [', 13)
+                for frame in range(starts[row], starts[row + 1]):
+                    if style == JSON:
+                        self._put(
+                            b', {"function": ' if frame > starts[row] else b'{"function": ',
+                            15 if frame > starts[row] else 13,
+                        )
+                        self._quoted(_text(base, other, text_start[function[frame]]), text_size[function[frame]])
+                        self._put(b', "file": ', 10)
+                        self._quoted(_text(base, other, text_start[file[frame]]), text_size[file[frame]])
+                        self._put(b', "line": ', 10)
+                        self._decimal(line[frame])
+                        self._put(
+                            b', "inlined": true, "source": "' if inlined[frame] else b', "inlined": false, "source": "',
+                            30 if inlined[frame] else 31,
+                        )
+                        word = source[frame]
+                        if word + 1 < word_start.shape[0]:
+                            self._put(
+                                cython.cast(cython.p_char, cython.address(words[word_start[word]])),
+                                word_start[word + 1] - word_start[word],
+                            )
+                        self._put(b'"}', 2)
+                        continue
+                    self._name(base, other, text_start[function[frame]], text_size[function[frame]])
+                    self._put(b"\n", 1)
+                    self._name(base, other, text_start[file[frame]], text_size[file[frame]])
+                    self._put(b":", 1)
+                    if style == GNU and line[frame] == 0:
+                        self._put(b"?", 1)
+                    else:
+                        self._decimal(line[frame])
+                    if style == LLVM:
+                        self._put(b":0", 2)
+                    self._put(b"\n", 1)
+                if style == LLVM:
+                    self._put(b"\n", 1)
+                elif style == JSON:
+                    self._put(b'], "reason": ', 13)
+                    if bad[row]:
+                        self._put(
+                            cython.cast(cython.p_char, cython.address(reasons[0])) + cut + 1, reasons.shape[0] - cut - 1
+                        )
+                    elif starts[row] == starts[row + 1]:
+                        self._put(cython.cast(cython.p_char, cython.address(reasons[0])), cut)
+                    else:
+                        self._put(b"null", 4)
+                    self._put(b"}\n", 2)
+        if self._failed:
+            raise MemoryError
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _name(
+        self,
+        base: cython.pointer(cython.const[cython.uchar]),
+        other: cython.pointer(cython.const[cython.uchar]),
+        start: cython.ulonglong,
+        size: cython.uint,
+    ) -> cython.void:
+        """A text, or ?? for an empty one."""
+        if size:
+            self._put(cython.cast(cython.p_char, _text(base, other, start)), size)
+        else:
+            self._put(b"??", 2)
+
+    def take(self):
+        """What was written."""
+        return cython.cast(cython.p_char, self._bytes)[: self.size]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def _text(
+    base: cython.pointer(cython.const[cython.uchar]),
+    other: cython.pointer(cython.const[cython.uchar]),
+    start: cython.ulonglong,
+) -> cython.pointer(cython.const[cython.uchar]):
+    return other + (start - OTHER) if start >= OTHER else base + start
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _sequence(text: cython.pointer(cython.const[cython.uchar]), left: cython.Py_ssize_t) -> cython.int:
+    """The size of the UTF-8 sequence of two to four bytes that begins here; 0 when none does."""
+    size: cython.int = 0
+    at: cython.int
+    if 0xC2 <= text[0] <= 0xDF:
+        size = 2
+    elif 0xE0 <= text[0] <= 0xEF:
+        size = 3
+    elif 0xF0 <= text[0] <= 0xF4:
+        size = 4
+    if size == 0 or left < size:
+        return 0
+    for at in range(1, size):
+        if text[at] & 0xC0 != 0x80:
+            return 0
+    if (text[0] == 0xE0 and text[1] < 0xA0) or (text[0] == 0xED and text[1] > 0x9F):
+        return 0
+    if (text[0] == 0xF0 and text[1] < 0x90) or (text[0] == 0xF4 and text[1] > 0x8F):
+        return 0
+    return size
+
+
+def add(column: cython.uint[::1], base: cython.uint):
+    """Add `base` to the column."""
+    at: cython.Py_ssize_t
+    with cython.nogil:
+        for at in range(column.shape[0]):
+            column[at] += base

@@ -1,0 +1,113 @@
+"""Answers as text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.forge.ranges import Names, R, table
+from whence import lidia
+from whence.lidia.render import Renderer, render_many
+
+RANGES = [
+    R(0x1000, 0x40, 0, "main", "/src/a.c", ((0, 3), (4, 5))),
+    R(0x1010, 0x18, 1, "_Z3fooi", "/src/b.h", ((0, 7), (8, 0)), "/src/a.c", 5),
+    R(0x1040, 0x10, 0, "bare", source=3),
+    R(0x1050, 0x10, 0, "", "/src/x.s", ((0, 2),)),
+]
+
+
+@pytest.fixture(params=["length", "nul"])
+def opened(request: pytest.FixtureRequest) -> lidia.Table:
+    return lidia.from_bytes(lidia.to_bytes(table(Names(), RANGES), strings=request.param))
+
+
+def test_the_llvm_form(opened: lidia.Table) -> None:
+    assert render_many(opened, b"0x1000\n1010\n 0X1018 \n1041\n1055\n5\nzz top\n\n0x\n1000") == (
+        b"main\n/src/a.c:3:0\n\n"
+        b"_Z3fooi\n/src/b.h:7:0\nmain\n/src/a.c:5:0\n\n"
+        b"_Z3fooi\n/src/b.h:0:0\nmain\n/src/a.c:5:0\n\n"
+        b"bare\n??:0:0\n\n"
+        b"??\n/src/x.s:2:0\n\n"
+        b"??\n??:0:0\n\n"
+        b"zz top\n"
+        b"\n"
+        b"0x\n"
+        b"main\n/src/a.c:3:0\n\n"
+    )
+
+
+def test_the_gnu_form(opened: lidia.Table) -> None:
+    assert render_many(opened, b"1010\n1041\n5\nzz\n", "gnu") == (
+        b"0x0000000000001010\n_Z3fooi\n/src/b.h:7\nmain\n/src/a.c:5\n"
+        b"0x0000000000001041\nbare\n??:?\n"
+        b"0x0000000000000005\n??\n??:0\n"
+        b"0x0000000000000000\n??\n??:0\n"
+    )
+    assert Renderer(opened, "gnu", width=8).vaddrs([5]) == b"0x00000005\n??\n??:0\n"
+
+
+def test_the_json_form(opened: lidia.Table) -> None:
+    text = render_many(opened, b'1010\n5\nz"z\n', "json").decode()
+    assert [json.loads(line) for line in text.splitlines()] == [
+        {
+            "address": "0x1010",
+            "frames": [
+                {"function": "_Z3fooi", "file": "/src/b.h", "line": 7, "inlined": True, "source": "dwarf"},
+                {"function": "main", "file": "/src/a.c", "line": 5, "inlined": False, "source": "dwarf"},
+            ],
+            "reason": None,
+        },
+        {"address": "0x5", "frames": [], "reason": "not_in_archive"},
+        {"address": 'z"z', "frames": [], "reason": "not_an_address"},
+    ]
+    assert text.startswith('{"address": "0x1010", "frames": [{"function": "_Z3fooi", "file": "/src/b.h", "line": 7, ')
+
+
+def test_any_text_is_valid_json_and_comes_back() -> None:
+    names = ['a"b\\c', "tab\there\x01", "é漢🎈", "bad\udcff\udc80", "\udce2\udc82", "\udced\udca0\udc80"]
+    builder = lidia.Builder()
+    for place, name in enumerate(names):
+        builder.add(va=place * 16, length=16, function=name)
+    with lidia.from_bytes(builder.to_bytes()) as opened:
+        lines = render_many(opened, range(0, 16 * len(names), 16), "json").decode("utf-8").splitlines()
+    assert [json.loads(line)["frames"][0]["function"] for line in lines] == names
+
+
+def test_linkage_names_are_demangled_once(opened: lidia.Table) -> None:
+    asked: list[str] = []
+
+    def demangle(name: str) -> str:
+        asked.append(name)
+        return "foo(int)"
+
+    renderer = Renderer(opened, demangle=demangle)
+    for _ in range(3):
+        assert renderer.lines(b"1010\n").startswith(b"foo(int)\n/src/b.h:7:0\nmain\n")
+    assert asked == ["_Z3fooi"]
+
+
+def test_unknown_addresses_are_counted(opened: lidia.Table) -> None:
+    renderer = Renderer(opened)
+    renderer.lines(b"1010\n5\nzz\n")
+    renderer.vaddrs([6])
+    assert renderer.unknown == 3
+
+
+def test_return_addresses_are_looked_up_one_byte_before(opened: lidia.Table) -> None:
+    assert render_many(opened, [0x1040], "gnu", return_addresses=True).split(b"\n")[:2] == [
+        b"0x0000000000001040",
+        b"main",
+    ]
+
+
+def test_no_lines_give_no_text(opened: lidia.Table) -> None:
+    assert render_many(opened, b"") == b""
+    assert render_many(opened, []) == b""
+
+
+def test_an_address_of_more_than_64_bits_is_none(opened: lidia.Table) -> None:
+    assert render_many(opened, b"0x10000000000001000\n0x0000000000000000001000\n") == (
+        b"0x10000000000001000\nmain\n/src/a.c:3:0\n\n"
+    )
