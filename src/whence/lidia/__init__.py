@@ -30,18 +30,14 @@ from typing import TYPE_CHECKING
 from whence.lidia.table import Table, from_bytes, open
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from whence.lidia.answers import Answers
+    from whence.lidia.build import create, create_from_elf
     from whence.lidia.builder import Builder
     from whence.lidia.extra import Extra
     from whence.lidia.range import LineTableEntry, Range
     from whence.lidia.verify import Info
     from whence.lidia.writer import Written, to_bytes, write
     from whence.model import Frame
-
-    create: Callable[..., Written]
-    create_from_elf: Callable[..., Written]
 
 __all__ = [
     "Answers",
