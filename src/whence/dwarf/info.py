@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from array import array
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate
+from functools import cached_property
 
-from whence.dwarf import rangelist_kernel, units, units_kernel
+from whence.dwarf import units
+from whence.dwarf.claims import Claims
 from whence.dwarf.problems import problem
 from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.units import Units
@@ -18,7 +18,6 @@ from whence.elf import ElfFile
 from whence.errors import DwarfError, ElfError
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import join
-from whence.ranges.compose import by_key
 
 BATCH = 2 << 20  # bytes of .debug_info a thread takes at once
 
@@ -53,7 +52,6 @@ class DebugInfo:
         for index, fault in enumerate(self.units.column(units.FAULT)):
             if fault:
                 self._tell(index, fault, self.units.value(index, units.FAULT_AT))
-        self._spans: tuple[array[int], array[int], array[int], array[int], bytearray] | None = None
 
     def __bool__(self) -> bool:
         return len(self.units) > 0
@@ -61,30 +59,29 @@ class DebugInfo:
     def units_at(self, vaddrs: Iterable[int]) -> list[int]:
         """The units that can hold any of the vaddrs, in order: going by the ranges their root DIEs claim; units that
         claim none can hold any."""
-        start, end, owner, highest, wanted = self._claims()
-        wanted = bytearray(wanted)
-        units_kernel.mark(start, end, owner, highest, array("Q", vaddrs), wanted)
-        return [index for index, flag in enumerate(wanted) if flag]
+        return self.claims.units_at(vaddrs)
 
     def ranges(self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True) -> Ranges:
-        """The ranges of these units (None: all), unit after unit: whence.ranges.arrange puts them in order.
+        """The ranges of these units (None: all), unit after unit: whence.ranges.arrange puts them in order. Where units
+        claim the same code (a function that several of them had to instantiate), the first one is to be believed.
 
         `jobs` threads (None: one per core). Memory beyond the result: the scopes of about 2 MB of DIEs per thread.
         """
         chosen = range(len(self.units)) if units is None else sorted(set(units))
         jobs = max(1, min(jobs or os.cpu_count() or 1, len(chosen)))
         batches = enumerate(self._batches(chosen))
-        tables: dict[int, Ranges] = {}
+        self.claims  # noqa: B018 - made before threads share it
         lock = threading.Lock()
         workers = [Worker(self, lines) for _ in range(jobs)]
+        tables: dict[int, Ranges] = {}
 
         def work(worker: Worker) -> None:
             while True:
                 with lock:
-                    number, batch = next(batches, (0, None))
+                    place, batch = next(batches, (0, None))
                 if batch is None:
                     return
-                tables[number] = worker.run(batch)
+                tables[place] = worker.run(batch)
 
         if jobs == 1:
             work(workers[0])
@@ -93,26 +90,12 @@ class DebugInfo:
                 list(pool.map(work, workers))
         for worker in workers:
             self.problems += worker.finish()
-        # In the order of units, whoever was faster: of two that describe the same code the first counts.
-        return join([tables[number] for number in sorted(tables)] or [Ranges(self.strings)])
+        return join([tables[place] for place in sorted(tables)]) if tables else Ranges(self.strings)
 
-    def _claims(self) -> tuple[array[int], array[int], array[int], array[int], bytearray]:
-        """The spans the units claim, sorted by start: (starts, ends, units, highest end so far), and per unit whether
-        it may hold anything because it claims nothing."""
-        if self._spans is None:
-            starts, ends, owners, says = rangelist_kernel.unit_spans(self.parts, self.units.rows)
-            start, end, owner = array("Q", bytes(starts)), array("Q", bytes(ends)), array("I", bytes(owners))
-            order = by_key(start)
-            end = array("Q", [end[at] for at in order])
-            owner = array("I", [owner[at] for at in order])
-            start = array("Q", [start[at] for at in order])
-            tags, faults = self.units.column(units.TAG), self.units.column(units.FAULT)
-            open_ = bytearray(
-                said != 1 and tag != units.TAG_PARTIAL and tag != 0 and not fault
-                for said, tag, fault in zip(says, tags, faults)
-            )
-            self._spans = start, end, owner, array("Q", accumulate(end, max)), open_
-        return self._spans
+    @cached_property
+    def claims(self) -> Claims:
+        """What the units' root DIEs claim."""
+        return Claims(self.parts, self.units)
 
     def _batches(self, chosen: Iterable[int]) -> Iterator[list[list[int]]]:
         """Groups of units that share a line program (nearly always one unit), in bites of about BATCH bytes."""

@@ -265,33 +265,3 @@ def roots(parts: Parts, alt: Parts, rows: cython.ulonglong[::1]):
             at = cython.address(rows[row * WIDTH])
             if at[FAULT] == 0 and at[KIND] != 2 and at[KIND] != 6:
                 root(cython.address(parts.file), cython.address(alt.file), at, cython.address(left))
-
-
-def mark(
-    start: cython.const[cython.ulonglong][::1],
-    end: cython.const[cython.ulonglong][::1],
-    owner: cython.const[cython.uint][::1],
-    highest: cython.const[cython.ulonglong][::1],
-    vaddrs: cython.const[cython.ulonglong][::1],
-    wanted: cython.uchar[::1],
-):
-    """Mark the owners of every span that holds one of the vaddrs. Spans are sorted by start; `highest` is the largest
-    end up to each of them."""
-    at: cython.Py_ssize_t
-    low: cython.Py_ssize_t
-    high: cython.Py_ssize_t
-    middle: cython.Py_ssize_t
-    with cython.nogil:
-        for at in range(vaddrs.shape[0]):
-            low = 0
-            high = start.shape[0]
-            while low < high:
-                middle = (low + high) // 2
-                if start[middle] <= vaddrs[at]:
-                    low = middle + 1
-                else:
-                    high = middle
-            while low > 0 and highest[low - 1] > vaddrs[at]:
-                low -= 1
-                if end[low] > vaddrs[at]:
-                    wanted[owner[low]] = 1

@@ -43,7 +43,8 @@ class Worker:
             after = found[3 * at - 3]
             table = self._line_table(group[0])
             if after > before or len(table.rows):
-                compose(self._slice(scopes, before, after, table), table.rows, out, Source.DWARF)
+                mine = self._slice(scopes, before, after, table)
+                compose(mine, self.info.claims.clip(group, mine, table.rows), out, Source.DWARF)
             before = after
         for place, index in enumerate(chosen):
             if fault := found[3 * place + 1]:

@@ -1,0 +1,74 @@
+"""What units claim to hold, by the ranges of their root DIEs."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from itertools import accumulate
+
+from whence.dwarf import claims_kernel, rangelist_kernel, units
+from whence.dwarf.parts_kernel import Parts
+from whence.dwarf.units import Units
+from whence.ranges import Rows, Scopes
+from whence.ranges.compose import by_key
+
+
+class Claims:
+    """The spans of all units, by unit and by address. A unit that claims nothing, or whose list is bad, can hold any
+    address; only a partial unit (dwz's) then holds none."""
+
+    def __init__(self, parts: Parts, all_units: Units) -> None:
+        starts, ends, owners, says = rangelist_kernel.unit_spans(parts, all_units.rows)
+        self._start, self._end, self._owner = (
+            array("Q", bytes(starts)),
+            array("Q", bytes(ends)),
+            array("I", bytes(owners)),
+        )
+        self._says = says
+        self._first = array("I", bytes(4 * (len(says) + 1)))
+        for owner in self._owner:
+            self._first[owner + 1] += 1
+        self._first = array("I", accumulate(self._first))
+        order = by_key(self._start)
+        self._sorted = tuple(
+            array(column.typecode, map(column.__getitem__, order)) for column in (self._start, self._end, self._owner)
+        )
+        self._highest = array("Q", accumulate(self._sorted[1], max))
+        tags, faults = all_units.column(units.TAG), all_units.column(units.FAULT)
+        self._open = bytes(
+            said != 1 and tag not in (0, units.TAG_PARTIAL) and not fault
+            for said, tag, fault in zip(says, tags, faults)
+        )
+
+    def units_at(self, vaddrs: Iterable[int]) -> list[int]:
+        """The units that can hold any of the vaddrs, in order."""
+        wanted = bytearray(self._open)
+        claims_kernel.mark(*self._sorted, self._highest, array("Q", vaddrs), wanted)
+        return [index for index, flag in enumerate(wanted) if flag]
+
+    def clip(self, group: list[int], scopes: Scopes, rows: Rows) -> Rows:
+        """The rows that lie in what the units of a group claim, or in their functions; all, if one claims nothing."""
+        if not len(rows) or any(self._says[index] != 1 for index in group):
+            return rows
+        start, end = array("Q"), array("Q")
+        for index in group:
+            start += self._start[self._first[index] : self._first[index + 1]]
+            end += self._end[self._first[index] : self._first[index + 1]]
+        start, end = joined(start, end)
+        if not claims_kernel.covered(start, end, scopes.va, scopes.end, scopes.depth):
+            start, end = joined(start + scopes.va, end + scopes.end)
+        room = len(rows) + 2 * len(start)
+        out = Rows(array("Q", bytes(8 * room)), array("I", bytes(4 * room)), array("I", bytes(4 * room)), rows.files)
+        count = claims_kernel.clip(start, end, rows.va, rows.file, rows.line, out.va, out.file, out.line)
+        del out.va[count:], out.file[count:], out.line[count:]
+        return out
+
+
+def joined(start: array[int], end: array[int]) -> tuple[array[int], array[int]]:
+    """Spans in ascending order, those that touch as one."""
+    if len(start) > 1:
+        order = by_key(start)
+        start, end = array("Q", map(start.__getitem__, order)), array("Q", map(end.__getitem__, order))
+        count = claims_kernel.union(start, end)
+        del start[count:], end[count:]
+    return start, end
