@@ -12,6 +12,7 @@ info.py            DebugInfo: the units of a file, and their ranges, on all core
   worker.py        one thread's share: units to scopes, lines, ranges
   qualified.py     names of C++ and Rust functions that have no linkage name
   problems.py      faults in words
+explore.py         one unit for a person: functions, inlined calls, rows
 lines.py           line programs (.debug_line) as rows
   line_header.py   their headers and tables
   line_files.py    file numbers to paths

@@ -83,7 +83,7 @@ class Units(Sequence[Unit]):
         row = self.rows[index * WIDTH : (index + 1) * WIDTH]
         text = self._strings.text
         return Unit(
-            index, row[OFFSET], row[END], row[VERSION], row[ADDRESS_SIZE], row[KIND], row[LANGUAGE], text(row[NAME]),
+            index, row[OFFSET], row[END], row[VERSION], row[ADDRESS_SIZE], 3 if row[TAG] == TAG_PARTIAL else row[KIND], row[LANGUAGE], text(row[NAME]),
             text(row[COMP_DIR]), text(row[DWO_NAME]), row[SIGNATURE],
             row[STMT_LIST] if row[HAS] & HAS_STMT_LIST else None,
         )  # fmt: skip

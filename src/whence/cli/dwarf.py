@@ -1,0 +1,112 @@
+"""`whence dwarf FILE`: the units of a file's debug info; with `--unit N` a unit's functions, inlined calls and lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+from whence.dwarf import DebugInfo
+from whence.dwarf.explore import UnitView
+from whence.dwarf.units import Unit
+from whence.elf import ElfFile
+from whence.producers import Producers
+
+KINDS = {1: "compile", 2: "type", 3: "partial", 4: "skeleton", 5: "split", 6: "split type"}
+LANGUAGES = {
+    0x01: "C89", 0x02: "C", 0x03: "Ada83", 0x04: "C++", 0x07: "Fortran77", 0x08: "Fortran90", 0x0B: "Java", 0x0C: "C99",
+    0x0D: "Ada95", 0x0E: "Fortran95", 0x10: "Objective-C", 0x11: "Objective-C++", 0x13: "D", 0x14: "Python",
+    0x15: "OpenCL", 0x16: "Go", 0x18: "Haskell", 0x1A: "C++11", 0x1B: "OCaml", 0x1C: "Rust", 0x1D: "C11", 0x1E: "Swift",
+    0x1F: "Julia", 0x21: "C++14", 0x22: "Fortran03", 0x23: "Fortran08", 0x27: "Zig", 0x28: "Crystal", 0x2A: "C++17",
+    0x2B: "C++20", 0x2C: "C17", 0x8001: "assembly",
+}  # fmt: skip
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="an ELF file; its separate debug file is found as for addresses")
+    parser.add_argument("--unit", type=int, metavar="N", help="show unit N: functions, inlined calls, lines")
+    parser.add_argument("--json", action="store_true", help="a JSON object per unit, or per function, call and row")
+
+
+def run(options: Namespace) -> int:
+    """1 when the file has no debug info, 2 when it has no such unit."""
+    with ElfFile.open(options.file) as elf, Producers(elf, symtab=False, gopclntab=False) as producers:
+        info = producers.dwarf
+        if info is None or not len(info.units):
+            print(f"whence: {options.file}: no debug info, here or in a file that belongs to it", file=sys.stderr)
+            return SOME_UNKNOWN
+        if options.unit is None:
+            lines = units_json(info) if options.json else units_text(info)
+        elif 0 <= options.unit < len(info.units):
+            view = UnitView(info, options.unit)
+            lines = unit_json(view) if options.json else unit_text(view)
+            for problem in view.problems:
+                print(f"whence: {problem}", file=sys.stderr)
+        else:
+            print(f"whence: unit {options.unit}: the units are 0 to {len(info.units) - 1}", file=sys.stderr)
+            return WRONG_USE
+        for line in lines:
+            print(line)
+        for trouble in info.problems:
+            print(f"whence: {trouble}", file=sys.stderr)
+    return ANSWERED
+
+
+def language(unit: Unit) -> str:
+    return LANGUAGES.get(unit.language, f"language {unit.language:#x}" if unit.language else "no language")
+
+
+def units_text(info: DebugInfo) -> Iterator[str]:
+    yield f"{'unit':>6}  {'offset':>10}  {'bytes':>9}  dwarf  {'kind':8}  {'language':10}  name"
+    for unit in info.units:
+        yield (
+            f"{unit.index:>6}  {unit.offset:>#10x}  {unit.end - unit.offset:>9}  {unit.version:>5}  "
+            f"{KINDS.get(unit.kind, str(unit.kind)):8}  {language(unit):10}  {unit.name or '-'}"
+        )
+
+
+def unit_text(view: UnitView) -> Iterator[str]:
+    unit = view.unit
+    kind = KINDS.get(unit.kind, str(unit.kind))
+    yield f"unit {unit.index} at .debug_info+{unit.offset:#x}: DWARF {unit.version}, {kind}, {language(unit)}"
+    yield f"name      {unit.name or '-'}"
+    yield f"comp_dir  {unit.comp_dir or '-'}"
+    if unit.dwo_name:
+        yield f"dwo       {unit.dwo_name} (id {unit.dwo_id:#x})"
+    yield "functions and inlined calls"
+    for scope in view.scopes():
+        tag = "DW_TAG_inlined_subroutine" if scope.depth else "DW_TAG_subprogram"
+        called = f"  called at {scope.call_file or '?'}:{scope.call_line}" if scope.depth else ""
+        yield f"  {'  ' * scope.depth}{tag}  [{scope.start:#x}, {scope.end:#x})  {scope.name or '-'}{called}"
+    yield "lines"
+    for row in view.rows():
+        yield f"  {row.vaddr:#x}  {f'{row.file}:{row.line}' if row.file else '-'}"
+
+
+def units_json(info: DebugInfo) -> Iterator[str]:
+    for unit in info.units:
+        yield json.dumps(
+            {
+                "unit": unit.index,
+                "offset": unit.offset,
+                "size": unit.end - unit.offset,
+                "version": unit.version,
+                "kind": KINDS.get(unit.kind, str(unit.kind)),
+                "language": language(unit),
+                "name": unit.name,
+                "comp_dir": unit.comp_dir,
+                "dwo": unit.dwo_name,
+            }
+        )
+
+
+def unit_json(view: UnitView) -> Iterator[str]:
+    for scope in view.scopes():
+        call = {"call_file": scope.call_file, "call_line": scope.call_line} if scope.depth else {}
+        kind = "inlined_subroutine" if scope.depth else "subprogram"
+        found = {"tag": kind, "start": scope.start, "end": scope.end, "depth": scope.depth, "name": scope.name}
+        yield json.dumps(found | call)
+    for row in view.rows():
+        yield json.dumps({"vaddr": row.vaddr, "file": row.file, "line": row.line})
