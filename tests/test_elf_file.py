@@ -221,3 +221,20 @@ def test_the_running_python_is_mapped_and_closed_while_views_live_on() -> None:
         crc = zlib.crc32(elf.data)
     assert zlib.crc32(Path(sys.executable).read_bytes()) == crc
     assert b".text" in bytes(names)
+
+
+def test_sections_of_an_object_file_share_no_address_and_code_comes_first() -> None:
+    sections = [
+        Section(".data", bytes(8), flags=3, align=8),
+        Section(".text", bytes(5), flags=6, align=16),
+        Section(".comment", b"none"),
+        Section(".init.text", bytes(8), flags=6, align=4),
+    ]
+    elf = ElfFile.from_bytes(forge(sections, type=layout.ET_REL))
+    assert [(s.name, s.vaddr) for s in elf.sections[1:5]] == [
+        *((".data", 16), (".text", 0), (".comment", 0), (".init.text", 8)),
+    ]
+    placed = ElfFile.from_bytes(forge([*sections, Section(".x", b"x", flags=2, vaddr=64)], type=layout.ET_REL))
+    assert [s.vaddr for s in placed.sections[1:6]] == [0, 0, 0, 0, 64]
+    huge = Section(".bss", type=layout.SHT_NOBITS, flags=3, size=(1 << 64) - 1)
+    assert {s.vaddr for s in ElfFile.from_bytes(forge([*sections, huge], type=layout.ET_REL)).sections} == {0}

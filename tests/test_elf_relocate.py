@@ -80,14 +80,15 @@ def test_relocations_of_an_unknown_machine_are_unsupported_and_those_of_a_linked
     assert bytes(elf.content(".debug_info")) == bytes(8)
 
 
-SOURCE = "struct s { int a; long b; }; static struct s x; int f(int n) { x.a += n; return x.a; }"
+SOURCE = """
+struct s { int a; long b; };
+int f(struct s *x, int n) { for (int i = 0; i < n; i++) { long y = x->b; x->a += y * i; } return x->a; }
+"""
 TARGETS = ["x86_64", "x86", "aarch64", "arm", "s390x", "powerpc64", "mips64", "mipsel", "riscv64", "loongarch64"]
 
 
-@pytest.mark.parametrize("target", ["gcc", *TARGETS])
-def test_object_files_of_every_machine_read_as_pyelftools_reads_them(target: str, tmp_path: Path) -> None:
-    elftools = pytest.importorskip("elftools.elf.elffile")
-    source, out = tmp_path / "a.c", tmp_path / "a.o"
+def compiled(target: str, folder: Path) -> Path:
+    source, out = folder / "a.c", folder / "a.o"
     source.write_text(SOURCE)
     if target == "gcc":
         if not shutil.which("gcc"):
@@ -99,6 +100,45 @@ def test_object_files_of_every_machine_read_as_pyelftools_reads_them(target: str
     made = subprocess.run([*command, "-g", "-c", str(source), "-o", str(out)], capture_output=True, text=True)
     if made.returncode:
         pytest.skip(f"this compiler does not make {target}: {made.stderr[:200]}")
+    return out
+
+
+def linked(path: Path) -> Path:
+    """A copy of an object file that has our relocated content in place and no relocations left."""
+    data = bytearray(path.read_bytes())
+    with ElfFile.open(path) as elf:
+        for section in elf.sections:
+            if section.name.startswith(".debug_"):
+                data[section.file_offset : section.file_offset + section.size] = elf.content(section)
+            if section.type in (layout.SHT_RELA, layout.SHT_REL):
+                at = elf.header.sections.file_offset + section.index * elf.header.sections.stride
+                struct.pack_into(mark(elf.order) + "I", data, at + 4, layout.SHT_NULL)
+        assert elf.problems == []
+    out = path.with_name("b.o")
+    out.write_bytes(data)
+    return out
+
+
+@pytest.mark.skipif(not shutil.which("llvm-dwarfdump"), reason="llvm-dwarfdump is not on this machine")
+@pytest.mark.parametrize("target", ["gcc", *TARGETS[:-1]])  # older LLVMs leave loongarch as it is
+def test_llvm_reads_our_relocated_sections_as_it_relocates_them_itself(target: str, tmp_path: Path) -> None:
+    path = compiled(target, tmp_path)
+    theirs, ours = (
+        subprocess.run(
+            ["llvm-dwarfdump", "--debug-info", "--debug-line", "--debug-str-offsets", str(one)],
+            capture_output=True,
+            text=True,
+        ).stdout.splitlines()[1:]
+        for one in (path, linked(path))
+    )
+    assert len(theirs) > 50
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("target", ["gcc", *TARGETS])
+def test_object_files_of_every_machine_read_as_pyelftools_reads_them(target: str, tmp_path: Path) -> None:
+    elftools = pytest.importorskip("elftools.elf.elffile")
+    out = compiled(target, tmp_path)
     theirs = elftools.ELFFile(io.BytesIO(out.read_bytes()))
     with ElfFile.open(out) as elf:
         ours = {s.name: bytes(elf.content(s)) for s in elf.sections if s.name.startswith(".debug_")}

@@ -2,7 +2,7 @@
 
 In an ET_REL file the compiler leaves numbers in .debug_* for the linker to fill in: offsets into .debug_str and
 .debug_abbrev, addresses of code. The relocation section says where and from which symbol (value S, addend A, place P).
-Symbols that are not defined count as 0; sections lie at their sh_addr, which in object files is 0.
+Symbols that are not defined count as 0; sections lie where sections.laid_out puts them.
 
 Other files have had this done: a vmlinux that kept its .rela.debug_* sections is read as it is.
 """

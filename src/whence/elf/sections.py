@@ -8,13 +8,17 @@ from whence.elf import layout
 from whence.elf.header import Header, entries
 from whence.errors import ElfError
 
+MAX_ALIGN = 1 << 16
 NAME_LIMIT = 4096  # bytes of a name that are read; -ffunction-sections puts whole linkage names there
 NAME_SHARING = 16  # names may overlap in their table; together they are at most this many times its size
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One section header. `size` is in bytes as stored: a compressed section unpacks to more."""
+    """One section header. `size` is in bytes as stored: a compressed section unpacks to more.
+
+    `vaddr` is sh_addr, but in a relocatable file, where nothing has an address yet, the place `laid_out` gives it.
+    """
 
     index: int
     name: str
@@ -59,6 +63,8 @@ def read_sections(data: memoryview, header: Header) -> tuple[Section, ...]:
         _, type_, _, _, offset, size, *_ = rows[header.names_index]
         if type_ != layout.SHT_NOBITS and offset <= len(data):
             names = bytes(data[offset : offset + size])
+    if header.type == layout.ET_REL:
+        rows = laid_out(rows)
     known: dict[int, str] = {}
     budget = NAME_SHARING * len(names) + NAME_LIMIT
     sections = []
@@ -72,6 +78,28 @@ def read_sections(data: memoryview, header: Header) -> tuple[Section, ...]:
             budget -= end - name
         sections.append(Section(index, text, *rest))
     return tuple(sections)
+
+
+def laid_out(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Section headers of a relocatable file with addresses given out, so that no two sections share one.
+
+    In object files and kernel modules every sh_addr is 0: a vaddr would belong to the start of each section. As a
+    loader would, sections go one behind the other, aligned, code first: so .text keeps the 0 that other tools give it.
+    Files that have an address already keep what they have.
+    """
+    memory = [index for index, row in enumerate(rows) if row[2] & layout.SHF_ALLOC and row[5]]
+    if any(row[3] for row in rows):
+        return rows
+    out = list(rows)
+    end = 0
+    for index in sorted(memory, key=lambda index: not rows[index][2] & layout.SHF_EXECINSTR):
+        name, type_, flags, _, offset, size, link, info, align, entry_size = rows[index]
+        end += -end % max(1, min(align, MAX_ALIGN))
+        if end + size >= 1 << 31:
+            return rows  # no sizes to believe
+        out[index] = (name, type_, flags, end, offset, size, link, info, align, entry_size)
+        end += size
+    return out
 
 
 def stored(data: memoryview, section: Section) -> memoryview:

@@ -1,0 +1,103 @@
+"""PLT stubs are named after what they jump to, as the disassemblers name them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.forge.elf import Section, Symbol, forge
+from whence.elf import ElfFile, functions, layout
+from whence.elf.plt import stubs
+from whence.model import Source
+
+SOURCE = """
+extern int puts(const char *); extern int getpid(void); extern int rand(void);
+int f(void) { return puts("x") + getpid(); }
+int (*g(void))(void) { return rand; }
+int h(void) { return rand(); }
+"""
+ZIG = [sys.executable, "-m", "ziglang", "cc", "-nostdlib"]
+BUILDS = {
+    "gcc": ["gcc"],
+    "gcc-now": ["gcc", "-Wl,-z,now"],
+    "gcc-cet": ["gcc", "-fcf-protection", "-Wl,-z,ibtplt"],
+    "gcc-no-plt": ["gcc", "-fno-plt"],
+    "lld-x86-64": [*ZIG, "-target", "x86_64-linux"],
+    "lld-aarch64": [*ZIG, "-target", "aarch64-linux"],
+}
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_stubs_are_where_a_disassembler_sees_them(build: str, tmp_path: Path) -> None:
+    command = BUILDS[build]
+    if not shutil.which(command[0]):
+        pytest.skip(f"{command[0]} is not on this machine")
+    source, out = tmp_path / "a.c", tmp_path / "a.so"
+    source.write_text(SOURCE)
+    made = subprocess.run(
+        [*command, "-fPIC", "-shared", "-O1", str(source), "-o", str(out)], capture_output=True, text=True
+    )
+    if made.returncode:
+        pytest.skip(f"this compiler does not make {build}: {made.stderr[:200]}")
+    tool = "llvm-objdump" if "aarch64" in build else "objdump"
+    if not shutil.which(tool):
+        pytest.skip(f"{tool} is not on this machine")
+    listing = subprocess.run([tool, "-d", str(out)], capture_output=True, text=True).stdout
+    theirs = {(int(m[1], 16), m[2]) for m in re.finditer(r"^([0-9a-f]+) <(\w+@plt)>:", listing, re.MULTILINE)}
+    with ElfFile.open(out) as elf:
+        ranges = functions(elf)
+        ours = {
+            (va, ranges.strings.text(name))
+            for va, name, source_ in zip(ranges.va, ranges.function, ranges.source)
+            if source_ == Source.PLT
+        }
+    assert theirs
+    assert theirs <= ours
+    if build != "gcc-cet":  # there objdump names the second half of each stub only
+        assert theirs == ours
+
+
+def rela(*rows: tuple[int, int, int]) -> bytes:
+    return b"".join(struct.pack("<QQq", slot, symbol << 32 | kind, 0) for slot, symbol, kind in rows)
+
+
+def test_aarch64_stubs_with_landing_pads_and_pointer_authentication_are_longer() -> None:
+    head = struct.pack(
+        "<8I", 0xD503245F, 0xA9BF7BF0, 0x90000010, 0xF9400A11, 0x91004210, 0xD61F0220, 0xD503201F, 0xD503201F
+    )
+    bti = struct.pack("<6I", 0xD503245F, 0xB0000010, 0xF9400A11, 0x91004210, 0xD61F0220, 0xD503201F)
+    pac = struct.pack("<6I", 0xB0000010, 0xF9400E11, 0x91006210, 0xD503219F, 0xD61F0220, 0xD503201F)
+    data = forge(
+        [
+            Section(".plt", head + bti + pac, flags=6, vaddr=0x10000, align=16, entry_size=16),
+            Section(".rela.plt", rela((0x11010, 1, 1026), (0x11018, 2, 1026)), layout.SHT_RELA),
+        ],
+        dynamic_symbols=[Symbol("puts", section=0), Symbol("exit", section=0)],
+        machine=layout.EM_AARCH64,
+    )
+    assert stubs(ElfFile.from_bytes(data)) == [(0x10020, 24, b"puts"), (0x10038, 24, b"exit")]
+
+
+def test_a_stub_whose_slot_no_relocation_fills_has_no_name() -> None:
+    code = (
+        b"\xff\x25"
+        + struct.pack("<i", 0x1000)
+        + b"\x66\x90"
+        + b"\xff\x25"
+        + struct.pack("<i", -0x80000000)
+        + b"\x66\x90"
+    )
+    data = forge(
+        [
+            Section(".plt.got", code, flags=6, vaddr=0x1000, entry_size=8),
+            Section(".rela.plt", rela((0x9999, 1, 7), (0x2006, 77, 7)), layout.SHT_RELA),
+        ],
+        dynamic_symbols=[Symbol("puts", section=0)],
+    )
+    assert stubs(ElfFile.from_bytes(data)) == []
