@@ -1,7 +1,7 @@
 """What the benchmarks run on: big debug files that are on this machine, and random addresses in their functions.
 
-BENCH_FILES (paths, separated by colons) replaces the search. Otherwise: what `make oracle` has downloaded below .cache/,
-and the library this Python runs from.
+BENCH_FILES (paths, separated by colons) replaces the search. Otherwise: what `make oracle` has downloaded below
+.cache/, and the library this Python runs from.
 """
 
 from __future__ import annotations

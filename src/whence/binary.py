@@ -171,8 +171,9 @@ def open_binary(
 ) -> Binary:
     """Open an ELF file or an archive (told by its magic) for lookups.
 
-    `debug_dirs` replaces /usr/lib/debug in the search for separate debug files; `dwarf`, `symtab` and `gopclntab` leave a
-    source out when false; `jobs` is the number of threads (default: one a core). Raises ElfError, LidiaError, OSError.
+    `debug_dirs` replaces /usr/lib/debug in the search for separate debug files; `dwarf`, `symtab` and `gopclntab` leave
+    a source out when false; `jobs` is the number of threads (default: one a core). Raises ElfError, LidiaError and
+    OSError.
     """
     if is_archive(path):
         return Binary(table=lidia.open(path), path=str(path))

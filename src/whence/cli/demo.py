@@ -1,8 +1,8 @@
 """`make demo`: the main job on real input, printed as it goes.
 
-Takes the library or program this very Python runs from, archives it, takes addresses of this process (return addresses
-are what profilers hold; here: a few bytes into functions the interpreter exports), walks them back through the process's
-mappings to the file, and names them from the archive.
+Takes the library or program this very Python runs from, archives it, takes addresses of this process (a few bytes into
+functions the interpreter exports), walks them back through the process's mappings to the file, and names them from the
+archive.
 """
 
 from __future__ import annotations

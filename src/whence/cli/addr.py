@@ -1,0 +1,159 @@
+"""`whence addr FILE [ADDRESS...]`: functions, files and lines of addresses, from arguments or as a coprocess on stdin.
+
+Whole lines are answered as they come: one, or the hundred thousand that one read brings, rendered in compiled code.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+from whence.binary import Binary, open_binary
+from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+from whence.lidia.render import Renderer, addresses_of
+
+BLOCK = 1 << 22
+ADDRESS = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")
+NO_FRAMES = b'"frames": [], "reason": '
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.usage = "whence addr FILE [ADDRESS...] [options]"
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="FILE ADDRESS",
+        help="an ELF file or an archive, then addresses in hex; none: they are read from stdin, one a line",
+    )
+    parser.add_argument(
+        "--style",
+        choices=("llvm", "gnu", "json"),
+        default="llvm",
+        help="llvm-symbolizer's text (the default), addr2line -a -f -i's, or a JSON object a line",
+    )
+    parser.add_argument("--no-demangle", action="store_true", help="names as the linker has them")
+    parser.add_argument(
+        "--return-addresses", action="store_true", help="each address is one past a call: look up the byte before it"
+    )
+    parser.add_argument(
+        "--debug-dir",
+        action="append",
+        metavar="DIR",
+        help="look here for debug files instead of /usr/lib/debug (may be repeated)",
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: one a core)")
+    parser.add_argument(
+        "--snapshot",
+        metavar="FILE",
+        help="a process as whence pid --snapshot wrote it: all words are runtime addresses of it",
+    )
+
+
+def run(options: Namespace) -> int:
+    if options.snapshot:
+        from whence.cli.snapshot import answer_snapshot
+
+        return answer_snapshot(options)
+    if not options.words:
+        print("whence addr: a FILE is needed (whence addr --help)", file=sys.stderr)
+        return WRONG_USE
+    path, *words = options.words
+    for word in words:
+        if not ADDRESS.fullmatch(word):
+            print(f"whence addr: {word!r} is not an address in hex", file=sys.stderr)
+            return WRONG_USE
+    with open_binary(path, debug_dirs=options.debug_dir, jobs=options.jobs) as binary:
+        desk = Desk(binary, options)
+        for block in [("\n".join(words) + "\n").encode()] if words else lines_from(sys.stdin.fileno()):
+            out = desk.answer(block)
+            sys.stdout.flush()
+            while out:
+                out = out[os.write(sys.stdout.fileno(), out) :]
+        for problem in binary.problems[:5]:
+            print(f"whence: skipped: {problem}", file=sys.stderr)
+        return SOME_UNKNOWN if desk.unknown else ANSWERED
+
+
+def lines_from(descriptor: int) -> Iterator[bytes]:
+    """Whole lines, as many as the other side has written each time."""
+    rest = b""
+    while block := os.read(descriptor, BLOCK):
+        lines, newline, tail = (rest + block).rpartition(b"\n")
+        if newline:
+            yield lines + newline
+        rest = tail
+    if rest:
+        yield rest + b"\n"
+
+
+class Desk:
+    """Answers blocks of lines from one binary, by a renderer for each table that the binary answers with."""
+
+    def __init__(self, binary: Binary, options: Namespace) -> None:
+        self.binary = binary
+        self.style = options.style
+        self.back = options.return_addresses
+        self.raw_names = options.no_demangle
+        self.unknown = 0
+        self._renderer: tuple[object, Renderer] | None = None
+
+    def answer(self, block: bytes) -> bytes:
+        """The answers to lines with an address each, in order."""
+        if self.binary.is_archive:
+            table = self.binary.table()
+        else:
+            vaddrs = addresses_of(block)
+            table = self.binary.table_for([vaddr - 1 for vaddr in vaddrs if vaddr] if self.back else vaddrs)
+        if self._renderer is None or self._renderer[0] is not table:
+            self._renderer = table, self._new_renderer(table)
+        renderer = self._renderer[1]
+        before = renderer.unknown
+        out = renderer.lines(block)
+        found_nothing = renderer.unknown - before
+        self.unknown += found_nothing
+        if found_nothing:
+            self._tell_strangers(block)
+            if self.style == "json" and not self.binary.is_archive:
+                out = b"".join(map(self._reasoned, out.splitlines(keepends=True)))
+        return out
+
+    def _new_renderer(self, table: object) -> Renderer:
+        from whence.demangle import demangle
+
+        bits = 64 if self.binary.producers is None else self.binary.producers.elf.bits
+        names = None if self.raw_names else demangle
+        return Renderer(
+            table, self.style, demangle=names, return_addresses=self.back, width=bits // 4
+        )  # type: ignore[arg-type]
+
+    @staticmethod
+    def _tell_strangers(block: bytes) -> None:
+        for line in block.decode("utf-8", "replace").splitlines():
+            if not ADDRESS.fullmatch(line.strip()):
+                print(f"whence addr: {line.strip()!r} is not an address in hex", file=sys.stderr)
+
+    def _reasoned(self, line: bytes) -> bytes:
+        """A JSON answer without frames, its reason made precise by what the ELF file says of the address."""
+        if NO_FRAMES not in line or b"not_an_address" in line:
+            return line
+        import json
+
+        from whence.symbolize import Reason
+
+        answer = json.loads(line)
+        vaddr = int(answer["address"], 16) - self.back
+        producers = self.binary.producers
+        assert producers is not None
+        inside = any(
+            segment.executable and segment.vaddr <= vaddr < segment.vaddr + segment.memory_size
+            for segment in producers.elf.segments
+        )
+        if producers.elf.segments and not inside:
+            reason = Reason.OUTSIDE_SEGMENTS
+        else:
+            reason = Reason.NOT_IN_ARCHIVE if len(self.binary.table()) else Reason.NO_DEBUG_FILE
+        answer["reason"] = reason.word
+        return json.dumps(answer).encode() + b"\n"

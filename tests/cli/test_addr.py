@@ -1,0 +1,150 @@
+"""whence addr: answers in order, in other tools' forms, as a coprocess, with honest exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.programs import compiled, folder
+from whence.elf import ElfFile, functions
+from whence.lidia.build import create
+from whence.ranges import StringSpace
+
+WHENCE = [sys.executable, "-m", "whence.cli"]
+
+
+def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*WHENCE, *words], input=stdin, capture_output=True, text=True)
+
+
+def code_addresses(path: Path, *names: str) -> list[int]:
+    """Every byte of these functions."""
+    with ElfFile.open(path) as elf:
+        table = functions(elf, StringSpace())
+        return [
+            vaddr
+            for va, length, name in zip(table.va, table.length, table.function)
+            if table.strings.text(name) in names
+            for vaddr in range(va, va + length)
+        ]
+
+
+def archive_of(path: Path) -> Path:
+    out = folder() / f"{path.name}.lidia"
+    create(path, out)
+    return out
+
+
+def test_an_elf_file_and_its_archive_answer_alike() -> None:
+    path = compiled()
+    addresses = [f"{vaddr:x}" for vaddr in code_addresses(path, "sum", "main", "_start")]
+    for style in ("llvm", "gnu", "json"):
+        from_elf = run("addr", str(path), "--style", style, *addresses)
+        from_archive = run("addr", str(archive_of(path)), "--style", style, *addresses)
+        assert from_elf.stdout == from_archive.stdout
+        assert from_elf.returncode == from_archive.returncode == 0
+
+
+def test_the_llvm_style_is_what_llvm_symbolizer_prints() -> None:
+    symbolizer = shutil.which("llvm-symbolizer")
+    if symbolizer is None:
+        pytest.skip("llvm-symbolizer is not on this machine")
+    path = compiled()
+    stdin = "".join(f"{vaddr:#x}\n" for vaddr in code_addresses(path, "sum", "main"))
+    theirs = subprocess.run([symbolizer, f"--obj={path}"], input=stdin, capture_output=True, text=True, check=True).stdout
+    ours = run("addr", str(path), stdin=stdin).stdout
+    assert without_columns(ours) == without_columns(theirs)
+
+
+def without_columns(text: str) -> list[str]:
+    """The lines, file:line:column cut to file:line."""
+    return [line.rpartition(":")[0] if line.count(":") > 1 else line for line in text.splitlines()]
+
+
+def test_the_gnu_style_is_what_addr2line_prints() -> None:
+    addr2line = shutil.which("addr2line")
+    if addr2line is None:
+        pytest.skip("addr2line is not on this machine")
+    path = compiled()
+    addresses = [f"{vaddr:#x}" for vaddr in code_addresses(path, "sum", "main")]
+    theirs = subprocess.run([addr2line, "-afie", str(path), *addresses], capture_output=True, text=True, check=True).stdout
+    ours = run("addr", str(path), "--style", "gnu", *addresses).stdout
+    assert [line.partition(" (disc")[0] for line in theirs.splitlines()] == ours.splitlines()
+
+
+def test_json_tells_function_file_line_inlining_and_source() -> None:
+    path = compiled()
+    answers = [json.loads(line) for line in run("addr", str(path), "--style", "json", *map(hex, code_addresses(path, "sum"))).stdout.splitlines()]
+    chains = {tuple(frame["function"] for frame in answer["frames"]) for answer in answers}
+    assert ("square", "twice", "sum") in chains
+    for answer in answers:
+        assert set(answer) == {"address", "frames", "reason"}
+        assert answer["reason"] is None
+        assert [frame["inlined"] for frame in answer["frames"]] == [True] * (len(answer["frames"]) - 1) + [False]
+        assert all(frame["source"] == "dwarf" and frame["file"].endswith("program.c") for frame in answer["frames"])
+
+
+def test_an_unknown_address_has_a_reason_and_exit_code_1() -> None:
+    done = run("addr", str(compiled()), "--style", "json", "0xdead0000")
+    answer = json.loads(done.stdout)
+    assert answer["frames"] == []
+    assert answer["reason"]
+    assert done.returncode == 1
+
+
+def test_it_answers_each_line_before_the_next_one_comes() -> None:
+    path = compiled()
+    child = subprocess.Popen([*WHENCE, "addr", str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    for vaddr in code_addresses(path, "main")[:3]:
+        child.stdin.write(f"{vaddr:x}\n")
+        child.stdin.flush()
+        lines = list(iter(child.stdout.readline, "\n"))
+        assert lines[-2] == "main\n"
+    child.stdin.close()
+    assert child.wait() == 0
+    child.stdout.close()
+
+
+def test_a_line_that_is_no_address_is_answered_unknown_and_told() -> None:
+    done = run("addr", str(compiled()), stdin="hello\n0x0\n")
+    assert done.stdout == "??\n??:0:0\n\n" * 2
+    assert "hello" in done.stderr
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("addr",), 2),
+        (("addr", "/nowhere/at/all", "1"), 3),
+        (("addr", __file__, "1"), 3),
+        (("addr", sys.executable, "xyz"), 2),
+        (("nonsense",), 2),
+        (("--help",), 0),
+    ],
+)
+def test_exit_codes_and_errors_are_one_line(words: tuple[str, ...], code: int) -> None:
+    done = run(*words)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    if code == 3:
+        assert done.stderr.count("\n") == 1
+
+
+def test_help_and_addr_load_nothing_heavy() -> None:
+    heavy = {"numpy", "google.protobuf", "rich", "urllib3", "click", "opentelemetry", "pyarrow"}
+    script = (
+        "import sys; from whence.cli.main import main\n"
+        "main(sys.argv[1:])\n"
+        f"print('HEAVY', sorted(set(sys.modules) & {heavy!r}))"
+    )
+    for words in (["--help"], ["addr", str(archive_of(compiled())), "1000"]):
+        done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
+        assert done.stdout.endswith("HEAVY []\n")
