@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import shutil
 import subprocess
@@ -31,7 +32,9 @@ int main(int argc, char **argv) {
 
 @functools.cache
 def folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="whence-programs-"))
+    made = Path(tempfile.mkdtemp(prefix="whence-programs-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from whence.binary import Binary, open_binary
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.lidia.render import Renderer, addresses_of
 
+INTERMIXED = True
 BLOCK = 1 << 22
 ADDRESS = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")
 NO_FRAMES = b'"frames": [], "reason": '
@@ -125,9 +126,7 @@ class Desk:
 
         bits = 64 if self.binary.producers is None else self.binary.producers.elf.bits
         names = None if self.raw_names else demangle
-        return Renderer(
-            table, self.style, demangle=names, return_addresses=self.back, width=bits // 4
-        )  # type: ignore[arg-type]
+        return Renderer(table, self.style, demangle=names, return_addresses=self.back, width=bits // 4)  # type: ignore[arg-type]
 
     @staticmethod
     def _tell_strangers(block: bytes) -> None:

@@ -63,7 +63,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = ArgumentParser(prog=f"whence {words[0]}", description=line, allow_abbrev=False)
     parser.add_argument("--debug", action="store_true", default=debug, help="show tracebacks of errors")
     command.configure(parser)
-    options = parser.parse_args(words[1:])
+    # options may stand between FILE and the addresses: argparse allows that only where it is told to
+    parse = parser.parse_intermixed_args if getattr(command, "INTERMIXED", False) else parser.parse_args
+    options = parse(words[1:])
     try:
         status: int = command.run(options)
         sys.stdout.flush()

@@ -16,6 +16,9 @@ from whence.procmap.threads import Thread, threads
 from whence.symbolize import Answer, Symbolizer, opener_with
 
 
+INTERMIXED = True
+
+
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("pid", type=int, metavar="PID")
     parser.add_argument("addresses", nargs="*", metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin')

@@ -115,6 +115,14 @@ class Renderer:
         return others
 
 
+def addresses_of(text: bytes) -> array[int]:
+    """The addresses in lines of text; 0 for a line that has none."""
+    count = render_kernel.count_lines(text)
+    vaddrs, none = array("Q", bytes(8 * count)), array("I", bytes(4 * count))
+    render_kernel.parse(text, vaddrs, bytearray(count), none, array("I", none))
+    return vaddrs
+
+
 def render_many(
     table: Table, addresses: bytes | Iterable[int], style: Style = "llvm", *,
     demangle: Callable[[str], str] | None = None, return_addresses: bool = False,
