@@ -197,3 +197,24 @@ def test_many_threads_ask_and_invalidate_at_once(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
     assert wrong == []
+
+
+def test_mappings_are_asked_for_again_when_refresh_is_over(tmp_path: Path) -> None:
+    path, other = program(tmp_path / "app", OLD), program(tmp_path / "other", NEW)
+    process(tmp_path, 7, [Line(0x1000, 0x2000, str(path), of=path)])
+    with Resolver(tmp_path, refresh=0) as resolver, Resolver(tmp_path) as keeping:
+        assert resolver.mappings(7)[0].build_id == keeping.mappings(7)[0].build_id == OLD
+        process(tmp_path, 7, [Line(0x1000, 0x2000, str(other), of=other)])
+        mapping, kept = resolver.lookup(7, 0x1000), keeping.lookup(7, 0x1000)
+        assert mapping is not None
+        assert kept is not None
+        assert (mapping.build_id, kept.build_id) == (NEW, OLD)
+
+
+def test_a_process_without_memory_has_no_mappings_and_is_there(tmp_path: Path) -> None:
+    kernel_thread = Path("/proc/2")
+    if not kernel_thread.is_dir() or os.geteuid() != 0:
+        pytest.skip("no kernel threads to be seen here")
+    with Resolver() as resolver:
+        assert resolver.require(2) == []
+        assert resolver.find(2, 0x1000) is None

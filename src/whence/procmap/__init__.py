@@ -9,6 +9,7 @@ of names that are not in ELF files: perf maps and kallsyms.
     maps.py            the text of maps (maps_kernel.py reads it)
     query.py           PROCMAP_QUERY: the kernel answers for one address
     process.py         who a pid is: start time, exec, namespaces
+    reader.py          one process, looked at
     resolver.py        Resolver: many processes, cached
     build_id.py        read_build_id
     address_mapper.py  AddressMapper: file offset <-> vaddr <-> runtime

@@ -21,7 +21,8 @@ from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kallsyms import KERNEL_START, KernelNames
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.names import NamedAddresses
-from whence.procmap.resolver import GATE, GATE_SIZE, Resolver
+from whence.procmap.reader import GATE, GATE_SIZE
+from whence.procmap.resolver import Resolver
 from whence.procmap.vdso import read_vdso
 from whence.symbolize.answer import Answer
 from whence.symbolize.binaries import Binaries, Failure, Held, Opener, key_of, open_mapped, opener_with
@@ -31,6 +32,7 @@ from whence.symbolize.reason import Reason
 MAX_FILES = 256
 MAX_BYTES = 1 << 30
 MAX_PERF_MAPS = 32
+REFRESH = 10.0  # seconds after which mappings are asked for again: libraries come and go
 
 
 class Symbolizer:
@@ -50,7 +52,7 @@ class Symbolizer:
         max_bytes: int = MAX_BYTES,
         kallsyms: str = "/proc/kallsyms",
     ) -> None:
-        self.resolver = resolver or Resolver(proc_root)
+        self.resolver = resolver or Resolver(proc_root, refresh=REFRESH)
         self.binaries = Binaries(max_files, max_bytes)
         self._opener = opener or opener_with()
         self._kallsyms = kallsyms

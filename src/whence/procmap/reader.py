@@ -1,0 +1,152 @@
+"""Looking at one process: by PROCMAP_QUERY where the kernel has it, else by the text of its maps.
+
+Both ways give the same mappings. What fails is worded as one of two errors that callers tell apart: the process is gone
+(ProcessLookupError), or may not be looked at (PermissionError).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from time import monotonic
+from typing import TypeVar
+
+from whence.errors import MapsError
+from whence.procmap import maps
+from whence.procmap.mapping import EXECUTE, Mapping
+from whence.procmap.process import Identity, identify
+from whence.procmap.query import MapsQuery
+
+TEXT_TRUSTED = 0.05  # seconds for which an address that is not in the text read is not in the process
+GATE, GATE_SIZE = 0xFFFFFFFFFF600000, 1 << 12  # the [vsyscall] page of x86-64
+_GONE = (errno.ENOENT, errno.ESRCH)
+_start = attrgetter("start")
+_T = TypeVar("_T")
+
+
+class ProcessReader:
+    """What there is to see of the process in directory `root`/`pid`, read anew each time. Build-ids only as the kernel
+    tells them. `problems` are the bad lines of the text read last."""
+
+    __slots__ = ("_texts", "directory", "linked", "pid", "problems", "queried")
+
+    def __init__(self, root: str, pid: int, query: bool = True) -> None:
+        self.pid = pid
+        self.directory = f"{root}/{pid}"
+        self.linked = _links_open(root, self.directory)
+        self.queried = query and self._kernel_answers()
+        self.problems: list[MapsError] = []
+        self._texts: dict[int, tuple[float, list[Mapping]]] = {}
+
+    def find(self, address: int, flags: int) -> Mapping | None:
+        """The mapping with these permissions that holds a runtime address."""
+        return worded(self.pid, lambda: self._find(address, flags))
+
+    def executable(self) -> list[Mapping]:
+        """All executable mappings in address order."""
+        return worded(self.pid, self._executable)
+
+    def forget(self) -> None:
+        """Drop the text read before."""
+        self._texts.clear()
+
+    def _find(self, address: int, flags: int) -> Mapping | None:
+        if not self.queried:
+            return self._find_in_text(address, flags)
+        try:
+            with MapsQuery(self.directory, self.linked) as query:
+                found = query.find(address, flags)
+        except ProcessLookupError:  # no memory any more, or never any: it is a zombie or the kernel's own
+            os.stat(self.directory)
+            return None
+        if found is None and address & -GATE_SIZE == GATE:
+            return self._find_in_text(address, flags)
+        return found
+
+    def _executable(self) -> list[Mapping]:
+        if not self.queried:
+            return self._text(EXECUTE)
+        try:
+            with MapsQuery(self.directory, self.linked) as query:
+                found = list(query.walk(EXECUTE))
+        except ProcessLookupError:
+            os.stat(self.directory)
+            return []
+        if found and found[-1].limit >> 32:  # 32-bit processes have no gate
+            found += self._gate()
+        return found
+
+    def _text(self, wanted: int) -> list[Mapping]:
+        text = maps.parse(maps.read(self.directory), self.directory, wanted, self.linked)
+        self.problems = text.problems
+        return text.mappings
+
+    def _find_in_text(self, address: int, flags: int) -> Mapping | None:
+        """By the text, which is read again when it does not have the address."""
+        read_at, mappings = self._texts.get(flags, (0.0, []))
+        found = covering(mappings, address)
+        now = monotonic()
+        if found is None and now - read_at > TEXT_TRUSTED:
+            mappings = self._text(flags)
+            self._texts[flags] = (now, mappings)
+            found = covering(mappings, address)
+        return found
+
+    def _gate(self) -> list[Mapping]:
+        """The [vsyscall] page: at the same place in every 64-bit process, and in the text only. Taken from ours."""
+        try:
+            lines = maps.read("/proc/self").rsplit(b"\n", 2)
+        except OSError:
+            return []
+        last = maps.parse(lines[-2] if len(lines) > 1 else b"", self.directory, linked=self.linked).mappings
+        return [mapping for mapping in last if mapping.start == GATE]
+
+    def _kernel_answers(self) -> bool:
+        try:
+            with MapsQuery(self.directory) as query:
+                return query.supported()
+        except OSError:
+            return False
+
+
+def who(root: str, pid: int) -> Identity:
+    """The identity of the process that has a pid now. Raises ProcessLookupError, PermissionError."""
+    return worded(pid, lambda: identify(f"{root}/{pid}"))
+
+
+def covering(mappings: Sequence[Mapping], address: int) -> Mapping | None:
+    """The mapping among these, in address order, that holds the address."""
+    at = bisect_right(mappings, address, key=_start)
+    return mappings[at - 1] if at and address < mappings[at - 1].limit else None
+
+
+def worded(pid: int, look: Callable[[], _T]) -> _T:
+    """What a look at a process gives; its errors as the two that callers tell apart, others as they are."""
+    try:
+        return look()
+    except PermissionError as error:
+        raise PermissionError(error.errno, f"the memory map of process {pid} may not be read") from None
+    except OSError as error:
+        if error.errno in _GONE:
+            raise ProcessLookupError(errno.ESRCH, f"there is no process {pid}") from None
+        raise
+
+
+def _links_open(root: str, directory: str) -> bool:
+    """Whether the links in map_files open (the kernel wants CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN of us).
+
+    Tried on ourselves: listing those of a process with many mappings takes long.
+    """
+    try:
+        with os.scandir(f"{root}/self/map_files") as links:
+            for link in links:
+                os.stat(link.path)
+                return True
+    except FileNotFoundError:  # not a tree that we are in
+        return os.path.isdir(f"{directory}/map_files")
+    except OSError:
+        pass
+    return False
