@@ -16,6 +16,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 KERNELS = [
     "whence.dwarf.abbrev_kernel",
     "whence.dwarf.claims_kernel",
+    "whence.dwarf.line_tables_kernel",
     "whence.dwarf.lines_kernel",
     "whence.dwarf.names_kernel",
     "whence.dwarf.parts_kernel",

@@ -1,4 +1,4 @@
-"""`whence dwarf FILE`: the units of a file's debug info; with `--unit N` a unit's functions, inlined calls and lines."""
+"""`whence dwarf FILE`: the units of a file's debug info; with `--unit N` one's functions, inlined calls and lines."""
 
 from __future__ import annotations
 

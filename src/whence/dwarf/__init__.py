@@ -28,6 +28,7 @@ shared.pxd         the parts of a file, the row of a unit, numbers and forms, fo
   paths_kernel       the DIEs around a DIE
   parts_kernel       keeps the sections alive
   lines_kernel       the line number machine
+  line_tables_kernel the tables of its headers
 """
 
 from whence.dwarf.info import DebugInfo

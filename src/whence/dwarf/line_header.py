@@ -18,7 +18,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
-from whence.dwarf import lines_kernel
+from whence.dwarf import line_tables_kernel
 from whence.dwarf.line_files import FileNames, Paths
 from whence.errors import DwarfError
 from whence.window import Window
@@ -110,11 +110,11 @@ def old_tables(line: Window, header: Header, problems: list[DwarfError]) -> tupl
     if header.tables >= header.program:
         raise DwarfError("debug_line", header.tables, "the tables come before the program", "no bytes")
     span = line.data, header.tables, header.program
-    n, m, status, at = lines_kernel.old_tables(*span, directories, files, parents, False)
+    n, m, status, at = line_tables_kernel.old_tables(*span, directories, files, parents, False)
     if status:
         problems.append(DwarfError("debug_line", at, RULES[status]))
     directories, files, parents = blank(n), blank(m), blank(m)
-    lines_kernel.old_tables(*span, directories, files, parents, True)
+    line_tables_kernel.old_tables(*span, directories, files, parents, True)
     return directories, files, parents
 
 
@@ -140,7 +140,7 @@ def new_table(line: Window, header: Header, at: int, problems: list[DwarfError])
     names, parents = blank(count), blank(count)
     if count:
         span = line.data, at, header.program
-        done, status, at = lines_kernel.entries(*span, formats, header.wide, line.order == "big", names, parents)
+        done, status, at = line_tables_kernel.entries(*span, formats, header.wide, line.order == "big", names, parents)
         if status:
             problems.append(DwarfError("debug_line", at, RULES[status]))
             del names[done:], parents[done:]

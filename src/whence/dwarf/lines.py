@@ -10,7 +10,7 @@ wrong in `problems`. Nothing here raises for what a file holds.
 
     line_header.py    the header and its directory and file tables
     line_files.py     file numbers to paths
-    lines_kernel.py   the machine, and putting sequences in order
+    lines_kernel.py   the machine, and putting sequences in order; line_tables_kernel.py: the tables
 
 >>> from tests.forge.lines import program, sections
 >>> from whence.ranges import StringSpace

@@ -1,4 +1,4 @@
-"""The line number machine (DWARF 5, section 6.2) and the tables of its header, over bytes and columns.
+"""The line number machine (DWARF 5, section 6.2), over bytes and columns.
 
 `run` executes a program into scratch columns; `settle` puts its sequences in order and keeps what can be asked for.
 `run` stops when a column is full, at a DW_LNE_define_file and at the end, with its registers in `state`, and goes on
@@ -8,6 +8,7 @@ the same.
 
 import cython
 from cython.cimports.libc.stdlib import qsort
+from cython.cimports.whence.dwarf.shared import number, sleb, uleb
 
 # What `run` stops with; what it means is worded in lines.py.
 DONE = cython.declare(cython.int, 0)
@@ -17,76 +18,10 @@ CUT_SHORT = cython.declare(cython.int, 3)
 BAD_LENGTH = cython.declare(cython.int, 4)
 NO_RANGE = cython.declare(cython.int, 5)
 BAD_ADDRESS = cython.declare(cython.int, 6)
-BAD_FORM = cython.declare(cython.int, 7)
 
 # Columns of `sequences`, four to a sequence: end vaddr, first vaddr, first row, last row + 1 (with UNSORTED).
 UNSORTED = cython.declare(cython.ulonglong, 1 << 63)
 NO_FILE = cython.declare(cython.uint, 0xFFFFFFFF)
-STRING = cython.declare(cython.ulonglong, 0x08 << 56)  # DW_FORM_string, as a place in line_files.py has it
-
-Bytes = cython.typedef(cython.pointer[cython.const[cython.uchar]])
-Place = cython.typedef(cython.pointer[cython.Py_ssize_t])
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def uleb(p: Bytes, end: cython.Py_ssize_t, at: Place) -> cython.ulonglong:
-    """An unsigned LEB128 at at[0], which moves past it; past the end of the bytes, at[0] becomes end + 1."""
-    value: cython.ulonglong = 0
-    shift: cython.uint = 0
-    byte: cython.uchar
-    here: cython.Py_ssize_t = at[0]
-    while here < end:
-        byte = p[here]
-        here += 1
-        if shift < 64:
-            value |= cython.cast(cython.ulonglong, byte & 0x7F) << shift
-            shift += 7
-        if byte < 0x80:
-            at[0] = here
-            return value
-    at[0] = end + 1
-    return 0
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def sleb(p: Bytes, end: cython.Py_ssize_t, at: Place) -> cython.longlong:
-    """A signed LEB128, as `uleb`."""
-    value: cython.ulonglong = 0
-    shift: cython.uint = 0
-    byte: cython.uchar
-    here: cython.Py_ssize_t = at[0]
-    while here < end:
-        byte = p[here]
-        here += 1
-        if shift < 64:
-            value |= cython.cast(cython.ulonglong, byte & 0x7F) << shift
-            shift += 7
-        if byte < 0x80:
-            if byte & 0x40 and shift < 64:
-                value |= ~cython.cast(cython.ulonglong, 0) << shift
-            at[0] = here
-            return cython.cast(cython.longlong, value)
-    at[0] = end + 1
-    return 0
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def fixed(p: Bytes, at: cython.Py_ssize_t, size: cython.Py_ssize_t, big: cython.bint) -> cython.ulonglong:
-    """An unsigned number of `size` bytes, all of which the caller knows to be there."""
-    value: cython.ulonglong = 0
-    i: cython.Py_ssize_t
-    for i in range(size):
-        value = value << 8 | p[at + i if big else at + size - 1 - i]
-    return value
 
 
 def run(
@@ -107,12 +42,12 @@ def run(
     big-endian, bytes of an address, lowest vaddr that is alive. `lengths`: operands of standard opcodes 1, 2, ...
     `used` is set to 1 at the numbers of files that rows name. Gives (what it stopped with, offset).
     """
-    p: Bytes = cython.address(data[0])
-    at: cython.Py_ssize_t = state[0]
-    end: cython.Py_ssize_t = state[1]
+    p: cython.pointer[cython.const[cython.uchar]] = cython.address(data[0])
+    at: cython.ulonglong = state[0]
+    end: cython.ulonglong = state[1]
     address: cython.ulonglong = state[2]
     op_index: cython.ulonglong = state[3]
-    number: cython.ulonglong = state[4]
+    current: cython.ulonglong = state[4]
     where: cython.uint = state[5]
     n: cython.Py_ssize_t = state[6]
     count: cython.Py_ssize_t = state[7]
@@ -137,8 +72,8 @@ def run(
     operands: cython.Py_ssize_t = lengths.shape[0]
     status: cython.int = 0
     opcode: cython.int
-    start: cython.Py_ssize_t = at
-    after: cython.Py_ssize_t
+    start: cython.ulonglong = at
+    after: cython.ulonglong
     size: cython.ulonglong
     advance: cython.ulonglong = 0
     emit: cython.int  # 1: a row; 2: the end of a sequence
@@ -174,8 +109,8 @@ def run(
                     op_index = advance % slots
                 emit = 1
             elif opcode == 0:  # an extended opcode (6.2.5.3): its length tells where it ends
-                size = uleb(p, end, cython.address(at))
-                if at > end or size > cython.cast(cython.ulonglong, end - at):
+                size = uleb(p, cython.address(at), end)
+                if at > end or size > end - at:
                     status = BAD_LENGTH
                     break
                 if size == 0:
@@ -188,7 +123,7 @@ def run(
                     if size == 1 or size > 9:
                         status = BAD_ADDRESS
                         break
-                    address = fixed(p, at + 1, size - 1, big) & mask
+                    address = number(p + at + 1, size - 1, big) & mask
                     op_index = 0
                 elif opcode == 3:  # DW_LNE_define_file
                     status = DEFINE_FILE
@@ -200,7 +135,7 @@ def run(
                 emit = 1
             elif opcode == 2 or opcode == 8:  # DW_LNS_advance_pc, DW_LNS_const_add_pc
                 if opcode == 2:
-                    advance = uleb(p, end, cython.address(at))
+                    advance = uleb(p, cython.address(at), end)
                 elif span <= 0:
                     status = NO_RANGE
                     break
@@ -213,23 +148,23 @@ def run(
                     address = (address + step * (advance // slots)) & mask
                     op_index = advance % slots
             elif opcode == 3:  # DW_LNS_advance_line
-                where += cython.cast(cython.uint, sleb(p, end, cython.address(at)))
+                where += cython.cast(cython.uint, sleb(p, cython.address(at), end))
             elif opcode == 4:  # DW_LNS_set_file
-                number = uleb(p, end, cython.address(at))
+                current = uleb(p, cython.address(at), end)
             elif opcode == 9:  # DW_LNS_fixed_advance_pc
                 if end - at < 2:
                     status = CUT_SHORT
                     break
-                address = (address + fixed(p, at, 2, big)) & mask
+                address = (address + number(p + at, 2, big)) & mask
                 op_index = 0
                 at += 2
             elif opcode == 5 or opcode == 12:  # DW_LNS_set_column, DW_LNS_set_isa
-                uleb(p, end, cython.address(at))
+                uleb(p, cython.address(at), end)
             elif opcode == 6 or opcode == 7 or opcode == 10 or opcode == 11:
                 pass  # is_stmt, basic_block, prologue_end, epilogue_begin: nothing that we keep
             elif opcode <= operands:  # not a standard opcode we know: the header says how many operands it has
                 for i in range(lengths[opcode - 1]):
-                    uleb(p, end, cython.address(at))
+                    uleb(p, cython.address(at), end)
                     if at > end:
                         break
             if at > end:
@@ -237,7 +172,7 @@ def run(
                 break
 
             if emit == 1:
-                name = cython.cast(cython.uint, number) if number < NO_FILE else NO_FILE
+                name = cython.cast(cython.uint, current) if current < NO_FILE else NO_FILE
                 if n > first:
                     if va[n - 1] == address:  # of rows with one address the last counts
                         file[n - 1] = name
@@ -268,7 +203,7 @@ def run(
                 first = n
                 address = 0
                 op_index = 0
-                number = 1
+                current = 1
                 where = 1
                 unsorted = 0
 
@@ -278,7 +213,7 @@ def run(
     state[0] = start if status == FULL else at
     state[2] = address
     state[3] = op_index
-    state[4] = number
+    state[4] = current
     state[5] = where
     state[6] = n
     state[7] = count
@@ -305,12 +240,12 @@ def settle(
     va: cython.const[cython.ulonglong][::1],
     file: cython.const[cython.uint][::1],
     line: cython.const[cython.uint][::1],
-    number: cython.const[cython.uint][::1],
+    renumbered: cython.const[cython.uint][::1],
     out_va: cython.ulonglong[::1],
     out_file: cython.uint[::1],
     out_line: cython.uint[::1],
 ):
-    """Copy the rows of all sequences in ascending order, files renumbered by `number`; gives how many.
+    """Copy the rows of all sequences in ascending order, files renumbered; gives how many.
 
     Where sequences overlap the one that ends first has the bytes, whoever asks. The stretch after a sequence begins
     with a row of NO_FILE. The out columns have room for all rows and one more for each sequence.
@@ -325,7 +260,7 @@ def settle(
     here: cython.ulonglong
     name: cython.uint
     where: cython.uint
-    known: cython.Py_ssize_t = number.shape[0]
+    known: cython.Py_ssize_t = renumbered.shape[0]
     ordered: cython.bint = True
     if count == 0:
         return 0
@@ -353,7 +288,7 @@ def settle(
                 name = file[i]
                 where = line[i]
                 if name < known:
-                    name = number[name]
+                    name = renumbered[name]
                 else:
                     name = NO_FILE
                 if name == NO_FILE:
@@ -373,144 +308,3 @@ def settle(
                 out_line[n] = 0
                 n += 1
     return n
-
-
-def old_tables(
-    data: cython.const[cython.uchar][::1],
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    directories: cython.ulonglong[::1],
-    files: cython.ulonglong[::1],
-    parents: cython.ulonglong[::1],
-    fill: cython.bint,
-):
-    """The tables of versions 2 to 4 (6.2.4 of DWARF 4): where each name starts, and each file's directory.
-
-    With `fill` false the columns are not touched: the counts say how long they must be. Gives (directories, files,
-    what it stopped with, offset).
-    """
-    p: Bytes = cython.address(data[0])
-    n: cython.Py_ssize_t = 0
-    m: cython.Py_ssize_t = 0
-    name: cython.Py_ssize_t
-    parent: cython.ulonglong
-    status: cython.int = 0
-    with cython.nogil:
-        while True:
-            name = at
-            while at < end and p[at] != 0:
-                at += 1
-            if at >= end:
-                status = CUT_SHORT
-                break
-            at += 1
-            if at == name + 1:
-                break
-            if fill:
-                directories[n] = STRING | cython.cast(cython.ulonglong, name)
-            n += 1
-        while status == DONE:
-            name = at
-            while at < end and p[at] != 0:
-                at += 1
-            if at >= end:
-                status = CUT_SHORT
-                break
-            at += 1
-            if at == name + 1:
-                break
-            parent = uleb(p, end, cython.address(at))
-            uleb(p, end, cython.address(at))
-            uleb(p, end, cython.address(at))
-            if at > end:
-                status = CUT_SHORT
-                break
-            if fill:
-                files[m] = STRING | cython.cast(cython.ulonglong, name)
-                parents[m] = parent
-            m += 1
-    return n, m, status, at
-
-
-def entries(
-    data: cython.const[cython.uchar][::1],
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    formats: cython.const[cython.ulonglong][::1],
-    wide: cython.bint,
-    big: cython.bint,
-    names: cython.ulonglong[::1],
-    parents: cython.ulonglong[::1],
-):
-    """Entries of a version 5 directory or file table, as many as `names` holds.
-
-    `formats` has pairs of content type and form. A name is `form << 56 | number`: an offset into the section the form
-    means (a place in `data` for DW_FORM_string) or an index. Gives (entries, what it stopped with, offset).
-    """
-    p: Bytes = cython.address(data[0])
-    n: cython.Py_ssize_t
-    f: cython.Py_ssize_t
-    size: cython.ulonglong
-    form: cython.ulonglong
-    content: cython.ulonglong
-    value: cython.ulonglong
-    status: cython.int = 0
-    offset: cython.Py_ssize_t = 8 if wide else 4
-    start: cython.Py_ssize_t = at
-    done: cython.Py_ssize_t = 0
-    with cython.nogil:
-        for n in range(names.shape[0]):
-            for f in range(formats.shape[0] // 2):
-                content = formats[2 * f]
-                form = formats[2 * f + 1]
-                value = 0
-                size = 0
-                start = at
-                if form == 0x08:  # string
-                    value = at
-                    while at < end and p[at] != 0:
-                        at += 1
-                    size = 1
-                elif form == 0x1F or form == 0x0E or form == 0x1D or form == 0x17 or form == 0x1F21:
-                    size = offset  # line_strp, strp, strp_sup, sec_offset, GNU_strp_alt
-                elif form == 0x0F or form == 0x1A or form == 0x0D or form == 0x1F02:
-                    # udata, strx, sdata, GNU_str_index
-                    value = uleb(p, end, cython.address(at))
-                elif form == 0x0B or form == 0x25 or form == 0x0C:  # data1, strx1, flag
-                    size = 1
-                elif form == 0x05 or form == 0x26:  # data2, strx2
-                    size = 2
-                elif form == 0x27:  # strx3
-                    size = 3
-                elif form == 0x06 or form == 0x28:  # data4, strx4
-                    size = 4
-                elif form == 0x07:  # data8
-                    size = 8
-                elif form == 0x1E:  # data16
-                    size = 16
-                elif form == 0x09:  # block
-                    size = uleb(p, end, cython.address(at))
-                elif form == 0x0A or form == 0x03 or form == 0x04:  # block1, block2, block4
-                    value = 1 if form == 0x0A else 2 if form == 0x03 else 4
-                    if cython.cast(cython.ulonglong, end - at) < value:
-                        at = end + 1
-                    else:
-                        size = fixed(p, at, value, big)
-                        at += value
-                else:
-                    status = BAD_FORM
-                    break
-                if at > end or size > cython.cast(cython.ulonglong, end - at):
-                    status = CUT_SHORT
-                    break
-                if 0 < size <= 8 and form != 0x08 and form != 0x09 and form != 0x0A and form != 0x03 and form != 0x04:
-                    value = fixed(p, at, size, big)
-                at += size
-                if content == 1:  # DW_LNCT_path
-                    names[n] = form << 56 | value << 8 >> 8
-                elif content == 2:  # DW_LNCT_directory_index
-                    parents[n] = value
-            if status != DONE:
-                break
-            done = n + 1
-    return done, status, (start if status else at)

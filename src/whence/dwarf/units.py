@@ -22,7 +22,7 @@ from whence.ranges.strings import StringSpace
 WIDTH = 26
 
 HAS_STMT_LIST, HAS_LOW, HAS_HIGH, HAS_RANGES = 1, 2, 4, 8
-TAG_PARTIAL = 0x3C
+TAG_PARTIAL, KIND_PARTIAL = 0x3C, 3
 TYPE_KINDS = (2, 6)
 
 
@@ -81,9 +81,10 @@ class Units(Sequence[Unit]):
             raise IndexError(f"there are {len(self)} units")
         index %= len(self)
         row = self.rows[index * WIDTH : (index + 1) * WIDTH]
+        kind = KIND_PARTIAL if row[TAG] == TAG_PARTIAL else row[KIND]  # before version 5 only the tag tells
         text = self._strings.text
         return Unit(
-            index, row[OFFSET], row[END], row[VERSION], row[ADDRESS_SIZE], 3 if row[TAG] == TAG_PARTIAL else row[KIND], row[LANGUAGE], text(row[NAME]),
+            index, row[OFFSET], row[END], row[VERSION], row[ADDRESS_SIZE], kind, row[LANGUAGE], text(row[NAME]),
             text(row[COMP_DIR]), text(row[DWO_NAME]), row[SIGNATURE],
             row[STMT_LIST] if row[HAS] & HAS_STMT_LIST else None,
         )  # fmt: skip
