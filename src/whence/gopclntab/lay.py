@@ -18,19 +18,30 @@ if TYPE_CHECKING:
 MAX_DEPTH = 256  # as the kernel has it
 MAX_STANDSTILL = 64
 HOPS_PER_BYTE = 8  # steps up the inline trees that are spent per byte of code; real programs need under 0.1
-RANGES_PER_FUNCTION = 8  # room at first; real programs have 4 to 8
-BYTES_PER_ROW = 24  # of code, at first
+RANGES_PER_FUNCTION = 7  # room at first; real programs have 4 to 7
+BYTES_PER_ROW = 19  # of code, room at first; real programs have 18 to 30
+
+RANGE_COLUMNS = (
+    *("va", "length", "depth", "function", "file"),
+    *("line_index", "line_count", "call_file", "call_line"),
+)
+LINE_COLUMNS = ("line_offset", "line_number")
 
 
 def _not_empty(data: memoryview) -> memoryview:
     return data if len(data) else memoryview(b"\0")
 
 
-def _resize(column: array[int], rows: int) -> None:
-    if rows < len(column):
-        del column[rows:]
-    else:
-        column.frombytes(bytes((rows - len(column)) * column.itemsize))
+def _resize(out: Ranges, columns: tuple[str, ...], rows: int) -> None:
+    """Give the columns that many rows; new ones are zeros."""
+    for name in columns:
+        column: array[int] = getattr(out, name)
+        if not len(column):
+            setattr(out, name, array(column.typecode, [0]) * rows)
+        elif rows < len(column):
+            del column[rows:]
+        elif rows > len(column):
+            column.extend(array(column.typecode, [0]) * (rows - len(column)))
 
 
 def lay(
@@ -59,27 +70,12 @@ def lay(
     stack = array("i", bytes(4 * 5 * (MAX_DEPTH + 1)))
     state = array("Q", [0, 0, 0, 0, 0, HOPS_PER_BYTE * columns.together + MAX_DEPTH])
 
-    ranged = (
-        out.va,
-        out.length,
-        out.depth,
-        out.function,
-        out.file,
-        out.line_index,
-        out.line_count,
-        out.call_file,
-        out.call_line,
-    )
-    most = (
-        len(columns.entry) + columns.together // header.quantum
-    )  # each range starts at an instruction of its own, but for nesting
+    most = len(columns.entry) + columns.together // header.quantum  # more ranges than instructions are not code
     room = min(most, RANGES_PER_FUNCTION * len(columns.entry))
     line_room = columns.together // BYTES_PER_ROW + 64 if lines else 0
     while True:
-        for column in ranged:
-            _resize(column, room)
-        for column in (out.line_offset, out.line_number):
-            _resize(column, line_room)
+        _resize(out, RANGE_COLUMNS, room)
+        _resize(out, LINE_COLUMNS, line_room)
         full = ranges_kernel.lay(
             _not_empty(pctab),
             trees.data if trees is not None and len(trees.data) else memoryview(b"\0"),
@@ -113,9 +109,7 @@ def lay(
             rows,
             stack,
             state,
-            *ranged,
-            out.line_offset,
-            out.line_number,
+            *(getattr(out, name) for name in RANGE_COLUMNS + LINE_COLUMNS),
         )
         if not full:
             break
@@ -123,9 +117,7 @@ def lay(
             raise GopclntabError("functions", None, "their ranges are fewer than their instructions", f"over {most}")
         room = min(2 * room, 2 * most)
         line_room = min(2 * line_room, 2 * most)
-    for column in ranged:
-        _resize(column, state[1])
-    for column in (out.line_offset, out.line_number):
-        _resize(column, state[2])
+    _resize(out, RANGE_COLUMNS, state[1])
+    _resize(out, LINE_COLUMNS, state[2])
     out.source.frombytes(bytes([Source.GOPCLNTAB]) * state[1])
     return out, state[3], state[4]

@@ -117,6 +117,7 @@ def lay(
     inl: cython.int
     current: cython.int
     number: cython.int
+    last_number: cython.int
     line: cython.int
     level: cython.int
     shared: cython.int
@@ -186,6 +187,8 @@ def lay(
                 file_at = 0
                 line_at = 0
                 current = -1
+                last_number = -1
+                reference = 0
                 level = 0
                 if base >= range_room:
                     full = True
@@ -288,9 +291,11 @@ def lay(
                         number = -1
                         line = -1
                     if files:
-                        reference = file_name(
-                            file_table, file_count, lowest_file, texts_size, texts_base, cu[f], number, big
-                        )
+                        if number != last_number:
+                            last_number = number
+                            reference = file_name(
+                                file_table, file_count, lowest_file, texts_size, texts_base, cu[f], number, big
+                            )
                         if not filed[level]:
                             file[top] = reference
                             filed[level] = 1
