@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,17 @@ def test_no_archive_is_left_behind_when_making_it_fails(tmp_path: Path) -> None:
     with pytest.raises(WhenceError):
         create(tmp_path / "in", tmp_path / "out.lidia")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_a_kernel_s_addresses_with_the_highest_bit_set_have_lines(tmp_path: Path) -> None:
+    source, path = tmp_path / "kernel.c", tmp_path / "kernel"
+    source.write_text("int counted;\nvoid _start(void) {\n    counted++;\n}\n")
+    flags = ["-g", "-mcmodel=kernel", "-fno-pie", "-no-pie", "-nostdlib", "-static"]
+    at = "-Wl,-Ttext-segment=0xffffffff81000000"
+    built = subprocess.run(["gcc", *flags, at, str(source), "-o", str(path)], capture_output=True)
+    if built.returncode:
+        pytest.skip(f"gcc does not build for the kernel's addresses here: {built.stderr.decode()[:80]}")
+    with whence.open(path) as binary:
+        start = next(one.va for one in binary.functions() if one.function == "_start")
+        assert start >> 63
+        assert [(frame.file, frame.line) for frame in binary.lookup(start)] == [(str(source), 2)]

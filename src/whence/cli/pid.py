@@ -15,7 +15,6 @@ from whence.cli.words import address, plain
 from whence.procmap.threads import Thread, threads
 from whence.symbolize import Answer, Symbolizer, opener_with
 
-
 INTERMIXED = True
 
 

@@ -124,7 +124,8 @@ def _run(line: Window, header: Header, names: FileNames, lowest: int, problems: 
     state = array("Q", [header.program, header.end, 0, 0, 1, 1, 0, 0, 0, 0])
     head = array("q", [
         header.min_instruction, header.max_operations, header.line_base, header.line_range, header.opcode_base,
-        line.order == "big", header.address_size, lowest,
+        line.order == "big", header.address_size,
+        (lowest ^ 1 << 63) - (1 << 63),  # a kernel's addresses have the sign bit set
     ])  # fmt: skip
     used = bytearray(len(names))
     while header.program < header.end:
