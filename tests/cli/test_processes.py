@@ -74,12 +74,16 @@ def test_a_snapshot_answers_when_the_process_is_gone(tmp_path: Path, capsys: pyt
     path, file = compiled(tmp_path), tmp_path / "snapshot.json"
     with running([path]) as (pid, words):
         assert main(["pid", str(pid), "--snapshot", str(file)]) == 0
-    options = Namespace(snapshot=str(file), words=words, style="json", no_demangle=False, debug_dir=None)
+    options = Namespace(
+        snapshot=str(file), words=words, style="json", no_demangle=False, debug_dir=None, return_addresses=False
+    )
     assert answer_snapshot(options) == 0
     assert [a["frames"][0]["function"] for a in objects(capsys.readouterr().out)] == ["marker", "other"]  # type: ignore[index]
     moved = path.rename(tmp_path / "moved")
     assert answer_snapshot(options) == 1
     assert {a["reason"] for a in objects(capsys.readouterr().out)} == {"file-gone"}
+    assert main(["addr", "--snapshot", str(file), str(moved), words[0]]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("    marker at ")
     options.words = [str(moved), *words]
     assert answer_snapshot(options) == 0
     assert "marker" in capsys.readouterr().out

@@ -71,6 +71,15 @@ def test_a_replaced_file_never_gives_its_build_id_to_the_old_mapping(tmp_path: P
         assert resolver.build_id(path) == NEW
 
 
+def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process(tmp_path, 7, [Line(0x1000, 0x2000, str(pipe), of=pipe)])
+    with Resolver(tmp_path) as resolver:
+        (mapping,) = resolver.mappings(7)
+        assert (mapping.build_id, mapping.openable_path()) == ("", "")
+
+
 def test_a_living_file_may_be_called_deleted(tmp_path: Path) -> None:
     path = program(tmp_path / "app (deleted)", OLD)
     process(tmp_path, 7, [Line(0x1000, 0x2000, str(path), of=path)])

@@ -95,6 +95,15 @@ def test_a_runtime_address_becomes_a_vaddr_of_its_file_and_frames(tmp_path: Path
     assert answer
 
 
+def test_a_return_address_is_looked_up_one_byte_before(tmp_path: Path, opener: Opener) -> None:
+    process(tmp_path, 7, [mapped(program(tmp_path / "app"))])
+    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
+        first, last = symbolizer.lookup_many(7, [0x7000_0011, 0x7000_1000], return_addresses=True)
+    assert (first.address, first.vaddr, first.file_offset) == (0x7000_0011, 0x401011, 0x1011)
+    assert first.frames == (Frame("app@0x401010"),)
+    assert last.vaddr == 0x402000  # behind the last byte of the mapping: the call was inside
+
+
 def test_every_failure_is_a_reason_of_its_own_address(tmp_path: Path, opener: Opener) -> None:
     good, broken, bug = (
         program(tmp_path / name, build_id) for name, build_id in (("app", ID), ("broken", ""), ("bug", ""))

@@ -22,6 +22,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("pid", type=int, metavar="PID")
     parser.add_argument("addresses", nargs="*", metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin')
     parser.add_argument("--json", action="store_true", help="a JSON object a line")
+    parser.add_argument("--return-addresses", action="store_true", help="addresses are one past a call")
     parser.add_argument("--debug-dir", action="append", metavar="DIR", help="search here for debug files (repeatable)")
     parser.add_argument("--no-demangle", action="store_true", help="names as the linker has them")
     parser.add_argument("--snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
@@ -39,7 +40,8 @@ def run(options: Namespace) -> int:
     with Symbolizer(opener=opener_with(options.debug_dir)) as symbolizer:
         symbolizer.resolver.require(options.pid)  # no process, no right: an error, rather than one reason an address
         if options.addresses:
-            return show(symbolizer.lookup_many(options.pid, addresses), options.json, not options.no_demangle)
+            answers = symbolizer.lookup_many(options.pid, addresses, return_addresses=options.return_addresses)
+            return show(answers, options.json, not options.no_demangle)
         return show_threads(symbolizer, options)
 
 

@@ -32,4 +32,5 @@ def answer_snapshot(options: Namespace) -> int:
         print(f"whence addr: {error}", file=sys.stderr)
         return WRONG_USE
     with from_snapshot(options.snapshot, binaries=paths, opener=open_binary) as symbolizer:
-        return show(symbolizer.answer(addresses), options.style == "json", not options.no_demangle)
+        answers = symbolizer.answer(addresses, return_addresses=options.return_addresses)
+        return show(answers, options.style == "json", not options.no_demangle)

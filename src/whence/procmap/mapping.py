@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import os
+import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -159,34 +160,36 @@ class Mapping(NamedTuple):
 
         Raises FileNotFoundError when the file can't be reached (or was replaced), PermissionError when it may not be.
         """
-        denied: OSError | None = None
-        for path, checked in self.candidates():
-            try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            except PermissionError as error:
-                denied = denied or error
-            except (OSError, ValueError):
-                continue
-            else:
-                if not checked or self.is_file(os.fstat(descriptor)):
-                    return descriptor
-                os.close(descriptor)
-        if denied is not None:
-            raise denied
-        raise FileNotFoundError(2, "the mapped file is gone or replaced", self.path)
+        return self._opened(False)[1]
 
     def openable_path(self, prefer_name: bool = False) -> str:
         """The first path that opens the mapped file (see `candidates`), "" when none does.
 
         What the path names may change between this look and the caller's own open.
         """
+        try:
+            path, descriptor = self._opened(prefer_name)
+        except OSError:
+            return ""
+        os.close(descriptor)
+        return path
+
+    def _opened(self, prefer_name: bool) -> tuple[str, int]:
+        """The first candidate that is the mapped file, with an open descriptor of it."""
+        denied: OSError | None = None
         for path, checked in self.candidates(prefer_name):
             try:
+                if checked:  # before it is opened, too: what has the name now may be a device
+                    status = os.stat(path)
+                    if not (stat.S_ISREG(status.st_mode) and self.is_file(status)):
+                        continue
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            except PermissionError as error:
+                denied = denied or error
+                continue
             except (OSError, ValueError):
                 continue
-            same = not checked or self.is_file(os.fstat(descriptor))
+            if not checked or self.is_file(os.fstat(descriptor)):
+                return path, descriptor
             os.close(descriptor)
-            if same:
-                return path
-        return ""
+        raise denied or FileNotFoundError(2, "the mapped file is gone or replaced", self.path)

@@ -24,5 +24,14 @@ class Answer(NamedTuple):
     vaddr: int | None = None
     detail: str = ""
 
+    def after(self) -> Answer:
+        """The answer for a byte as that for the return address behind it."""
+        offset, vaddr = self.file_offset, self.vaddr
+        return self._replace(
+            address=self.address + 1,
+            file_offset=None if offset is None else offset + 1,
+            vaddr=None if vaddr is None else vaddr + 1,
+        )
+
     def __bool__(self) -> bool:
         return bool(self.frames)

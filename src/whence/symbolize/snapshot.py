@@ -50,8 +50,10 @@ class SnapshotSymbolizer:
     def close(self) -> None:
         self._binaries.close()
 
-    def answer(self, addresses: Iterable[int]) -> list[Answer]:
-        """One answer for each runtime address, in their order."""
+    def answer(self, addresses: Iterable[int], *, return_addresses: bool = False) -> list[Answer]:
+        """One answer for each runtime address, in their order; with `return_addresses` for the byte before each."""
+        if return_addresses:
+            return [one.after() for one in self.answer(address - 1 for address in addresses)]
         asked = list(addresses)
         known: dict[int, Answer] = {}
         by_file: dict[int, tuple[SnapshotFile, list[tuple[int, int]]]] = {}

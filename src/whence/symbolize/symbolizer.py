@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import whence
 from whence.elf import ElfFile
@@ -78,12 +78,17 @@ class Symbolizer:
         """The answer for one runtime address."""
         return self.lookup_many(pid, (address,))[0]
 
-    def lookup_many(self, pid: int, addresses: Sequence[int]) -> list[Answer]:
+    def lookup_many(self, pid: int, addresses: Iterable[int], *, return_addresses: bool = False) -> list[Answer]:
         """One answer for each runtime address of one process, in their order."""
-        return self.answer((pid, address) for address in addresses)
+        return self.answer(((pid, address) for address in addresses), return_addresses=return_addresses)
 
-    def answer(self, requests: Iterable[tuple[int, int]]) -> list[Answer]:
-        """One answer for each (pid, runtime address), in their order. Never raises for what it is asked about."""
+    def answer(self, requests: Iterable[tuple[int, int]], *, return_addresses: bool = False) -> list[Answer]:
+        """One answer for each (pid, runtime address), in their order. Never raises for what it is asked about.
+
+        With `return_addresses` each address is one past a call: the byte before it is looked up.
+        """
+        if return_addresses:
+            return [one.after() for one in self.answer((pid, address - 1) for pid, address in requests)]
         asked = list(requests)
         known: dict[tuple[int, int], Answer] = {}
         by_file: dict[object, list[tuple[int, int, Mapping]]] = defaultdict(list)
