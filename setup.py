@@ -40,6 +40,7 @@ KERNELS = [
     "whence.lidia.render_kernel",
     "whence.lidia.strings_kernel",
     "whence.procmap.maps_kernel",
+    "whence.profiles.stacks_kernel",
     "whence.profiles.wire_kernel",
     "whence.ranges.arrange_kernel",
     "whence.ranges.compose_kernel",

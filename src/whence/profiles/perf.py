@@ -17,6 +17,7 @@ the profile they are the byte before, inside the call. Names that perf knew are 
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
@@ -238,9 +239,18 @@ class Reader:
             if index in start and not profile.address[location] >> 32:
                 profile.address[location] += start[index]
 
+    def reorder(self) -> None:
+        """Files first, the kernel's and other memory last: readers of pprof take the first mapping for the program."""
+        mappings = self.profile.mappings
+        order = sorted(range(len(mappings)), key=lambda index: not mappings[index].path.startswith("/"))
+        place = {index: at for at, index in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
+        self.profile.mappings = [mappings[index] for index in order]
+        self.profile.mapping = array("q", map(place.__getitem__, self.profile.mapping))
+
     def whole(self) -> Profile:
         self.finish()
         self.settle()
+        self.reorder()
         profile = self.profile
         profile.sample_types = [SampleType("samples", "count")]
         profile.sample_types += [SampleType(name.partition(":")[0], unit_of(name)) for name in self.events]

@@ -1,0 +1,112 @@
+"""The options that say where files of names come from, shared by the commands that look for them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from whence.errors import WhenceError
+
+if TYPE_CHECKING:
+    from whence.debuginfo.cache import Cache
+    from whence.debuginfo.debuginfod import Debuginfod
+    from whence.profiles.binaries import Binaries
+
+FROM_ENVIRONMENT = ""
+
+
+def add_file_options(parser: ArgumentParser) -> None:
+    """--binary, --archive-dir, --debug-dir, --debuginfod and what goes with them."""
+    more = parser.add_argument_group("where names come from")
+    more.add_argument("--binary", action="append", default=[], metavar="PATH", help="an ELF file or an archive")
+    more.add_argument("--archive-dir", action="append", default=[], metavar="DIR", help="a folder of archives")
+    more.add_argument(
+        "--debug-dir", action="append", metavar="DIR", help="search here for debug files instead of /usr/lib/debug"
+    )
+    more.add_argument(
+        "--debuginfod",
+        action="append",
+        nargs="?",
+        const=FROM_ENVIRONMENT,
+        metavar="URL",
+        help="ask this server for files that are not here; without URL those of DEBUGINFOD_URLS",
+    )
+    more.add_argument(
+        "--debuginfod-allow",
+        action="append",
+        metavar="PATTERN",
+        help="ask only for build-ids or paths that match (default: for all)",
+    )
+    more.add_argument("--cache-dir", metavar="DIR", help="where archives and fetched files are kept")
+    more.add_argument("--cache-size", type=float, default=4.0, metavar="GIB", help="how large the cache may grow (4)")
+    more.add_argument("--no-cache", action="store_true", help="make and keep no archives")
+    more.add_argument("-v", "--verbose", action="store_true", help="tell every file tried and every request made")
+
+
+def cache_root(options: Namespace) -> Path:
+    """The cache's folder: as asked, else in the user's cache folder."""
+    if options.cache_dir:
+        return Path(options.cache_dir)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "whence"
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def servers(options: Namespace) -> list[str]:
+    """The debuginfod servers that were asked for; none is ever asked without the option."""
+    out: list[str] = []
+    for one in options.debuginfod or ():
+        if one == FROM_ENVIRONMENT:
+            known = os.environ.get("DEBUGINFOD_URLS", "").split()
+            if not known:
+                raise WhenceError("--debuginfod without a URL takes DEBUGINFOD_URLS, which is not set")
+            out += known
+        else:
+            out.append(one)
+    for one in out:
+        if not one.startswith(("http://", "https://")):
+            raise WhenceError(f"a debuginfod server is an http:// or https:// address, not {one!r}")
+    return list(dict.fromkeys(out))
+
+
+def client(options: Namespace, cache: Cache) -> Debuginfod | None:
+    asked = servers(options)
+    if not asked:
+        return None
+    from whence.debuginfo.debuginfod import Debuginfod, allowing
+
+    log = say if options.verbose else lambda line: None
+    return Debuginfod(asked, cache, allow=allowing(options.debuginfod_allow or ["*"]), log=log)
+
+
+@contextmanager
+def files(options: Namespace) -> Iterator[Binaries]:
+    """What finds the files, as the options say."""
+    from whence.debuginfo.cache import Cache
+    from whence.profiles.binaries import Binaries
+
+    cache = Cache(cache_root(options), int(options.cache_size * (1 << 30)))
+    debuginfod = client(options, cache)
+    with Binaries(
+        given=options.binary,
+        archive_dirs=options.archive_dir,
+        debug_dirs=options.debug_dir,
+        cache=None if options.no_cache else cache,
+        debuginfod=debuginfod,
+    ) as binaries:
+        try:
+            yield binaries
+        finally:
+            if options.verbose:
+                for search in binaries.searches:
+                    for line in search.tried:
+                        say(f"{search.mapping.path or search.mapping.build_id}: {line}")
+            if debuginfod is not None:
+                debuginfod.close()

@@ -1,0 +1,138 @@
+"""`whence profile IN`: name the addresses of a pprof, OTLP, perf or folded profile; write it, draw it, judge it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from whence.cli.files import add_file_options, files
+from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+
+if TYPE_CHECKING:
+    from whence.profiles.coverage import Row
+    from whence.profiles.model import Profile
+
+FORMATS = ("pprof", "otlp", "folded", "speedscope")
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.add_argument("profile", metavar="IN", help='pprof, OTLP, perf script text or folded stacks; "-" is stdin')
+    parser.add_argument("-o", "--output", metavar="OUT", help='where the named profile goes; "-" is stdout')
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="what to write (default: by OUT's ending, else as it came; text comes out as folded stacks)",
+    )
+    parser.add_argument("--flamegraph", metavar="HTML", help="draw a flame graph, one file that needs nothing else")
+    parser.add_argument("--overwrite", action="store_true", help="name locations again that have names already")
+    parser.add_argument(
+        "--coverage", action="store_true", help="print what got names for each binary, and what did not"
+    )
+    parser.add_argument("--json", action="store_true", help="print the coverage as JSON")
+    parser.add_argument("--fail-under", type=float, metavar="PERCENT", help="exit 1 when fewer frames have names")
+    add_file_options(parser)
+    parser.add_argument("--quiet", action="store_true", help=SUPPRESS)
+
+
+def run(options: Namespace) -> int:
+    from whence.profiles import formats
+    from whence.profiles.coverage import coverage, total
+    from whence.profiles.naming import name
+
+    data = sys.stdin.buffer.read() if options.profile == "-" else Path(options.profile).read_bytes()
+    came = formats.recognized(data)
+    format = options.format or format_of(options.output or "", came)
+    reporting = options.coverage or options.json or options.fail_under is not None
+    output = options.output or (None if reporting or options.flamegraph else "-")
+    if output == "-" and format == "pprof" and sys.stdout.isatty():
+        print(
+            "whence profile: a pprof profile is no text for a terminal: give -o OUT, or --format folded",
+            file=sys.stderr,
+        )
+        return WRONG_USE
+    profile = formats.read(data)
+    del data
+    with files(options) as binaries, progress(options.quiet) as report:
+        reports = name(profile, binaries, overwrite=options.overwrite, progress=report)
+    title = os.path.basename(options.profile) if options.profile != "-" else "profile"
+    if output is not None:
+        put(output, formats.write(profile, format, title, json=as_json(options, profile)))
+    if options.flamegraph:
+        from whence.profiles.flamegraph import page
+
+        put(options.flamegraph, page(profile, title).encode("utf-8", "replace"))
+    if not reporting:
+        return ANSWERED
+    rows = coverage(profile, reports)
+    tell(rows, options, sys.stdout if output != "-" else sys.stderr)
+    if options.fail_under is not None and total(rows) < options.fail_under:
+        print(f"whence profile: {total(rows):.1f} % named, under {options.fail_under:g} %", file=sys.stderr)
+        return SOME_UNKNOWN
+    return ANSWERED
+
+
+def format_of(output: str, came: str) -> str:
+    """The format to write: told by the ending of the output's name, else as the profile came."""
+    endings = {".folded": "folded", ".txt": "folded", ".speedscope.json": "speedscope", ".pb": "pprof"}
+    endings |= {".pb.gz": "pprof", ".pprof": "pprof", ".otlp": "otlp", ".otlp.json": "otlp"}
+    for ending in sorted(endings, key=len, reverse=True):
+        if output.endswith(ending):
+            return endings[ending]
+    return came if came in FORMATS else "folded"
+
+
+def as_json(options: Namespace, profile: Profile) -> bool | None:
+    """OTLP's form: JSON where the output's name says so; as it came where it is OTLP already."""
+    return True if (options.output or "").endswith(".json") else None
+
+
+def put(path: str, data: bytes) -> None:
+    """The whole of some output: to stdout, or beside its place and then renamed."""
+    if path == "-":
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    if not Path(path).exists() or Path(path).is_file():
+        new = f"{path}.{os.getpid()}.new"
+        try:
+            Path(new).write_bytes(data)
+            os.replace(new, path)
+        finally:
+            Path(new).unlink(missing_ok=True)
+    else:  # a pipe or a device
+        Path(path).write_bytes(data)
+
+
+def tell(rows: list[Row], options: Namespace, where: object) -> None:
+    from whence.profiles.coverage import text, total
+
+    if options.json:
+        report = {"named_percent": round(total(rows), 2), "binaries": [row.as_json() for row in rows]}
+        print(json.dumps(report), file=where)  # type: ignore[call-overload]
+    elif options.coverage:
+        print(text(rows), end="", file=where)  # type: ignore[call-overload]
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+    """A bar on a terminal: which file is being asked, and how many are done."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("naming", total=None)
+
+        def report(path: str, done: int, count: int) -> None:
+            bar.update(task, completed=done, total=count, description=os.path.basename(path) or "naming")
+
+        yield report

@@ -1,0 +1,270 @@
+"""Which file answers for a mapping: asked in this order, everything tried is noted.
+
+    1. files given by hand           ELF files or archives, by build-id; by name where the mapping has no build-id
+    2. archive folders               BUILD-ID.lidia, ab/cdef.lidia, or any archive there that carries the build-id
+    3. the archive cache             archives this machine made or fetched before
+    4. the mapping's own path        when the build-id is the same, or the profile gives none
+    5. debug folders                 .build-id/ab/cdef.debug
+    6. debuginfod                    when a client was given
+
+An ELF file that must answer for many addresses is archived in the cache first, so that the next profile need not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from whence.binary import is_archive, open_binary
+from whence.debuginfo.cache import Cache
+from whence.elf import ElfFile
+from whence.elf.segments import Segment
+from whence.errors import WhenceError
+from whence.profiles.model import Mapping
+from whence.profiles.reasons import GIVE_KERNEL, Missing, is_kernel
+from whence.symbolize.binaries import Names
+from whence.symbolize.reason import Reason
+
+ARCHIVE_FROM = 64  # addresses from which on an archive is made for the cache
+DEBUG_DIRS = ("/usr/lib/debug",)
+"""Where debug files lie when nobody says otherwise."""
+
+
+class Fetcher(Protocol):
+    """What the debuginfod client does: the file of a build-id, or None."""
+
+    def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None: ...
+
+
+@dataclass(slots=True)
+class Opened:
+    """A file that answers for a mapping. `segments` is None when only an archive is at hand."""
+
+    binary: Names
+    segments: Sequence[Segment] | None
+    how: str  # in words: which file, and how it was found
+
+
+@dataclass(slots=True)
+class Search:
+    """What became of the search for one mapping's file."""
+
+    mapping: Mapping
+    opened: Opened | None = None
+    missing: Missing | None = None
+    tried: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A file given by hand or found in a folder, and its identity."""
+
+    path: Path
+    build_ids: tuple[str, ...]
+    archive: bool
+
+
+class Binaries:
+    """Finds and opens the files of mappings, each once. A context manager: closing closes what it opened."""
+
+    def __init__(
+        self,
+        *,
+        given: Sequence[str | os.PathLike[str]] = (),
+        archive_dirs: Sequence[str | os.PathLike[str]] = (),
+        debug_dirs: Sequence[str] | None = None,
+        cache: Cache | None = None,
+        debuginfod: Fetcher | None = None,
+        local: bool = True,
+    ) -> None:
+        self.archive_dirs = [Path(one) for one in archive_dirs]
+        self.debug_dirs = list(DEBUG_DIRS if debug_dirs is None else debug_dirs)
+        self.cache = cache
+        self.debuginfod = debuginfod
+        self.local = local
+        self.given = [candidate(Path(one)) for one in given]
+        self._in_dirs: list[Candidate] | None = None
+        self._searches: dict[tuple[str, str], Search] = {}
+        self._open: list[Names] = []
+
+    def close(self) -> None:
+        for binary in self._open:
+            binary.close()
+        self._open.clear()
+        self._searches.clear()
+
+    def __enter__(self) -> Binaries:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def searches(self) -> list[Search]:
+        """Every search made, in order."""
+        return list(self._searches.values())
+
+    def search(self, mapping: Mapping, addresses: int = 1) -> Search:
+        """The file of a mapping, for so many addresses; the same search is made once."""
+        key = mapping.path, mapping.build_id
+        found = self._searches.get(key)
+        if found is None:
+            found = self._searches[key] = Search(mapping)
+            try:
+                self._search(found, addresses)
+            except (WhenceError, OSError) as error:
+                found.missing = Missing(Reason.BROKEN_FILE, str(error))
+        return found
+
+    def _search(self, search: Search, addresses: int) -> None:
+        mapping = search.mapping
+        for one, where in self._candidates(mapping, search.tried):
+            search.tried.append(f"{where} {one.path}: answers")
+            search.opened = self._open_file(one, mapping, where, addresses)
+            return
+        search.missing = self._why_missing(search)
+
+    def _candidates(self, mapping: Mapping, tried: list[str]) -> Iterator[tuple[Candidate, str]]:
+        """Files that may answer, best first; what does not fit is noted."""
+        build_id = mapping.build_id.lower()
+        for one in self.given:
+            if matches(one, mapping):
+                yield one, "given"
+            else:
+                tried.append(f"given {one.path}: {difference(one, mapping)}")
+        if build_id:
+            yield from ((one, "archive folder") for one in self._archives(build_id, tried))
+            if self.cache is not None:
+                path = self.cache.get(f"{build_id}.lidia")
+                if path is not None:
+                    yield Candidate(path, (build_id,), True), "cache"
+                tried.append("cache: no archive of this build-id")
+        if self.local and mapping.path.startswith("/"):
+            yield from ((one, "this machine's") for one in self._on_this_machine(mapping, tried))
+        if build_id and len(build_id) > 2:
+            for folder in self.debug_dirs:
+                path = Path(folder, ".build-id", build_id[:2], build_id[2:] + ".debug")
+                if path.exists():
+                    yield candidate(path), "debug folder's"
+                tried.append(f"{path}: not there")
+        if build_id and self.debuginfod is not None:
+            for kind in ("debuginfo", "executable"):
+                fetched = self.debuginfod.fetch(build_id, kind, mapping.path)
+                if fetched is not None:
+                    yield candidate(fetched), f"debuginfod {kind}"
+                tried.append(f"debuginfod {kind}: not found")
+
+    def _archives(self, build_id: str, tried: list[str]) -> Iterator[Candidate]:
+        for folder in self.archive_dirs:
+            for name in (f"{build_id}.lidia", f"{build_id[:2]}/{build_id[2:]}.lidia"):
+                if (folder / name).exists():
+                    yield Candidate(folder / name, (build_id,), True)
+                    return
+        if self._in_dirs is None:
+            paths = [path for folder in self.archive_dirs for path in sorted(folder.glob("*.lidia"))]
+            self._in_dirs = [candidate(path) for path in paths]
+        yield from (one for one in self._in_dirs if build_id in one.build_ids)
+        tried += [f"{folder}: no archive of this build-id" for folder in self.archive_dirs]
+
+    def _on_this_machine(self, mapping: Mapping, tried: list[str]) -> Iterator[Candidate]:
+        path = Path(mapping.path.removesuffix(" (deleted)"))
+        if not path.is_file():
+            tried.append(f"{path}: not there")
+            return
+        try:
+            one = candidate(path)
+        except (WhenceError, OSError) as error:
+            tried.append(f"{path}: {error}")
+            return
+        if not mapping.build_id or matches(one, mapping):
+            yield one
+        else:
+            tried.append(f"{path}: {difference(one, mapping)}")
+
+    def _open_file(self, one: Candidate, mapping: Mapping, where: str, addresses: int) -> Opened:
+        how = f"{where} {one.path}"
+        if one.archive:
+            return Opened(self._keep(open_binary(one.path)), self._segments_beside(one, mapping), how)
+        build_id = one.build_ids[0] if one.build_ids else ""
+        if self.cache is None or not build_id or addresses < ARCHIVE_FROM:
+            return Opened(self._keep(open_binary(one.path, debug_dirs=self.debug_dirs)), segments_of(one.path), how)
+        from whence.lidia.build import create
+
+        def archive(target: Path) -> None:
+            create(one.path, target, debug_dirs=self.debug_dirs)
+
+        path = self.cache.put(f"{build_id}.lidia", archive)
+        self.cache.put(f"{build_id}.segments", lambda target: target.write_bytes(skeleton(one.path)))
+        return Opened(self._keep(open_binary(path)), segments_of(one.path), how)
+
+    def _segments_beside(self, one: Candidate, mapping: Mapping) -> Sequence[Segment] | None:
+        """Segments for an archive: of what the cache kept of its ELF file, or of the file itself if it is here."""
+        for build_id in one.build_ids:
+            path = self.cache.get(f"{build_id}.segments") if self.cache is not None else None
+            if path is not None:
+                return segments_of(path)
+        here = next(self._on_this_machine(mapping, []), None) if self.local else None
+        return segments_of(here.path) if here is not None and here.build_ids else None
+
+    def _keep(self, binary: Names) -> Names:
+        self._open.append(binary)
+        return binary
+
+    def _why_missing(self, search: Search) -> Missing:
+        mapping = search.mapping
+        if is_kernel(mapping):
+            return Missing(Reason.NO_FILE, mapping.path, GIVE_KERNEL)
+        here = [line for line in search.tried if line.startswith(f"{mapping.path}: its build-id")]
+        if here:
+            return Missing(Reason.BUILD_ID_MISMATCH, here[0])
+        identity = f"build-id {mapping.build_id}" if mapping.build_id else "no build-id to look for"
+        return Missing(Reason.NO_FILE, f"{mapping.path or 'its path is not known'}, {identity}")
+
+
+def candidate(path: Path) -> Candidate:
+    """A file with its build-ids: an ELF file's, or the one an archive carries."""
+    if is_archive(path):
+        with open_binary(path) as binary:
+            return Candidate(path, (binary.build_id,) if binary.build_id else (), True)
+    with ElfFile.open(path) as elf:
+        return Candidate(path, tuple(filter(None, (elf.build_id, elf.go_build_id))), False)
+
+
+def matches(one: Candidate, mapping: Mapping) -> bool:
+    """By build-id where both have one; else by the name of the file."""
+    if mapping.build_id and one.build_ids:
+        return mapping.build_id.lower() in (known.lower() for known in one.build_ids)
+    name = os.path.basename(mapping.path.removesuffix(" (deleted)"))
+    return bool(name) and one.path.name.removesuffix(".lidia").removesuffix(".debug") == name
+
+
+def difference(one: Candidate, mapping: Mapping) -> str:
+    if mapping.build_id and one.build_ids:
+        return f"its build-id is {one.build_ids[0]}, not {mapping.build_id}"
+    return f"it is not named {os.path.basename(mapping.path) or 'like anything'}"
+
+
+def segments_of(path: str | os.PathLike[str]) -> Sequence[Segment]:
+    with ElfFile.open(path) as elf:
+        return elf.segments
+
+
+def skeleton(path: Path) -> bytes:
+    """The ELF header and the segment table: an ELF file of a few hundred bytes that knows where the file is loaded."""
+    with ElfFile.open(path) as elf:
+        wide = elf.bits == 64
+        head = bytearray(elf.data[: 64 if wide else 52])
+        order = elf.order
+        at, size = (32, 8) if wide else (28, 4)
+        table = int.from_bytes(head[at : at + size], order)
+        entry, count = (int.from_bytes(head[field : field + 2], order) for field in ((54, 56) if wide else (42, 44)))
+        rows = bytes(elf.data[table : table + entry * count])
+        head[at : at + size] = len(head).to_bytes(size, order)
+        shoff = (40, 8) if wide else (32, 4)
+        head[shoff[0] : shoff[0] + shoff[1]] = bytes(shoff[1])
+        for field in (60, 62) if wide else (48, 50):
+            head[field : field + 2] = bytes(2)
+        return bytes(head) + rows

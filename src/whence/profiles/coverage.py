@@ -1,0 +1,141 @@
+"""How much of a profile got names, by what, and what would name the rest.
+
+Frames are weighed by how often samples hold them (by the first sample type where that counts samples), because the
+address on every stack matters more than the one seen once.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from whence.profiles.model import Profile
+from whence.profiles.naming import Named
+from whence.profiles.reasons import Missing
+from whence.profiles.stacks_kernel import weigh
+
+
+@dataclass(slots=True)
+class Row:
+    """One file's share. `samples`, `named` and `lines` are weights; the percentages are of `samples`."""
+
+    path: str
+    build_id: str
+    addresses: int
+    samples: int
+    named: int
+    lines: int
+    sources: Counter[str]
+    answered_by: str
+    missing: list[tuple[Missing, int]]
+    tried: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        path = self.path
+        return path if path.startswith("[") or not path else os.path.basename(path)
+
+    @property
+    def named_percent(self) -> float:
+        return percent(self.named, self.samples)
+
+    @property
+    def lines_percent(self) -> float:
+        return percent(self.lines, self.samples)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "path": self.path,
+            "build_id": self.build_id,
+            "addresses": self.addresses,
+            "samples": self.samples,
+            "named_percent": round(self.named_percent, 2),
+            "lines_percent": round(self.lines_percent, 2),
+            "sources": dict(self.sources.most_common()),
+            "answered_by": self.answered_by,
+            "missing": [
+                {"reason": one.reason.word, "sentence": str(one), "remedy": one.remedy, "addresses": count}
+                for one, count in self.missing
+            ],
+            "tried": self.tried,
+        }
+
+
+def percent(part: int, whole: int) -> float:
+    """A share in percent; 100 of nothing."""
+    return 100 * part / whole if whole else 100.0
+
+
+def weights(profile: Profile) -> array[int]:
+    """For each location how often samples hold it; 1 for each where the profile has no samples."""
+    out = array("q", bytes(8 * len(profile.address)))
+    samples = profile.samples
+    counted = bool(profile.sample_types) and profile.sample_types[0].unit == "count"
+    column = samples.values[0] if counted and samples.values else array("q")
+    if any(value < 0 for value in column):  # the difference of two profiles
+        column = array("q")
+    weigh(samples.first, samples.stack, column, out)
+    return out if any(out) else array("q", [1]) * len(out)
+
+
+def coverage(profile: Profile, reports: Sequence[Named]) -> list[Row]:
+    """A row for each file, the one with the most samples first."""
+    weight = weights(profile)
+    rows = []
+    for report in reports:
+        named = lines = 0
+        for location in report.members:
+            frames = profile.frames[location]
+            if frames:
+                named += weight[location]
+                if frames[0].line:
+                    lines += weight[location]
+        search = report.search
+        row = Row(
+            report.path,
+            report.build_id,
+            report.locations,
+            sum(map(weight.__getitem__, report.members)),
+            named,
+            lines,
+            report.sources,
+            search.opened.how if search and search.opened else "",
+            report.missing.most_common(),
+            search.tried if search else [],
+        )
+        rows.append(row)
+    return sorted(rows, key=lambda row: -row.samples)
+
+
+def total(rows: Sequence[Row]) -> float:
+    """The share of named frames in all samples, in percent."""
+    return percent(sum(row.named for row in rows), sum(row.samples for row in rows))
+
+
+def text(rows: Sequence[Row]) -> str:
+    """The table a person reads: a line for each file, under it why the rest has no names and what to do."""
+    head = ("binary", "build-id", "addresses", "samples", "named", "lines", "by")
+    cells = [head]
+    for row in rows:
+        named, lines = f"{row.named_percent:.1f} %", f"{row.lines_percent:.1f} %"
+        by = ", ".join(name for name, _ in row.sources.most_common(2)) or "-"
+        identity = row.build_id[:12] or "-"
+        cells.append((row.name or "(no file)", identity, f"{row.addresses}", f"{row.samples}", named, lines, by))
+    widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
+    out = []
+    for index, line in enumerate(cells):
+        fields = [
+            one.ljust(width) if at in (0, 1, 6) else one.rjust(width)
+            for at, (one, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        out.append("  ".join(fields).rstrip())
+        if index:
+            row = rows[index - 1]
+            for missing, count in row.missing[:2]:
+                out.append(f"    {count} without a name: {missing}")
+                out.append(f"      {missing.remedy}")
+    out.append(f"{total(rows):.1f} % of the frames in samples have names")
+    return "\n".join(out) + "\n"

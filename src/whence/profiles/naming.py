@@ -1,0 +1,137 @@
+"""Every location of a profile to its frames or its reason: the same service for every format.
+
+Locations are taken together by mapping, their addresses made vaddrs, and each file is asked once for all of them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from whence.demangle import demangle
+from whence.model import Frame, Frames
+from whence.profiles.addresses import NOWHERE, vaddrs
+from whence.profiles.binaries import Binaries, Search
+from whence.profiles.model import NO_MAPPING, Mapping, Profile
+from whence.profiles.reasons import Missing, not_a_file
+from whence.symbolize.naming import name_all
+from whence.symbolize.reason import Reason
+
+
+@dataclass(slots=True)
+class Named:
+    """What became of the locations of one file (all its mappings)."""
+
+    path: str
+    build_id: str
+    search: Search | None = None
+    locations: int = 0
+    named: int = 0
+    with_lines: int = 0
+    sources: Counter[str] = field(default_factory=Counter)
+    missing: Counter[Missing] = field(default_factory=Counter)
+    members: list[int] = field(default_factory=list)  # the locations
+
+
+def name(
+    profile: Profile,
+    binaries: Binaries,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[Named]:
+    """Give frames or a reason to every location that has none (with `overwrite`: to every location).
+
+    A location that had frames keeps them when no better ones are found. Gives one report a file, in order of mappings;
+    `progress` is called with a file's path, how many files are done and how many there are.
+    """
+    groups: dict[int, list[int]] = {}
+    for location, where in enumerate(profile.mapping):
+        groups.setdefault(where, []).append(location)
+    reports: dict[tuple[str, str], Named] = {}
+    for done, (index, members) in enumerate(sorted(groups.items())):
+        mapping = None if index == NO_MAPPING else profile.mappings[index]
+        key = (mapping.path, mapping.build_id) if mapping else ("", "")
+        report = reports.setdefault(key, Named(*key))
+        if progress:
+            progress(report.path, done, len(groups))
+        report.members += members
+        wanted = [one for one in members if overwrite or not profile.frames[one]]
+        if wanted:
+            _name_mapping(profile, mapping, wanted, binaries, report)
+    for report in reports.values():
+        _count(profile, report)
+    return list(reports.values())
+
+
+def _name_mapping(
+    profile: Profile, mapping: Mapping | None, members: list[int], binaries: Binaries, report: Named
+) -> None:
+    missing = not_a_file(mapping, profile.address[members[0]])
+    if missing is None:
+        assert mapping is not None
+        report.search = search = binaries.search(mapping, len(members))
+        missing = search.missing
+        if search.opened is not None:
+            _ask(profile, search, mapping, members, report)
+            return
+    assert missing is not None
+    for location in members:
+        _leave(profile, location, missing, report)
+
+
+def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int], report: Named) -> None:
+    """Name the members from the file that was found for their mapping."""
+    assert search.opened is not None
+    opened = search.opened
+    addresses = array("Q", map(profile.address.__getitem__, members))
+    where = vaddrs(opened.segments, mapping, addresses)
+    answers = name_all(opened.binary, [vaddr for vaddr in where if vaddr != NOWHERE])
+    outside = Missing(Reason.NOT_PLACED if not mapping.start else Reason.OUTSIDE_SEGMENTS, opened.how)
+    readable: dict[Frames, Frames] = {}
+    for location, vaddr in zip(members, where, strict=True):
+        if vaddr == NOWHERE:
+            _leave(profile, location, outside, report)
+            continue
+        frames, reason, detail = answers[vaddr]
+        if reason is not None or not frames:
+            _leave(profile, location, Missing(reason or Reason.NOT_IN_ARCHIVE, detail or opened.how), report)
+            continue
+        chain = readable.get(frames)
+        if chain is None:
+            chain = readable[frames] = _readable(frames, profile.system_names)
+        profile.name(location, chain)
+        report.sources[chain[-1].source] += 1
+
+
+def _readable(frames: Frames, system_names: dict[str, str]) -> Frames:
+    """Frames with their names demangled; what they were called before is kept."""
+    out = []
+    for frame in frames:
+        readable = demangle(frame.function)
+        if readable != frame.function:
+            system_names[readable] = frame.function
+            frame = frame._replace(function=readable)
+        out.append(frame)
+    return tuple(out)
+
+
+def _leave(profile: Profile, location: int, missing: Missing, report: Named) -> None:
+    """A location that got nothing new: with old frames it keeps them, without it has a reason."""
+    if not profile.frames[location]:
+        profile.reasons[location] = str(missing)
+        report.missing[missing] += 1
+
+
+def _count(profile: Profile, report: Named) -> None:
+    report.locations = len(report.members)
+    for location in report.members:
+        frames: tuple[Frame, ...] = profile.frames[location]
+        if frames:
+            report.named += 1
+            if frames[0].line:
+                report.with_lines += 1
+            if location not in profile.changed:
+                report.sources["profile"] += 1

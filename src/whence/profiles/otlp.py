@@ -1,0 +1,172 @@
+"""OTLP profiles: opentelemetry.proto.profiles.v1development.ProfilesData, in binary or JSON.
+
+    read     either form (gzip too), with every index checked; several profiles inside share one dictionary and become
+             one Profile with a sample type for each kind of them
+    write    a profile that was read from OTLP: the same data with other names, functions and strings added behind; in
+             binary every other byte is passed on, in JSON every other value. Any other profile: written whole
+
+Addresses are told apart as everywhere (whence.profiles.addresses); build-ids are the mapping's attributes
+process.executable.build_id.gnu and .go. A sample without values counts its timestamps.
+"""
+
+from __future__ import annotations
+
+import json as json_text
+from dataclasses import dataclass
+
+from whence._version import __version__
+from whence.errors import ProfileError
+from whence.profiles import gz, otlp_binary, otlp_json
+from whence.profiles.model import NO_MAPPING, Profile
+from whence.profiles.otlp_schema import Document, encoded, jsonable
+from whence.profiles.otlp_tables import BUILD_IDS, Tables, first_location, profile_of
+from whence.profiles.wire import Messages
+
+
+@dataclass(slots=True)
+class Origin:
+    """What an OTLP profile was read from: a JSON document, or the whole message and its dictionary."""
+
+    document: Document | None
+    whole: Messages | None
+    tables: Tables
+    compressed: bool
+
+
+def read(data: bytes) -> Profile:
+    """The profile in `data`; a ProfileError says which part of it breaks which rule."""
+    compressed = data.startswith(gz.MAGIC)
+    plain = gz.inflated(data) if compressed else data
+    if plain.lstrip()[:1] == b"{":
+        try:
+            document = json_text.loads(plain)
+        except (ValueError, RecursionError) as error:
+            raise ProfileError("otlp", None, "it is JSON", str(error)) from error
+        tables = otlp_json.tables_of(document)
+        origin = Origin(document, None, tables, compressed)
+    else:
+        whole = Messages.whole(plain, "ProfilesData")
+        tables = otlp_binary.tables_of(whole)
+        origin = Origin(None, whole, tables, compressed)
+    profile = profile_of(tables)
+    profile.origin = origin
+    return profile
+
+
+def write(profile: Profile, *, json: bool | None = None) -> bytes:
+    """The profile as OTLP; `json` chooses the form (default: the one it was read in, else binary)."""
+    origin = profile.origin
+    if isinstance(origin, Origin) and (json is None or json == (origin.document is not None)):
+        names = Names(profile, origin.tables)
+        if origin.document is not None:
+            document = otlp_json.renamed(profile, origin.document, names, first_location(origin.tables))
+            out = json_text.dumps(document, separators=(",", ":")).encode()
+        else:
+            assert origin.whole is not None
+            out = otlp_binary.renamed(profile, origin.whole, names, first_location(origin.tables))
+        return gz.deflated(out) if origin.compressed else out
+    document = document_of(profile)
+    return json_text.dumps(jsonable(document), separators=(",", ":")).encode() if json else encoded(document)
+
+
+class Names:
+    """The string and function tables as they grow; new entries are listed in the order they get their index."""
+
+    def __init__(self, profile: Profile, tables: Tables | None = None) -> None:
+        self.profile = profile
+        self.new_strings: list[str] = []
+        self.new_functions: list[Document] = []
+        self.strings: dict[str, int] = {}
+        self._strings = len(tables.strings) if tables else 0
+        self._functions = len(tables.functions) if tables else 0
+        self._known: dict[tuple[str, str], int] = {}
+        for index, text in enumerate(tables.strings if tables else ()):
+            self.strings.setdefault(text, index)
+        self.string("")
+        if not self._functions:
+            self.new_functions.append({})
+            self._functions = 1
+
+    def string(self, text: str) -> int:
+        found = self.strings.get(text)
+        if found is None:
+            found = self.strings[text] = self._strings
+            self._strings += 1
+            self.new_strings.append(text)
+        return found
+
+    def function(self, name: str, file: str) -> int:
+        found = self._known.get((name, file))
+        if found is None:
+            found = self._known[name, file] = self._functions
+            self._functions += 1
+            system = self.profile.system_names.get(name, name)
+            entry = {"nameStrindex": self.string(name), "systemNameStrindex": self.string(system)}
+            entry |= {"filenameStrindex": self.string(file)}
+            start = self.profile.start_lines.get((name, file), 0)
+            self.new_functions.append(entry | ({"startLine": start} if start else {}))
+        return found
+
+
+def document_of(profile: Profile) -> Document:
+    """The whole profile from its model: one OTLP profile for each sample type."""
+    names = Names(profile)
+    attributes: dict[tuple[str, str | int, str], int] = {}
+
+    def attribute(key: str, value: str | int, unit: str = "") -> int:
+        return attributes.setdefault((key, value, unit), len(attributes) + 1)
+
+    mappings: list[Document] = [{}]
+    for one in profile.mappings:
+        entry: Document = {"memoryStart": one.start, "memoryLimit": one.limit, "fileOffset": one.file_offset}
+        entry["filenameStrindex"] = names.string(one.path)
+        if one.build_id:
+            entry["attributeIndices"] = [attribute(BUILD_IDS[0], one.build_id)]
+        mappings.append(entry)
+    locations: list[Document] = [{}]
+    for mapping, address, frames in zip(profile.mapping, profile.address, profile.frames, strict=True):
+        entry = {"mappingIndex": 0 if mapping == NO_MAPPING else mapping + 1, "address": address}
+        if frames:
+            entry["lines"] = [
+                {"functionIndex": names.function(frame.function, frame.file), "line": frame.line} for frame in frames
+            ]
+        locations.append(entry)
+    samples = profile.samples
+    stacks: dict[tuple[int, ...], int] = {(): 0}
+    rows = []
+    for index in range(len(samples)):
+        stack = tuple(at + 1 for at in samples.stack[samples.first[index] : samples.first[index + 1]])
+        labels = [attribute(one.key, one.text or one.number, one.unit) for one in samples.labels[index]]
+        rows.append((stacks.setdefault(stack, len(stacks)), labels))
+    profiles = []
+    for kind, column in zip(profile.sample_types, samples.values, strict=False):
+        entry = {
+            "sampleType": {"typeStrindex": names.string(kind.type), "unitStrindex": names.string(kind.unit)},
+            "samples": [
+                {"stackIndex": stack, "attributeIndices": labels, "values": [value]}
+                for (stack, labels), value in zip(rows, column, strict=True)
+                if value
+            ],
+            "timeUnixNano": profile.time_ns,
+            "durationNano": profile.duration_ns,
+            "period": profile.period,
+        }
+        if profile.period_type.type:
+            period = profile.period_type
+            entry["periodType"] = {"typeStrindex": names.string(period.type), "unitStrindex": names.string(period.unit)}
+        profiles.append(entry)
+    table: list[Document] = [{}]
+    for key, value, unit in attributes:
+        held = {"stringValue": value} if isinstance(value, str) else {"intValue": value}
+        table.append({"keyStrindex": names.string(key), "value": held, "unitStrindex": names.string(unit)})
+    dictionary = {
+        "mappingTable": mappings,
+        "locationTable": locations,
+        "functionTable": names.new_functions,
+        "linkTable": [{}],
+        "stringTable": names.new_strings,
+        "attributeTable": table,
+        "stackTable": [{"locationIndices": list(stack)} for stack in stacks],
+    }
+    scope = {"scope": {"name": "whence", "version": __version__}, "profiles": profiles}
+    return {"resourceProfiles": [{"scopeProfiles": [scope]}], "dictionary": dictionary}

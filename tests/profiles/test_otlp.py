@@ -1,0 +1,196 @@
+"""OTLP profiles against opentelemetry-proto: read, named in place, written; binary and JSON say the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from whence.errors import ProfileError
+from whence.model import Frame
+from whence.profiles import formats, gz, otlp, pprof, wire
+from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+
+proto = pytest.importorskip("opentelemetry.proto.profiles.v1development.profiles_pb2")
+BUILD_ID = "ab" * 20
+
+
+def message() -> Any:
+    """Two OTLP profiles over one dictionary: locations 1 (unnamed), 2 (named, inlined), 3 (no mapping)."""
+    data = proto.ProfilesData()
+    book = data.dictionary
+    texts = ["", "cpu", "nanoseconds", "/bin/app", "process.executable.build_id.gnu", "samples", "count"]
+    book.string_table.extend([*texts, "inner", "outer", "/src/a.c", "thread.name", "thread.id"])
+    book.mapping_table.add()
+    book.mapping_table.add(memory_start=0x400000, memory_limit=0x500000, file_offset=0x1000, filename_strindex=3)
+    book.mapping_table[1].attribute_indices.append(1)
+    book.location_table.add()
+    book.location_table.add(mapping_index=1, address=0x401000, attribute_indices=[2])
+    named = book.location_table.add(mapping_index=1, address=0x402000)
+    named.lines.add(function_index=1, line=12, column=3)
+    named.lines.add(function_index=2, line=30)
+    book.location_table.add(address=0xFFFF)
+    book.function_table.add()
+    book.function_table.add(name_strindex=7, filename_strindex=9)
+    book.function_table.add(system_name_strindex=8)
+    book.attribute_table.add()
+    book.attribute_table.add(key_strindex=4).value.string_value = BUILD_ID
+    book.attribute_table.add(key_strindex=10).value.string_value = "main"
+    book.attribute_table.add(key_strindex=11).value.int_value = 42
+    book.link_table.add()
+    book.stack_table.add()
+    book.stack_table.add(location_indices=[1, 2])
+    book.stack_table.add(location_indices=[3, 2])
+    resource = data.resource_profiles.add()
+    resource.resource.attributes.add(key="host.name").value.string_value = "h"
+    scope = resource.scope_profiles.add()
+    cpu = scope.profiles.add(time_unix_nano=5, duration_nano=6, period=7, profile_id=b"0123456789abcdef")
+    cpu.sample_type.type_strindex, cpu.sample_type.unit_strindex = 1, 2
+    cpu.samples.add(stack_index=1, values=[10, 5], attribute_indices=[2, 3], timestamps_unix_nano=[1, 2])
+    cpu.samples.add(stack_index=2, values=[-3])
+    counts = scope.profiles.add()
+    counts.sample_type.type_strindex, counts.sample_type.unit_strindex = 5, 6
+    counts.samples.add(stack_index=1, timestamps_unix_nano=[1, 2, 3])
+    return data
+
+
+def as_json(data: Any) -> bytes:
+    json_format = pytest.importorskip("google.protobuf.json_format")
+    return str(json_format.MessageToJson(data)).encode()
+
+
+FORMS = {"binary": lambda: message().SerializeToString(), "json": lambda: as_json(message())}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_both_forms_are_read_alike(form: str) -> None:
+    profile = otlp.read(FORMS[form]())
+    assert profile.sample_types == [SampleType("cpu", "nanoseconds"), SampleType("samples", "count")]
+    assert profile.mappings[1] == Mapping(0x400000, 0x500000, 0x1000, "/bin/app", BUILD_ID)
+    assert list(profile.mapping) == [1, 1, NO_MAPPING]
+    assert list(profile.address) == [0x401000, 0x402000, 0xFFFF]
+    assert profile.frames == [(), (Frame("inner", "/src/a.c", 12, True), Frame("outer", "", 30)), ()]
+    samples = profile.samples
+    assert [list(column) for column in samples.values] == [[15, -3, 0], [0, 0, 3]]
+    assert [list(samples.stack[samples.first[i] : samples.first[i + 1]]) for i in range(3)] == [[0, 1], [2, 1], [0, 1]]
+    assert samples.labels[0] == (Label("thread.name", "main"), Label("thread.id", number=42))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_not_named_is_written_as_it_came(form: str) -> None:
+    data = FORMS[form]()
+    out = otlp.write(otlp.read(data))
+    assert out == data if form == "binary" else json.loads(out) == json.loads(data)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_naming_changes_lines_functions_and_strings_and_nothing_else(form: str) -> None:
+    json_format = pytest.importorskip("google.protobuf.json_format")
+    profile = otlp.read(FORMS[form]())
+    profile.name(0, (Frame("leaf", "/src/b.c", 3, True), Frame("readable", "", 4)))
+    profile.system_names["readable"] = "_Zraw"
+    out = otlp.write(profile)
+    got = proto.ProfilesData()
+    if form == "binary":
+        got.ParseFromString(out)
+    else:
+        json_format.Parse(out, got)
+    want = message()
+    book = want.dictionary
+    book.location_table[1].lines.add(function_index=3, line=3)
+    book.location_table[1].lines.add(function_index=4, line=4)
+    book.string_table.extend(["leaf", "/src/b.c", "readable", "_Zraw"])
+    book.function_table.add(name_strindex=12, system_name_strindex=12, filename_strindex=13)
+    book.function_table.add(name_strindex=14, system_name_strindex=15)
+    assert got == want
+
+
+def test_a_dictionary_behind_or_before_the_profiles_is_found_and_its_neighbours_stay() -> None:
+    data = message()
+    tail = wire.payload(9, b"\xff\xff unknown \xff")
+    only = proto.ProfilesData(dictionary=data.dictionary).SerializeToString()
+    rest = proto.ProfilesData(resource_profiles=data.resource_profiles).SerializeToString()
+    for before, after in ((tail, rest), (rest + tail, b"")):
+        profile = otlp.read(before + only + after)
+        profile.name(0, (Frame("leaf"),))
+        out = otlp.write(profile)
+        assert out.startswith(before)
+        assert out.endswith(after)
+        assert otlp.read(out).frames[0] == (Frame("leaf"),)
+
+
+@pytest.mark.parametrize("json_form", [False, True])
+def test_a_profile_from_pprof_is_written_as_otlp_that_others_read(json_form: bool) -> None:
+    json_format = pytest.importorskip("google.protobuf.json_format")
+    source = otlp.read(message().SerializeToString())
+    through = pprof.read(pprof.write(Profile(
+        source.sample_types, source.mappings, source.mapping, source.address, source.frames, load=lambda: source.samples
+    )))  # fmt: skip
+    out = otlp.write(through, json=json_form)
+    got = proto.ProfilesData()
+    if json_form:
+        json_format.Parse(out, got)
+    else:
+        got.ParseFromString(out)
+    assert len(got.resource_profiles[0].scope_profiles[0].profiles) == 2
+    again = otlp.read(out)
+    assert again.frames == source.frames
+    assert [sum(column) for column in again.samples.values] == [12, 3]
+    assert again.mappings[1:] == through.mappings
+
+
+def test_gzip_and_the_form_are_told_by_the_bytes() -> None:
+    binary, text = FORMS["binary"](), FORMS["json"]()
+    assert {formats.recognized(one) for one in (binary, text, gz.deflated(binary))} == {"otlp"}
+    assert otlp.read(gz.deflated(binary)).frames == otlp.read(text).frames
+    assert formats.recognized(pprof.write(Profile())) == "pprof"
+
+
+def broken(change: Any) -> Any:
+    data = message()
+    change(data)
+    return data
+
+
+BROKEN = {
+    "function_index is an index into function_table": lambda d: setattr(
+        d.dictionary.location_table[2].lines[0], "function_index", 9
+    ),
+    "mapping_index is an index into mapping_table": lambda d: setattr(
+        d.dictionary.location_table[1], "mapping_index", -1
+    ),
+    "stack_index is an index into stack_table": lambda d: setattr(
+        d.resource_profiles[0].scope_profiles[0].profiles[0].samples[0], "stack_index", 7
+    ),
+    "location_indices are indices into location_table": lambda d: d.dictionary.stack_table[1].location_indices.append(
+        9
+    ),
+    "attribute_indices are indices into attribute_table": lambda d: d.dictionary.mapping_table[
+        1
+    ].attribute_indices.append(-2),
+    "it is an index into string_table": lambda d: setattr(d.dictionary.function_table[1], "name_strindex", 99),
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_an_index_out_of_range_is_refused_in_both_forms(rule: str) -> None:
+    data = broken(BROKEN[rule])
+    for form in (data.SerializeToString(), as_json(data)):
+        with pytest.raises(ProfileError, match=rule):
+            otlp.read(form)
+
+
+def test_json_that_is_not_a_profile_is_refused() -> None:
+    for text in (b"{", b"{}", b'{"dictionary": []}', b'{"dictionary": {"locationTable": [1]}}', b"{" * 100000):
+        with pytest.raises(ProfileError):
+            otlp.read(text)
+
+
+def test_every_cut_of_a_binary_profile_is_an_error_of_ours_or_a_profile() -> None:
+    data = message().SerializeToString()
+    for size in range(len(data)):
+        try:
+            otlp.read(data[:size])
+        except ProfileError:
+            continue

@@ -1,0 +1,108 @@
+"""`whence profile` as people call it: formats by name, reports, gates, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.profiles.test_naming import program_profile
+from tests.programs import compiled
+from whence.cli import main
+from whence.model import Frame
+from whence.profiles import formats, pprof
+from whence.profiles.model import Mapping
+
+
+@pytest.fixture
+def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pprof file with addresses of the test program, one named already, and one whose file is gone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:9/never-asked")
+    made = program_profile(compiled())
+    made.mappings.append(Mapping(0x1000, 0x2000, 0, "/gone/libvendor.so", "12" * 20))
+    made.samples.add([made.location(1, 0x1800)], [4])
+    made.frames[2] = (Frame("known already"),)
+    path = tmp_path / "in.pb.gz"
+    path.write_bytes(pprof.write(made))
+    return path
+
+
+def functions(path: Path) -> list[str]:
+    return [frames[-1].function if frames else "" for frames in formats.read(path.read_bytes()).frames]
+
+
+def test_a_profile_is_named_in_place(profile: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.pb.gz"
+    assert main(["profile", str(profile), "-o", str(out)]) == 0
+    assert functions(out) == ["main", "sum", "known already", ""]
+
+
+@pytest.mark.parametrize("ending", [".otlp", ".otlp.json", ".pb", ".pb.gz"])
+def test_the_format_follows_the_name_of_the_output(profile: Path, tmp_path: Path, ending: str) -> None:
+    out = tmp_path / f"out{ending}"
+    assert main(["profile", str(profile), "-o", str(out)]) == 0
+    assert functions(out)[:2] == ["main", "sum"]
+    assert formats.recognized(out.read_bytes()) == ("otlp" if "otlp" in ending else "pprof")
+
+
+def test_folded_stacks_go_to_stdout(profile: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["profile", str(profile), "--format", "folded"]) == 0
+    assert b"main 2\n" in capfdbinary.readouterr().out
+
+
+def test_coverage_prints_a_row_for_each_binary_with_reason_and_remedy(
+    profile: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", str(profile), "--coverage"]) == 0
+    said = capfd.readouterr().out
+    assert "libvendor.so" in said
+    assert "the mapped file is not on this machine" in said
+    assert "60.0 % of the frames in samples have names" in said
+
+
+def test_a_gate_fails_below_its_percentage(profile: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(profile), "--fail-under", "60"]) == 0
+    assert main(["profile", str(profile), "--fail-under", "61"]) == 1
+    assert "60.0 % named, under 61 %" in capfd.readouterr().err
+
+
+def test_the_coverage_is_json_when_asked(profile: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(profile), "--json"]) == 0
+    report = json.loads(capfd.readouterr().out)
+    assert report["named_percent"] == 60.0
+    assert {row["path"] for row in report["binaries"]} == {str(compiled()), "/gone/libvendor.so"}
+
+
+def test_overwriting_replaces_names_and_a_flame_graph_is_drawn(profile: Path, tmp_path: Path) -> None:
+    out, page = tmp_path / "out.pb", tmp_path / "flame.html"
+    assert main(["profile", str(profile), "--overwrite", "-o", str(out), "--flamegraph", str(page)]) == 0
+    assert functions(out)[2]
+    assert "known already" in page.read_text() or functions(out)[2] != "known already"
+    assert "libvendor.so+0x800" in page.read_text()
+
+
+def test_verbose_tells_every_file_tried(profile: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(profile), "--coverage", "-v"]) == 0
+    assert "/gone/libvendor.so: /gone/libvendor.so: not there" in capfd.readouterr().err
+
+
+def test_no_server_is_asked_unless_it_is_asked_for(profile: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(profile), "--coverage", "-v"]) == 0
+    assert "127.0.0.1" not in capfd.readouterr().err
+    assert main(["profile", str(profile), "--coverage", "-v", "--debuginfod", "http://127.0.0.1:9"]) == 0
+    said = capfd.readouterr().err
+    assert f"debuginfod: GET http://127.0.0.1:9/buildid/{'12' * 20}/debuginfo" in said
+
+
+def test_what_is_wrong_is_one_line_and_an_exit_code(
+    profile: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "broken.pb"
+    broken.write_bytes(b"\x0a\x05")
+    assert main(["profile", str(broken)]) == 3
+    assert capfd.readouterr().err.startswith("whence: profile profile+0x0: a field ends inside its message")
+    assert main(["profile", str(tmp_path / "nowhere")]) == 3
+    assert main(["profile", str(profile), "--debuginfod", "ftp://x", "--coverage"]) == 3
+    assert "http:// or https://" in capfd.readouterr().err
