@@ -88,6 +88,12 @@ def test_a_file_whose_code_may_be_at_zero_keeps_the_sequence_there() -> None:
     assert [va for va, _, _ in rows([("set_address", 0), *ONE[1:]], lowest=0)] == [0, 4, 12]
 
 
+def test_code_of_a_kernel_lies_in_the_upper_half_of_addresses() -> None:
+    start = 0xFFFFFFFF81000000
+    assert rows([("set_address", start), *ONE[1:]], lowest=start)[0][0] == start
+    assert rows([("set_address", start), *ONE[1:]], lowest=start + 1) == []
+
+
 def test_a_sequence_without_bytes_is_left_out() -> None:
     assert rows([("set_address", 0x1000), ("special", 0, 1), ("end",)]) == []
 

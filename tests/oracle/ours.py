@@ -6,17 +6,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from tests.oracle.witnesses import Call, Chain, normal
-from whence.dwarf import DebugInfo
-from whence.elf import ElfFile, functions
-from whence.ranges import Ranges, StringSpace
-from whence.ranges.arrange import arrange
-
-
-def table(elf: ElfFile, alt: ElfFile | None = None, split: str | None = None) -> Ranges:
-    """DWARF over symbols, as an archive of the file would hold them."""
-    space = StringSpace()
-    info = DebugInfo(elf, strings=space)
-    return arrange([info.ranges(), functions(elf, space)])
+from whence.elf import ElfFile
+from whence.producers import Producers
+from whence.ranges import Ranges
 
 
 def chain(ranges: Ranges, address: int) -> Chain:
@@ -48,10 +40,7 @@ def line_of(ranges: Ranges, at: int, address: int) -> int:
     return ranges.line_number[row] if row >= first else 0
 
 
-def chains(ranges: Ranges, addresses: Sequence[int]) -> list[Chain]:
-    return [chain(ranges, address) for address in addresses]
-
-
 def answers(path: str, addresses: Sequence[int]) -> list[Chain]:
-    with ElfFile.open(path) as elf:
-        return chains(table(elf), addresses)
+    with ElfFile.open(path) as elf, Producers(elf) as producers:
+        ranges = producers.ranges()
+        return [chain(ranges, address) for address in addresses]

@@ -125,12 +125,20 @@ def _run(line: Window, header: Header, names: FileNames, lowest: int, problems: 
     head = array("q", [
         header.min_instruction, header.max_operations, header.line_base, header.line_range, header.opcode_base,
         line.order == "big", header.address_size,
-        (lowest ^ 1 << 63) - (1 << 63),  # a kernel's addresses have the sign bit set
     ])  # fmt: skip
     used = bytearray(len(names))
     while header.program < header.end:
         status, at = lines_kernel.run(
-            line.data, state, head, header.lengths, scratch.va, scratch.file, scratch.line, scratch.sequences, used
+            line.data,
+            state,
+            head,
+            lowest,
+            header.lengths,
+            scratch.va,
+            scratch.file,
+            scratch.line,
+            scratch.sequences,
+            used,
         )
         if status == FULL:
             scratch.grow(header.end - at)

@@ -28,6 +28,7 @@ def run(
     data: cython.const[cython.uchar][::1],
     state: cython.ulonglong[::1],
     head: cython.longlong[::1],
+    lowest: cython.ulonglong,
     lengths: cython.const[cython.uchar][::1],
     va: cython.ulonglong[::1],
     file: cython.uint[::1],
@@ -39,8 +40,8 @@ def run(
 
     `state`: offset, end, address, op_index, file, line, rows, sequences, first row of the open sequence, its flags.
     `head`: minimum_instruction_length, maximum_operations_per_instruction, line_base, line_range, opcode_base,
-    big-endian, bytes of an address, lowest vaddr that is alive. `lengths`: operands of standard opcodes 1, 2, ...
-    `used` is set to 1 at the numbers of files that rows name. Gives (what it stopped with, offset).
+    big-endian, bytes of an address. `lowest` is the first vaddr that can be code. `lengths`: operands of standard
+    opcodes 1, 2, ... `used` is set to 1 at the numbers of files that rows name. Gives (what it stopped with, offset).
     """
     p: cython.pointer[cython.const[cython.uchar]] = cython.address(data[0])
     at: cython.ulonglong = state[0]
@@ -61,7 +62,6 @@ def run(
     special: cython.int = head[4]
     big: cython.bint = head[5]
     width: cython.Py_ssize_t = head[6]
-    lowest: cython.ulonglong = head[7]
     mask: cython.ulonglong = ~cython.cast(cython.ulonglong, 0)
     if width < 8:
         mask = (cython.cast(cython.ulonglong, 1) << (8 * width)) - 1
