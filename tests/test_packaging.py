@@ -3,6 +3,9 @@
 import ast
 import importlib
 import re
+import subprocess
+import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -40,3 +43,16 @@ def test_the_changelog_speaks_of_this_version() -> None:
     version = re.search(r'"(.+)"', (SRC / "whence" / "_version.py").read_text())
     assert version is not None
     assert version[1] in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_source_distribution_has_every_kernel_and_every_file_the_package_reads(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "build", "--sdist", "--outdir", str(tmp_path), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        there = {name.partition("/")[2] for name in tar.getnames()}
+    skipped = {".so", ".pyc", ".c"}
+    package = {str(p.relative_to(ROOT)) for p in (SRC / "whence").rglob("*") if p.is_file() and p.suffix not in skipped}
+    assert package <= there, sorted(package - there)
+    assert {"setup.py", "pyproject.toml", "README.md", "LICENSE"} <= there
