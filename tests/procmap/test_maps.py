@@ -104,6 +104,11 @@ def test_a_bad_line_costs_only_itself(bad: bytes) -> None:
     assert "it is start-limit perms offset device inode name" in str(maps.problems[0])
 
 
+def test_the_shortest_lines_all_have_room() -> None:
+    assert len(parse(b"0-1 r-xp 0 0:0 0\n" * 1000).mappings) == 1000
+    assert len(parse(b"\n" * 5000 + b"0-1 r-xp 0 0:0 0\n" * 10 + b"0-1 r-xp 0 0:0 0").mappings) == 11
+
+
 def test_empty_text_and_empty_lines_say_nothing() -> None:
     assert parse(b"").mappings == []
     assert parse(b"\n\n").bad_lines == 0

@@ -24,6 +24,7 @@ from whence.procmap import maps_kernel
 from whence.procmap.mapping import EXECUTE, Mapping, kind_of
 
 _KEPT_PROBLEMS = 16
+_SHORTEST_LINE = len(b"0-1 r-xp 0 0:0 0\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def parse(data: bytes, process: str = "", wanted: int = EXECUTE, linked: bool = 
     `process` is the process's directory; `linked` whether the links in its map_files can be read. Build-ids are
     not read here.
     """
-    room = data.count(b"\n") + 1
+    room = min(data.count(b"\n"), len(data) // _SHORTEST_LINE) + 1
     starts, limits, offsets, devices, inodes, name_starts, name_ends = (array("Q", bytes(8 * room)) for _ in range(7))
     permissions = bytearray(room)
     bad = array("Q", bytes(8 * _KEPT_PROBLEMS))

@@ -17,6 +17,7 @@ from whence.procmap.names import NamedAddresses
 from whence.procmap.process import status_numbers
 
 SIZE_LIMIT = 256 << 20
+Status = tuple[int, int, int]  # inode, time, size
 _LINE = re.compile(rb"^[ \t]*(?:0x)?([0-9a-fA-F]{1,16})[ \t]+(?:0x)?([0-9a-fA-F]{1,16})[ \t]+([^\r\n]+)", re.MULTILINE)
 _TOP = (1 << 64) - 1
 
@@ -39,8 +40,11 @@ def path_of(process: str, pid: int) -> str:
     return f"{process}/root/tmp/perf-{numbers[-1] if numbers else pid}.map"
 
 
-def read(process: str, pid: int) -> tuple[bytes, tuple[int, int, int]] | None:
-    """The text of the process's perf map, and (inode, time, size) of the file; None when there is none to believe."""
+def read(process: str, pid: int, known: Status | None = None) -> tuple[Status, bytes | None] | None:
+    """What file the process's perf map is now, and its text (None when the file is the `known` one still).
+
+    None when there is no perf map to believe.
+    """
     try:
         descriptor = os.open(path_of(process, pid), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
@@ -50,12 +54,15 @@ def read(process: str, pid: int) -> tuple[bytes, tuple[int, int, int]] | None:
         owners = {0, *status_numbers(process, "Uid")[1:2]}
         if not stat.S_ISREG(status.st_mode) or status.st_uid not in owners:
             return None
+        found = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if found == known:
+            return found, None
         parts = []
         left = min(status.st_size, SIZE_LIMIT)
         while left and (part := os.read(descriptor, left)):
             parts.append(part)
             left -= len(part)
-        return b"".join(parts), (status.st_ino, status.st_mtime_ns, status.st_size)
+        return found, b"".join(parts)
     except OSError:
         return None
     finally:

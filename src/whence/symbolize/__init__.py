@@ -2,6 +2,7 @@
 
     symbolizer.py  Symbolizer: live processes, many at once, in batches
     snapshot.py    the same from a snapshot file, where the process is gone
+    elsewhere.py   names that are in no ELF file: perf maps, kallsyms
     answer.py      Answer: frames or a reason, with mapping, file offset and vaddr
     reason.py      Reason: an enum with a sentence and a remedy each
     binaries.py    binaries held open, least recently used goes

@@ -8,30 +8,26 @@ code is looked up in the process's perf map, kernel addresses in kallsyms.
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 
 import whence
 from whence.elf import ElfFile
 from whence.errors import WhenceError
-from whence.model import Frame, Frames, Source
-from whence.procmap import perfmap
 from whence.procmap.address_mapper import AddressMapper
-from whence.procmap.kallsyms import KERNEL_START, KernelNames
+from whence.procmap.kallsyms import KERNEL_START
 from whence.procmap.mapping import Kind, Mapping
-from whence.procmap.names import NamedAddresses
 from whence.procmap.reader import GATE, GATE_SIZE
 from whence.procmap.resolver import Resolver
 from whence.procmap.vdso import read_vdso
 from whence.symbolize.answer import Answer
 from whence.symbolize.binaries import Binaries, Failure, Held, Opener, key_of, open_mapped, opener_with
+from whence.symbolize.elsewhere import Elsewhere
 from whence.symbolize.naming import name_all
 from whence.symbolize.reason import Reason
 
 MAX_FILES = 256
 MAX_BYTES = 1 << 30
-MAX_PERF_MAPS = 32
 REFRESH = 10.0  # seconds after which mappings are asked for again: libraries come and go
 
 
@@ -55,10 +51,7 @@ class Symbolizer:
         self.resolver = resolver or Resolver(proc_root, refresh=REFRESH)
         self.binaries = Binaries(max_files, max_bytes)
         self._opener = opener or opener_with()
-        self._kallsyms = kallsyms
-        self._kernel: KernelNames | None = None
-        self._perf_maps: OrderedDict[int, tuple[tuple[int, int, int], NamedAddresses]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._elsewhere = Elsewhere(self.resolver.directory, kallsyms)
 
     def __enter__(self) -> Symbolizer:
         return self
@@ -70,9 +63,7 @@ class Symbolizer:
         """Give back every file and table. The symbolizer stays usable."""
         self.binaries.close()
         self.resolver.close()
-        with self._lock:
-            self._perf_maps.clear()
-            self._kernel = None
+        self._elsewhere.clear()
 
     def lookup(self, pid: int, address: int) -> Answer:
         """The answer for one runtime address."""
@@ -105,7 +96,7 @@ class Symbolizer:
                 else:
                     generated[pid].append((address, place))
         for pid, in_memory in generated.items():
-            known.update(((pid, answer.address), answer) for answer in self._generated(pid, in_memory))
+            known.update(((pid, answer.address), answer) for answer in self._elsewhere.generated(pid, in_memory))
         merged, failed = self._by_key(by_file)
         known.update(failed)
         for key, places in merged.items():
@@ -121,7 +112,7 @@ class Symbolizer:
             if not 0 <= address < 1 << 64:
                 found[address] = Answer(address, reason=Reason.UNMAPPED, detail="an address has 64 bits")
             elif address >= KERNEL_START and address & -GATE_SIZE != GATE:
-                found[address] = self._in_kernel(address)
+                found[address] = self._elsewhere.in_kernel(address)
             elif failure is not None:
                 found[address] = failure._replace(address=address)
             else:
@@ -168,7 +159,7 @@ class Symbolizer:
     def _failed(self, pid: int, address: int, mapping: Mapping, failure: Failure) -> Answer:
         """No binary answers; but what lies in a memfd may be generated code with a perf map."""
         if mapping.kind is Kind.MEMFD:
-            answer = self._generated(pid, [(address, mapping)])[0]
+            answer = self._elsewhere.generated(pid, [(address, mapping)])[0]
             if answer:
                 return answer
         offset = mapping.file_offset(address) if mapping.kind.has_file else None
@@ -201,51 +192,6 @@ class Symbolizer:
                 frames, reason, detail = named[vaddr]
                 answers[pid, address] = Answer(address, frames, reason, mapping, file_offset, vaddr, detail)
         return answers
-
-    # addresses of no file
-
-    def _generated(self, pid: int, places: list[tuple[int, Mapping]]) -> list[Answer]:
-        names = self._perf_map(pid)
-        answers = []
-        for address, mapping in places:
-            name = names.lookup(address)
-            frames: Frames = (Frame(name, source=Source.PERFMAP.word),) if name else ()
-            answers.append(Answer(address, frames, None if frames else Reason.NOT_FILE_BACKED, mapping))
-        return answers
-
-    def _perf_map(self, pid: int) -> NamedAddresses:
-        """The process's perf map, read again when it has grown."""
-        process = self.resolver.directory(pid)
-        read = perfmap.read(process, pid)
-        if read is None:
-            return NamedAddresses()
-        data, status = read
-        with self._lock:
-            known = self._perf_maps.get(pid)
-        if known is not None and known[0] == status:
-            return known[1]
-        names = perfmap.parse(data)
-        with self._lock:
-            self._perf_maps[pid] = (status, names)
-            self._perf_maps.move_to_end(pid)
-            while len(self._perf_maps) > MAX_PERF_MAPS:
-                self._perf_maps.popitem(last=False)
-        return names
-
-    def _in_kernel(self, address: int) -> Answer:
-        with self._lock:
-            if self._kernel is None:
-                try:
-                    self._kernel = KernelNames.read(self._kallsyms)
-                except OSError as error:
-                    return Answer(address, reason=Reason.KERNEL_HIDDEN, detail=str(error))
-            kernel = self._kernel
-        if not len(kernel):
-            return Answer(address, reason=Reason.KERNEL_HIDDEN)
-        name = kernel.lookup(address)
-        if not name:
-            return Answer(address, reason=Reason.UNMAPPED)
-        return Answer(address, (Frame(name, source=Source.KALLSYMS.word),))
 
 
 def _process_reason(error: OSError) -> Reason:

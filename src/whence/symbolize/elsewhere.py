@@ -1,0 +1,90 @@
+"""Addresses whose names are in no ELF file: generated code (perf maps) and the kernel (kallsyms)."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from time import monotonic
+
+from whence.model import Frame, Source
+from whence.procmap import perfmap
+from whence.procmap.kallsyms import KernelNames
+from whence.procmap.mapping import Mapping
+from whence.procmap.names import NamedAddresses
+from whence.symbolize.answer import Answer
+from whence.symbolize.reason import Reason
+
+MAX_PERF_MAPS = 32
+HIDDEN_SECONDS = 10.0  # how long the kernel's names are taken to stay hidden
+
+
+class Elsewhere:
+    """The lists of names that were read last. Safe for use from many threads."""
+
+    def __init__(self, directory: Callable[[int], str], kallsyms: str) -> None:
+        self._directory = directory
+        self._kallsyms = kallsyms
+        self._kernel: KernelNames | None = None
+        self._hidden: tuple[float, str] = (0.0, "")  # until when, and an error's words
+        self._perf_maps: OrderedDict[int, tuple[perfmap.Status, NamedAddresses]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def clear(self) -> None:
+        with self._lock:
+            self._perf_maps.clear()
+            self._kernel = None
+            self._hidden = (0.0, "")
+
+    def generated(self, pid: int, places: list[tuple[int, Mapping]]) -> list[Answer]:
+        """Answers for addresses in memory without a file, by the process's perf map."""
+        names = self._perf_map(pid)
+        answers = []
+        for address, mapping in places:
+            name = names.lookup(address)
+            if name:
+                answers.append(Answer(address, (Frame(name, source=Source.PERFMAP.word),), None, mapping))
+            else:
+                answers.append(Answer(address, (), Reason.NOT_FILE_BACKED, mapping))
+        return answers
+
+    def in_kernel(self, address: int) -> Answer:
+        """The answer for an address of the kernel's half."""
+        with self._lock:
+            if self._kernel is None and monotonic() >= self._hidden[0]:
+                self._read_kernel()
+            kernel, (_, why) = self._kernel, self._hidden
+        if kernel is None:
+            return Answer(address, reason=Reason.KERNEL_HIDDEN, detail=why)
+        name = kernel.lookup(address)
+        if not name:
+            return Answer(address, reason=Reason.UNMAPPED)
+        return Answer(address, (Frame(name, source=Source.KALLSYMS.word),))
+
+    def _read_kernel(self) -> None:
+        why = ""
+        try:
+            self._kernel = KernelNames.read(self._kallsyms)
+        except OSError as error:
+            why = str(error)
+        if not self._kernel:
+            self._kernel = None
+            self._hidden = (monotonic() + HIDDEN_SECONDS, why)
+
+    def _perf_map(self, pid: int) -> NamedAddresses:
+        """The process's perf map, read again when it has grown."""
+        with self._lock:
+            known = self._perf_maps.get(pid)
+        found = perfmap.read(self._directory(pid), pid, None if known is None else known[0])
+        if found is None:
+            return NamedAddresses()
+        status, data = found
+        if data is None and known is not None:
+            return known[1]
+        names = perfmap.parse(data or b"")
+        with self._lock:
+            self._perf_maps[pid] = (status, names)
+            self._perf_maps.move_to_end(pid)
+            while len(self._perf_maps) > MAX_PERF_MAPS:
+                self._perf_maps.popitem(last=False)
+        return names
