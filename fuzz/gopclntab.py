@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from tests.forge.gopclntab import Function, Node, program
+from tests.forge.gopclntab import TEXT, Function, Node, program
 from whence.elf import ElfFile
 from whence.gopclntab import Pclntab
 from whence.gopclntab.header import VERSIONS
 from whence.ranges import StringSpace
+from whence.window import ByteOrder
+
+LAYOUTS: tuple[tuple[int, ByteOrder, int], ...] = ((8, "little", 1), (8, "big", 4), (4, "little", 4), (4, "big", 2))
 
 
 def sample(first: int) -> list[Function]:
@@ -23,8 +26,8 @@ def seeds() -> list[bytes]:
             sample(version.since == "1.2"), files, since=version.since, pointer=pointer, order=order, quantum=quantum
         )
         for version in VERSIONS
-        for pointer, order, quantum in ((8, "little", 1), (8, "big", 4), (4, "little", 4), (4, "big", 2))
-    ]
+        for pointer, order, quantum in LAYOUTS
+    ] + [program(sample(0), files, pieces=[(0, 48, TEXT), (48, 96, TEXT + 144), (96, 192, TEXT + 48)])]
 
 
 def target(data: bytes) -> None:

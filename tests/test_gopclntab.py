@@ -132,7 +132,7 @@ def test_the_columns_for_archives_in_gos_manner_reach_to_the_next_function() -> 
 
 @pytest.mark.parametrize("section", [".gopclntab", ".data.rel.ro.gopclntab", ".data.rel.ro"])
 def test_the_table_is_found_by_its_section(section: str) -> None:
-    assert section in found(program(sample("1.20"), FILES, section=section)).found_by
+    assert section in found(program(sample("1.20"), FILES, section=section, note=True)).found_by
 
 
 def test_the_table_is_found_by_its_symbol_and_by_its_magic() -> None:
@@ -187,6 +187,22 @@ def test_a_text_base_that_the_symbols_contradict_is_refused() -> None:
         at += function.size
     with pytest.raises(GopclntabError, match="functions start at a symbol"):
         found(program(functions, FILES, module=False, symbols=symbols))
+
+
+def test_a_text_in_pieces_is_put_where_the_linker_moved_each() -> None:
+    functions = [Function(f"main.f{i}", 16, lines=[(0, 10 + i)], files=[(0, 0)]) for i in range(4)]
+    swapped = [(0, 16, TEXT), (16, 32, TEXT + 48), (32, 64, TEXT + 16)]
+    for word in (40, 43):
+        ranges = ranges_of(program(functions, FILES, pieces=swapped, gofunc_word=word))
+        chain = chains(ranges)
+        assert list(ranges.va) == sorted(ranges.va)
+        assert [chain(TEXT + 16 * i)[0][0] for i in range(4)] == ["main.f0", "main.f2", "main.f3", "main.f1"]
+
+
+def test_a_map_of_pieces_that_are_not_code_is_no_map() -> None:
+    functions = [Function(f"main.f{i}", 16) for i in range(2)]
+    nowhere = [(0, 16, TEXT), (16, 32, 0x10)]
+    assert [f.entry for f in found(program(functions, FILES, pieces=nowhere)).functions()] == [TEXT, TEXT + 16]
 
 
 def test_without_moduledata_nothing_is_said_of_inlined_calls() -> None:

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from tests.forge.elf import Section, Segment, Symbol, forge, mark
 from whence.gopclntab.header import VERSIONS, Version
 from whence.gopclntab.inlining import SHAPES, Shape
-from whence.gopclntab.moduledata import GOFUNC, WORDS
+from whence.gopclntab.moduledata import GOFUNC, SECTION_MAP, WORDS
 from whence.window import ByteOrder
 
 TEXT = 0x401000
 TABLE = 0x600000
 TREES = 0x700000
 MODULE = 0x800000
+PIECES = 0x900000
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,13 +205,18 @@ def program(
     module_text: int = TEXT,
     gofunc_word: int | None = None,
     shape: Shape | None = None,
+    pieces: Sequence[tuple[int, int, int]] = (),
     symbols: Sequence[Symbol] | None = None,
     section: str = ".gopclntab",
+    note: bool = False,
     section_table: bool = True,
     edit: tuple[int, bytes] | None = None,
     cut: int | None = None,
 ) -> bytes:
-    """A Go program as an ELF file. `edit` puts bytes over the table at an offset, `cut` ends it early."""
+    """A Go program as an ELF file. `pieces` is the map of text sections: (offset, end, vaddr) each; `note` adds Go's.
+
+    `edit` puts bytes over the table at an offset, `cut` ends it early.
+    """
     shape = shape or SHAPES[since][0]
     table, trees = tables(functions, files, since, pointer, order, quantum, header_text, shape)
     code = sum(function.size + function.padding for function in functions)
@@ -222,7 +228,10 @@ def program(
         for index, at in zip((1, 4, 7, 10, 13), head[3:]):
             words[index] = TABLE + at
         words[20:24] = module_text, module_text + last, module_text, module_text + code
-        words[GOFUNC[since][0] if gofunc_word is None else gofunc_word] = TREES
+        word = GOFUNC[since][0] if gofunc_word is None else gofunc_word
+        words[word] = TREES
+        if pieces:
+            words[SECTION_MAP[word] : SECTION_MAP[word] + 3] = PIECES, len(pieces), len(pieces)
     if edit is not None:
         table = table[: edit[0]] + edit[1] + table[edit[0] + len(edit[1]) :]
     if cut is not None:
@@ -233,6 +242,13 @@ def program(
         Section(".rodata", trees or b"\0", vaddr=TREES, flags=2, align=16),
     ]
     segments = [Segment(of=".text"), Segment(of=section, flags=4), Segment(of=".rodata", flags=4)]
+    if note:
+        sections.append(Section(".note.go.buildid", b"", type=7, flags=2))
+    if pieces:
+        rows = [value for piece in pieces for value in piece]
+        data = struct.pack(f"{mark(order)}{len(rows)}{'I' if pointer == 4 else 'Q'}", *rows)
+        sections.append(Section(".data.rel", data, vaddr=PIECES, flags=2, align=16))
+        segments.append(Segment(of=".data.rel", flags=4))
     if module and since in GOFUNC:
         data = struct.pack(f"{mark(order)}{len(words)}{'I' if pointer == 4 else 'Q'}", *words)
         sections.append(Section(".noptrdata", data, vaddr=MODULE, flags=3, align=16))

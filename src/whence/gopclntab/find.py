@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from whence.elf import ElfFile, layout
+from whence.elf.symbols import find_table
 from whence.errors import ElfError, GopclntabError
 from whence.gopclntab.header import HEADER_START, MAGICS, looks_like_header, read_header
 
@@ -43,10 +44,15 @@ def find(elf: ElfFile) -> Place | None:
             if len(data):  # the section's name is a promise: what is there is a table, if perhaps a damaged one
                 at = next(_headers(data), 0)
                 return Place(data[at:], section.vaddr + at, f"section {name}")
-        else:
+        elif _is_go(elf):
             for at in _headers(data):
                 return Place(data[at:], section.vaddr + at, f"magic in section {name}")
     return _by_symbol(elf) or _by_magic(elf)
+
+
+def _is_go(elf: ElfFile) -> bool:
+    """Whether sections say so; strip leaves them."""
+    return any(elf.section(name) is not None for name in GO_SECTIONS)
 
 
 def _headers(data: memoryview) -> Iterator[int]:
@@ -79,22 +85,22 @@ def _by_symbol(elf: ElfFile) -> Place | None:
 def symbol_value(elf: ElfFile, name: str) -> int | None:
     """The value of the .symtab symbol of that name; None when there is none, or no readable .symtab."""
     try:
-        symbols = elf.symbols(".symtab")
-    except ElfError:
-        return None
-    names, wanted = bytes(symbols.names), name.encode() + b"\0"
-    at = names.find(wanted)
-    while at >= 0:
-        try:
-            return symbols.value[symbols.name_offset.index(at)]
-        except ValueError:
+        table = find_table(elf, ".symtab")
+        names, wanted = bytes(table.names if table is not None else b""), name.encode() + b"\0"
+        at = names.find(wanted)
+        while at >= 0:
+            symbols = elf.symbols(".symtab")
+            if at in symbols.name_offset:
+                return symbols.value[symbols.name_offset.index(at)]
             at = names.find(wanted, at + 1)
+    except ElfError:
+        pass
     return None
 
 
 def _by_magic(elf: ElfFile) -> Place | None:
     """Scan what the file loads, when no section table says what is there, or it is a Go program's, renamed."""
-    if elf.sections and not any(section.name in GO_SECTIONS for section in elf.sections):
+    if elf.sections and not _is_go(elf):
         return None
     for segment in elf.segments:
         if segment.type != layout.PT_LOAD or segment.file_size < HEADER_START:

@@ -32,6 +32,9 @@ class Functions:
     name: array[int]
 
 
+ROW_COLUMNS = ("entry", "end", "tree", "name", "pcsp", "pcfile", "pcln", "cu", "pcinl")
+
+
 class Columns:
     """What the records say, a row per row of functab.
 
@@ -129,7 +132,10 @@ def _counts_are_words(data: memoryview, header: Header) -> bool:
 
 
 def move(columns: Columns, base: int, pieces: list[tuple[int, int, int]]) -> None:
-    """Put entries where the linker moved their piece of text: offsets count as if the pieces lay together."""
+    """Put entries where the linker moved their piece of text, and rows in order of entry again.
+
+    Offsets count as if the pieces lay together.
+    """
     for column, is_end in ((columns.entry, 0), (columns.end, 1)):
         for index, value in enumerate(column):
             offset = value - base
@@ -137,3 +143,7 @@ def move(columns: Columns, base: int, pieces: list[tuple[int, int, int]]) -> Non
                 if start + is_end <= offset < end + is_end:
                     column[index] = vaddr + offset - start
                     break
+    order = sorted(range(len(columns.entry)), key=columns.entry.__getitem__)
+    for name in ROW_COLUMNS:
+        before: array[int] = getattr(columns, name)
+        setattr(columns, name, array(before.typecode, [before[index] for index in order]))

@@ -78,10 +78,13 @@ def _read(image: Image, header: Header, vaddr: int, place: int) -> ModuleData | 
     return ModuleData(place, image.words(place, WORDS) or known)
 
 
-def text_sections(image: Image, module: ModuleData, gofunc_word: int) -> list[tuple[int, int, int]]:
-    """The map of text sections, (offset, end, vaddr) each; [] when the text is one piece.
+def text_sections(
+    image: Image, module: ModuleData, gofunc_word: int, executable: list[tuple[int, int]]
+) -> list[tuple[int, int, int]]:
+    """The map of text sections, (offset, end, vaddr) each; [] when the text is one piece, or this is no such map.
 
-    Very large programs on ppc64 and arm64 are linked in several pieces, which an external linker may move apart.
+    Very large programs on ppc64 and arm64 are linked in several pieces, which an external linker may move apart. The
+    first piece is where the text starts, offsets ascend, and every piece lies in executable bytes.
     """
     at = SECTION_MAP[gofunc_word]
     if len(module.words) < at + 2:
@@ -90,6 +93,14 @@ def text_sections(image: Image, module: ModuleData, gofunc_word: int) -> list[tu
     if not 1 < count <= MAX_SECTIONS:
         return []
     words = image.words(pointer, 3 * count)
-    if words is None:
+    if words is None or (words[0], words[2]) != (0, module.text):
         return []
-    return [(words[i], words[i + 1], words[i + 2]) for i in range(0, 3 * count, 3)]
+    pieces = [(words[i], words[i + 1], words[i + 2]) for i in range(0, 3 * count, 3)]
+    before = 0
+    for start, end, vaddr in pieces:
+        if not before <= start < end:
+            return []
+        if not any(low <= vaddr and vaddr + end - start <= high for low, high in executable):
+            return []
+        before = end
+    return pieces

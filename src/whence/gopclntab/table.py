@@ -42,7 +42,7 @@ class Pclntab:
         pieces: list[tuple[int, int, int]] = []
         if self._module is not None:
             for word in GOFUNC[self.version]:
-                pieces = pieces or text_sections(image, self._module, word)
+                pieces = pieces or text_sections(image, self._module, word, executable_extents(elf))
         offsets = sample_offsets(self._data, self.header)
         base = choose(elf, image, self.header, place.vaddr, self._module, offsets, in_pieces=bool(pieces))
         self.text_base, self.text_base_found_by = base.vaddr, base.found_by
@@ -91,10 +91,11 @@ class Pclntab:
 
     def functions(self) -> Iterator[Function]:
         """Every function in the table's order; damaged records are left out."""
+        names = bytes(self._names)
         for entry, end, name in zip(self._columns.entry, self._columns.end, self._columns.name):
             if name != NO_FUNCTION:
-                text = bytes(self._names[name : name + LONGEST_NAME]).partition(b"\0")[0]
-                yield Function(entry, end, text.decode("utf-8", "surrogateescape"))
+                stop = names.find(b"\0", name, name + LONGEST_NAME)
+                yield Function(entry, end, names[name : max(name, stop)].decode("utf-8", "surrogateescape"))
 
     def function_columns(self, strings: StringSpace) -> Functions:
         """The same as columns, without a Python object per function: what an archive in Go's manner holds."""
