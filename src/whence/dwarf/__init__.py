@@ -9,6 +9,7 @@ info.py            DebugInfo: the units of a file, and their ranges, on all core
   sections.py      which sections; where code can be
   units.py         unit headers and root DIEs
   claims.py        what units claim: which can hold an address, which rows are theirs
+  split.py         split units: .dwo files, .dwp packages
   worker.py        one thread's share: units to scopes, lines, ranges
   qualified.py     names of C++ and Rust functions that have no linkage name
   problems.py      faults in words

@@ -12,6 +12,7 @@ from whence.dwarf import units
 from whence.dwarf.claims import Claims
 from whence.dwarf.problems import problem
 from whence.dwarf.sections import Sections, code_of, read_sections
+from whence.dwarf.split import SplitFiles
 from whence.dwarf.units import Units
 from whence.dwarf.worker import Worker
 from whence.elf import ElfFile
@@ -42,7 +43,7 @@ class DebugInfo:
         self.problems: list[DwarfError | ElfError] = []
         self.elf, self.strings = elf, strings
         self.sections = read_sections(elf, self.problems)
-        self._code = code = code_of(elf)
+        self.code = code = code_of(elf)
         self.parts = self.sections.parts(strings, elf.order, code)
         other = read_sections(alt, self.problems, lines=False)
         self.sections.alt_str = other.debug_str
@@ -52,6 +53,8 @@ class DebugInfo:
         for index, fault in enumerate(self.units.column(units.FAULT)):
             if fault:
                 self._tell(index, fault, self.units.value(index, units.FAULT_AT))
+
+        self.split = SplitFiles(self, dwp, dwo)
 
     def __bool__(self) -> bool:
         return len(self.units) > 0
@@ -127,7 +130,7 @@ class DebugInfo:
     @property
     def lowest(self) -> int:
         """The lowest vaddr that can be code; line sequences below it are what a linker left of dropped sections."""
-        return self._code[0]
+        return self.code[0]
 
 
 __all__ = ["DebugInfo", "Sections"]

@@ -13,6 +13,7 @@ from whence.dwarf import paths_kernel
 
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
+    from whence.dwarf.parts_kernel import Parts
     from whence.ranges.strings import Arena
 
 ALT_BIT = 1 << 62
@@ -22,10 +23,10 @@ NAMESPACE = 0x39
 TELLING = {0x02, 0x04, 0x13, 0x17, 0x1E, 0x38, NAMESPACE}  # classes, enums, structures, unions, modules, interfaces
 
 
-def qualified_names(info: DebugInfo, keys: array[int], arena: Arena) -> array[int]:
-    """The name reference for each key (a DIE with a plain name)."""
+def qualified_names(info: DebugInfo, own: Parts, keys: array[int], arena: Arena) -> array[int]:
+    """The name reference for each key (a DIE of `own`, or of the supplementary file, with a plain name)."""
     known: dict[int, int] = {}
-    for parts, alt_bit in ((info.parts, 0), (info.alt, ALT_BIT)):
+    for parts, alt_bit in ((own, 0), (info.alt, ALT_BIT)):
         chosen = array("Q", sorted({key ^ alt_bit for key in keys if key & ALT_BIT == alt_bit}))
         if not chosen:
             continue

@@ -60,7 +60,7 @@ cdef enum:
     HAS = 22
     FAULT = 23
     FAULT_AT = 24
-    NEXT = 25
+    SKELETON_RANGES_BASE = 25  # what RANGES_BASE is for the split unit of this skeleton
     WIDTH = 26
 
 cdef enum:  # HAS

@@ -35,9 +35,9 @@ from cython.cimports.whence.dwarf.shared import (
     OFFSET,
     OFFSET_SIZE,
     RANGES,
-    RANGES_BASE,
     RNG_BASE,
     SIGNATURE,
+    SKELETON_RANGES_BASE,
     STMT_LIST,
     STR_BASE,
     TAG,
@@ -173,7 +173,7 @@ def root(
                     row[RNG_BASE] = value
                     row[HAS] |= HAS_RNG_BASE
                 elif name == 0x2132:
-                    row[RANGES_BASE] = value
+                    row[SKELETON_RANGES_BASE] = value
                 elif name == 0x2131:
                     row[SIGNATURE] = value
                 elif name == 0x13:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from whence.dwarf import scopes_kernel, units
 from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LineTable, read_lines
+from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.problems import problem
 from whence.dwarf.qualified import qualified_names
 from whence.errors import DwarfError
@@ -36,48 +37,74 @@ class Worker:
         out = Ranges(self.info.strings)
         chosen = array("I", chain.from_iterable(groups))
         found = array("Q", bytes(24 * len(chosen)))
-        scopes = self._scopes(chosen, found)
+        scopes = self._scopes(self._scoper, self.info.parts, chosen, found)
         before = at = 0
         for group in groups:
             at += len(group)
             after = found[3 * at - 3]
             table = self._line_table(group[0])
-            if after > before or len(table.rows):
-                mine = self._slice(scopes, before, after, table)
+            mine = self._slice(scopes, before, after, table)
+            for index in group:
+                self._add_split(mine, index, table)
+            if len(mine) or len(table.rows):
                 compose(mine, self.info.claims.clip(group, mine, table.rows), out, Source.DWARF)
             before = after
         for place, index in enumerate(chosen):
-            if fault := found[3 * place + 1]:
-                name = self.info.strings.text(self.info.units.value(index, units.NAME))
-                self.problems.append(problem(fault, found[3 * place + 2], index, name))
+            self._tell(index, found[3 * place + 1], found[3 * place + 2])
         return out
 
     def look(self, index: int) -> tuple[Scopes, Rows]:
         """The scopes and rows of one unit, as they are before they become ranges."""
         found = array("Q", bytes(24))
-        scopes = self._scopes(array("I", [index]), found)
+        scopes = self._scopes(self._scoper, self.info.parts, array("I", [index]), found)
+        self._tell(index, found[1], found[2])
         table = self._line_table(index)
-        return self._slice(scopes, 0, len(scopes), table), table.rows
+        mine = self._slice(scopes, 0, len(scopes), table)
+        self._add_split(mine, index, table)
+        return mine, table.rows
 
     def finish(self) -> list[DwarfError]:
         """Make the names readable; gives the problems met."""
         self.arena.seal()
         return self.problems
 
-    def _scopes(self, chosen: array[int], found: array[int]) -> Scopes:
-        rows, plain = self._scoper.run(chosen, found)
+    def _tell(self, index: int, fault: int, offset: int) -> None:
+        if fault:
+            name = self.info.strings.text(self.info.units.value(index, units.NAME))
+            self.problems.append(problem(fault, offset, index, name))
+
+    def _scopes(self, scoper: scopes_kernel.Scoper, parts: Parts, chosen: array[int], found: array[int]) -> Scopes:
+        """The scopes of these units of a file; `found` as Scoper.run fills it."""
+        rows, plain = scoper.run(chosen, found)
         wide, narrow = bytes(8 * rows), bytes(4 * rows)
         scopes = Scopes(
             array("Q", wide), array("Q", wide), array("I", narrow), array("Q", wide), array("Q", wide),
             array("I", narrow),
         )  # fmt: skip
         keys = array("Q", bytes(8 * plain))
-        self._scoper.take(
-            scopes.va, scopes.end, scopes.depth, scopes.function, scopes.call_file, scopes.call_line, keys
-        )
+        scoper.take(scopes.va, scopes.end, scopes.depth, scopes.function, scopes.call_file, scopes.call_line, keys)
         if plain:
-            scopes_kernel.rename(scopes.function, qualified_names(self.info, keys, self.arena))
+            scopes_kernel.rename(scopes.function, qualified_names(self.info, parts, keys, self.arena))
         return scopes
+
+    def _add_split(self, scopes: Scopes, index: int, table: LineTable) -> None:
+        """Append the scopes of the split unit of a skeleton. Its call files count in the skeleton's line program."""
+        if not self.info.units.value(index, units.DWO_NAME):
+            return
+        try:
+            where = self.info.split.find(index)
+        except DwarfError as error:
+            self.problems.append(error)
+            return
+        if where is not None:
+            file, at = where
+            found = array("Q", bytes(24))
+            scoper = scopes_kernel.Scoper(file.parts, self.info.alt)
+            more = self._scopes(scoper, file.parts, array("I", [at]), found)
+            more = self._slice(more, 0, len(more), table)
+            for column in ("va", "end", "depth", "function", "call_file", "call_line"):
+                getattr(scopes, column).extend(getattr(more, column))
+            self._tell(index, found[1], found[2])
 
     def _line_table(self, index: int) -> LineTable:
         info, rows = self.info, self.info.units.rows
