@@ -6,6 +6,7 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from itertools import islice
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.elf import ElfFile, functions
@@ -26,8 +27,9 @@ def run(options: Namespace) -> int:
     with ElfFile.open(options.file) as elf:
         ranges = functions(elf, problems=problems)
         digits = elf.bits // 4
-        for chunk in as_json(ranges, options) if options.json else as_text(ranges, options, digits):
-            sys.stdout.write(chunk)
+        lines = as_json(ranges, options) if options.json else as_text(ranges, options, digits)
+        while chunk := list(islice(lines, 4096)):
+            sys.stdout.write("".join(chunk))
     for problem in problems:
         print(f"whence: {problem}", file=sys.stderr)
     if problems:
@@ -51,8 +53,9 @@ def rows(ranges: Ranges, options: Namespace) -> Iterator[tuple[int, int, str, st
 
 def as_text(ranges: Ranges, options: Namespace, digits: int) -> Iterator[str]:
     for va, size, source, name in rows(ranges, options):
-        printable = name.encode("utf-8", "backslashreplace").decode()
-        yield f"{va:0{digits}x} {size:8} {source:9} {printable}\n"
+        if not name.isascii():
+            name = name.encode("utf-8", "backslashreplace").decode()
+        yield f"{va:0{digits}x} {size:8} {source:9} {name}\n"
 
 
 def as_json(ranges: Ranges, options: Namespace) -> Iterator[str]:
