@@ -43,5 +43,7 @@ def test_chains_of_a_build_are_what_other_tools_say(recipe: Recipe, tmp_path: Pa
         symbols = compare.Symbols.of(elf)
     ends = zip(symbols.values, symbols.ends, strict=True)
     addresses = sorted({address for low, high in ends for address in range(low, high)})
-    report = compare.compare(str(plain), addresses, ours.answers(str(program), addresses), symbols)
+    chains = ours.answers(str(program), addresses)
+    report = compare.compare(str(plain), addresses, chains, symbols)
     assert report.agreement == 1, str(report)
+    assert ours.from_archive(str(program), addresses) == chains

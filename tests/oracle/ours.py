@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
+import whence
 from tests.oracle.witnesses import Call, Chain, normal
 from whence.elf import ElfFile
 from whence.producers import Producers
@@ -44,3 +45,12 @@ def answers(path: str, addresses: Sequence[int]) -> list[Chain]:
     with ElfFile.open(path) as elf, Producers(elf) as producers:
         ranges = producers.ranges()
         return [chain(ranges, address) for address in addresses]
+
+
+def from_archive(path: str, addresses: Sequence[int]) -> list[Chain]:
+    """The same through the door people use: whence.open, an archive in memory, its compiled reader."""
+    with whence.open(path) as binary:
+        return [
+            tuple(Call(frame.function, normal(frame.file), frame.line) for frame in frames)
+            for frames in binary.lookup_many(addresses)
+        ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,53 @@ def test_chains_of_a_big_debug_file_are_what_other_tools_say(name: str) -> None:
     report = compare_file(str(found[-1]), COUNT)
     print(report)
     assert report.agreement >= least, str(report)
+
+
+PROGRAMS = {
+    "rust": (
+        "main.rs",
+        """use std::collections::HashMap;
+fn main() {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for word in std::env::args() { *seen.entry(word).or_default() += 1; }
+    println!("{seen:?}");
+}
+""",
+        ["rustc", "-g", "-O", "main.rs", "-o", "program"],
+    ),
+    "go": (
+        "main.go",
+        """package main
+
+import ("fmt"; "os"; "sort"; "strings")
+
+func main() {
+	words := append([]string(nil), os.Args...)
+	sort.Slice(words, func(i, j int) bool { return words[i] < words[j] })
+	fmt.Println(strings.ToUpper(strings.Join(words, " ")))
+}
+""",
+        [str(Path(sys.executable).parent / "go"), "build", "-o", "program", "main.go"],
+    ),
+    "zig": (
+        "main.c",
+        """#include <stdio.h>
+int main(void) { printf("Hello, World!\\n"); return 0; }
+""",
+        [sys.executable, "-m", "ziglang", "cc", "-o", "program", "-g", "-target", "x86_64-linux", "main.c"],
+    ),
+}
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_chains_of_a_program_with_its_runtime_are_what_other_tools_say(language: str, tmp_path: Path) -> None:
+    name, source, command = PROGRAMS[language]
+    (tmp_path / name).write_text(source)
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"{command[0]} cannot build a program here: {done.stderr.strip()[-200:]}")
+    report = compare_file(str(tmp_path / "program"), COUNT)
+    print(report)
+    assert report.agreement >= 0.999, str(report)

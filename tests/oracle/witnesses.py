@@ -60,7 +60,8 @@ def addr2line(path: str, addresses: Sequence[int]) -> list[Chain]:
 
 
 def symbolic(path: str, addresses: Sequence[int]) -> list[Chain]:
-    """Through a symcache, whose addresses count from the lowest loaded segment."""
+    """Through a symcache, whose addresses count from the lowest loaded segment; silent about files it cannot read."""
+    from symbolic import SymbolicError
     from symbolic.debuginfo import Archive
 
     from whence.elf import ElfFile
@@ -68,7 +69,10 @@ def symbolic(path: str, addresses: Sequence[int]) -> list[Chain]:
     with ElfFile.open(path) as elf:
         loaded = [segment.vaddr for segment in elf.segments if segment.type == 1]
     base = min(loaded, default=0)
-    cache = next(Archive.open(path).iter_objects()).make_symcache()
+    try:
+        cache = next(Archive.open(path).iter_objects()).make_symcache()
+    except SymbolicError:
+        return [() for _ in addresses]
     return [
         tuple(Call(found.symbol, normal(found.full_path), found.line or 0) for found in cache.lookup(address - base))
         for address in addresses
