@@ -6,7 +6,8 @@ from whence.procmap import kallsyms, maps, perfmap
 from whence.procmap.snapshot import Snapshot
 
 SNAPSHOT = b"""{"format": "whence-snapshot", "version": 1, "pid": 7, "command": "app", "start_time": 123, "taken": 1.5,
-"files": [{"path": "/opt/app", "build_id": "ab12", "segments": [["0x1000", "0x401000", "0x2000", "0x1000"]]}],
+"files": [{"path": "/opt/app", "build_id": "ab12", "stamp": [],
+"segments": [["0x1000", "0x401000", "0x2000", "0x1000"]]}],
 "mappings": [{"start": "0x401000", "limit": "0x403000", "offset": "0x1000", "permissions": "r-xp", "kind": "file",
 "path": "/opt/app", "file": 0}]}"""
 

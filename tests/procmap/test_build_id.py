@@ -10,7 +10,7 @@ import pytest
 
 from tests.forge.elf import Section, Segment, build_id_note, forge, note
 from whence.errors import ElfError
-from whence.procmap import read_build_id
+from whence.procmap import read_build_id, read_go_build_id
 from whence.procmap.build_id import build_id_of
 from whence.window import ByteOrder
 
@@ -43,6 +43,7 @@ def test_other_notes_before_it_are_passed_over(tmp_path: Path) -> None:
     )
     data = forge([notes], [Segment(4, 4, of=".note", align=4)])
     assert read_build_id(written(tmp_path / "file", data)) == ID
+    assert read_go_build_id(tmp_path / "file") == "go id"
 
 
 def test_a_note_segment_of_alignment_8_is_read_with_that_padding(tmp_path: Path) -> None:

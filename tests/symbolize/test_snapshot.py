@@ -66,6 +66,16 @@ def test_another_file_under_the_old_name_does_not_answer(tmp_path: Path) -> None
         assert symbolizer.answer([0x7000_0010])[0].reason is Reason.FILE_GONE
 
 
+def test_a_file_without_a_build_id_answers_while_it_is_the_same(tmp_path: Path) -> None:
+    path = program(tmp_path / "app", "")
+    snapshot = Snapshot.from_json(taken(tmp_path, mapped(path)).to_json())
+    with SnapshotSymbolizer(snapshot, opener=Opener()) as symbolizer:
+        assert symbolizer.answer([0x7000_0010])[0].frames[0].function == "app@0x401010"
+    path.write_bytes(path.read_bytes() + b"changed")
+    with SnapshotSymbolizer(snapshot, opener=Opener()) as symbolizer:
+        assert symbolizer.answer([0x7000_0010])[0].reason is Reason.FILE_GONE
+
+
 def test_an_archive_of_the_build_id_answers_where_the_binary_is_missing(tmp_path: Path) -> None:
     path = program(tmp_path / "app")
     snapshot = Snapshot.from_json(taken(tmp_path, mapped(path)).to_json())
@@ -103,6 +113,7 @@ def test_what_is_no_snapshot_is_a_maps_error(text: str) -> None:
         (("mappings", 0, "permissions"), 3),
         (("files", 0, "segments"), 3),
         (("files", 0, "segments"), [["0x1"]]),
+        (("files", 0, "stamp"), ["-1"]),
         (("files",), None),
         (("pid",), "x"),
     ],

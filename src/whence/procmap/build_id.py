@@ -38,6 +38,15 @@ def read_build_id(path: str | os.PathLike[str]) -> str:
         os.close(descriptor)
 
 
+def read_go_build_id(path: str | os.PathLike[str]) -> str:
+    """The id Go's linker writes (text with slashes), which Go programs may have instead; "" when there is none.
+
+    Errors as of `read_build_id`.
+    """
+    with ElfFile.open(path) as elf:
+        return elf.go_build_id
+
+
 def build_id_of(descriptor: int) -> str:
     """The same of an open file."""
     found = _from_first_page(descriptor)

@@ -15,7 +15,7 @@ from whence.procmap.names import NamedAddresses
 # On 64-bit machines the kernel has the upper half; the [vsyscall] page there belongs to processes.
 KERNEL_START = 1 << 63
 LONGEST = 1 << 20  # bytes that the last function before a gap is taken to have at most
-_LINE = re.compile(rb"^([0-9a-fA-F]{1,16}) [tTwW] (\S+)(?:\s+\[(\S+)\])?[ \t]*$", re.MULTILINE)
+_LINE = re.compile(rb"^([0-9a-fA-F]{1,16}) [tTwW] (\S+)(?:[ \t]+\[(\S+)\])?[ \t]*$", re.MULTILINE)
 
 
 class KernelNames(NamedAddresses):

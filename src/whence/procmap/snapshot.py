@@ -1,20 +1,24 @@
 """A process's mappings as a JSON file, so that its addresses can be named later or elsewhere.
 
     {"format": "whence-snapshot", "version": 1, "pid": 7, "command": "app", "start_time": 123, "taken": 1767225600.5,
-     "files":    [{"path": "/opt/app", "build_id": "ab12", "segments": [["0x1000", "0x401000", "0x2000", "0x1000"]]}],
+     "files":    [{"path": "/opt/app", "build_id": "ab12", "stamp": ["0x802", "0x2a", "0x18806c41f6b4e000", "0x4000"],
+                   "segments": [["0x1000", "0x401000", "0x2000", "0x1000"]]}],
      "mappings": [{"start": "0x401000", "limit": "0x403000", "offset": "0x1000", "permissions": "r-xp", "kind": "file",
                    "path": "/opt/app", "file": 0}]}
 
 Numbers that may be 64 bits wide are text in hex: JSON readers round them otherwise. `segments` are the executable
 PT_LOADs (file_offset, vaddr, file_size, align): with them an archive answers where the binary itself is missing.
-`file` is an index into `files`, null where there is no file.
+`stamp` is the file's device, inode, time of last change in nanoseconds and size: on the same machine they tell a file
+that has no build-id. `file` is an index into `files`, null where there is no file.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,11 +33,12 @@ FORMAT, VERSION = "whence-snapshot", 1
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """A file that was mapped, and how it says it is to be loaded (None when it could not be read)."""
+    """A file that was mapped, and how it says it is to be loaded (None and no stamp when it could not be read)."""
 
     path: str
     build_id: str
     mapper: AddressMapper | None
+    stamp: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class Snapshot:
                 continue
             key = (mapping.path, mapping.device, mapping.inode, mapping.build_id)
             if key not in files:
-                files[key] = SnapshotFile(mapping.path, mapping.build_id, _mapper(mapping))
+                files[key] = _seen(mapping)
             file_of.append(files[key])
         return cls(pid, command(process), identify(process).start_time, time.time(), mappings, file_of)
 
@@ -79,7 +84,8 @@ class Snapshot:
                 segments = (
                     None if file.mapper is None else [[hex(n) for n in segment] for segment in file.mapper.segments]
                 )
-                listed.append({"path": file.path, "build_id": file.build_id, "segments": segments})
+                stamp = [hex(n) for n in file.stamp]
+                listed.append({"path": file.path, "build_id": file.build_id, "stamp": stamp, "segments": segments})
         mappings = [
             {
                 "start": hex(m.start),
@@ -124,11 +130,21 @@ class Snapshot:
             raise MapsError("snapshot", None, "files and mappings have the fields of version 1", shown) from None
 
 
-def _mapper(mapping: Mapping) -> AddressMapper | None:
-    try:
-        return AddressMapper(mapping.openable_path())
-    except (OSError, ElfError):
-        return None
+def stamp_of(path: str) -> tuple[int, ...]:
+    """What tells a file from others on this machine. Raises OSError."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _seen(mapping: Mapping) -> SnapshotFile:
+    """The file of a mapping as it is now; less of it where it can't be read."""
+    mapper: AddressMapper | None = None
+    stamp: tuple[int, ...] = ()
+    path = mapping.openable_path()
+    with suppress(OSError, ElfError):
+        stamp = stamp_of(path)
+        mapper = AddressMapper(path)
+    return SnapshotFile(mapping.path, mapping.build_id, mapper, stamp)
 
 
 def _number(text: object) -> int:
@@ -144,7 +160,8 @@ def _file(entry: dict[str, Any]) -> SnapshotFile:
     mapper = None
     if segments is not None:
         mapper = AddressMapper.from_segments(LoadSegment(*(_number(n) for n in segment)) for segment in segments)
-    return SnapshotFile(str(entry["path"]), str(entry["build_id"]), mapper)
+    stamp = tuple(_number(n) for n in entry["stamp"])
+    return SnapshotFile(str(entry["path"]), str(entry["build_id"]), mapper, stamp)
 
 
 def _mapping(entry: dict[str, Any], files: list[SnapshotFile]) -> tuple[Mapping, SnapshotFile | None]:

@@ -1,7 +1,7 @@
 """Addresses of a process that is gone, or ran elsewhere, by the snapshot taken of it.
 
 A file answers if it has the build-id the snapshot tells: the binary under its old path, or one that the caller names
-(a binary or an archive). Without a build-id in the snapshot only a file that the caller names is believed.
+(a binary or an archive). A file without a build-id answers if it is the very same under its old path, unchanged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from whence.errors import ElfError, WhenceError
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.build_id import read_build_id
-from whence.procmap.snapshot import Snapshot, SnapshotFile
+from whence.procmap.snapshot import Snapshot, SnapshotFile, stamp_of
 from whence.symbolize.answer import Answer
 from whence.symbolize.binaries import Binaries, Failure, Held, Opener, checked, opener_with
 from whence.symbolize.naming import name_all
@@ -97,9 +97,11 @@ class SnapshotSymbolizer:
     @staticmethod
     def _own_path(file: SnapshotFile) -> str:
         """The path the file had, if what is there now is the same file. Raises Failure."""
-        if not file.build_id:
-            raise Failure(Reason.FILE_GONE, f"{file.path} had no build-id to know it by")
         try:
+            if not file.build_id:
+                if file.stamp and stamp_of(file.path) == file.stamp:
+                    return file.path
+                raise Failure(Reason.FILE_GONE, f"{file.path} had no build-id, and is not the file it was")
             found = read_build_id(file.path)
         except (OSError, WhenceError) as error:
             raise Failure(Reason.FILE_GONE, str(error)) from None
