@@ -9,18 +9,22 @@ before i that still covers i's VA, found for all ranges in one pass. A range tha
 links of the last range at or below that address, so both give the same frames. Walks are counted; once they have cost
 more than the pass would, the links are made.
 
+Many addresses are searched for among every 64th VA first: those are few enough to stay near the processor.
+
 Everything read from the archive is checked where it is used. Faults: 1 a name lies outside the strings, 2 line entries
 lie outside the line tables.
 """
 
 import cython
-from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.stdlib import calloc, free, malloc, realloc
 from cython.cimports.libc.string import memchr
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 MOST_FRAMES = cython.declare(cython.int, 512)  # a chain is not followed further
 MOST_STEPS = cython.declare(cython.int, 65536)  # nor are links of ranges that do not cover the address
+MIX = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+SAMPLED = cython.declare(cython.Py_ssize_t, 64)
 CACHED = cython.declare(cython.Py_ssize_t, 65536)  # frames and texts kept
 
 
@@ -49,6 +53,49 @@ def _load(at: cython.pointer(cython.const[cython.uchar]), width: cython.int) -> 
 
 @cython.final
 @cython.cclass
+class Places:
+    """Ranges found, one after the other: a column that grows."""
+
+    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _places: cython.p_uint
+    _room: cython.Py_ssize_t
+    _failed: cython.bint
+
+    def __cinit__(self, room: cython.Py_ssize_t):
+        self._room = room + 512
+        self._places = cython.cast(cython.p_uint, malloc(self._room * 4))
+        if self._places == cython.NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self._places)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _append(self, chain: cython.p_uint, count: cython.int) -> cython.bint:
+        at: cython.int
+        now: cython.p_uint
+        if self.count + count > self._room:
+            if self._room > 0x40000000:  # starts are 32-bit numbers
+                self._failed = True
+                return False
+            now = cython.cast(cython.p_uint, realloc(self._places, self._room * 8))
+            if now == cython.NULL:
+                self._failed = True
+                return False
+            self._places = now
+            self._room *= 2
+        for at in range(count):
+            self._places[self.count + at] = chain[at]
+        if count > 0:
+            self.count += count
+        return True
+
+
+@cython.final
+@cython.cclass
 class Archive:
     """The four sections of one archive, and what was learnt about them."""
 
@@ -72,7 +119,10 @@ class Archive:
     _run_value: cython.pointer(cython.const[cython.uchar])
     _runs: cython.Py_ssize_t
     _up: cython.p_uint
+    _sample: cython.p_ulonglong  # every 64th VA, or NULL
+    _samples: cython.Py_ssize_t
     _walked: cython.Py_ssize_t
+    _seed: cython.ulonglong  # so that an archive cannot choose offsets that collide
     _frame: object
     _make: object
     _words: tuple
@@ -93,6 +143,7 @@ class Archive:
         tidy: cython.bint,
         source: tuple,
         runs: tuple,
+        seed: cython.ulonglong,
     ):
         """`va`, `ranges`, `lines`: (offset, width, count); `strings`: (offset, size). All lie inside the data.
 
@@ -112,6 +163,7 @@ class Archive:
         self._line = base + cython.cast(cython.Py_ssize_t, lines[0])
         self._line_width = lines[1]
         self._lines = lines[2]
+        self._seed = seed
         self._nul = nul
         self._tidy = tidy
         if source[1]:
@@ -126,6 +178,7 @@ class Archive:
 
     def __dealloc__(self):
         free(self._up)
+        free(self._sample)
 
     def dress(self, frame: object, words: tuple, demangle: object):
         """What answers are made of: the frame type, the words for sources, and what turns a function's name."""
@@ -234,6 +287,19 @@ class Archive:
         half: cython.Py_ssize_t
         if self._va_width == 4 and vaddr > NONE:
             return self.count - 1
+        if self._sample != cython.NULL:
+            left = self._samples
+            while left > 0:
+                half = left >> 1
+                if self._sample[low + half] <= vaddr:
+                    low += half + 1
+                    left -= half + 1
+                else:
+                    left = half
+            if low == 0:
+                return -1
+            low = (low - 1) * SAMPLED
+            left = self.count - low if self.count - low < SAMPLED else SAMPLED
         while left > 0:
             half = left >> 1
             if self._va_of(low + half) <= vaddr:
@@ -279,17 +345,24 @@ class Archive:
         return found
 
     def link(self):
-        """Find the up links of all ranges; once for an archive. MemoryError when there is no room for them."""
+        """Find the up links of all ranges and sample the VAs; once. MemoryError when there is no room for them."""
         up: cython.p_uint
+        sample: cython.p_ulonglong
+        samples: cython.Py_ssize_t = (self.count + SAMPLED - 1) // SAMPLED
         at: cython.Py_ssize_t
         top: cython.uint = NONE
         va: cython.ulonglong
         if self._up != cython.NULL:
             return
         up = cython.cast(cython.p_uint, malloc((self.count + 1) * 4))
-        if up == cython.NULL:
+        sample = cython.cast(cython.p_ulonglong, malloc((samples + 1) * 8))
+        if up == cython.NULL or sample == cython.NULL:
+            free(up)
+            free(sample)
             raise MemoryError
         with cython.nogil:
+            for at in range(samples):
+                sample[at] = self._va_of(at * SAMPLED)
             for at in range(self.count):
                 va = self._va_of(at)
                 while top != NONE and self._end_of(top) <= va:
@@ -298,9 +371,12 @@ class Archive:
                 if self._field(at, 0):
                     top = cython.cast(cython.uint, at)
         if self._up == cython.NULL:
+            self._samples = samples
+            self._sample = sample
             self._up = up
-        else:
+        else:  # another thread was first
             free(up)
+            free(sample)
 
     # One address
 
@@ -309,23 +385,29 @@ class Archive:
         """The text at an offset; None when it does not lie in the strings."""
         kept: dict = self._functions if function else self._texts
         found = kept.get(offset)
-        size: cython.longlong
         if found is not None:
             return found
-        size = self._size_of(offset)
-        if size < 0:
-            return None
-        if size == 0:
-            return ""
-        offset_of_text: cython.ulonglong = offset if self._nul else offset + 4
-        raw: bytes = cython.cast(cython.p_char, self._string)[offset_of_text : offset_of_text + size]
-        found = raw.decode("utf-8", "surrogateescape")
+        found = self._decoded(offset)
+        if not found:
+            return found
         if function and self._demangle is not None:
             found = self._demangle(found)
         if len(kept) >= CACHED:
             kept.clear()
         kept[offset] = found
         return found
+
+    @cython.cfunc
+    def _decoded(self, offset: cython.ulonglong):
+        """The text at an offset as it is stored; None when it does not lie in the strings."""
+        size: cython.longlong = self._size_of(offset)
+        if size < 0:
+            return None
+        if size == 0:
+            return ""
+        offset_of_text: cython.ulonglong = offset if self._nul else offset + 4
+        raw: cython.p_char = cython.cast(cython.p_char, self._string) + offset_of_text
+        return raw[:size].decode("utf-8", "surrogateescape")
 
     @cython.cfunc
     def _frame_of(self, place: cython.uint, inner: cython.longlong, line: cython.longlong):
@@ -393,14 +475,12 @@ class Archive:
         vaddrs: cython.const[cython.ulonglong][::1],
         back: cython.ulonglong,
         starts: cython.uint[::1],
-        innermost: cython.uint[::1],
+        found: Places,
     ):
-        """For each address (less `back`) its range and where its frames will start; gives (frames, unknown)."""
+        """For each address (less `back`) its ranges, into `found`, and where they start; gives (frames, unknown)."""
         chain: cython.uint[512]
         at: cython.Py_ssize_t
-        place: cython.Py_ssize_t
         count: cython.int
-        total: cython.ulonglong = 0
         unknown: cython.Py_ssize_t = 0
         vaddr: cython.ulonglong
         self.link()
@@ -411,22 +491,21 @@ class Archive:
                 count = 0
                 if vaddr >= back:
                     vaddr -= back
-                    place = self._place(vaddr)
-                    count = self._chain(place, vaddr, chain, 0)
-                innermost[at] = chain[0] if count > 0 else NONE
-                total += count
+                    count = self._chain(self._place(vaddr), vaddr, chain, 0)
                 unknown += count <= 0
-                if total >= NONE:
+                if not found._append(chain, count):
                     break
-                starts[at + 1] = cython.cast(cython.uint, total)
-        return total, unknown
+                starts[at + 1] = cython.cast(cython.uint, found.count)
+        if found._failed:
+            raise MemoryError
+        return found.count, unknown
 
     def fill_frames(
         self,
         vaddrs: cython.const[cython.ulonglong][::1],
         back: cython.ulonglong,
         starts: cython.const[cython.uint][::1],
-        innermost: cython.const[cython.uint][::1],
+        found: Places,
         out_place: cython.uint[::1],
         out_function: cython.ulonglong[::1],
         out_file: cython.ulonglong[::1],
@@ -435,56 +514,62 @@ class Archive:
         out_source: cython.uchar[::1],
     ):
         """The frames' columns. Gives how many innermost frames have line entries outside the line tables (line 0)."""
-        chain: cython.uint[512]
         at: cython.Py_ssize_t
         to: cython.Py_ssize_t
-        level: cython.int
-        count: cython.int
-        vaddr: cython.ulonglong
+        place: cython.uint
         line: cython.longlong
         faults: cython.Py_ssize_t = 0
         with cython.nogil:
             for at in range(vaddrs.shape[0]):
-                if innermost[at] == NONE:
-                    continue
-                vaddr = vaddrs[at] - back
-                count = self._chain(innermost[at], vaddr, chain, 0)
-                to = starts[at]
-                for level in range(count):
-                    if level == 0:
-                        line = self._line_of(chain[0], vaddr - self._va_of(chain[0]))
+                for to in range(starts[at], starts[at + 1]):
+                    place = found._places[to]
+                    if to == starts[at]:
+                        line = self._line_of(place, vaddrs[at] - back - self._va_of(place))
                         if line < 0:
                             faults += 1
                             line = 0
-                        out_file[to] = self._field(chain[0], 3)
+                        out_file[to] = self._field(place, 3)
                     else:
-                        line = self._field(chain[level - 1], 7)
-                        out_file[to] = self._field(chain[level - 1], 6)
+                        line = self._field(found._places[to - 1], 7)
+                        out_file[to] = self._field(found._places[to - 1], 6)
                     out_line[to] = cython.cast(cython.uint, line)
-                    out_place[to] = chain[level]
-                    out_function[to] = self._field(chain[level], 2)
-                    out_inlined[to] = self._field(chain[level], 1) != 0
-                    out_source[to] = cython.cast(cython.uchar, self._source_of(chain[level]))
-                    to += 1
+                    out_place[to] = place
+                    out_function[to] = self._field(place, 2)
+                    out_inlined[to] = self._field(place, 1) != 0
+                    out_source[to] = cython.cast(cython.uchar, self._source_of(place))
         return faults
 
     def texts(self, offsets: cython.const[cython.ulonglong][::1], function: cython.bint) -> list:
-        """The texts at offsets; "" for one that does not lie in the strings."""
+        """The texts at offsets; "" for one that does not lie in the strings. Each distinct one is made once."""
+        count: cython.Py_ssize_t = offsets.shape[0]
         at: cython.Py_ssize_t
+        room: cython.ulonglong = 1024
+        slot: cython.ulonglong
+        distinct: list = []
         out: list = []
-        known: dict = {}
-        last: cython.ulonglong = NEVER
-        found: object = ""
-        for at in range(offsets.shape[0]):
-            if offsets[at] != last:
-                last = offsets[at]
-                found = known.get(last)
-                if found is None:
-                    found = self._text(last, function)
-                    if found is None:
-                        found = ""
-                    known[last] = found
-            out.append(found)
+        plain: cython.bint = not function or self._demangle is None
+        while room < 2 * cython.cast(cython.ulonglong, count):
+            room *= 2
+        numbers: cython.p_uint = cython.cast(cython.p_uint, calloc(room, 4))
+        known: cython.p_ulonglong = cython.cast(cython.p_ulonglong, malloc((count + 1) * 8))
+        try:
+            if numbers == cython.NULL or known == cython.NULL:
+                raise MemoryError
+            for at in range(count):
+                slot = (offsets[at] ^ self._seed) * MIX
+                slot = (slot ^ slot >> 29) * (self._seed | 1)
+                slot = (slot ^ slot >> 32) & (room - 1)
+                while numbers[slot] and known[numbers[slot] - 1] != offsets[at]:
+                    slot = (slot + 1) & (room - 1)
+                if numbers[slot] == 0:
+                    known[len(distinct)] = offsets[at]
+                    text = self._decoded(offsets[at]) if plain else self._text(offsets[at], True)
+                    distinct.append("" if text is None else text)
+                    numbers[slot] = cython.cast(cython.uint, len(distinct))
+                out.append(distinct[numbers[slot] - 1])
+        finally:
+            free(numbers)
+            free(known)
         return out
 
     # A range

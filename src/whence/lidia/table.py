@@ -55,7 +55,7 @@ class Table:
             (header.ranges.offset, header.ranges.width),
             (header.strings.offset, header.strings.entries),
             (header.lines.offset, header.lines.width, header.lines.entries),
-            self.encoding == "nul", self.about.tidy, source, runs,
+            self.encoding == "nul", self.about.tidy, source, runs, int.from_bytes(os.urandom(8), "little"),
         )  # fmt: skip
         self._archive.dress(Frame, WORDS, demangle)
         if crc:
@@ -90,14 +90,12 @@ class Table:
         asked = _as_words(vaddrs)
         count = len(asked)
         back = 1 if return_address else 0
-        starts, innermost = array("I", bytes(4 * count + 4)), array("I", bytes(4 * count))
-        frames, unknown = archive.count_frames(asked, back, starts, innermost)
-        if frames >= 0xFFFFFFFF:
-            raise OverflowError("so many frames do not fit one answer: ask for fewer addresses at once")
+        starts, found = array("I", bytes(4 * count + 4)), lookup_kernel.Places(2 * count)
+        frames, unknown = archive.count_frames(asked, back, starts, found)
         place, line = array("I", bytes(4 * frames)), array("I", bytes(4 * frames))
         function, file = array("Q", bytes(8 * frames)), array("Q", bytes(8 * frames))
         inlined, source = array("B", bytes(frames)), array("B", bytes(frames))
-        faults = archive.fill_frames(asked, back, starts, innermost, place, function, file, line, inlined, source)
+        faults = archive.fill_frames(asked, back, starts, found, place, function, file, line, inlined, source)
         return Answers(archive, starts, place, function, file, line, inlined, source, faults, unknown)
 
     def _fault(self) -> LidiaError:
