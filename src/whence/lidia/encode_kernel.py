@@ -4,6 +4,7 @@ import cython
 from cython.cimports.libc.stdlib import calloc, free, malloc, realloc
 from cython.cimports.libc.string import memcmp, memcpy
 
+SINGLES = cython.declare(cython.uint, 65536)
 MIX = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 
 
@@ -125,7 +126,8 @@ def encode_ranges(
 class Lines:
     """The line tables being written: an entry is two fields of `width` bytes.
 
-    Equal runs of entries are stored once. A run of one entry is also shared with the first entry of a longer run.
+    Equal runs of entries are stored once. A run of one entry at offset 0, the most frequent by far, is found by its line
+    and shared with the first entry of a longer run; the others are found by hash.
     """
 
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")  # entries
@@ -138,22 +140,30 @@ class Lines:
     _slot_count: cython.p_uint
     _slot_mask: cython.ulonglong
     _used: cython.ulonglong
+    _single: cython.p_uint  # by line: 1 + the index of an entry (0, line)
 
-    def __cinit__(self, width: cython.int, seed: cython.ulonglong):
+    def __cinit__(self, width: cython.int, seed: cython.ulonglong, runs: cython.Py_ssize_t):
         self._width = width
         self._seed = seed
         self._room = 1024
         self._bytes = cython.cast(cython.p_uchar, malloc(self._room * 2 * width))
         self._slot_mask = 1023
-        self._slot = cython.cast(cython.p_uint, calloc(1024, 4))
-        self._slot_count = cython.cast(cython.p_uint, calloc(1024, 4))
-        if self._bytes == cython.NULL or self._slot == cython.NULL or self._slot_count == cython.NULL:
+        while self._slot_mask < cython.cast(cython.ulonglong, runs):
+            self._slot_mask = 2 * self._slot_mask + 1
+        self._slot = cython.cast(cython.p_uint, calloc(self._slot_mask + 1, 4))
+        self._slot_count = cython.cast(cython.p_uint, calloc(self._slot_mask + 1, 4))
+        self._single = cython.cast(cython.p_uint, calloc(SINGLES, 4))
+        if (
+            self._bytes == cython.NULL or self._slot == cython.NULL or self._slot_count == cython.NULL
+            or self._single == cython.NULL
+        ):  # fmt: skip
             raise MemoryError
 
     def __dealloc__(self):
         free(self._bytes)
         free(self._slot)
         free(self._slot_count)
+        free(self._single)
 
     @cython.cfunc
     @cython.nogil
@@ -237,11 +247,17 @@ class Lines:
         to: cython.p_uchar
         found: cython.Py_ssize_t
         now: cython.p_uchar
+        single: cython.bint
         with cython.nogil:
             for at in range(index.shape[0]):
                 size = count[at]
                 if size == 0 and share:
                     out_index[at] = 0
+                    continue
+                row = index[at]
+                single = share and offset[row] == 0 and number[row] < SINGLES
+                if single and size == 1 and self._single[number[row]]:
+                    out_index[at] = self._single[number[row]] - 1
                     continue
                 if self.count + size > self._room:
                     row = (self.count + size) * 3 // 2
@@ -261,11 +277,13 @@ class Lines:
                         to += 4
                     else:
                         to = _put(_put(to, offset[row], 4), number[row], 4)
-                found = self._known(self.count, size) if share else self.count
+                found = self.count
+                if share and not (single and size == 1):
+                    found = self._known(self.count, size)
                 out_index[at] = cython.cast(cython.uint, found)
                 if found == self.count:
-                    if share and size > 1:
-                        self._known(self.count, 1)
+                    if single and self._single[number[index[at]]] == 0:
+                        self._single[number[index[at]]] = cython.cast(cython.uint, found + 1)
                     self.count += size
                 if self._failed:
                     break

@@ -168,7 +168,7 @@ class _Body:
         self.string = array("Q", bytes(8 * self.names.count))
         self.names.offsets(self.string)
         line_width = 4 if most_line > 0xFFFF else 2
-        self.store = encode_kernel.Lines(line_width, seed)
+        self.store = encode_kernel.Lines(line_width, seed, count)
         self.line_index = ranges.line_index
         if lines:
             self.line_index = array("I", bytes(4 * count))
