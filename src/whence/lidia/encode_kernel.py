@@ -61,7 +61,7 @@ def survey(
                 if length[at] == 0 or va[at] < until:
                     apart = False
                 until = va[at] + length[at]
-            elif functions == 0:
+            elif functions == 0 or va[at] + length[at] > until:
                 apart = False
             if lines:
                 row = index[at]
@@ -126,8 +126,8 @@ def encode_ranges(
 class Lines:
     """The line tables being written: an entry is two fields of `width` bytes.
 
-    Equal runs of entries are stored once. A run of one entry at offset 0, the most frequent by far, is found by its line
-    and shared with the first entry of a longer run; the others are found by hash.
+    Equal runs of entries are stored once. A run of one entry at offset 0, the most frequent by far, is found by its
+    line and shared with the first entry of a longer run; the others are found by hash.
     """
 
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")  # entries

@@ -81,13 +81,16 @@ class Found(NamedTuple):
 def find(data: memoryview, end: int) -> Found | None:
     """Look for the footer of an archive whose line tables end at `end`; None without one. Reads no content."""
     at = len(data) - FOOTER.size
-    if at < end:
+    if at < 0:
         return None
     offset, size, crc, version, magic = FOOTER.unpack_from(data, at)
     if magic != MAGIC:
         return None
-    if offset != end or offset + size != at:
-        return _broken("footer", at, f"the chunks lie between {end:#x} and {at:#x}", f"{offset:#x}, {size} bytes")
+    problem = None
+    if offset != end:
+        problem = LidiaError("footer", at, f"the chunks begin where the line tables end, at {end:#x}", f"{offset:#x}")
+    if offset > at or offset + size != at:
+        return _broken("footer", at + 8, f"the chunks end at {at:#x}", f"{size} bytes from {offset:#x} on")
     if version != VERSION:
         return _broken("footer", at + 0x14, f"the version is {VERSION}", version)
     chunks: dict[bytes, tuple[int, int]] = {}
@@ -101,7 +104,7 @@ def find(data: memoryview, end: int) -> Found | None:
             return _broken("extra", here, f"a chunk fits in the {at - here} bytes that are left", length)
         chunks.setdefault(tag, (here, length))
         here += length
-    return Found(chunks, crc, (offset, at))
+    return Found(chunks, crc, (offset, at), problem)
 
 
 def _broken(part: str, at: int, rule: str, found: object) -> Found:
@@ -120,7 +123,7 @@ def check(data: memoryview, found: Found) -> None:
 
 def read(data: memoryview, found: Found | None) -> Extra:
     """What the chunks say. What cannot be read is left out."""
-    if found is None or found.problem is not None:
+    if found is None:
         return Extra()
 
     def content(tag: bytes) -> bytes:

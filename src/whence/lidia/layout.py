@@ -52,6 +52,11 @@ class Section(NamedTuple):
         return self.entries * self.width * per_entry
 
     @property
+    def start(self) -> int:
+        """The offset; 0 of an empty section, whose offset nothing checks."""
+        return self.offset if self.size else 0
+
+    @property
     def end(self) -> int:
         return self.offset + self.size
 

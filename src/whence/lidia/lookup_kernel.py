@@ -423,7 +423,7 @@ class Archive:
         file = self._text(self._field(place, 3) if inner < 0 else self._field(inner, 6), False)
         if function is None or file is None:
             return None
-        number: cython.ulonglong = line if inner < 0 else self._field(inner, 7)
+        number: cython.uint = cython.cast(cython.uint, line if inner < 0 else self._field(inner, 7))
         source: cython.int = self._source_of(place)
         found = self._make(
             self._frame,
@@ -624,7 +624,7 @@ class Archive:
     def inspect(self):
         """Walk over all ranges and strings; gives counts and the first range that breaks each rule (-1: none).
 
-        (functions, inlined, deepest, with file, with lines, out of order, empty, name outside, lines outside)
+        (functions, inlined, deepest, with file, with lines, out of order, empty, name outside, lines outside, not tidy)
         """
         at: cython.Py_ssize_t
         field: cython.int
@@ -639,11 +639,18 @@ class Archive:
         empty: cython.Py_ssize_t = -1
         outside: cython.Py_ssize_t = -1
         rows: cython.Py_ssize_t = -1
+        untidy: cython.Py_ssize_t = -1
+        until: cython.ulonglong = 0
         with cython.nogil:
             for at in range(self.count):
                 depth = self._field(at, 1)
                 if depth == 0:
                     functions += 1
+                    if untidy < 0 and (self._field(at, 0) == 0 or self._va_of(at) < until):
+                        untidy = at
+                    until = self._end_of(at)
+                elif untidy < 0 and (functions == 0 or self._end_of(at) > until):
+                    untidy = at
                 if depth > deepest:
                     deepest = depth
                 if self._field(at, 3):
@@ -665,7 +672,7 @@ class Archive:
                     for field in range(2, 7):
                         if (field < 4 or field == 6) and self._size_of(self._field(at, field)) < 0:
                             outside = at
-        return functions, self.count - functions, deepest, files, lines, unordered, empty, outside, rows
+        return functions, self.count - functions, deepest, files, lines, unordered, empty, outside, rows, untidy
 
 
 def count_strings(data: cython.const[cython.uchar][::1]):

@@ -51,10 +51,10 @@ class Table:
         source, runs = _sources(self._data, self._extra, header.va.entries)
         self._archive = lookup_kernel.Archive(
             self._data,
-            (header.va.offset, header.va.width, header.va.entries),
-            (header.ranges.offset, header.ranges.width),
-            (header.strings.offset, header.strings.entries),
-            (header.lines.offset, header.lines.width, header.lines.entries),
+            (header.va.start, header.va.width, header.va.entries),
+            (header.ranges.start, header.ranges.width),
+            (header.strings.start, header.strings.entries),
+            (header.lines.start, header.lines.width, header.lines.entries),
             self.encoding == "nul", self.about.tidy, source, runs, int.from_bytes(os.urandom(8), "little"),
         )  # fmt: skip
         self._archive.dress(Frame, WORDS, demangle)

@@ -47,7 +47,7 @@ class Info:
 
 
 class Inspected(NamedTuple):
-    """What a walk over all ranges found. The last four are the first range that breaks a rule, -1 when none does."""
+    """What a walk over all ranges found. The last five are the first range that breaks a rule, -1 when none does."""
 
     functions: int
     inlined: int
@@ -58,6 +58,7 @@ class Inspected(NamedTuple):
     empty: int
     name_outside: int
     lines_outside: int
+    untidy: int
 
 
 def check_crc(data: memoryview, section: Section) -> None:
@@ -108,6 +109,9 @@ def problems(archive: lookup_kernel.Archive, data: memoryview, header: Header, e
     ):
         if place >= 0:
             out.append(f"lidia {part}+{place * width:#x}: {rule} (found range {place})")
+    if found.untidy >= 0 and extras.read(data, extra).tidy:
+        rule = "functions lie apart and hold what is inlined into them, as the extra section says"
+        out.append(f"lidia range table+{found.untidy * entry:#x}: {rule} (found range {found.untidy})")
     problem = problem_of_extra(data, extra)
     return [*out, problem] if problem else out
 

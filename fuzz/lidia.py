@@ -1,0 +1,52 @@
+"""Archives: opening, checks, iteration, every way of asking; the two ways of finding a chain must agree."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tests.forge.lidia import Forged, prefixed, terminated
+from whence import lidia
+from whence.errors import LidiaError
+from whence.lidia.render import render_many
+from whence.model import Frame
+
+ADDRESSES = [*range(0xF0, 0x140, 3), 0, 1 << 32, (1 << 64) - 1]
+
+
+def seeds() -> list[bytes]:
+    builder = lidia.Builder()
+    for place in range(12):
+        builder.add(va=0xF0 + 8 * place, length=8, function=f"f{place}", file="a.c", lines=[(0, place), (4, 9)])
+        builder.add(
+            va=0xF2 + 8 * place, length=4, depth=1, function="_Z3foov", file="b.h", call_file="a.c", call_line=3
+        )
+    strings, at = terminated(b"f", b"g")
+    rows = [(0x100, 0x20, 0, at[b"f"], 0, 0, 1, 0, 0), (0x108, 8, 1, at[b"g"], 0, 0, 2, at[b"f"], 9)]
+    aliases, names = prefixed(b"one", b"two")
+    twice = [(0x100, size, 0, names[name], *[0] * 5) for size, name in ((32, b"one"), (16, b"two"), (0, b"one"))]
+    return [
+        builder.to_bytes(),
+        builder.to_bytes(strings="nul"),
+        builder.to_bytes(compat="go"),
+        Forged(rows, strings, [(0, 1), (2, 3)], 8, 8, 4).bytes(),
+        Forged(twice, aliases).bytes(),
+    ]
+
+
+def target(data: bytes) -> None:
+    with lidia.from_bytes(data) as table:
+        wrong = any("range" in line for line in table.verify())
+        table.info()
+        for place in range(min(len(table), 50)):
+            with suppress(LidiaError):
+                assert isinstance(table[place], lidia.Range)
+        walked: list[tuple[Frame, ...] | None] = []
+        for address in ADDRESSES:
+            walked.append(None)
+            with suppress(LidiaError):
+                walked[-1] = table.lookup(address)
+        answers = table.lookup_many(ADDRESSES)
+        for one, other in zip(walked, answers, strict=True):
+            assert one is None or one == other or wrong
+        for style in ("llvm", "gnu", "json"):
+            render_many(table, ADDRESSES, style, demangle=str.upper)

@@ -1,0 +1,215 @@
+"""Damaged and hostile archives: a LidiaError that says what and where, or the same answers; never a crash."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.forge.lidia import Forged, prefixed, terminated
+from tests.lidia.test_roundtrip import NESTED, archive
+from whence import lidia
+from whence.errors import ChecksumError, LidiaError
+from whence.lidia.render import render_many
+
+ADDRESSES = list(range(0xFFE, 0x1052, 3))
+WHOLE = archive(NESTED, extra=lidia.Extra(build_id="abcd", machine="x86_64"))
+
+
+def answers(data: bytes) -> list[object] | None:
+    """The answers, or None when a LidiaError says why there are none. All ways of asking must end well."""
+    try:
+        with lidia.from_bytes(data) as opened:
+            opened.verify()
+            opened.info()
+            opened.lookup_many(ADDRESSES).functions()
+            for style in ("llvm", "gnu", "json"):
+                render_many(opened, ADDRESSES, style)
+            return [opened.lookup(address) for address in ADDRESSES]
+    except LidiaError:
+        return None
+
+
+def test_every_truncation_is_refused_or_answers_the_same() -> None:
+    want = answers(WHOLE)
+    bare = [frames and [frame._replace(source="") for frame in frames] for frames in want or []]  # type: ignore[attr-defined]
+    documented = lidia.from_bytes(WHOLE).header.end
+    for size in range(len(WHOLE)):
+        found = answers(WHOLE[:size])
+        if size < documented:
+            assert found is None, size
+        else:  # the extra section is gone, with the sources it holds
+            assert [frames and list(frames) for frames in found or []] == bare  # type: ignore[call-overload]
+
+
+def test_every_flipped_bit_of_the_header_is_refused_or_answers_the_same() -> None:
+    want = answers(WHOLE)
+    for bit in range(8 * 0x80):
+        data = bytearray(WHOLE)
+        data[bit // 8] ^= 1 << bit % 8
+        assert answers(bytes(data)) in (None, want), f"bit {bit % 8} of byte {bit // 8:#x}"
+
+
+def test_every_flipped_byte_ends_in_answers_or_an_error() -> None:
+    for at in range(0x80, len(WHOLE)):
+        for flip in (0x01, 0x80, 0xFF):
+            data = bytearray(WHOLE)
+            data[at] ^= flip
+            answers(bytes(data))
+
+
+def test_every_flipped_bit_of_the_sections_is_seen_by_the_checksums() -> None:
+    end = lidia.from_bytes(WHOLE).header.end
+    for at in range(0x80, end):
+        data = bytearray(WHOLE)
+        data[at] ^= 4
+        with pytest.raises(ChecksumError):
+            lidia.from_bytes(bytes(data), crc=True)
+        with lidia.from_bytes(bytes(data)) as opened:
+            assert any("CRC32C" in line for line in opened.verify())
+
+
+def test_each_section_has_its_own_check() -> None:
+    header = lidia.from_bytes(WHOLE).header
+    checks = ("check_crc_va", "check_crc_fields", "check_crc_strings", "check_crc_line_tables")
+    for broken, section in enumerate(header):
+        data = bytearray(WHOLE)
+        data[section.offset] ^= 1
+        with lidia.from_bytes(bytes(data)) as opened:
+            for number, check in enumerate(checks):
+                if number == broken:
+                    with pytest.raises(ChecksumError, match=section.name):
+                        getattr(opened, check)()
+                else:
+                    getattr(opened, check)()
+
+
+@pytest.mark.parametrize(
+    ("offset", "layout", "value", "says"),
+    [
+        (0x00, "<4s", b"ELF!", 'header+0x0: the magic is ".dia"'),
+        (0x04, "<I", 2, "header+0x4: the version is 1 (found 2)"),
+        (0x08, "<Q", 5, "header+0x8: an entry of the VA table has 4 or 8 bytes (found 5)"),
+        (0x28, "<Q", 0, "header+0x28: a field of the range table has 4 or 8 bytes (found 0)"),
+        (0x60, "<Q", 8, "header+0x60: a field of the line tables has 2 or 4 bytes (found 8)"),
+        (0x30, "<Q", 7, "header+0x30: there are as many ranges as VAs, 6 (found 7)"),
+        (0x18, "<Q", 0x81, "header+0x18: the VA table begins at 0x80 (found 0x81)"),
+        (0x38, "<Q", 0x80, "header+0x38: the range table begins at 0x98 (found 0x80)"),
+        (0x50, "<Q", 1 << 63, "header+0x50: the strings begins at"),
+        (0x68, "<Q", 1 << 60, "line tables+0x0: its 4611686018427387904 bytes fit in the file's"),
+    ],
+)
+def test_an_error_names_part_offset_and_rule(offset: int, layout: str, value: object, says: str) -> None:
+    data = bytearray(WHOLE)
+    struct.pack_into(layout, data, offset, value)
+    with pytest.raises(LidiaError) as caught:
+        lidia.from_bytes(bytes(data))
+    assert says in str(caught.value)
+
+
+def test_huge_counts_cost_nothing() -> None:
+    data = bytearray(WHOLE)
+    for field in (0x10, 0x30):
+        struct.pack_into("<Q", data, field, (1 << 64) - 1)
+    with pytest.raises(LidiaError, match="VA table"):
+        lidia.from_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("make", [prefixed, terminated])
+def test_a_name_outside_the_strings_is_an_error_for_its_address_only(make) -> None:  # type: ignore[no-untyped-def]
+    strings, at = make(b"good")
+    outside = len(strings) + 5
+    rows = [(16, 8, 0, at[b"good"], *[0] * 5), (24, 8, 0, outside, *[0] * 5), (32, 8, 0, (1 << 32) - 1, *[0] * 5)]
+    with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
+        assert opened.lookup(17)[0].function == "good"
+        for address, row in ((25, 1), (33, 2)):
+            with pytest.raises(
+                LidiaError, match=f"range table\\+{row * 32:#x}: its names lie in the {len(strings)} bytes"
+            ):
+                opened.lookup(address)
+        assert opened.lookup_many([17, 25, 33]).functions() == ["good", "", ""]
+        assert render_many(opened, [17, 25]) == b"good\n??:0:0\n\n??\n??:0:0\n\n"
+        assert opened.verify() == [
+            f"lidia range table+0x20: names lie in the {len(strings)} bytes of the strings (found range 1)"
+        ]
+
+
+def test_a_text_whose_length_leaves_the_strings_is_an_error() -> None:
+    strings, at = prefixed(b"good", b"last")
+    strings = strings[: at[b"last"]] + struct.pack("<I", 0xFFFFFFFF) + b"last"
+    with (
+        lidia.from_bytes(Forged([(16, 8, 0, at[b"last"], *[0] * 5)], strings).bytes()) as opened,
+        pytest.raises(LidiaError),
+    ):
+        opened.lookup(17)
+
+
+def test_line_entries_outside_the_tables_are_an_error_for_their_address_only() -> None:
+    strings, at = prefixed(b"f")
+    rows = [
+        (8 * i, 8, 0, at[b"f"], 0, index, count, 0, 0)
+        for i, (index, count) in enumerate([(0, 1), (1, 1), (0, 2), (0xFFFFFFFF, 0xFFFFFFFF)])
+    ]
+    with lidia.from_bytes(Forged(rows, strings, [(0, 7)]).bytes()) as opened:
+        assert opened.lookup(1)[0].line == 7
+        for address in (9, 17, 25):
+            with pytest.raises(LidiaError, match="its line entries are among the 1"):
+                opened.lookup(address)
+        found = opened.lookup_many([1, 9, 17, 25])
+        assert (found.line.tolist(), found.faults) == ([7, 0, 0, 0], 3)
+
+
+def test_ranges_out_of_order_are_reported_by_verify_and_still_safe() -> None:
+    strings, at = prefixed(b"f")
+    rows = [(va, 8, 0, at[b"f"], *[0] * 5) for va in (64, 8, 32, 0)]
+    with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
+        assert opened.verify() == ["lidia VA table+0x4: ranges are in order of (va, depth) (found range 1)"]
+        list(opened.lookup_many(range(100)))
+
+
+def test_chains_without_end_are_cut() -> None:
+    strings, at = prefixed(b"f")
+    rows = [(i, 1 << 20, 5000 - i, at[b"f"], *[0] * 5) for i in range(5000)]
+    with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
+        frames = opened.lookup(4999)
+        assert len(frames) == 1  # depths must fall from frame to frame
+        assert len(opened.lookup_many([4999])[0]) == 1
+    rows = [(i, 1 << 20, i, at[b"f"], *[0] * 5) for i in range(5000)]
+    with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
+        assert len(opened.lookup(4999)) == len(opened.lookup_many([4999])[0]) == 512
+
+
+def test_a_damaged_extra_section_is_reported_and_lookups_go_on() -> None:
+    header = lidia.from_bytes(WHOLE).header
+    for at in range(header.end, len(WHOLE)):
+        data = bytearray(WHOLE)
+        data[at] ^= 0x10
+        with lidia.from_bytes(bytes(data), crc=True) as opened:
+            assert [frame.function for frame in opened.lookup(0x1015)] == ["inner", "outer", "main"]
+            opened.lookup_many(ADDRESSES).functions()
+            if at < len(WHOLE) - 8:  # without its magic there is no footer
+                assert opened.info().extra_problem
+                assert len(opened.verify()) == 1
+
+
+def test_chunks_of_later_versions_are_skipped() -> None:
+    header = lidia.from_bytes(WHOLE).header
+    body = struct.pack("<4sIQ", b"NEW!", 0, 3) + b"xyz" + struct.pack("<4sIQ", b"PROD", 0, 2) + b"me"
+    import google_crc32c
+
+    footer = struct.pack("<QQII8s", header.end, len(body), google_crc32c.value(body), 1, b"\0whence+")
+    with lidia.from_bytes(WHOLE[: header.end] + body + footer) as opened:
+        assert opened.info().producer == "me"
+        assert opened.verify() == []
+
+
+def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for content in (b"", b".di", b".dia", b"\x7fELF" + bytes(200), os.urandom(127)):
+        path.write_bytes(content)
+        with pytest.raises(LidiaError):
+            lidia.open(path)
+    with pytest.raises(FileNotFoundError):
+        lidia.open(tmp_path / "none")
