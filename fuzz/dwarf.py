@@ -1,0 +1,76 @@
+"""Fuzz debug info: DIE trees, abbreviations, range lists, names, split units and the index of a package.
+
+A packet holds the sections of a binary and of its package, each behind its length, so that damage mostly changes DWARF
+and not the ELF file around it.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from tests import test_dwarf_split as split
+from tests.forge import dwarf as d
+from tests.forge.dwarf import Debug, Die, function, inlined
+from whence.dwarf import DebugInfo
+from whence.elf import ElfFile
+from whence.ranges import StringSpace
+
+SECTIONS = ("info", "abbrev", "strings", "line_strings", "ranges", "rnglists", "addr", "str_offsets", "line")
+
+
+def pack(debug: Debug, package: Debug | None = None, index: bytes = b"") -> bytes:
+    out = struct.pack("<BBBB", debug.version, debug.order == "big", debug.address_size, debug.wide)
+    for each in (debug, package or Debug()):
+        for name in SECTIONS:
+            out += struct.pack("<I", len(getattr(each, name))) + getattr(each, name)
+    return out + index
+
+
+def unpack(data: bytes) -> tuple[Debug, Debug, bytes]:
+    head, at = data[:4].ljust(4, b"\0"), 4
+    files = []
+    for _ in range(2):
+        debug = Debug(order="big" if head[1] & 1 else "little", address_size=4 if head[2] & 4 else 8)
+        for name in SECTIONS:
+            size = int.from_bytes(data[at : at + 4], "little")
+            setattr(debug, name, bytearray(data[at + 4 : at + 4 + size]))
+            at += 4 + size
+        files.append(debug)
+    return files[0], files[1], data[at:]
+
+
+def program(debug: Debug) -> Debug:
+    """A bit of everything a walk meets."""
+    helper = Die(d.FUNCTION, [(d.NAME, d.STRP, "helper")])
+    lists = debug.range_list((0x4000, 0x4010), (0x5000, 0x5010))
+    debug.rnglists += b"\7" + debug.number(0x4000, debug.address_size) + b"\x10\4\x01\x02\0"
+    spread = Die(d.FUNCTION, [(d.NAME, d.STRP, "spread"), (d.RANGES, d.SEC_OFFSET, lists)])
+    members = [Die(0x0D, [(d.NAME, d.STRP, "m"), (d.LOCATION, d.EXPRLOC, b"abc")])]
+    kind = Die(d.STRUCTURE, [(d.NAME, d.STRING, "kind"), (d.SIBLING, d.REF4, None)], members)
+    space = Die(d.NAMESPACE, [(d.NAME, d.STRING, "space")], [function("inside", 0x3000, 8)])
+    main = function("main", 0x1000, 0x40, Die(d.BLOCK, [], [inlined(helper, 0x1010, 0x10, 7)]))
+    for language in (4, 12):
+        root = [(d.LANGUAGE, d.DATA1, language), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.DATA2, 0x5000)]
+        debug.unit(Die(d.CU, root, [kind, helper, main, spread, space]))
+    return debug
+
+
+def seeds() -> list[bytes]:
+    found = [
+        pack(program(Debug(2, "little", 4))),
+        pack(program(Debug(3, "big", 8, True))),
+        pack(program(Debug(4))),
+        pack(program(Debug(5, "big", 4))),
+        pack(program(Debug(5, "little", 8, True))),
+    ]
+    return found + [pack(split.skeleton(version), *split.package(version)) for version in (4, 5)]
+
+
+def target(data: bytes) -> None:
+    debug, package, index = unpack(data)
+    elf = ElfFile.from_bytes(debug.elf())
+    info = DebugInfo(elf, strings=StringSpace(), dwp=split.packaged(package, index))
+    info.units_at([0x1000, 0x4000])
+    table = info.ranges(jobs=1)
+    for name in set(table.function):
+        info.strings.text(name)
