@@ -80,6 +80,18 @@ def test_relocations_of_an_unknown_machine_are_unsupported_and_those_of_a_linked
     assert bytes(elf.content(".debug_info")) == bytes(8)
 
 
+def test_thousands_of_debug_sections_are_relocated_in_time_that_grows_with_their_number() -> None:
+    count = 4000
+    sections = [TEXT]
+    for index in range(count):
+        sections.append(Section(f".debug_types{index}", bytes(8)))
+        table = rela("little", (0, 2, 1, index))
+        sections.append(Section(".rela", table, layout.SHT_RELA, link=".symtab", info=f".debug_types{index}"))
+    elf = ElfFile.from_bytes(forge(sections, symbols=[Symbol("", type=3), Symbol("f", 0x10)], type=layout.ET_REL))
+    got = [struct.unpack("<Q", elf.content(f".debug_types{index}"))[0] for index in range(count)]
+    assert got == [0x10 + index for index in range(count)]
+
+
 SOURCE = """
 struct s { int a; long b; };
 int f(struct s *x, int n) { for (int i = 0; i < n; i++) { long y = x->b; x->a += y * i; } return x->a; }

@@ -16,6 +16,7 @@ from whence.window import Window
 if TYPE_CHECKING:
     from whence.elf.file import ElfFile
 
+MAX_CHAIN = 1 << 16  # linkers make as many buckets as it takes for chains of a few links
 DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_GNU_HASH = 4, 5, 6, 10, 0x6FFFFEF5
 
 
@@ -75,7 +76,9 @@ def _count(elf: ElfFile, tags: dict[int, int]) -> int:
     if last < first:
         return first
     chain_at = buckets_at + 4 * buckets + 4 * (last - first)
-    while not window.u32(chain_at) & 1:
+    for _ in range(MAX_CHAIN):
+        if window.u32(chain_at) & 1:
+            return last + 1
         chain_at += 4
         last += 1
-    return last + 1
+    raise ElfError("dynamic table", None, f"a chain of its hash table has at most {MAX_CHAIN} links")

@@ -14,7 +14,7 @@ from whence.elf.compress import unpack_section, unpack_xz, unpack_zdebug
 from whence.elf.header import read_header
 from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
 from whence.elf.notes import Note, build_id, go_build_id, read_notes
-from whence.elf.relocate import relocated
+from whence.elf.relocate import Relocations
 from whence.elf.sections import Section, read_sections, stored
 from whence.elf.segments import Segment, file_offset_of, loaded, read_segments, vaddr_of
 from whence.elf.symbols import Symbols, read_symbols
@@ -139,8 +139,12 @@ class ElfFile:
         elif section.name.startswith(".zdebug_") and len(raw):
             raw = unpack_zdebug(raw, section.part)
         if self.type == layout.ET_REL and section.name.startswith((".debug_", ".zdebug_")):
-            raw = relocated(self, section, raw, self.problems)
+            raw = self._relocations.applied(section, raw, self.problems)
         return self._contents.setdefault(section.index, raw)
+
+    @cached_property
+    def _relocations(self) -> Relocations:
+        return Relocations(self)
 
     # segments
 

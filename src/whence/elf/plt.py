@@ -38,7 +38,8 @@ def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
     if elf.bits != 64 or elf.machine not in JUMP_SLOT:
         return []
     table = find_table(elf, ".dynsym")
-    sections = [s for s in elf.sections if s.name in SECTIONS and s.executable and s.vaddr + s.size < 1 << 64]
+    named = [section for name in SECTIONS if (section := elf.section(name)) is not None]
+    sections = [s for s in named if s.executable and s.vaddr + s.size < 1 << 64]
     if table is None or not sections:
         return []
     decode = _x86_64 if elf.machine == layout.EM_X86_64 else _aarch64

@@ -83,42 +83,52 @@ FAULTS = {
 }
 
 
-def relocated(elf: ElfFile, section: Section, content: memoryview, problems: list[ElfError]) -> memoryview:
-    """A section's content with its relocations applied; the same view when it has none.
+class Relocations:
+    """The relocation sections of an object file, by the section each is for."""
 
-    Relocations that break a rule are left out, and the first of each section is a problem.
-    """
-    from whence.elf import relocate_kernel
+    def __init__(self, elf: ElfFile) -> None:
+        self.elf = elf
+        self.kinds = bytearray(512)
+        for type_, kind in KINDS.get(elf.machine, {}).items():
+            self.kinds[type_] = kind
+        self.vaddrs = array("Q", [section.vaddr for section in elf.sections])
+        self.tables: dict[int, list[Section]] = {}
+        for section in elf.sections:
+            if section.type in (layout.SHT_RELA, layout.SHT_REL) and section.size:
+                self.tables.setdefault(section.info, []).append(section)
 
-    tables = [
-        other
-        for other in elf.sections
-        if other.type in (layout.SHT_RELA, layout.SHT_REL) and other.info == section.index and other.size
-    ]
-    if not tables or not len(content):
-        return content
-    known = KINDS.get(elf.machine)
-    if known is None:
-        raise Unsupported(f"{section.part} of an object file: machine {elf.machine} has relocations unknown to whence")
-    kinds = bytearray(512)
-    for type_, kind in known.items():
-        kinds[type_] = kind
-    vaddrs = array("Q", [other.vaddr for other in elf.sections])
-    out = bytearray(content)
-    for table in tables:
-        if not 0 < table.link < len(elf.sections):
-            raise ElfError(table.part, None, "its link is a symbol table", table.link)
-        _, fault, index = relocate_kernel.apply(
-            out,
-            elf.content(table),
-            table.type == layout.SHT_RELA,
-            elf.content(elf.sections[table.link]),
-            vaddrs,
-            kinds,
-            elf.bits == 64,
-            elf.order == "big",
-            elf.machine == layout.EM_MIPS and elf.bits == 64,
-        )
-        if fault:
-            problems.append(ElfError(f"{table.part} relocation {index}", None, FAULTS[fault]))
-    return memoryview(out).toreadonly()
+    def applied(self, section: Section, content: memoryview, problems: list[ElfError]) -> memoryview:
+        """A section's content with its relocations applied; the same view when it has none.
+
+        Relocations that break a rule are left out, and the first of each table is a problem.
+        """
+        from whence.elf import relocate_kernel
+
+        elf = self.elf
+        tables = self.tables.get(section.index)
+        if not tables or not len(content):
+            return content
+        if elf.machine not in KINDS:
+            raise Unsupported(
+                f"{section.part} of an object file: machine {elf.machine} has relocations unknown to whence"
+            )
+        if sum(table.size for table in tables) > elf.size:
+            raise ElfError(section.part, None, "its relocations fit the file", f"{len(tables)} tables")
+        out = bytearray(content)
+        for table in tables:
+            if not 0 < table.link < len(elf.sections):
+                raise ElfError(table.part, None, "its link is a symbol table", table.link)
+            _, fault, index = relocate_kernel.apply(
+                out,
+                elf.content(table),
+                table.type == layout.SHT_RELA,
+                elf.content(elf.sections[table.link]),
+                self.vaddrs,
+                self.kinds,
+                elf.bits == 64,
+                elf.order == "big",
+                elf.machine == layout.EM_MIPS and elf.bits == 64,
+            )
+            if fault:
+                problems.append(ElfError(f"{table.part} relocation {index}", None, FAULTS[fault]))
+        return memoryview(out).toreadonly()
