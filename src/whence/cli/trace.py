@@ -8,7 +8,14 @@ from importlib import import_module
 # subcommand -> its module in this package, and its line of help
 SUBCOMMANDS = {
     "text": ("trace_text", "the text form of a trace (what go tool trace -d=wire prints, with its header line)"),
-    "wire": ("trace_wire", "the wire form of a trace in text"),
+    "wire": ("trace_wire", "the wire form of a trace"),
+    "info": ("trace_info", "what is in a trace: generations, events, threads, goroutines, time, clocks, tables"),
+    "verify": ("trace_verify", "whether Go's parser can take a trace: sizes, limits, ids, order of generations"),
+    "filter": ("trace_filter", "part of a trace as a trace: by generation, time, goroutine, kind of event"),
+    "anonymize": ("trace_anonymize", "a trace with its strings replaced"),
+    "salvage": ("trace_salvage", "the whole generations of a damaged trace"),
+    "pprof": ("trace_pprof", "the CPU samples of a trace as a pprof profile"),
+    "events": ("trace_events", "the events of a trace as csv, jsonl or parquet"),
 }
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from whence.gotrace.sift import Filter
 
 
 def add_input(parser: ArgumentParser, forms: str = "in either form") -> None:
@@ -31,3 +34,46 @@ def sink(name: str) -> Iterator[BinaryIO]:
     else:
         with open(name, "wb") as file:
             yield file
+
+
+def readable_twice(name: str) -> str | bytes:
+    """IN for what reads a trace more than once: standard input is taken into memory."""
+    return sys.stdin.buffer.read() if name == "-" else name
+
+
+def add_filter(parser: ArgumentParser) -> None:
+    """--from, --to, --goroutine, --event, --generation."""
+    times = "seconds from the trace's start, or with a unit (1.5s, 20ms, 7us, 9ns)"
+    parser.add_argument("--from", dest="since", type=seconds, metavar="TIME", help=times)
+    parser.add_argument("--to", dest="until", type=seconds, metavar="TIME", help="the same; events at it are left out")
+    parser.add_argument("--goroutine", metavar="N,N-M", help="goroutines, by number")
+    parser.add_argument("--event", metavar="NAME,NAME", help="kinds of event")
+    parser.add_argument("--generation", metavar="N,N-M", help="generations, by number")
+
+
+def chosen(options: Namespace) -> Filter:
+    """The filter that the options of add_filter describe."""
+    from whence.gotrace.sift import Filter, parse_numbers
+
+    return Filter(
+        generations=parse_numbers(options.generation) if options.generation else frozenset(),
+        since=options.since,
+        until=options.until,
+        goroutines=parse_numbers(options.goroutine) if options.goroutine else frozenset(),
+        events=frozenset(filter(None, (options.event or "").split(","))),
+    )
+
+
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def seconds(text: str) -> float:
+    """A time as a command line has it.
+
+    >>> seconds("20ms")
+    0.02
+    """
+    for unit, size in UNITS.items():
+        if text.endswith(unit) and text.removesuffix(unit)[-1:].isdigit():
+            return float(text.removesuffix(unit)) * size
+    return float(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from argparse import ArgumentParser, Namespace
 
 from whence.cli.trace_files import add_input, add_output, sink, source
@@ -15,11 +17,20 @@ def configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="keep how many bytes each number takes on the wire (in text: leading zeros, and spaces after data=)",
     )
+    parser.add_argument(
+        "--fix-sizes", action="store_true", help="make each batch's size what its events take (after editing a text)"
+    )
 
 
 def run(options: Namespace) -> int:
-    from whence.gotrace import to_wire
+    from whence.gotrace import fix_sizes, to_wire
 
     with sink(options.output) as out:
-        to_wire(source(options.input), out, keep_padding=options.keep_padding)
+        if not options.fix_sizes:
+            to_wire(source(options.input), out, keep_padding=options.keep_padding)
+            return 0
+        wire = io.BytesIO()
+        to_wire(source(options.input), wire, keep_padding=options.keep_padding)
+        wrong = fix_sizes(wire.getvalue(), out)
+    print(f"{wrong} sizes were wrong", file=sys.stderr)
     return 0

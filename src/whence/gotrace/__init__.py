@@ -10,6 +10,12 @@ internal/trace/tracev2; docs/formats/gotrace.md tells the layout. Refused: event
     convert.py   wire_to_text, text_to_wire           header.py     the first bytes of either form
     quoting.py   Go's quoted strings, spaces          printable.py  what Go prints as it is
     feed.py      bytes from anywhere, by windows      faults.py     what is wrong, in words
+    batches.py   batches, by their headers            tables.py     strings, stacks, samples, clocks of a generation
+    columns.py   events as columns, on all cores      rows.py       events as csv, jsonl, parquet
+    info.py      what is in a trace                   verify.py     what is wrong with it
+    sizes.py     batch sizes made right               sift.py       part of a trace as a trace
+    anonymize.py strings replaced                     salvage.py    whole generations of a damaged trace
+    samples.py   CPU samples as a pprof profile
 
     >>> import io
     >>> text = b'Trace Go1.22\\nString id=1\\n\\tdata="hello"\\nGoStart dt=3 g=7 g_seq=1\\n'
@@ -25,17 +31,21 @@ internal/trace/tracev2; docs/formats/gotrace.md tells the layout. Refused: event
     True
 """
 
+from whence.gotrace.columns import ColumnReader, Columns, columns
 from whence.gotrace.convert import text_to_wire, to_text, to_wire, wire_to_text
 from whence.gotrace.event_kernel import Event
 from whence.gotrace.faults import TextError
 from whence.gotrace.quoting import quote, unquote
 from whence.gotrace.reader import Reader, TextReader
+from whence.gotrace.sizes import fix_sizes
 from whence.gotrace.specs import EventSpec, SpecTable
 from whence.gotrace.version import CURRENT, Version
 from whence.gotrace.writer import TextWriter, Writer
 
 __all__ = [
     "CURRENT",
+    "ColumnReader",
+    "Columns",
     "Event",
     "EventSpec",
     "Reader",
@@ -45,6 +55,8 @@ __all__ = [
     "TextWriter",
     "Version",
     "Writer",
+    "columns",
+    "fix_sizes",
     "quote",
     "text_to_wire",
     "to_text",

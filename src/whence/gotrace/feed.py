@@ -68,7 +68,9 @@ class Feed:
             self._move(self.data)
         got = self._read(memoryview(self.data)[self.stop :])
         self.stop += got
-        self.ended = got == 0
+        if got == 0:
+            self.ended = True
+            self.close()
         return got > 0
 
     def _move(self, to: bytearray | memoryview) -> None:

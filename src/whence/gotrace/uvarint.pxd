@@ -111,3 +111,25 @@ cdef inline const unsigned char *read_decimal(
         at += 1
     value[0] = result
     return NULL if at == begin else at
+
+
+cdef inline unsigned long long take(
+    const unsigned char **at, const unsigned char *end, int *fault
+) noexcept nogil:
+    """Read a uvarint and go on behind it: one or two bytes without a loop. Its end or its size may be a fault."""
+    cdef unsigned long long value = 0
+    cdef const unsigned char *here = at[0]
+    cdef int got
+    if end - here >= 2:
+        if here[0] < 0x80:
+            at[0] = here + 1
+            return here[0]
+        if here[1] < 0x80:
+            at[0] = here + 2
+            return (here[0] & 0x7F) | (<unsigned int> here[1] << 7)
+    got = read_uvarint(here, end, &value)
+    if got <= 0:
+        fault[0] = OUT_OF_BATCH if got == 0 else BAD_UVARINT
+        return 0
+    at[0] = here + got
+    return value

@@ -86,6 +86,7 @@ func round(ctx context.Context, i int) {
 	trace.WithRegion(ctx, "garbage", func() { garbage(200) })
 	syscalls()
 	spin(time.Now().Add(2 * time.Millisecond))
+	time.Sleep(10 * time.Millisecond)
 }
 
 func main() {

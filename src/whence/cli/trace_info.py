@@ -1,0 +1,91 @@
+"""`whence trace info IN`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from whence.cli.trace_files import add_input, source
+
+if TYPE_CHECKING:
+    from whence.gotrace.info import GenerationInfo, Info
+
+
+def configure(parser: ArgumentParser) -> None:
+    add_input(parser, "in the wire form")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run(options: Namespace) -> int:
+    from whence.gotrace.info import info
+
+    found = info(source(options.input))
+    if options.json:
+        json.dump(as_json(found), sys.stdout, indent=2)
+        print()
+    else:
+        print("\n".join(as_text(found)))
+    return 0
+
+
+def wall(generation: GenerationInfo) -> str:
+    if generation.wall is None:
+        return ""
+    return datetime.fromtimestamp(generation.wall, UTC).isoformat(timespec="milliseconds")
+
+
+def as_text(found: Info) -> list[str]:
+    lines = [
+        f"version      {found.version.label}",
+        f"size         {found.size} bytes",
+        f"generations  {len(found.generations)}",
+        f"batches      {sum(g.batches for g in found.generations)}",
+        f"events       {found.events.total()}, {sum(g.events for g in found.generations)} of them timed",
+        f"threads      {len(found.threads)}",
+        f"goroutines   {len(found.goroutines)}",
+        f"time         {found.seconds:.6f} s",
+        "",
+        "generation  batches       bytes     events   seconds  threads  goroutines  strings  stacks  samples  wall",
+    ]
+    lines += [
+        f"{g.number:10} {g.batches:8} {g.size:11} {g.events:10} {g.seconds:9.6f} {len(g.threads):8} "
+        f"{len(g.goroutines):11} {g.strings:8} {g.stacks:7} {g.samples:8}  {wall(g)}".rstrip()
+        for g in found.generations
+    ]
+    lines += ["", "event                     count"]
+    lines += [f"{name:22} {count:8}" for name, count in found.events.most_common()]
+    return lines
+
+
+def as_json(found: Info) -> dict[str, Any]:
+    return {
+        "version": found.version.label,
+        "size": found.size,
+        "seconds": found.seconds,
+        "threads": len(found.threads),
+        "goroutines": len(found.goroutines),
+        "events": dict(found.events.most_common()),
+        "generations": [
+            {
+                "number": g.number,
+                "batches": g.batches,
+                "size": g.size,
+                "events": g.events,
+                "start": g.start,
+                "end": g.end,
+                "frequency": g.frequency,
+                "wall": g.wall,
+                "threads": len(g.threads),
+                "goroutines": len(g.goroutines),
+                "strings": g.strings,
+                "string_bytes": g.string_bytes,
+                "stacks": g.stacks,
+                "frames": g.frames,
+                "samples": g.samples,
+            }
+            for g in found.generations
+        ],
+    }

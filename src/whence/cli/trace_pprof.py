@@ -1,0 +1,25 @@
+"""`whence trace pprof IN -o OUT.pb.gz`: CPU samples with their stacks."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from argparse import ArgumentParser, Namespace
+
+from whence.cli.trace_files import add_input, add_output, sink, source
+
+
+def configure(parser: ArgumentParser) -> None:
+    add_input(parser, "in the wire form")
+    add_output(parser)
+    parser.add_argument("--rate", type=int, default=100, help="samples a second of CPU time (default: 100, Go's own)")
+
+
+def run(options: Namespace) -> int:
+    from whence.gotrace.samples import cpu_profile
+
+    profile, samples = cpu_profile(source(options.input), rate=options.rate)
+    with sink(options.output) as out:
+        out.write(gzip.compress(profile, mtime=0))
+    print(f"{samples} samples", file=sys.stderr)
+    return 0 if samples else 1

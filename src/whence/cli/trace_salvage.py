@@ -1,0 +1,29 @@
+"""`whence trace salvage IN -o OUT`: the longest stretch of whole generations; exit code 1 when some were left."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from whence.cli.trace_files import add_input, add_output, sink
+
+
+def configure(parser: ArgumentParser) -> None:
+    add_input(parser, "in the wire form")
+    add_output(parser)
+
+
+def run(options: Namespace) -> int:
+    from whence.gotrace.salvage import salvage
+
+    data = sys.stdin.buffer.read() if options.input == "-" else Path(options.input).read_bytes()
+    with sink(options.output) as out:
+        written, left = salvage(data, out)
+    print(f"generations {written[0].generation} to {written[-1].generation} are whole", file=sys.stderr)
+    for piece in left:
+        why = piece.problem or "it is whole, but not next to the others"
+        print(
+            f"generation {piece.generation} at {piece.start:#x} to {piece.end:#x} is left out: {why}", file=sys.stderr
+        )
+    return 1 if left else 0

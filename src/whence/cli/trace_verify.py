@@ -1,0 +1,23 @@
+"""`whence trace verify IN`: each problem on a line; exit code 0 when there is none, 3 when there is."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from whence.cli.trace_files import add_input, readable_twice
+
+
+def configure(parser: ArgumentParser) -> None:
+    add_input(parser, "in the wire form")
+
+
+def run(options: Namespace) -> int:
+    from whence.gotrace.verify import verify
+
+    problems = verify(readable_twice(options.input))
+    for problem in problems:
+        print(problem)
+    if any("size is" in problem.rule for problem in problems):
+        print("whence: whence trace wire --fix-sizes makes sizes right", file=sys.stderr)
+    return 3 if problems else 0

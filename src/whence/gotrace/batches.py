@@ -1,0 +1,132 @@
+"""A trace as batches, by the sizes in their headers: what Go's full parser does first, and every tool here that looks
+into a trace rather than copies it.
+
+Batches come in runs of one generation, in file order, with the bytes they lie in. A run is at most about a MiB, so that
+memory does not depend on the length of the trace.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from whence.errors import TraceError
+from whence.gotrace import batches_kernel
+from whence.gotrace.faults import CUT, FINE, FULL, OUT_OF_BATCH, wire_fault
+from whence.gotrace.feed import Feed
+from whence.gotrace.header import read_wire_header
+from whence.gotrace.lines import lines
+from whence.gotrace.specs import numbers
+from whence.gotrace.version import Version, usable
+
+if TYPE_CHECKING:
+    from whence.gotrace.feed import Source
+
+ROOM = 256
+_NUMBERS = numbers()
+STRINGS, STACKS, CPU_SAMPLES = _NUMBERS["Strings"], _NUMBERS["Stacks"], _NUMBERS["CPUSamples"]
+FREQUENCY, SYNC = _NUMBERS["Frequency"], _NUMBERS["Sync"]
+EXPERIMENTAL_BATCH, END_OF_GENERATION = _NUMBERS["ExperimentalBatch"], _NUMBERS["EndOfGeneration"]
+STRUCTURAL = frozenset({STRINGS, STACKS, CPU_SAMPLES, FREQUENCY, SYNC, EXPERIMENTAL_BATCH, END_OF_GENERATION})
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch: where its header starts, and [body, end) of its events, in the bytes of its run.
+
+    `kind` is the type of its first event (0: it is empty), ExperimentalBatch or EndOfGeneration.
+    """
+
+    kind: int
+    start: int
+    body: int
+    end: int
+    generation: int
+    thread: int
+    time: int
+
+    @property
+    def timed(self) -> bool:
+        """Whether it holds what a thread did (not a table, not a clock)."""
+        return self.kind not in STRUCTURAL
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Batches of one generation that follow each other; `offset` is where in the file `data` starts."""
+
+    data: memoryview
+    offset: int
+    batches: list[Batch]
+
+    @property
+    def generation(self) -> int:
+        return self.batches[0].generation
+
+
+class BatchReader:
+    """Runs of batches of a wire trace. Raises TraceError where sizes and bytes do not fit, after all runs before."""
+
+    def __init__(self, source: Source | Feed, *, block: int = 1 << 20) -> None:
+        self.feed = source if isinstance(source, Feed) else Feed(source, block)
+        try:
+            self.version: Version = usable(read_wire_header(self.feed))
+        except BaseException:
+            self.feed.close()
+            raise
+        self.block = block
+        self.generation = 0  # of the last batch
+
+    def __iter__(self) -> Iterator[Run]:
+        feed = self.feed
+        counts = lines(self.version).counts
+        kinds = bytearray(ROOM)
+        columns = [array("Q", bytes(8 * ROOM)) for _ in range(6)]
+        while True:
+            stop = min(feed.stop, feed.start + self.block) if feed.ended else feed.stop
+            at, rows, fault, where = batches_kernel.scan(feed.data, feed.start, stop, counts, kinds, *columns)
+            if rows:
+                yield from self._runs(feed.start, at, kinds, columns, rows)
+                feed.use(at)
+            if fault not in (FINE, CUT, FULL):
+                if fault == OUT_OF_BATCH:
+                    rule = "a batch follows the one before: sizes in batch headers are right"
+                    error = TraceError("wire", feed.offset(where), rule, f"event type {feed.data[where]}")
+                    raise error.with_hint("whence trace wire --fix-sizes makes them so")
+                raise wire_fault(fault, feed.offset(where), self.version)
+            if rows or fault == FULL:
+                continue
+            if fault == CUT and stop < feed.stop:
+                self.block *= 2
+            elif not feed.more():
+                if fault == CUT:
+                    rule = "a batch is whole"
+                    raise TraceError("wire", feed.offset(at), rule, f"the end of the trace at {feed.offset(feed.stop)}")
+                return
+
+    def _runs(self, start: int, stop: int, kinds: bytearray, columns: list[array[int]], rows: int) -> Iterator[Run]:
+        data = memoryview(bytes(memoryview(self.feed.data)[start:stop]))
+        offset = self.feed.offset(start)
+        batches: list[Batch] = []
+        for row in range(rows):
+            header, body, end, generation, thread, time = (column[row] for column in columns)
+            if kinds[row] == END_OF_GENERATION:
+                generation = self.generation
+            if batches and generation != self.generation:
+                yield Run(data, offset, batches)
+                batches = []
+            self.generation = generation
+            batches.append(Batch(kinds[row], header - start, body - start, end - start, generation, thread, time))
+        if batches:
+            yield Run(data, offset, batches)
+
+    def close(self) -> None:
+        self.feed.close()
+
+    def __enter__(self) -> BatchReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,255 @@
+"""Events as columns: whole traces or part of one, without an object per event, batches decoded on all cores.
+
+A row is a timed event. Its time is in the trace's clock units (Tables.frequency of them a second), summed up from its
+batch's start; its arguments are the four after dt, 0 where it has fewer. Structural batches become Tables.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from whence.errors import TraceError
+from whence.gotrace import columns_kernel
+from whence.gotrace.batches import BatchReader, Run
+from whence.gotrace.faults import FINE, FULL, wire_fault
+from whence.gotrace.lines import lines
+from whence.gotrace.specs import spec_table
+from whence.gotrace.tables import Tables
+from whence.gotrace.version import Version
+
+if TYPE_CHECKING:
+    from whence.gotrace.feed import Source
+
+ARGS = 4
+NONE = 255
+
+
+def places(version: Version, *names: str, ending: str = "", nth: int = 0) -> bytes:
+    """For each event type the place (from 0, after dt) of an argument: one of `names`, or the nth with an ending."""
+    found = bytearray([NONE]) * 256
+    for spec in spec_table(version):
+        if not spec.timed:
+            continue
+        fits = [i for i, name in enumerate(spec.args[1:]) if name in names or (ending and name.endswith(ending))]
+        fits.sort(key=lambda i: names.index(spec.args[1 + i]) if spec.args[1 + i] in names else len(names))
+        if len(fits) > nth:
+            found[spec.type] = fits[nth]
+    return bytes(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Rows in file order: by batch, not by time. All columns are memoryviews of unsigned numbers (numpy takes them).
+
+    `type` (8 bits), `time` (64), `args` (64, four for each row, row by row); `tables` of the generations they are of.
+    Batches are columns of their own: the row each starts at, its generation, its thread (2^64-1: none).
+    """
+
+    version: Version
+    tables: tuple[Tables, ...]
+    type: memoryview
+    time: memoryview
+    args: memoryview
+    batch_row: array[int]
+    batch_generation: array[int]
+    batch_thread: array[int]
+
+    def __len__(self) -> int:
+        return len(self.type)
+
+    def _spread(self, values: array[int]) -> memoryview:
+        out = memoryview(columns_kernel.fresh(8 * len(self))).cast("Q")
+        columns_kernel.spread(self.batch_row, values, out)
+        return out
+
+    def _pick(self, wanted: bytes) -> memoryview:
+        out = memoryview(columns_kernel.fresh(8 * len(self))).cast("Q")
+        columns_kernel.pick(self.type, self.args, wanted, out, False)
+        return out
+
+    @property
+    def generation(self) -> memoryview:
+        """The generation of each row."""
+        return self._spread(self.batch_generation)
+
+    @property
+    def thread(self) -> memoryview:
+        """The thread (M) of each row, 2^64-1 where there is none."""
+        return self._spread(self.batch_thread)
+
+    @property
+    def stack(self) -> memoryview:
+        """The id of each row's own stack, 0 where it has none."""
+        return self._pick(places(self.version, "stack"))
+
+    @property
+    def string(self) -> memoryview:
+        """The id of each row's first string, 0 where it has none."""
+        return self._pick(places(self.version, ending="_string"))
+
+    @property
+    def second_string(self) -> memoryview:
+        """The id of each row's second string (a log's value), 0 where it has none."""
+        return self._pick(places(self.version, ending="_string", nth=1))
+
+    def argument(self, *names: str) -> memoryview:
+        """The argument that has one of these names in each row's spec, 0 where there is none."""
+        return self._pick(places(self.version, *names))
+
+    def to_numpy(self) -> dict[str, Any]:
+        """Columns by name as numpy arrays: views of these where they are stored, `args` as (rows, 4)."""
+        import numpy
+
+        named = {name: numpy.asarray(getattr(self, name)) for name in NAMES}
+        return {**named, "args": numpy.asarray(self.args).reshape(-1, ARGS)}
+
+    def to_arrow(self) -> Any:
+        """A pyarrow Table: event (its name), generation, thread, time, arg1 to arg4, stack, string, second_string."""
+        import numpy
+        import pyarrow
+
+        columns = self.to_numpy()
+        names = [""] * 256
+        for spec in spec_table(self.version):
+            names[spec.type] = spec.name
+        event = pyarrow.DictionaryArray.from_arrays(pyarrow.array(columns.pop("type")), pyarrow.array(names))
+        args = columns.pop("args")
+        split = {f"arg{i + 1}": numpy.ascontiguousarray(args[:, i]) for i in range(ARGS)}
+        return pyarrow.table({"event": event, **columns, **split})
+
+
+NAMES = ("type", "generation", "thread", "time", "stack", "string", "second_string")
+
+
+def _decode(run: Run, version: Version, tables: Tables) -> list[Columns]:
+    """The timed batches of a run; more than one piece only where events are unusually small."""
+    batches = [batch for batch in run.batches if batch.timed]
+    if not batches:
+        return []
+    bodies, ends, times = (array("Q", (getattr(b, name) for b in batches)) for name in ("body", "end", "time"))
+    generations = array("Q", (batch.generation for batch in batches))
+    threads = array("Q", (batch.thread for batch in batches))
+    events = lines(version)
+    size = sum(ends) - sum(bodies)
+    pieces = []
+    batch, at, clock, fault = 0, 0, 0, FULL
+    while fault == FULL:
+        room = size // 4 + 64
+        kinds, stamps = columns_kernel.fresh(room), memoryview(columns_kernel.fresh(8 * room)).cast("Q")
+        args = memoryview(columns_kernel.fresh(8 * ARGS * room)).cast("Q")
+        first_rows = array("Q", bytes(8 * len(batches)))
+        first = batch
+        batch, at, clock, rows, fault, where = columns_kernel.decode(
+            run.data,
+            bodies,
+            ends,
+            times,
+            batch,
+            at,
+            clock,
+            events.counts,
+            events.flags,
+            kinds,
+            stamps,
+            args,
+            first_rows,
+        )
+        last = min(batch + 1, len(batches))
+        piece = slice(first, last)
+        pieces.append(
+            Columns(
+                version, (tables,), memoryview(kinds)[:rows], stamps[:rows], args[: ARGS * rows],
+                first_rows[piece], generations[piece], threads[piece],
+            )
+        )  # fmt: skip
+    if fault != FINE:
+        raise wire_fault(fault, run.offset + where, version, run.data[where])
+    return pieces
+
+
+class ColumnReader:
+    """Columns of a wire trace, a MiB of it at a time, in file order, each of one generation: an iterator.
+
+    The tables of a block are complete once the next generation begins, or the trace ends. `threads` decode (default:
+    as many as there are cores). Memory: some 20 MB for each thread. Raises TraceError at the first thing wrong, after
+    all blocks before it.
+    """
+
+    def __init__(self, source: Source, *, threads: int | None = None) -> None:
+        self._batches = BatchReader(source)
+        self.version = self._batches.version
+        self._threads = threads or os.cpu_count() or 1
+        self.tables = Tables(self.version, 0)  # of the generation being read
+        self.structural: Counter[str] = Counter()  # events of its structural batches so far, by name
+        self.watch: Callable[[Run, Tables], None] | None = None  # sees each run before its blocks come
+
+    @property
+    def size(self) -> int:
+        """Bytes read so far."""
+        return self._batches.feed.offset(self._batches.feed.start)
+
+    def __iter__(self) -> Iterator[Columns]:
+        waiting: deque[Future[list[Columns]]] = deque()
+        with ThreadPoolExecutor(self._threads) as pool:
+            try:
+                for run in self._batches:
+                    if run.generation != self.tables.generation:
+                        self.tables = Tables(self.version, run.generation)
+                    for batch in run.batches:
+                        self.tables.add(run, batch, self.structural)
+                    if self.watch is not None:
+                        self.watch(run, self.tables)
+                    waiting.append(pool.submit(_decode, run, self.version, self.tables))
+                    while len(waiting) > self._threads + 1 or (waiting and waiting[0].done()):
+                        yield from waiting.popleft().result()
+            except TraceError:
+                while waiting:
+                    yield from waiting.popleft().result()
+                raise
+            while waiting:
+                yield from waiting.popleft().result()
+
+    def close(self) -> None:
+        self._batches.close()
+
+    def __enter__(self) -> ColumnReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def joined(version: Version, blocks: Iterable[Columns]) -> Columns:
+    """Blocks one behind the other, as one."""
+    parts = list(blocks)
+    rows = sum(map(len, parts))
+    kinds = memoryview(columns_kernel.fresh(rows))
+    times = memoryview(columns_kernel.fresh(8 * rows)).cast("Q")
+    args = memoryview(columns_kernel.fresh(8 * ARGS * rows)).cast("Q")
+    tables: list[Tables] = []
+    batch_row, generations, threads = array("Q"), array("Q"), array("Q")
+    at = 0
+    for i, part in enumerate(parts):
+        end = at + len(part)
+        kinds[at:end], times[at:end], args[ARGS * at : ARGS * end] = part.type, part.time, part.args
+        batch_row.extend(at + row for row in part.batch_row)
+        generations += part.batch_generation
+        threads += part.batch_thread
+        tables += [table for table in part.tables if not any(table is known for known in tables)]
+        parts[i] = part = Columns(version, (), kinds[:0], times[:0], args[:0], array("Q"), array("Q"), array("Q"))
+        at = end
+    return Columns(version, tuple(tables), kinds, times, args, batch_row, generations, threads)
+
+
+def columns(source: Source, *, generations: Iterable[int] | None = None, threads: int | None = None) -> Columns:
+    """All events of a wire trace, or those of some generations, as one set of columns: 41 bytes an event."""
+    wanted = None if generations is None else set(generations)
+    with ColumnReader(source, threads=threads) as reader:
+        blocks = (b for b in reader if wanted is None or b.tables[0].generation in wanted)
+        return joined(reader.version, blocks)

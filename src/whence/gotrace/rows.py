@@ -1,0 +1,181 @@
+"""Events as rows for people and other tools: names resolved, times in nanoseconds, the goroutine each belongs to."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from whence.gotrace import sift_kernel
+from whence.gotrace.columns import ARGS, ColumnReader, Columns
+from whence.gotrace.samples import tables_of
+from whence.gotrace.sift import Filter, moves, spans
+from whence.gotrace.tables import Tables
+
+if TYPE_CHECKING:
+    from whence.gotrace.feed import Source
+
+
+class Lines(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows of one generation with its complete tables; `keep` are the numbers of the rows that a filter wants."""
+
+    columns: Columns
+    tables: Tables
+    goroutine: array[int]
+    thread: memoryview
+    keep: list[int] | range
+    zero: int
+
+    def nanoseconds(self, row: int) -> int:
+        """Since the trace's first batch."""
+        return (self.columns.time[row] - self.zero) * 10**9 // (self.tables.frequency or 10**9)
+
+
+class Rows:
+    """Blocks of a wire trace, filtered. The source is a path or bytes: it is read twice, side by side."""
+
+    def __init__(self, source: Source, wanted: Filter | None = None) -> None:
+        self.source, self.wanted = source, wanted or Filter()
+        found = spans(source)
+        self.zero = min((span.start for span in found), default=0)
+
+    def __iter__(self) -> Iterator[Block]:
+        complete = tables_of(self.source)
+        tables: Tables | None = None
+        running: dict[int, int] = {}
+        with ColumnReader(self.source) as reader:
+            self.wanted.check(reader.version)
+            moved = moves(reader.version)
+            kinds = {reader.version.specs[name].type for name in self.wanted.events}
+            for block in reader:
+                while tables is None or tables.generation != block.tables[0].generation:
+                    tables = next(complete)
+                goroutine = array("Q", bytes(8 * len(block)))
+                ends = [*block.batch_row[1:], len(block)]
+                for first, last, thread in zip(block.batch_row, ends, block.batch_thread):
+                    running[thread] = sift_kernel.attribute(
+                        block.type, block.args, first, last, thread, running.get(thread, 0), moved, goroutine
+                    )
+                keep = self._keep(block, tables, goroutine, kinds)
+                yield Block(block, tables, goroutine, block.thread, keep, self.zero)
+
+    def _keep(self, block: Columns, tables: Tables, goroutine: array[int], kinds: set[int]) -> list[int] | range:
+        wanted = self.wanted
+        if wanted.generations and tables.generation not in wanted.generations:
+            return range(0)
+        keep: list[int] | range = range(len(block))
+        frequency = tables.frequency or 10**9
+        if wanted.since is not None:
+            since = self.zero + int(wanted.since * frequency)
+            keep = [row for row in keep if block.time[row] >= since]
+        if wanted.until is not None:
+            until = self.zero + int(wanted.until * frequency)
+            keep = [row for row in keep if block.time[row] < until]
+        if wanted.goroutines:
+            keep = [row for row in keep if goroutine[row] in wanted.goroutines]
+        if kinds:
+            keep = [row for row in keep if block.type[row] in kinds]
+        return keep
+
+
+def records(block: Block) -> Iterator[dict[str, Any]]:
+    """Rows as mappings: what JSON lines hold."""
+    columns, tables = block.columns, block.tables
+    specs = columns.version.specs.by_type
+    for row in block.keep:
+        spec = specs[columns.type[row]]
+        numbers = columns.args[ARGS * row : ARGS * row + len(spec.args) - 1]
+        args: dict[str, Any] = {}
+        stack = 0
+        for name, value in zip(spec.args[1:], numbers):
+            if name == "stack":
+                stack = value
+            elif name.endswith("_string"):
+                args[name.removesuffix("_string")] = tables.text(value)
+            else:
+                args[name] = value
+        yield {
+            "generation": tables.generation,
+            "time_ns": block.nanoseconds(row),
+            "thread": block.thread[row],
+            "goroutine": block.goroutine[row],
+            "event": spec.name,
+            "args": args,
+            "stack": [f"{function} {file}:{line}" for function, file, line in tables.frames(stack)],
+        }
+
+
+def write_jsonl(rows: Rows, out: Lines) -> int:
+    """One JSON object a line."""
+    count = 0
+    for block in rows:
+        lines = [json.dumps(record) + "\n" for record in records(block)]
+        count += len(lines)
+        out.write("".join(lines))
+    return count
+
+
+def write_csv(rows: Rows, out: Lines) -> int:
+    """Columns generation, time_ns, thread, goroutine, event, args (name=value, spaced), stack (innermost first)."""
+    count = 0
+    out.write("generation,time_ns,thread,goroutine,event,args,stack\n")
+    for block in rows:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        for record in records(block):
+            args = " ".join(f"{name}={value}" for name, value in record["args"].items())
+            stack = ";".join(record["stack"])
+            writer.writerow([*(record[name] for name in CSV_NUMBERS), args, stack])
+            count += 1
+        out.write(text.getvalue())
+    return count
+
+
+CSV_NUMBERS = ("generation", "time_ns", "thread", "goroutine", "event")
+
+
+def write_parquet(rows: Rows, path: str) -> int:
+    """Columns generation, time_ns, thread, goroutine, event, arg1 to arg4, stack (id), string, second_string (texts).
+
+    Needs pyarrow.
+    """
+    import numpy
+    import pyarrow
+    from pyarrow import parquet
+
+    writer = None
+    count = 0
+    try:
+        for block in rows:
+            table = block.columns.to_arrow()
+            scale = 10**9 / (block.tables.frequency or 10**9)
+            since = ((table["time"].to_numpy() - numpy.uint64(block.zero)) * scale).astype("int64")
+            table = table.drop_columns(["time"]).append_column("time_ns", pyarrow.array(since))
+            table = table.append_column("goroutine", pyarrow.array(numpy.asarray(block.goroutine)))
+            table = table.set_column(0, "event", table["event"].cast(pyarrow.string()))
+            for name in ("string", "second_string"):
+                ids = table[name].to_numpy()
+                unique, inverse = numpy.unique(ids, return_inverse=True)
+                words = [block.tables.text(int(i)).encode("utf-8", "replace").decode() for i in unique]
+                texts = pyarrow.array(words, pyarrow.string()).take(pyarrow.array(inverse))
+                table = table.set_column(table.schema.get_field_index(name), name, texts)
+            if len(block.keep) != len(block.columns):
+                table = table.take(pyarrow.array(list(block.keep), pyarrow.int64()))
+            writer = writer or parquet.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+            count += len(table)
+        if writer is None:
+            parquet.write_table(pyarrow.table({"generation": pyarrow.array([], pyarrow.uint64())}), path)
+    finally:
+        if writer is not None:
+            writer.close()
+    return count

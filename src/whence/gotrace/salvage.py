@@ -1,0 +1,132 @@
+"""The whole generations of a damaged trace.
+
+A generation is whole if its bytes verify: batches fit their sizes, events are of the version, ids lead somewhere, its
+clock is told and, from 1.26 on, its end. After damage the search goes on at the next place where batches follow each
+other. Go's parser wants generations without a gap, so the longest stretch of whole ones is what is written.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from whence.errors import TraceError
+from whence.gotrace import batches_kernel
+from whence.gotrace.batches import END_OF_GENERATION
+from whence.gotrace.faults import FINE, FULL
+from whence.gotrace.lines import lines
+from whence.gotrace.verify import verify
+from whence.gotrace.version import HEADER_SIZE, Version, read_header, usable
+
+if TYPE_CHECKING:
+    from whence.gotrace.convert import Sink
+
+ROOM = 256
+EVENT_BATCH = b"\x01"
+CONVINCING = 3  # batches that follow each other after damage
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A generation's bytes [start, end) of a file, and what is wrong with it ("" when it is whole)."""
+
+    generation: int
+    start: int
+    end: int
+    problem: str
+
+
+@dataclass(slots=True)
+class _Walk:
+    data: bytes
+    version: Version
+
+    def scan(self, at: int) -> tuple[int, list[tuple[int, int, int]], int]:
+        """Batches from `at` on: where it stopped, (kind, start, generation) of each, fault."""
+        kinds = bytearray(ROOM)
+        columns = [array("Q", bytes(8 * ROOM)) for _ in range(6)]
+        counts = lines(self.version).counts
+        at, rows, fault, _ = batches_kernel.scan(self.data, at, len(self.data), counts, kinds, *columns)
+        return at, [(kinds[row], columns[0][row], columns[3][row]) for row in range(rows)], fault
+
+    def resume(self, at: int, generation: int) -> int:
+        """The next place after damage where a batch starts, or the end."""
+        size = len(self.data)
+        while at < size:
+            at = self.data.find(EVENT_BATCH, at)
+            if at < 0:
+                return size
+            end, batches, _ = self.scan(at)
+            numbers = [number for kind, _, number in batches if kind != END_OF_GENERATION]
+            near = all(generation <= number <= generation + 1000 for number in numbers)
+            if near and numbers and (len(numbers) >= CONVINCING or end == size):
+                return at
+            at += 1
+        return size
+
+    def pieces(self) -> list[tuple[int, int, int]]:
+        """(generation, start, end) of what looks like generations, damage cut out."""
+        found: list[tuple[int, int, int]] = []
+        at, start, current = HEADER_SIZE, HEADER_SIZE, 0
+        while at < len(self.data):
+            at, batches, fault = self.scan(at)
+            for kind, offset, number in batches:
+                if kind == END_OF_GENERATION:
+                    if current:
+                        found.append((current, start, offset + 1))
+                    current, start = 0, offset + 1
+                elif number != current:
+                    if current:
+                        found.append((current, start, offset))
+                    current, start = number, offset
+            if fault not in (FINE, FULL):
+                if current:
+                    found.append((current, start, at))
+                last = max((number for number, _, _ in found), default=0)
+                at = self.resume(at + 1, last)
+                start, current = at, 0
+        if current:
+            found.append((current, start, at))
+        return found
+
+
+def generations(data: bytes) -> list[Piece]:
+    """What generations a trace has, whole or not, in file order."""
+    version = usable(read_header(data[:HEADER_SIZE]))
+    found: list[Piece] = []
+    for number, start, end in _Walk(data, version).pieces():
+        problems = verify(version.header + data[start:end])
+        found.append(Piece(number, start, end, problems[0].rule if problems else ""))
+    seen = [piece.generation for piece in found]
+    return [
+        piece
+        if seen.count(piece.generation) == 1
+        else Piece(piece.generation, piece.start, piece.end, "it is in one piece")
+        for piece in found
+    ]
+
+
+def salvage(data: bytes, out: Sink) -> tuple[list[Piece], list[Piece]]:
+    """Write the longest stretch of whole generations; gives the pieces written and those that were not.
+
+    TraceError when no generation is whole.
+    """
+    pieces = generations(data)
+    best: list[Piece] = []
+    stretch: list[Piece] = []
+    for piece in pieces:
+        if piece.problem:
+            stretch = []
+            continue
+        if stretch and piece.generation != stretch[-1].generation + 1:
+            stretch = []
+        stretch = [*stretch, piece]
+        if sum(p.end - p.start for p in stretch) > sum(p.end - p.start for p in best):
+            best = stretch
+    if not best:
+        raise TraceError("wire", None, "a generation is whole", f"{len(pieces)} that are not")
+    out.write(memoryview(data)[:HEADER_SIZE])
+    for piece in best:
+        out.write(memoryview(data)[piece.start : piece.end])
+    return best, [piece for piece in pieces if piece not in best]

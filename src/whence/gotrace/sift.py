@@ -1,0 +1,230 @@
+"""Part of a trace as a trace: by generation, time, goroutine and kind of event, so that Go's parser takes what is left.
+
+Not every event can be left out of a valid trace. What runs where (processors, goroutines, system calls) is the skeleton
+that the rest hangs on, and stays; a range (a stop of the world, a collection, a sweep, an assist) stays or goes with
+its whole family, for its end must find its beginning. So:
+
+    by generation   whole generations, which must follow each other
+    by time         generations that begin and end outside go; in those that stay, so do measurements, user tasks and
+                    logs, labels and CPU samples outside
+    by goroutine    the same, and user regions, of other goroutines
+    by event        kinds and families that are not named go, if they are not of the skeleton
+
+A table of events (`whence trace events`) has no such bounds: there a filter leaves out everything else.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from whence.errors import TraceError, WhenceError
+from whence.gotrace import sift_kernel
+from whence.gotrace.batches import CPU_SAMPLES, END_OF_GENERATION, EXPERIMENTAL_BATCH, BatchReader, Run
+from whence.gotrace.event_kernel import Event
+from whence.gotrace.faults import FINE, wire_fault
+from whence.gotrace.lines import lines
+from whence.gotrace.tables import Tables, events_of
+from whence.gotrace.version import Version
+
+if TYPE_CHECKING:
+    from whence.gotrace.batches import Batch
+    from whence.gotrace.convert import Sink
+    from whence.gotrace.feed import Source
+
+FREE = ("HeapAlloc", "HeapGoal", "GoLabel", "UserTaskBegin", "UserTaskEnd", "UserLog")
+FAMILIES = (
+    ("UserRegionBegin", "UserRegionEnd"),
+    ("STWBegin", "STWEnd"),
+    ("GCActive", "GCBegin", "GCEnd"),
+    ("GCSweepActive", "GCSweepBegin", "GCSweepEnd"),
+    ("GCMarkAssistActive", "GCMarkAssistBegin", "GCMarkAssistEnd"),
+)
+KEEP, DROP, BY_GOROUTINE, BY_TIME = 0, 1, 2, 4
+
+# Which goroutine an event leaves running on its thread: its argument after dt, none, or a GoStatus's if it is here.
+STARTS = {"GoStart": 0, "GoSwitch": 0, "GoSwitchDestroy": 0, "GoCreateSyscall": 0}
+LEAVES = ("GoStop", "GoBlock", "GoDestroy", "GoDestroySyscall", "GoSyscallEndBlocked")
+STAYS, GONE, IF_HERE = 255, 254, 253
+
+END_OF_TIME = (1 << 64) - 1
+
+
+def moves(version: Version) -> bytes:
+    """For each type, what it does to the goroutine that runs on its thread."""
+    table = bytearray([STAYS]) * 256
+    for name, spec in version.specs.by_name.items():
+        if name in STARTS:
+            table[spec.type] = STARTS[name]
+        elif name in LEAVES:
+            table[spec.type] = GONE
+        elif name in ("GoStatus", "GoStatusStack"):
+            table[spec.type] = IF_HERE
+    return bytes(table)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What is wanted. Empty sets and None want everything. Times are in seconds from the trace's first batch."""
+
+    generations: frozenset[int] = frozenset()
+    since: float | None = None
+    until: float | None = None
+    goroutines: frozenset[int] = frozenset()
+    events: frozenset[str] = frozenset()
+
+    def check(self, version: Version) -> None:
+        """TraceError for a name that no event of the version has."""
+        for name in sorted(self.events):
+            if name not in version.specs.by_name:
+                raise TraceError("filter", None, f"an event's name is one of {version.label}", name)
+
+    def rules(self, version: Version) -> bytes:
+        """For each type, whether it stays."""
+        table = bytearray(256)
+        timely = BY_TIME if self.since is not None or self.until is not None else 0
+        mine = BY_GOROUTINE if self.goroutines else 0
+        for name, spec in version.specs.by_name.items():
+            family = next((names for names in FAMILIES if name in names), None)
+            free = name in FREE or spec.experimental
+            if self.events and (free or family) and not self.events & set(family or (name,)):
+                table[spec.type] = DROP
+            elif free:
+                table[spec.type] = timely | mine
+            elif name.startswith("UserRegion"):
+                table[spec.type] = mine
+        return bytes(table)
+
+
+@dataclass(slots=True)
+class Span:
+    """A generation as a first look at a trace finds it."""
+
+    number: int
+    start: int
+    end: int
+    frequency: int = 0
+
+
+def spans(source: Source) -> list[Span]:
+    """The generations of a trace: first and last batch time, and clock."""
+    found: list[Span] = []
+    with BatchReader(source) as reader:
+        tables: Tables | None = None
+        for run in reader:
+            if tables is None or tables.generation != run.generation:
+                tables = Tables(reader.version, run.generation)
+                found.append(Span(run.generation, END_OF_TIME, 0))
+            for batch in run.batches:
+                if batch.kind not in (END_OF_GENERATION, EXPERIMENTAL_BATCH):
+                    found[-1].start = min(found[-1].start, batch.time)
+                    found[-1].end = max(found[-1].end, batch.time)
+                tables.add(run, batch)
+            found[-1].frequency = tables.frequency
+    return found
+
+
+@dataclass(slots=True)
+class Sifted:
+    """What was kept and dropped."""
+
+    generations: int = 0
+    kept: int = 0
+    dropped: int = 0
+
+
+@dataclass(slots=True)
+class _Sieve:
+    version: Version
+    wanted: Filter
+    generations: frozenset[int]
+    since: int
+    until: int
+    out: Sink
+    count: Sifted = field(default_factory=Sifted)
+    running: dict[int, int] = field(default_factory=dict)  # thread -> goroutine
+
+    def run(self, run: Run) -> None:
+        if run.generation not in self.generations:
+            return
+        rules, moved, tables = self.wanted.rules(self.version), moves(self.version), lines(self.version)
+        goroutines = array("Q", sorted(self.wanted.goroutines))
+        for batch in run.batches:
+            if batch.kind == CPU_SAMPLES:
+                self.samples(run, batch)
+            elif not batch.timed:
+                self.out.write(run.data[batch.start : batch.end])
+            else:
+                room = bytearray(batch.end - batch.body + 16)
+                size, kept, dropped, self.running[batch.thread], fault, where = sift_kernel.sift(
+                    run.data, batch.body, batch.end, batch.time, batch.thread, self.running.get(batch.thread, 0),
+                    tables.counts, tables.flags, rules, moved, goroutines, self.since, self.until, room,
+                )  # fmt: skip
+                if fault != FINE:
+                    raise wire_fault(fault, run.offset + where, self.version)
+                self.count.kept += kept
+                self.count.dropped += dropped
+                if kept:
+                    header = [batch.generation, batch.thread, batch.time, size]
+                    self.out.write(memoryview(Event(self.version, "EventBatch", header).encode()))
+                    self.out.write(memoryview(room)[:size])
+
+    def samples(self, run: Run, batch: Batch) -> None:
+        wanted, kept = self.wanted, []
+        for event in events_of(run, batch, self.version):
+            if event.args:
+                mine = not wanted.goroutines or event["g"] in wanted.goroutines
+                timely = self.since <= event["time"] < self.until
+                named = not wanted.events or event.name in wanted.events
+                if not (mine and timely and named):
+                    self.count.dropped += 1
+                    continue
+                self.count.kept += 1
+            kept.append(event.encode())
+        if len(kept) > 1:
+            body = b"".join(kept)
+            header = [batch.generation, batch.thread, batch.time, len(body)]
+            self.out.write(memoryview(Event(self.version, "EventBatch", header).encode() + body))
+
+
+def sift(source: Source, out: Sink, wanted: Filter) -> Sifted:
+    """Write the part of a wire trace that a filter wants. The source is a path or bytes: it is read twice."""
+    found = spans(source)
+    if not found:
+        raise TraceError("wire", None, "a trace has batches", "none")
+    frequency = next((span.frequency for span in found if span.frequency), 10**9)
+    zero = min(span.start for span in found)
+    since = 0 if wanted.since is None else zero + int(wanted.since * frequency)
+    until = END_OF_TIME if wanted.until is None else zero + int(wanted.until * frequency)
+    stays = [
+        span.number
+        for span, end in zip(found, [span.start for span in found[1:]] + [END_OF_TIME])
+        if (not wanted.generations or span.number in wanted.generations) and span.start < until and end > since
+    ]
+    numbers = [span.number for span in found]
+    if stays and numbers.index(stays[-1]) - numbers.index(stays[0]) + 1 != len(stays):
+        raise WhenceError(f"generations that stay follow each other (found {', '.join(map(str, stays))})")
+    with BatchReader(source) as reader:
+        wanted.check(reader.version)
+        out.write(memoryview(reader.version.header))
+        sieve = _Sieve(reader.version, wanted, frozenset(stays), since, until, out, Sifted(len(stays)))
+        for run in reader:
+            sieve.run(run)
+    return sieve.count
+
+
+def parse_numbers(text: str) -> frozenset[int]:
+    """Numbers and ranges as a command line has them.
+
+    >>> sorted(parse_numbers("1,3-5"))
+    [1, 3, 4, 5]
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        low, high = int(first), int(last if dash else first)
+        if not 0 <= low <= high < low + 10**6:
+            raise ValueError(f"not numbers or ranges of them: {text!r}")
+        found.update(range(low, high + 1))
+    return frozenset(found)

@@ -1,0 +1,99 @@
+"""Batch sizes made right: what a person edits in a text form, Go's raw writer leaves as it was."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from whence.gotrace import batches_kernel
+from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH
+from whence.gotrace.event_kernel import Event, Stream, padded
+from whence.gotrace.faults import CUT, FINE, FULL, wire_fault
+from whence.gotrace.feed import Feed
+from whence.gotrace.header import read_wire_header
+from whence.gotrace.lines import lines
+from whence.gotrace.version import Version, usable
+
+if TYPE_CHECKING:
+    from whence.gotrace.convert import Sink
+    from whence.gotrace.feed import Source
+
+
+class Framed:
+    """The bytes of a wire trace cut before each batch header by walking its events, not by sizes: (offset, bytes).
+
+    Bytes before the first header come as a piece of their own. Memory: the largest batch.
+    """
+
+    def __init__(self, feed: Feed, version: Version) -> None:
+        self.feed, self.version = feed, version
+        self.events = 0
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        feed, tables = self.feed, lines(self.version)
+        starts = array("Q", bytes(8 * 512))
+        piece, piece_offset = bytearray(), feed.offset(feed.start)
+        while True:
+            begin = feed.start
+            at, rows, events, fault, where = batches_kernel.frame(
+                feed.data, begin, feed.stop, tables.counts, tables.flags, starts
+            )
+            self.events += events
+            view = memoryview(feed.data)
+            for start in starts[:rows]:
+                piece += view[begin:start]
+                if piece:
+                    yield piece_offset, bytes(piece)
+                piece, piece_offset, begin = bytearray(), feed.offset(start), start
+            piece += view[begin:at]
+            feed.use(at)
+            if fault not in (FINE, CUT, FULL):
+                raise wire_fault(fault, feed.offset(where), self.version, feed.data[where])
+            if fault != FULL and not feed.more():
+                if fault == CUT:
+                    raise wire_fault(CUT, feed.offset(feed.stop), self.version)
+                break
+        if piece:
+            yield piece_offset, bytes(piece)
+
+
+def header_of(piece: bytes, version: Version) -> Event:
+    """The event that a piece starts with."""
+    tables = lines(version)
+
+    class Whole:
+        def window(self, used: int, cut: bool) -> tuple[memoryview, int, int]:
+            return memoryview(piece), max(used, 0), len(piece)
+
+        def fail(self, fault: int, where: int, kind: int) -> None:
+            raise wire_fault(fault, where, version, kind)
+
+    return next(Stream(Whole(), version, tables.counts, tables.flags, True))
+
+
+def sized(header: Event, size: int) -> bytes:
+    """A batch header that says `size`, its number as many bytes long as before if it fits."""
+    if header["size"] == size:
+        return header.encode()
+    was = len(padded(header["size"], header.padding[3] if header.padding else 0))
+    extra = max(0, was - len(padded(size, 0)))
+    return Event(header.version, "EventBatch", [*header.args[:3], size], None, bytes([0, 0, 0, extra])).encode()
+
+
+def fix_sizes(source: Source, out: Sink) -> int:
+    """Write a wire trace with each batch's size as its events take; gives how many were wrong."""
+    wrong = 0
+    with Feed(source) as feed:
+        version = usable(read_wire_header(feed))
+        out.write(memoryview(version.header))
+        for _, piece in Framed(feed, version):
+            header = header_of(piece, version)
+            if header.type in (EXPERIMENTAL_BATCH, END_OF_GENERATION) or header.name != "EventBatch":
+                out.write(memoryview(piece))
+                continue
+            body = memoryview(piece)[len(header.encode()) :]
+            wrong += header["size"] != len(body)
+            out.write(memoryview(sized(header, len(body))))
+            out.write(body)
+    return wrong

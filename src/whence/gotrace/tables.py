@@ -1,0 +1,111 @@
+"""What a generation's tables say: strings, stacks, CPU samples, clocks. A generation's ids mean nothing in another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from whence.gotrace.batches import CPU_SAMPLES, EXPERIMENTAL_BATCH, FREQUENCY, Batch, Run
+from whence.gotrace.event_kernel import Event, Stream
+from whence.gotrace.faults import CUT, wire_fault
+from whence.gotrace.lines import lines
+from whence.gotrace.version import Version
+
+
+class StackFrame(NamedTuple):
+    """A frame of a stack in a trace; `function` and `file` are string ids of its generation."""
+
+    pc: int
+    function: int
+    file: int
+    line: int
+
+
+class Sample(NamedTuple):
+    """A CPU sample: time in clock units, thread, processor and goroutine (0: none), stack id."""
+
+    time: int
+    thread: int
+    processor: int
+    goroutine: int
+    stack: int
+
+
+class Clock(NamedTuple):
+    """The clocks read at one moment: trace time in clock units, monotonic nanoseconds, wall seconds and nanoseconds."""
+
+    time: int
+    monotonic: int
+    seconds: int
+    nanoseconds: int
+
+
+@dataclass(slots=True)
+class Tables:
+    """The tables of one generation. Complete when the next generation starts: the runtime writes them last."""
+
+    version: Version
+    generation: int
+    strings: dict[int, bytes] = field(default_factory=dict)
+    stacks: dict[int, tuple[StackFrame, ...]] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
+    frequency: int = 0  # clock units per second, 0 when not told
+    clock: Clock | None = None
+
+    def text(self, string: int) -> str:
+        """A string by its id; "" for 0 and for an id that the table does not have."""
+        return self.strings.get(string, b"").decode("utf-8", "surrogateescape")
+
+    def frames(self, stack: int) -> list[tuple[str, str, int]]:
+        """(function, file, line) of a stack's frames, innermost first."""
+        return [(self.text(f.function), self.text(f.file), f.line) for f in self.stacks.get(stack, ())]
+
+    def add(self, run: Run, batch: Batch, tally: Counter[str] | None = None) -> None:
+        """Take in a structural batch, counting its events by name; timed and experimental ones say nothing here."""
+        if batch.kind == EXPERIMENTAL_BATCH or batch.timed:
+            return
+        for event in events_of(run, batch, self.version):
+            kind, args, spec = event.type, event.args, event.spec
+            if tally is not None:
+                tally[spec.name] += 1
+            if event.data is not None:
+                self.strings[args[0]] = event.data
+            elif spec.is_stack:
+                self.stacks[args[0]] = tuple(StackFrame(*frame) for frame in event.frames)
+            elif kind == CPU_SAMPLES + 1:
+                self.samples.append(Sample(*args))
+            elif kind == FREQUENCY:
+                self.frequency = args[0]
+            elif spec.name == "ClockSnapshot":
+                self.clock = Clock(batch.time + args[0], *args[1:])
+
+    def nanoseconds(self, time: int) -> float:
+        """A time in clock units as nanoseconds of the monotonic clock (of an unknown start without a clock)."""
+        scale = 1e9 / (self.frequency or 10**9)
+        if self.clock is None:
+            return time * scale
+        return self.clock.monotonic + (time - self.clock.time) * scale
+
+
+class _Window:
+    """Part of a run as a feed for a stream of events."""
+
+    def __init__(self, run: Run, start: int, stop: int, version: Version) -> None:
+        self.run, self.start, self.stop, self.version = run, start, stop, version
+
+    def window(self, used: int, cut: bool) -> tuple[memoryview, int, int]:
+        if cut:
+            raise wire_fault(CUT, self.run.offset + self.stop, self.version)
+        return self.run.data, max(used, self.start), self.stop
+
+    def fail(self, fault: int, where: int, kind: int) -> None:
+        raise wire_fault(fault, self.run.offset + where, self.version, kind)
+
+
+def events_of(run: Run, batch: Batch, version: Version, keep_padding: bool = False) -> Iterator[Event]:
+    """The events inside a batch, without its header."""
+    tables = lines(version)
+    window = _Window(run, batch.body, batch.end, version)
+    return Stream(window, version, tables.counts, tables.flags, keep_padding)

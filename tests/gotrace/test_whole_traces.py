@@ -1,0 +1,221 @@
+"""Columns, and the tools that look into a trace: over real traces, with Go's parser as the judge of what is written."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.gotrace.conftest import Go
+from whence import gotrace
+from whence.cli import main
+from whence.errors import TraceError
+from whence.gotrace import Event, Version
+from whence.gotrace.anonymize import anonymize
+from whence.gotrace.info import info
+from whence.gotrace.rows import Rows, records
+from whence.gotrace.salvage import salvage
+from whence.gotrace.sift import Filter, sift
+from whence.gotrace.verify import verify
+
+
+@pytest.fixture(scope="module")
+def timed(everything: Path) -> list[tuple[int, int, int, int, tuple[int, ...]]]:
+    """(generation, thread, time, type, args) of each event in a batch that is no table, by the slow way."""
+    rows = []
+    generation = thread = time = 0
+    skip = False
+    for event in gotrace.Reader(everything):
+        if event.name == "EventBatch":
+            generation, thread, time, _ = event.args
+            skip = False
+        elif not event.spec.timed:
+            skip = True
+        elif not skip:
+            time += event["dt"]
+            rows.append((generation, thread, time, event.type, event.args[1:]))
+    return rows
+
+
+def test_columns_are_the_events_that_a_loop_over_them_finds(
+    everything: Path, timed: list[tuple[int, int, int, int, tuple[int, ...]]]
+) -> None:
+    columns = gotrace.columns(everything)
+    assert len(columns) == len(timed)
+    assert columns.generation.tolist() == [row[0] for row in timed]
+    assert columns.thread.tolist() == [row[1] for row in timed]
+    assert columns.time.tolist() == [row[2] for row in timed]
+    assert columns.type.tolist() == [row[3] for row in timed]
+    args = columns.args.tolist()
+    assert [tuple(args[4 * i : 4 * i + len(row[4])]) for i, row in enumerate(timed)] == [row[4] for row in timed]
+    specs = columns.version.specs.by_type
+    stack = [dict(zip(specs[row[3]].args[1:], row[4])).get("stack", 0) for row in timed]
+    assert columns.stack.tolist() == stack
+
+
+def test_columns_go_to_numpy_and_arrow(everything: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    pytest.importorskip("pyarrow")
+    columns = gotrace.columns(everything, generations=[1])
+    arrays, table = columns.to_numpy(), columns.to_arrow()
+    assert arrays["args"].shape == (len(columns), 4)
+    assert table.num_rows == len(columns) == len(arrays["time"])
+    names = Counter(table["event"].to_pylist())
+    assert names["GoStart"] == numpy.count_nonzero(arrays["type"] == columns.version.specs["GoStart"].type)
+
+
+def test_blocks_stream_by_generation_with_their_tables(everything: Path) -> None:
+    with gotrace.ColumnReader(everything, threads=2) as reader:
+        blocks = list(reader)
+    assert [b.tables[0].generation for b in blocks] == sorted(b.tables[0].generation for b in blocks)
+    for block in blocks:
+        tables = block.tables[0]
+        assert tables.frequency
+        assert set(block.stack) - {0} <= set(tables.stacks)
+    frames = [f for b in blocks for s in b.tables[0].stacks for f in b.tables[0].frames(s)]
+    assert any(function == "main.round" and file.endswith("everything.go") and line for function, file, line in frames)
+
+
+def test_info_counts_what_a_loop_counts(everything: Path) -> None:
+    found = info(everything)
+    events = list(gotrace.Reader(everything))
+    assert found.events == Counter(event.name for event in events)
+    assert found.size == everything.stat().st_size
+    assert len(found.generations) >= 2
+    assert found.goroutines >= {event["g"] for event in events if event.name == "GoStart"}
+    assert 1.3 < found.seconds < 10
+
+
+def test_a_real_trace_verifies(everything: Path) -> None:
+    assert verify(everything) == []
+
+
+def test_filtered_traces_open_in_gos_parser(go: Go, everything: Path, tmp_path: Path) -> None:
+    whole = go.parsed(everything).stdout.count(b"\n")
+    out = tmp_path / "out.trace"
+    for wanted in (
+        Filter(generations=frozenset([2]), events=frozenset(["UserRegionBegin", "GCBegin"])),
+        Filter(since=0.3, until=0.9, goroutines=frozenset([1])),
+    ):
+        with open(out, "wb") as file:
+            sift(everything, file, wanted)
+        parsed = go.parsed(out)
+        assert parsed.returncode == 0, parsed.stderr
+        assert 0 < parsed.stdout.count(b"\n") < whole
+        assert verify(out) == []
+        if wanted.events:
+            assert b"RegionBegin" in parsed.stdout
+            assert b"HeapAlloc" not in {event.name.encode() for event in gotrace.Reader(out)}
+    with pytest.raises(TraceError, match="one of Go"):
+        sift(everything, io.BytesIO(), Filter(events=frozenset(["Nonsense"])))
+
+
+def test_an_anonymous_trace_opens_in_gos_parser_and_says_nothing_of_the_program(
+    go: Go, everything: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.trace"
+    with open(out, "wb") as file:
+        assert anonymize(everything, file) > 100
+    parsed, original = go.parsed(out), go.parsed(everything)
+    assert parsed.returncode == 0, parsed.stderr
+    assert parsed.stdout.count(b"\n") == original.stdout.count(b"\n")
+    for word in (b"main.round", b"everything.go", b"coroutines", b"quoted"):
+        assert word in everything.read_bytes()
+        assert word not in out.read_bytes()
+    assert b"chan receive" in out.read_bytes()
+    assert verify(out) == []
+
+
+def test_whole_generations_of_a_damaged_trace_open_in_gos_parser(go: Go, everything: Path, tmp_path: Path) -> None:
+    data = everything.read_bytes()
+    ends = [0x10 + sum(g.size for g in info(data).generations[:n]) for n in range(4)]
+    cases = {
+        "cut": data[: ends[2] - 100],
+        "hole": data[: ends[1] + 500] + b"\xff" * 100 + data[ends[1] + 600 :],
+        "first": data[:1000] + b"\xff" * 100 + data[1100:],
+    }
+    out = tmp_path / "out.trace"
+    for name, damaged in cases.items():
+        with open(out, "wb") as file:
+            written, left = salvage(damaged, file)
+        assert [piece.generation for piece in written] == ([2] if name == "first" else [1])
+        assert left
+        assert verify(out) == []
+        assert go.parsed(out).returncode == 0
+    with pytest.raises(TraceError, match="a generation is whole"):
+        salvage(data[:1000], io.BytesIO())
+
+
+TEXT = """Trace Go1.22
+EventBatch gen=1 m=5 time=100 size=0
+ProcStatus dt=1 p=0 pstatus=1
+GoStatus dt=1 g=1 m=5 gstatus=2
+GoBlock dt=300 reason_string=9 stack=7
+EventBatch gen=1 m=18446744073709551615 time=100 size=3
+Frequency freq=15625000
+EventBatch gen=1 m=18446744073709551615 time=100 size=3
+Stacks
+Stack id=3 nframes=1
+\tpc=9 func=1 file=2 line=3
+EventBatch gen=3 m=5 time=900 size=3
+ProcStop dt=1
+"""
+
+
+def test_stale_sizes_are_found_and_mended_and_dangling_ids_are_found() -> None:
+    wire, fixed = io.BytesIO(), io.BytesIO()
+    gotrace.text_to_wire(TEXT.encode(), wire)
+    assert [p.found for p in verify(wire.getvalue())] == ["0", "3", "3", "3"]
+    with pytest.raises(TraceError, match="sizes in batch headers"):
+        gotrace.columns(wire.getvalue())
+    assert gotrace.fix_sizes(wire.getvalue(), fixed) == 4
+    assert [f"{p.generation}: {p.rule} ({p.found})" for p in verify(fixed.getvalue())] == [
+        "3: generation 2 follows generation 1 (3)",
+        "1: a stack that an event names is in the generation's table (7)",
+        "1: a string that an event names is in the generation's table (1, 2, 9)",
+        "3: a generation tells its clock's frequency (none)",
+    ]
+
+
+def test_rows_tell_goroutine_and_words(everything: Path) -> None:
+    wanted = Filter(events=frozenset(["GoBlock"]), goroutines=frozenset([1]))
+    rows = [record for block in Rows(everything, wanted) for record in records(block)]
+    assert rows
+    assert {row["goroutine"] for row in rows} == {1}
+    assert "chan receive" in {row["args"]["reason"] for row in rows}
+    assert any("main.main" in frame for row in rows for frame in row["stack"])
+
+
+def test_every_command_runs(everything: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    text = tmp_path / "text"
+    assert main(["trace", "text", str(everything), "-o", str(text)]) == 0
+    assert main(["trace", "wire", str(text), "-o", str(out), "--fix-sizes"]) == 0
+    assert main(["trace", "verify", str(out)]) == 0
+    for arguments in (["info"], ["info", "--json"], ["events", "--event", "UserLog"], ["events", "--format", "jsonl"]):
+        assert main(["trace", arguments[0], str(everything), *arguments[1:]]) == 0
+    assert main(["trace", "filter", str(everything), "-o", str(out), "--from", "200ms", "--goroutine", "1-9"]) == 0
+    assert main(["trace", "anonymize", str(everything), "-o", str(out)]) == 0
+    assert main(["trace", "salvage", str(everything), "-o", str(out)]) == 0
+    assert main(["trace", "pprof", str(everything), "-o", str(out)]) == 0
+    assert b"main.spin" in gzip.decompress(out.read_bytes())
+    assert main(["trace", "text", str(Path(__file__))]) == 3
+    assert "a trace starts with" in capfd.readouterr().err
+
+
+def test_a_broken_batch_is_an_error_after_the_blocks_before_it() -> None:
+    version = Version.GO1_26
+    good = Event(version, "ProcStop", [1]).encode()
+    for bad in (b"\x02", b"\x0c\x01", b"\x3f", b"\x0b\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f"):
+        wire = version.header
+        for generation, body in ((1, good), (2, good + bad)):
+            wire += Event(version, "EventBatch", [generation, 1, 1, len(body)]).encode() + body
+        blocks: list[gotrace.Columns] = []
+        with pytest.raises(TraceError), gotrace.ColumnReader(wire, threads=2) as reader:
+            blocks.extend(reader)
+        with pytest.raises(TraceError):
+            info(wire)
+        assert verify(wire)
