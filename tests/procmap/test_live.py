@@ -121,14 +121,15 @@ def test_two_executable_segments_on_one_page_are_told_apart(tmp_path: Path, padd
 def test_the_kernels_answer_and_the_text_agree_on_every_process() -> None:
     need_query()
     compared = 0
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        pid = int(name)
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit())[-40:]:
         with Resolver(query=True) as asking, Resolver(query=False) as reading:
             try:
                 before = reading.require(pid)
                 asked = asking.require(pid)
+                single = []
+                for mapping in before[:20]:
+                    asking.invalidate(pid)
+                    single += [asking.find(pid, mapping.start), asking.find(pid, mapping.limit - 1)]
                 reading.invalidate(pid)
                 after = reading.require(pid)
             except OSError:
@@ -136,11 +137,8 @@ def test_the_kernels_answer_and_the_text_agree_on_every_process() -> None:
             if before != after or not before:  # it was changing under our eyes
                 continue
             assert asked == before
+            assert single == [mapping for mapping in before[:20] for _ in range(2)]
             compared += 1
-            for mapping in before[:20]:
-                asking.invalidate(pid)
-                assert asking.lookup(pid, mapping.start) == mapping
-                assert asking.lookup(pid, mapping.limit - 1) == mapping
     assert compared
 
 
@@ -307,3 +305,24 @@ def test_one_address_of_a_fresh_process_costs_no_reading_of_maps(monkeypatch: py
         assert mapping is not None
         assert resolver.lookup(os.getpid(), address) is mapping
         assert resolver.lookup(os.getpid(), 0x10) is None
+
+
+@pytest.mark.parametrize("query", [True, False])
+def test_a_process_that_ends_is_nothing_to_see_and_no_error(tmp_path: Path, query: bool) -> None:
+    child = subprocess.Popen([SLEEP, "60"])
+    try:
+        with Resolver(recheck=0, query=query) as resolver:
+            start = resolver.require(child.pid)[0].start
+            child.kill()
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+            assert resolver.find(child.pid, start + (1 << 40)) is None  # a zombie is there, and has no memory
+            resolver.invalidate(child.pid)
+            assert resolver.require(child.pid) == []
+            child.wait()
+            assert resolver.lookup(child.pid, start) is None
+            assert resolver.mappings(child.pid) == []
+            with pytest.raises(ProcessLookupError, match=f"there is no process {child.pid}"):
+                resolver.require(child.pid)
+    finally:
+        child.kill()
+        child.wait()
