@@ -30,7 +30,7 @@ def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def functions(path: Path) -> list[str]:
-    return [frames[-1].function if frames else "" for frames in formats.read(path.read_bytes()).frames]
+    return [frames[-1].function if frames else "" for frames in formats.read(path.read_bytes())[0].frames]
 
 
 def test_a_profile_is_named_in_place(profile: Path, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_the_format_follows_the_name_of_the_output(profile: Path, tmp_path: Path
     out = tmp_path / f"out{ending}"
     assert main(["profile", str(profile), "-o", str(out)]) == 0
     assert functions(out)[:2] == ["main", "sum"]
-    assert formats.recognized(out.read_bytes()) == ("otlp" if "otlp" in ending else "pprof")
+    assert formats.read(out.read_bytes())[1] == ("otlp" if "otlp" in ending else "pprof")
 
 
 def test_folded_stacks_go_to_stdout(profile: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

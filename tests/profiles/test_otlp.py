@@ -142,9 +142,9 @@ def test_a_profile_from_pprof_is_written_as_otlp_that_others_read(json_form: boo
 
 def test_gzip_and_the_form_are_told_by_the_bytes() -> None:
     binary, text = FORMS["binary"](), FORMS["json"]()
-    assert {formats.recognized(one) for one in (binary, text, gz.deflated(binary))} == {"otlp"}
+    assert {formats.read(one)[1] for one in (binary, text, gz.deflated(binary))} == {"otlp"}
     assert otlp.read(gz.deflated(binary)).frames == otlp.read(text).frames
-    assert formats.recognized(pprof.write(Profile())) == "pprof"
+    assert formats.read(pprof.write(Profile()))[1] == "pprof"
 
 
 def broken(change: Any) -> Any:

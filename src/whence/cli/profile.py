@@ -46,7 +46,8 @@ def run(options: Namespace) -> int:
     from whence.profiles.naming import name
 
     data = sys.stdin.buffer.read() if options.profile == "-" else Path(options.profile).read_bytes()
-    came = formats.recognized(data)
+    profile, came = formats.read(data)
+    del data
     format = options.format or format_of(options.output or "", came)
     reporting = options.coverage or options.json or options.fail_under is not None
     output = options.output or (None if reporting or options.flamegraph else "-")
@@ -56,8 +57,6 @@ def run(options: Namespace) -> int:
             file=sys.stderr,
         )
         return WRONG_USE
-    profile = formats.read(data)
-    del data
     with files(options) as binaries, progress(options.quiet) as report:
         reports = name(profile, binaries, overwrite=options.overwrite, progress=report)
     title = os.path.basename(options.profile) if options.profile != "-" else "profile"

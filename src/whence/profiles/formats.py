@@ -11,9 +11,7 @@ WRITTEN = ("pprof", "otlp", "folded", "speedscope")
 
 
 def recognized(data: bytes) -> str:
-    """pprof, otlp, perf or folded. Two formats of protocol buffers differ by their string tables' place."""
-    if data.startswith(gz.MAGIC):
-        return "pprof" if not otlp_inside(gz.inflated(data)) else "otlp"
+    """pprof, otlp, perf or folded; of plain bytes. Two formats of protocol buffers differ by their tables' places."""
     head = data[:4096]
     if head.lstrip()[:1] == b"{":
         return "otlp"
@@ -34,17 +32,18 @@ def otlp_inside(data: bytes) -> bool:
         return False
 
 
-def read(data: bytes) -> Profile:
-    """The profile in some bytes, whatever its format; `profile.origin` and `recognized` tell which it was."""
-    match recognized(data):
-        case "pprof":
-            return pprof.read(data)
-        case "otlp":
-            return otlp.read(data)
-        case "perf":
-            return perf.read(data.decode("utf-8", "surrogateescape"))
-        case _:
-            return folded.read(data.decode("utf-8", "surrogateescape"))
+def read(data: bytes) -> tuple[Profile, str]:
+    """The profile in some bytes, in gzip or not, and the name of the format they are in."""
+    compressed = data.startswith(gz.MAGIC)
+    if compressed:
+        data = gz.inflated(data)
+    format = recognized(data)
+    if format == "pprof":
+        return pprof.read(data, compressed=compressed), format
+    if format == "otlp":
+        return otlp.read(data, compressed=compressed), format
+    text = data.decode("utf-8", "surrogateescape")
+    return perf.read(text) if format == "perf" else folded.read(text), format
 
 
 def write(profile: Profile, format: str, name: str = "", *, json: bool | None = None) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from whence.demangle import demangle
@@ -16,6 +16,7 @@ from whence.profiles.addresses import NOWHERE, vaddrs
 from whence.profiles.binaries import Binaries, Search
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.reasons import Missing, not_a_file
+from whence.symbolize.binaries import Names
 from whence.symbolize.naming import name_all
 from whence.symbolize.reason import Reason
 
@@ -88,34 +89,36 @@ def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int],
     opened = search.opened
     addresses = array("Q", map(profile.address.__getitem__, members))
     where = vaddrs(opened.segments, mapping, addresses)
-    answers = name_all(opened.binary, [vaddr for vaddr in where if vaddr != NOWHERE])
+    answers = _chains(opened.binary, sorted({vaddr for vaddr in where if vaddr != NOWHERE}), profile.system_names)
     outside = Missing(Reason.NOT_PLACED if not mapping.start else Reason.OUTSIDE_SEGMENTS, opened.how)
-    readable: dict[Frames, Frames] = {}
+    frames_of, changed, reasons = profile.frames, profile.changed, profile.reasons
     for location, vaddr in zip(members, where, strict=True):
-        if vaddr == NOWHERE:
-            _leave(profile, location, outside, report)
+        answer = answers[vaddr] if vaddr != NOWHERE else outside
+        if isinstance(answer, Missing):
+            _leave(profile, location, answer._replace(detail=answer.detail or opened.how), report)
             continue
-        frames, reason, detail = answers[vaddr]
+        frames_of[location] = answer
+        changed.add(location)
+        reasons.pop(location, None)
+        report.sources[answer[-1].source] += 1
+
+
+def _chains(binary: Names, vaddrs: Sequence[int], system_names: dict[str, str]) -> dict[int, Frames | Missing]:
+    """Each vaddr's frames with readable names, or why there are none; what names were before goes to system_names."""
+    out: dict[int, Frames | Missing] = {}
+    readable: dict[str, str] = {}
+    for vaddr, (frames, reason, detail) in name_all(binary, vaddrs).items():
         if reason is not None or not frames:
-            _leave(profile, location, Missing(reason or Reason.NOT_IN_ARCHIVE, detail or opened.how), report)
+            out[vaddr] = Missing(reason or Reason.NOT_IN_ARCHIVE, detail)
             continue
-        chain = readable.get(frames)
-        if chain is None:
-            chain = readable[frames] = _readable(frames, profile.system_names)
-        profile.name(location, chain)
-        report.sources[chain[-1].source] += 1
-
-
-def _readable(frames: Frames, system_names: dict[str, str]) -> Frames:
-    """Frames with their names demangled; what they were called before is kept."""
-    out = []
-    for frame in frames:
-        readable = demangle(frame.function)
-        if readable != frame.function:
-            system_names[readable] = frame.function
-            frame = frame._replace(function=readable)
-        out.append(frame)
-    return tuple(out)
+        for frame in frames:
+            if frame.function not in readable:
+                readable[frame.function] = demangle(frame.function)
+        if any(readable[frame[0]] is not frame[0] for frame in frames):
+            frames = tuple([frame._replace(function=readable[frame.function]) for frame in frames])
+        out[vaddr] = frames
+    system_names.update((text, raw) for raw, text in readable.items() if text != raw)
+    return out
 
 
 def _leave(profile: Profile, location: int, missing: Missing, report: Named) -> None:

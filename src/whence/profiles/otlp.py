@@ -33,10 +33,14 @@ class Origin:
     compressed: bool
 
 
-def read(data: bytes) -> Profile:
-    """The profile in `data`; a ProfileError says which part of it breaks which rule."""
-    compressed = data.startswith(gz.MAGIC)
-    plain = gz.inflated(data) if compressed else data
+def read(data: bytes, *, compressed: bool = False) -> Profile:
+    """The profile in `data`; a ProfileError says which part of it breaks which rule.
+
+    `compressed` says that plain data came out of gzip and is to go back into it.
+    """
+    packed = data.startswith(gz.MAGIC)
+    compressed |= packed
+    plain = gz.inflated(data) if packed else data
     if plain.lstrip()[:1] == b"{":
         try:
             document = json_text.loads(plain)

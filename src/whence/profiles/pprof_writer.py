@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from array import array
 
-from whence.model import Frame, Frames
+from whence.model import Frames
 from whence.profiles import wire
 from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.wire import Messages
 
 HAS_FUNCTIONS, HAS_FILENAMES, HAS_LINES, HAS_INLINES = 1, 2, 4, 8  # fields 7 to 10 of a mapping
+HAS_ALL = 15
 
 
 class Names:
@@ -22,38 +23,41 @@ class Names:
     def __init__(self, profile: Profile, strings: Messages | None = None, next_function: int = 1) -> None:
         self.start_lines = profile.start_lines
         self.system_names = profile.system_names
-        self.strings: dict[bytes, int] = {}
+        self.strings: dict[str, int] = {}
         self.functions: dict[tuple[str, str], int] = {}
-        self.new_strings: list[bytes] = []
-        self.new_functions: list[bytes] = []
+        self._new_strings: list[bytes] = []
+        self._new_functions = array("Q")  # rows of id, name, system name, file, start line
         self._next_string = len(strings) if strings else 0
         self._next_function = next_function
-        for index in range(self._next_string if strings else 0):
-            self.strings.setdefault(strings.raw(index), index)  # type: ignore[union-attr]
+        if strings:
+            for index in range(self._next_string):
+                self.strings.setdefault(strings.text(index), index)
         self.string("")
 
     def string(self, text: str) -> int:
-        raw = text.encode("utf-8", "surrogateescape")
-        index = self.strings.get(raw)
+        index = self.strings.get(text)
         if index is None:
-            index = self.strings[raw] = self._next_string
+            index = self.strings[text] = self._next_string
             self._next_string += 1
-            self.new_strings.append(wire.payload(6, raw))
+            self._new_strings.append(text.encode("utf-8", "surrogateescape"))
         return index
 
-    def function(self, frame: Frame) -> int:
-        """The id of a frame's function."""
-        key = frame.function, frame.file
+    def function(self, name: str, file: str) -> int:
+        """The id of a function."""
+        key = name, file
         known = self.functions.get(key)
         if known is None:
             known = self.functions[key] = self._next_function
             self._next_function += 1
-            system = self.system_names.get(frame.function, frame.function)
-            body = wire.number(1, known) + wire.number(2, self.string(frame.function))
-            body += wire.number(3, self.string(system))
-            body += wire.number(4, self.string(frame.file)) + wire.number(5, self.start_lines.get(key, 0))
-            self.new_functions.append(wire.payload(5, body))
+            text = self.string(name)
+            system = self.system_names.get(name)
+            row = known, text, text if system is None else self.string(system), self.string(file)
+            self._new_functions.extend((*row, self.start_lines.get(key, 0)))
         return known
+
+    def tables(self) -> bytes:
+        """What came new to the two tables, as fields of the profile."""
+        return bytes(wire.rows(5, self._new_functions, 5)) + wire.texts(6, self._new_strings)
 
 
 def flags_of(frames: Frames) -> int:
@@ -74,24 +78,17 @@ def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: 
     first = array("Q", bytes(8 * (len(profile.address) + 1)))
     functions, lines = array("Q"), array("Q")
     flags = bytearray(len(profile.mappings))
-    rows: dict[Frames, tuple[array[int], array[int], int]] = {}  # equal chains are reckoned once
-    for location, frames in enumerate(profile.frames):
-        if location in profile.changed:
-            known = rows.get(frames)
-            if known is None:
-                known = rows[frames] = (
-                    array("Q", map(names.function, frames)),
-                    array("Q", [max(0, frame.line) for frame in frames]),
-                    flags_of(frames),
-                )
-            functions.extend(known[0])
-            lines.extend(known[1])
-            if (mapping := profile.mapping[location]) != NO_MAPPING:
-                flags[mapping] |= known[2]
+    changed, function = profile.changed, names.function
+    for location, (mapping, frames) in enumerate(zip(profile.mapping, profile.frames, strict=True)):
+        if location in changed:
+            for name, file, line, _, _ in frames:
+                functions.append(function(name, file))
+                lines.append(line if line > 0 else 0)
+            if mapping != NO_MAPPING and flags[mapping] != HAS_ALL:
+                flags[mapping] |= flags_of(frames)
         first[location + 1] = len(lines)
     out = wire.splice(whole, 4, 4, first, functions, lines, 3, bytes(flags))
-    out += b"".join(names.new_functions)
-    out += b"".join(names.new_strings)
+    out += names.tables()
     return out
 
 
@@ -112,19 +109,20 @@ def encoded(profile: Profile) -> bytes:
             flags[mapping] |= flags_of(frames)
         body = wire.number(1, index + 1) + wire.number(2, mapping + 1) + wire.number(3, address)
         for frame in frames:
-            body += wire.payload(4, wire.number(1, names.function(frame)) + wire.number(2, frame.line))
+            body += wire.payload(
+                4, wire.number(1, names.function(frame.function, frame.file)) + wire.number(2, frame.line)
+            )
         locations.append(wire.payload(4, body))
     out += _samples(profile, names)
     out += [_mapping(index + 1, one, flags[index], names) for index, one in enumerate(profile.mappings)]
     out += locations
-    out += names.new_functions
     out += [wire.number(9, profile.time_ns), wire.number(10, profile.duration_ns)]
     if profile.period_type.type:
         out.append(kind(11, profile.period_type))
     out += [wire.number(12, profile.period), wire.packed(13, [names.string(one) for one in profile.comments])]
     if profile.default_type < len(profile.sample_types) - 1:
         out.append(wire.number(14, names.string(profile.sample_types[profile.default_type].type)))
-    return b"".join(out + names.new_strings)
+    return b"".join([*out, names.tables()])
 
 
 def _mapping(number: int, mapping: Mapping, flags: int, names: Names) -> bytes:

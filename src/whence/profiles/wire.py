@@ -167,6 +167,28 @@ def packed(field: int, values: Iterable[int]) -> bytes:
     return payload(field, body) if body else b""
 
 
+SHORT = 0x80
+
+
+def texts(field: int, values: list[bytes]) -> bytes:
+    """A repeated string or bytes field."""
+    tag = varint(field << 3 | 2)
+    heads = [tag + bytes([size]) for size in range(SHORT)]
+    out: list[bytes] = []
+    for raw in values:
+        size = len(raw)
+        out += (heads[size], raw) if size < SHORT else (tag, varint(size), raw)
+    return b"".join(out)
+
+
+def rows(field: int, table: array[int], width: int) -> bytearray:
+    """A repeated message whose varint fields 1 to `width` are the rows of a table."""
+    out = bytearray(len(table) // width * (24 + 12 * width))
+    size, _, _ = wire_kernel.emit(table, width, field, out)
+    del out[size:]
+    return out
+
+
 def splice(
     message: Messages,
     location: int,

@@ -450,3 +450,39 @@ def splice(
             memcpy(target + to, base + pending, stop - pending)
             to += stop - pending
     return to, field.fault, at
+
+
+def emit(
+    rows: cython.const[cython.ulonglong][::1],
+    width: cython.Py_ssize_t,
+    number: cython.ulonglong,
+    out: cython.uchar[::1],
+) -> tuple[int, int, int]:
+    """Write a message in field `number` for each row: its values are varint fields 1 to `width`, zeros are left out.
+
+    `out` has room for 24 + 12 * width bytes a row.
+    """
+    i: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    to: cython.Py_ssize_t = 0
+    count: cython.Py_ssize_t
+    if width <= 0 or rows.shape[0] == 0:
+        return 0, 0, 0
+    count = rows.shape[0] // width
+    if out.shape[0] < count * (24 + 12 * width):
+        return 0, NO_ROOM, 0
+    target: cython.p_uchar = cython.address(out[0])
+    with cython.nogil:
+        for i in range(count):
+            size = 0
+            for k in range(width):
+                if rows[i * width + k]:
+                    size += varint_size((k + 1) << 3) + varint_size(rows[i * width + k])
+            to = put_varint(target, to, number << 3 | 2)
+            to = put_varint(target, to, size)
+            for k in range(width):
+                if rows[i * width + k]:
+                    to = put_varint(target, to, (k + 1) << 3)
+                    to = put_varint(target, to, rows[i * width + k])
+    return to, 0, 0
