@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
 import sys
 import time
@@ -238,3 +239,13 @@ def test_sections_of_an_object_file_share_no_address_and_code_comes_first() -> N
     assert [s.vaddr for s in placed.sections[1:6]] == [0, 0, 0, 0, 64]
     huge = Section(".bss", type=layout.SHT_NOBITS, flags=3, size=(1 << 64) - 1)
     assert {s.vaddr for s in ElfFile.from_bytes(forge([*sections, huge], type=layout.ET_REL)).sections} == {0}
+
+
+def test_a_section_reads_the_same_after_its_pages_were_let_go() -> None:
+    with ElfFile.open(os.path.realpath(sys.executable)) as elf:
+        for section in elf.sections:
+            before = bytes(elf.content(section))
+            elf.done_with(section)
+            elf.done_with(section, 1, len(before) + 10_000_000)
+            assert bytes(elf.content(section)) == before
+    elf.done_with(".text")

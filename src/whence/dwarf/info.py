@@ -85,6 +85,7 @@ class DebugInfo:
                 if batch is None:
                     return
                 tables[place] = worker.run(batch)
+                self._let_go(batch)
 
         if jobs == 1:
             work(workers[0])
@@ -99,6 +100,14 @@ class DebugInfo:
     def claims(self) -> Claims:
         """What the units' root DIEs claim."""
         return Claims(self.parts, self.units)
+
+    def _let_go(self, batch: list[list[int]]) -> None:
+        """The DIEs of these units were read: their pages need not stay in memory. Names in them may bring some back."""
+        stored = self.elf.section(".debug_info")
+        if stored is not None and not stored.compressed:
+            start = min(self.units.value(index, units.OFFSET) for group in batch for index in group)
+            end = max(self.units.value(index, units.END) for group in batch for index in group)
+            self.elf.done_with(stored, start, end)
 
     def _batches(self, chosen: Iterable[int]) -> Iterator[list[list[int]]]:
         """Groups of units that share a line program (nearly always one unit), in bites of about BATCH bytes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+from contextlib import suppress
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -136,8 +137,10 @@ class ElfFile:
         raw = stored(self.data, section)
         if section.flags & layout.SHF_COMPRESSED and len(raw):
             raw = unpack_section(raw, self.bits, self.order, section.part)
+            self.done_with(section)
         elif section.name.startswith(".zdebug_") and len(raw):
             raw = unpack_zdebug(raw, section.part)
+            self.done_with(section)
         if self.type == layout.ET_REL and section.name.startswith((".debug_", ".zdebug_")):
             raw = self._relocations.applied(section, raw, self.problems)
         return self._contents.setdefault(section.index, raw)
@@ -145,6 +148,22 @@ class ElfFile:
     @cached_property
     def _relocations(self) -> Relocations:
         return Relocations(self)
+
+    def done_with(self, section: Section | str, start: int = 0, end: int | None = None) -> None:
+        """Tell the kernel that bytes [start, end) of a section, as stored, may leave memory: they were read.
+
+        A hint, never an error: they come back from the file when they are read again. Only whole pages go, and only of
+        a mapped file.
+        """
+        found = self.section(section) if isinstance(section, str) else section
+        if self._mapping is None or found is None or found.type == layout.SHT_NOBITS:
+            return
+        first = -(-(found.file_offset + start) // mmap.PAGESIZE) * mmap.PAGESIZE
+        stop = min(found.file_offset + (found.size if end is None else min(end, found.size)), self.size)
+        length = stop // mmap.PAGESIZE * mmap.PAGESIZE - first
+        if length > 0:
+            with suppress(OSError, ValueError):  # ValueError: closed by another thread meanwhile
+                self._mapping.madvise(mmap.MADV_DONTNEED, first, length)
 
     # segments
 
