@@ -23,6 +23,8 @@ RECIPES = [
     *(Recipe(X86, version, "-O2", variant) for version, variant in product((4, 5), ("zlib", "zstd", "split", "dwp"))),
     Recipe("gcc", 4, "-O2", "dwz"),
     Recipe("gcc", 5, "-O2", "dwz"),
+    Recipe("gcc", 4, "-O2", "dwz-common"),
+    Recipe("gcc", 5, "-O2", "dwz-common"),
     Recipe("gcc", 5, "-O2", "static"),
     Recipe("gcc", 5, "-O0", "split"),
     *(Recipe(f"{machine}-linux-musl", 5) for machine in ("x86", "aarch64", "riscv32")),

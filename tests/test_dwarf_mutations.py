@@ -1,4 +1,4 @@
-"""Real debug files with damages: each ends in an answer or in one of our errors, within a second."""
+"""Real debug files with damages: each ends in an answer or in one of our errors, within a second of processor time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import pytest
 
 from fuzz.__main__ import mutated
 from tests.forge.builds import MissingTool, Recipe, build
-from whence.dwarf import DebugInfo
 from whence.elf import ElfFile
 from whence.errors import WhenceError
-from whence.ranges import StringSpace
+from whence.producers import Producers
 
 RECIPES = [Recipe("gcc", 4, "-O2"), Recipe("gcc", 5, "-O3 -flto"), Recipe("x86_64-linux-musl", 5, "-O2")]
 
@@ -27,9 +26,8 @@ def damaged(whole: bytes, spans: list[tuple[int, int]], dice: random.Random) -> 
 
 
 def answer(data: bytes) -> None:
-    with ElfFile.from_bytes(data) as elf:
-        info = DebugInfo(elf, strings=StringSpace())
-        ranges = info.ranges()
+    with ElfFile.from_bytes(data) as elf, Producers(elf) as producers:
+        ranges = producers.ranges()
         for name in {*ranges.function, *ranges.file, *ranges.call_file}:
             ranges.strings.text(name)
 
@@ -47,10 +45,10 @@ def try_all(directory: Path, count: int) -> None:
         for _ in range(count // len(RECIPES)):
             data = damaged(whole, spans, dice)
             (directory / "current").write_bytes(data)
-            began = time.perf_counter()
+            began = time.process_time()
             with suppress(WhenceError):
                 answer(data)
-            slowest = max(slowest, time.perf_counter() - began)
+            slowest = max(slowest, time.process_time() - began)
     assert slowest < 1
 
 

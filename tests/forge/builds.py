@@ -24,7 +24,7 @@ class Recipe:
     compiler: str = "gcc"  # or a target of zig's clang
     version: int = 5
     level: str = "-O2"
-    variant: str = ""  # zlib, zstd, split, dwp, dwz, static
+    variant: str = ""  # zlib, zstd, split, dwp, dwz, dwz-common, static
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.compiler, f"dwarf{self.version}", self.level, self.variant) if part)
@@ -62,6 +62,9 @@ def build(recipe: Recipe, directory: Path, said: Path | None = None) -> Path:
             each.unlink()
     elif recipe.variant == "dwz":
         run("dwz", "program", cwd=directory)
+    elif recipe.variant == "dwz-common":
+        shutil.copy(program, directory / "twin")
+        run("dwz", "-m", "common.debug", "program", "twin", cwd=directory)
     return program
 
 
