@@ -11,7 +11,6 @@ Unknown functions and files are ?? in the first two.
 
 from __future__ import annotations
 
-import json
 import os
 from array import array
 from typing import TYPE_CHECKING, Literal
@@ -50,7 +49,7 @@ class Renderer:
     ) -> None:  # fmt: skip
         self._table, self._style, self._demangle = table, _STYLES[style], demangle
         self._back, self._width = return_addresses, width
-        self._reasons = f"{json.dumps(reason)}\n{json.dumps(bad_reason)}".encode()
+        self._reasons = f'"{reason}"\n"{bad_reason}"'.encode()
         self._names: dict[int, bytes] = {}
         self.unknown = 0
 
