@@ -81,7 +81,7 @@ def test_a_snapshot_answers_when_the_process_is_gone(tmp_path: Path, capsys: pyt
     assert [a["frames"][0]["function"] for a in objects(capsys.readouterr().out)] == ["marker", "other"]  # type: ignore[index]
     moved = path.rename(tmp_path / "moved")
     assert answer_snapshot(options) == 1
-    assert {a["reason"] for a in objects(capsys.readouterr().out)} == {"file-gone"}
+    assert {a["reason"] for a in objects(capsys.readouterr().out)} == {"no-file"}
     assert main(["addr", "--snapshot", str(file), str(moved), words[0]]) == 0
     assert capsys.readouterr().out.splitlines()[1].startswith("    marker at ")
     options.words = [str(moved), *words]

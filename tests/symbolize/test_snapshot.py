@@ -63,7 +63,7 @@ def test_another_file_under_the_old_name_does_not_answer(tmp_path: Path) -> None
         assert symbolizer.answer([0x7000_0010])[0].reason is Reason.BUILD_ID_MISMATCH
     path.unlink()
     with SnapshotSymbolizer(snapshot, opener=Opener()) as symbolizer:
-        assert symbolizer.answer([0x7000_0010])[0].reason is Reason.FILE_GONE
+        assert symbolizer.answer([0x7000_0010])[0].reason is Reason.NO_FILE
 
 
 def test_a_file_without_a_build_id_answers_while_it_is_the_same(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_file_without_a_build_id_answers_while_it_is_the_same(tmp_path: Path) 
         assert symbolizer.answer([0x7000_0010])[0].frames[0].function == "app@0x401010"
     path.write_bytes(path.read_bytes() + b"changed")
     with SnapshotSymbolizer(snapshot, opener=Opener()) as symbolizer:
-        assert symbolizer.answer([0x7000_0010])[0].reason is Reason.FILE_GONE
+        assert symbolizer.answer([0x7000_0010])[0].reason is Reason.NO_FILE
 
 
 def test_an_archive_of_the_build_id_answers_where_the_binary_is_missing(tmp_path: Path) -> None:

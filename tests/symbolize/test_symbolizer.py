@@ -272,3 +272,9 @@ def test_kernel_addresses_are_named_by_kallsyms_where_it_shows_them(tmp_path: Pa
     for path in (symbols, tmp_path / "missing"):
         with Symbolizer(proc_root=tmp_path, opener=opener, kallsyms=str(path)) as symbolizer:
             assert symbolizer.lookup(7, 0xFFFFFFFF81000010).reason is Reason.KERNEL_HIDDEN
+
+
+def test_the_documented_reasons_are_the_reasons() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "processes.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ") and " | " in line]
+    assert rows[1:] == [[reason.word, reason.sentence] for reason in Reason]

@@ -8,8 +8,18 @@ from collections.abc import Iterable
 
 from whence.cli.words import plain
 from whence.demangle import demangle
+from whence.errors import WhenceError
 from whence.model import Frame
+from whence.procmap import Mapping, Resolver
 from whence.symbolize import Answer, Reason
+
+
+def executable_mappings(resolver: Resolver, pid: int) -> list[Mapping]:
+    """Raises ProcessLookupError, and WhenceError with a remedy when the process may not be looked at."""
+    try:
+        return resolver.require(pid)
+    except PermissionError as error:
+        raise WhenceError(error.strerror).with_hint(Reason.PERMISSION_DENIED.remedy) from None
 
 
 def demangled(answers: Iterable[Answer]) -> list[Answer]:

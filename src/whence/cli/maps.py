@@ -6,6 +6,7 @@ import json
 import os
 from argparse import ArgumentParser, Namespace
 
+from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED
 from whence.cli.words import plain
 from whence.procmap import Mapping, Resolver, maps
@@ -19,15 +20,15 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     with Resolver() as resolver:
-        mappings = every(resolver, options.pid) if options.all else resolver.require(options.pid)
+        mappings = every(resolver, options.pid) if options.all else executable_mappings(resolver, options.pid)
     for mapping in mappings:
         print(json.dumps(as_object(mapping)) if options.json else as_line(mapping))
     return ANSWERED
 
 
 def every(resolver: Resolver, pid: int) -> list[Mapping]:
-    """All mappings, with build-ids where there is a file. Raises ProcessLookupError, PermissionError."""
-    known = {mapping.start: mapping for mapping in resolver.require(pid)}
+    """All mappings, with build-ids where there is a file. Raises ProcessLookupError, WhenceError."""
+    known = {mapping.start: mapping for mapping in executable_mappings(resolver, pid)}
     process = resolver.directory(pid)
     found = []
     for mapping in maps.parse(maps.read(process), process, wanted=0).mappings:

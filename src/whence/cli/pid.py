@@ -9,7 +9,7 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.answers import as_lines, as_object, demangled, tell_remedies
+from whence.cli.answers import as_lines, as_object, demangled, executable_mappings, tell_remedies
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import address, plain
 from whence.procmap.threads import Thread, threads
@@ -38,7 +38,9 @@ def run(options: Namespace) -> int:
         print(f"whence pid: {error}", file=sys.stderr)
         return WRONG_USE
     with Symbolizer(opener=opener_with(options.debug_dir)) as symbolizer:
-        symbolizer.resolver.require(options.pid)  # no process, no right: an error, rather than one reason an address
+        executable_mappings(
+            symbolizer.resolver, options.pid
+        )  # no process, no right: an error, rather than one reason an address
         if options.addresses:
             answers = symbolizer.lookup_many(options.pid, addresses, return_addresses=options.return_addresses)
             return show(answers, options.json, not options.no_demangle)

@@ -42,7 +42,7 @@ class Reason(enum.Enum):
     )
     NO_FILE = (
         "the mapped file is not on this machine",
-        "give the file, or an archive of it, with --binary or --archive-dir; or ask a server with --debuginfod",
+        "give the file or an archive of it (addr --snapshot: a word; profile: --binary, --archive-dir, --debuginfod)",
     )
     NOT_PLACED = (
         "nothing says where in the process the file was mapped",

@@ -101,8 +101,10 @@ class SnapshotSymbolizer:
             if not file.build_id:
                 if file.stamp and stamp_of(file.path) == file.stamp:
                     return file.path
-                raise Failure(Reason.FILE_GONE, f"{file.path} had no build-id, and is not the file it was")
+                raise Failure(Reason.NO_FILE, f"{file.path} had no build-id, and is not the file it was")
             found = read_build_id(file.path)
+        except FileNotFoundError as error:
+            raise Failure(Reason.NO_FILE, str(error)) from None
         except (OSError, WhenceError) as error:
             raise Failure(Reason.FILE_GONE, str(error)) from None
         if found != file.build_id:
@@ -126,8 +128,10 @@ class SnapshotSymbolizer:
         return answers
 
 
-def from_snapshot(path: str | os.PathLike[str], **options: object) -> SnapshotSymbolizer:
+def from_snapshot(
+    path: str | os.PathLike[str], *, binaries: dict[str, str] | None = None, opener: Opener | None = None
+) -> SnapshotSymbolizer:
     """Read a snapshot file. Options as of SnapshotSymbolizer. Raises OSError, MapsError."""
     with open(path, "rb") as file:
         snapshot = Snapshot.from_json(file.read())
-    return SnapshotSymbolizer(snapshot, **options)  # type: ignore[arg-type]
+    return SnapshotSymbolizer(snapshot, binaries=binaries, opener=opener)
