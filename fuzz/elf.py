@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, packed
 from whence.demangle import demangle
@@ -49,7 +50,21 @@ def seeds() -> list[bytes]:
         forged(64, "big", layout.ET_EXEC, layout.EM_PPC64),
         forged(32, "big", layout.ET_REL, layout.EM_MIPS),
         forged(32, "little", layout.ET_DYN, layout.EM_ARM),
+        *real(),
     ]
+
+
+def real() -> list[bytes]:
+    """A small program of this machine, and the same without a section table: functions through PT_DYNAMIC."""
+    path = Path("/bin/true")
+    if not path.is_file():
+        return []
+    data = path.read_bytes()
+    bare = bytearray(data)
+    if data[4] == 2:
+        bare[40:48] = bytes(8)
+        bare[58:64] = bytes(6)
+    return [data, bytes(bare)]
 
 
 def target(data: bytes) -> None:
