@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,23 @@ def test_generated_code_has_the_name_its_process_wrote_down() -> None:
             assert not_named.mapping.kind is Kind.ANONYMOUS
         finally:
             os.unlink(perf_map)
+
+
+@pytest.mark.skipif(not may_unshare(), reason="namespaces are not allowed here")
+def test_a_perf_map_is_found_in_the_processs_own_tmp_under_its_own_pid() -> None:
+    code = (
+        "import ctypes, mmap, os, sys; m = mmap.mmap(-1, 4096, prot=7);"
+        "a = ctypes.addressof(ctypes.c_char.from_buffer(m)); path = f'/tmp/perf-{os.getpid()}.map';"
+        "open(path, 'w').write(f'{a:x} 20 inside\\n'); print(hex(a), path, flush=True); sys.stdin.read()"
+    )
+    script = 'mount -t tmpfs none /tmp && exec "$0" -c "$1"'
+    with running(["unshare", "-fpm", "--kill-child", "sh", "-c", script, sys.executable, code]) as (outer, words):
+        if not words:
+            pytest.skip("pid namespaces or mounting a tmpfs are not allowed here")
+        assert words[1] == "/tmp/perf-1.map"
+        (inner,) = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
+        with Symbolizer() as symbolizer:
+            assert symbolizer.lookup(int(inner), int(words[0], 16)).frames[0].function == "inside"
 
 
 def test_a_batch_over_every_process_never_fails() -> None:
