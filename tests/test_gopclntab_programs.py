@@ -159,6 +159,17 @@ def test_every_function_and_inlined_call_of_the_go_command_is_where_addr2line_ha
     compare_with_addr2line(chain, vaddrs, answers)
 
 
+def test_the_columns_for_archives_in_gos_manner_are_what_gosym_has(tmp_path: Path) -> None:
+    go, strings = golang.goroot() / "bin" / "go", StringSpace()
+    with ElfFile.open(go) as elf:
+        table = Pclntab.find(elf)
+        assert table is not None
+        columns = table.function_columns(strings)
+        ours = [f"{a}\t{b}\t{strings.text(c)}" for a, b, c in zip(columns.entry, columns.end, columns.name)]
+    command = [str(golang.build("gosym", tmp_path / "gosym")), str(go), f"{table.text_base:x}"]
+    assert ours == subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
 # two witnesses of one program
 
 

@@ -1,0 +1,3 @@
+module gosym
+
+go 1.21
