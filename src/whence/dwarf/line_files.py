@@ -38,20 +38,17 @@ class Paths:
 
     def __init__(self, sections: LineSections, order: ByteOrder, arena: Arena) -> None:
         self._arena = arena
-        self._known: dict[tuple[bytes, int, int], int] = {}
+        self._known: dict[bytes, dict[tuple[int, int], int]] = {}
         names = ("debug_line", "debug_line_str", "debug_str", "debug_str_offsets", "alt_str")
         self._windows = {name: Window(getattr(sections, name, None) or b"", name, order, DwarfError) for name in names}
 
-    def ref(self, comp_dir: bytes, directory: int, name: int) -> int:
-        """The name reference of the path of two places (form << 56 | number); directory -1 is none."""
-        shared = name >> PLACE_BITS != STRING  # an inline string has a place of its own in each program
-        key = (comp_dir, directory, name)
-        if shared and (known := self._known.get(key)) is not None:
-            return known
-        ref = self._arena.add(join(comp_dir, self.text(directory) if directory >= 0 else b"", self.text(name)))
-        if shared:
-            self._known[key] = ref
-        return ref
+    def known(self, comp_dir: bytes) -> dict[tuple[int, int], int]:
+        """The paths put together so far for programs of a compilation directory, by places of directory and name."""
+        return self._known.setdefault(comp_dir, {})
+
+    def compose(self, comp_dir: bytes, directory: int, name: int) -> int:
+        """The name reference of a path of two places (form << 56 | number); directory -1 is none."""
+        return self._arena.add(join(comp_dir, self.text(directory) if directory >= 0 else b"", self.text(name)))
 
     def text(self, place: int) -> bytes:
         """The text at a place; DwarfError when it points outside its section."""
@@ -74,7 +71,7 @@ class FileNames:
     Version 5 counts files and directories from 0; earlier ones from 1, with directory 0 for the unit's own.
     """
 
-    __slots__ = ("_comp_dir", "_directories", "_parents", "_paths", "_places", "_refs", "version")
+    __slots__ = ("_comp_dir", "_directories", "_first", "_known", "_parents", "_paths", "_places")
 
     def __init__(
         self,
@@ -85,14 +82,16 @@ class FileNames:
         places: array[int],
         parents: array[int],
     ) -> None:
-        self.version = version
+        self._first = 0 if version >= 5 else 1
         self._comp_dir, self._paths = comp_dir, paths
         self._directories, self._places, self._parents = directories, places, parents
-        self._refs: dict[int, int] = {}
+        # A string in the program itself has a place that no other program names.
+        inline = not places or places[0] >> PLACE_BITS == STRING
+        self._known: dict[tuple[int, int], int] = {} if inline else paths.known(comp_dir)
 
     def __len__(self) -> int:
         """One more than the highest file number."""
-        return len(self._places) + (self.version < 5)
+        return len(self._places) + self._first
 
     def define(self, place: int, parent: int) -> None:
         """Add a file (DW_LNE_define_file)."""
@@ -101,22 +100,19 @@ class FileNames:
 
     def ref(self, number: int) -> int:
         """The name reference of a file's path; 0 ("") when there is no such file or its name cannot be read."""
-        ref = self._refs.get(number)
-        if ref is None:
-            ref = self._refs[number] = self._compose(number)
-        return ref
-
-    def _compose(self, number: int) -> int:
-        old = self.version < 5
-        index = number - old
+        index = number - self._first
         if not 0 <= index < len(self._places):
             return 0
-        parent = self._parents[index] - old
-        directory = self._directories[parent] if 0 <= parent < len(self._directories) else -1
-        try:
-            return self._paths.ref(self._comp_dir, directory, self._places[index])
-        except DwarfError:
-            return 0
+        parent = self._parents[index] - self._first
+        key = self._directories[parent] if 0 <= parent < len(self._directories) else -1, self._places[index]
+        ref = self._known.get(key)
+        if ref is None:
+            try:
+                ref = self._paths.compose(self._comp_dir, *key)
+            except DwarfError:
+                ref = 0
+            self._known[key] = ref
+        return ref
 
 
 def join(comp_dir: bytes, directory: bytes, name: bytes) -> bytes:

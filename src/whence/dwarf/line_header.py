@@ -129,10 +129,15 @@ def new_table(line: Window, header: Header, at: int, problems: list[DwarfError])
     """One table: its entry format, its count, its entries; gives (places, parents, where it ends)."""
     start = at
     format_count, at = line.u8(at), at + 1
-    formats = array("Q")
-    for _ in range(2 * format_count):
-        value, at = uleb(line, at)
-        formats.append(min(value, 0xFFFF))
+    short = bytes(line.data[at : at + 2 * format_count])
+    if len(short) == 2 * format_count and short.isascii():  # numbers of one byte, as nearly always
+        formats = array("Q", list(short))
+        at += len(short)
+    else:
+        formats = array("Q")
+        for _ in range(2 * format_count):
+            value, at = uleb(line, at)
+            formats.append(min(value, 0xFFFF))
     count, at = uleb(line, at)
     # Every form an entry may have takes a byte at least.
     if count * max(1, format_count) > (header.program - at if format_count else 0):
