@@ -76,6 +76,20 @@ def test_inlined_calls_say_where_they_were_called(tmp_path: Path, capsys: pytest
     assert any(each.get("line") == 14 and each["file"].endswith("plain.h") for each in found)
 
 
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_split_unit_shows_what_its_dwo_file_holds(
+    version: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        program = build(Recipe("gcc", version, "-O2", "split"), tmp_path)
+    except MissingTool as reason:
+        pytest.skip(str(reason))
+    assert main(["dwarf", str(program)]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[-4:] == ["skeleton", "no", "language", "plain.dwo"]
+    assert main(["dwarf", str(program), "--unit", "0"]) == 0
+    assert "DW_TAG_inlined_subroutine" in capsys.readouterr().out
+
+
 def test_a_file_without_debug_info_and_a_unit_that_is_not_there_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,19 +58,23 @@ def language(unit: Unit) -> str:
     return LANGUAGES.get(unit.language, f"language {unit.language:#x}" if unit.language else "no language")
 
 
+def kind(unit: Unit) -> str:
+    """The unit's type in a word. Before version 5 only what a skeleton says tells that it is one."""
+    return "skeleton" if unit.dwo_name else KINDS.get(unit.kind, str(unit.kind))
+
+
 def units_text(info: DebugInfo) -> Iterator[str]:
     yield f"{'unit':>6}  {'offset':>10}  {'bytes':>9}  dwarf  {'kind':8}  {'language':10}  name"
     for unit in info.units:
         yield (
             f"{unit.index:>6}  {unit.offset:>#10x}  {unit.end - unit.offset:>9}  {unit.version:>5}  "
-            f"{KINDS.get(unit.kind, str(unit.kind)):8}  {language(unit):10}  {unit.name or '-'}"
+            f"{kind(unit):8}  {language(unit):10}  {unit.name or unit.dwo_name or '-'}"
         )
 
 
 def unit_text(view: UnitView) -> Iterator[str]:
     unit = view.unit
-    kind = KINDS.get(unit.kind, str(unit.kind))
-    yield f"unit {unit.index} at .debug_info+{unit.offset:#x}: DWARF {unit.version}, {kind}, {language(unit)}"
+    yield f"unit {unit.index} at .debug_info+{unit.offset:#x}: DWARF {unit.version}, {kind(unit)}, {language(unit)}"
     yield f"name      {unit.name or '-'}"
     yield f"comp_dir  {unit.comp_dir or '-'}"
     if unit.dwo_name:
@@ -93,7 +97,7 @@ def units_json(info: DebugInfo) -> Iterator[str]:
                 "offset": unit.offset,
                 "size": unit.end - unit.offset,
                 "version": unit.version,
-                "kind": KINDS.get(unit.kind, str(unit.kind)),
+                "kind": kind(unit),
                 "language": language(unit),
                 "name": unit.name,
                 "comp_dir": unit.comp_dir,
@@ -105,8 +109,8 @@ def units_json(info: DebugInfo) -> Iterator[str]:
 def unit_json(view: UnitView) -> Iterator[str]:
     for scope in view.scopes():
         call = {"call_file": scope.call_file, "call_line": scope.call_line} if scope.depth else {}
-        kind = "inlined_subroutine" if scope.depth else "subprogram"
-        found = {"tag": kind, "start": scope.start, "end": scope.end, "depth": scope.depth, "name": scope.name}
+        tag = "inlined_subroutine" if scope.depth else "subprogram"
+        found = {"tag": tag, "start": scope.start, "end": scope.end, "depth": scope.depth, "name": scope.name}
         yield json.dumps(found | call)
     for row in view.rows():
         yield json.dumps({"vaddr": row.vaddr, "file": row.file, "line": row.line})
