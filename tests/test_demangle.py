@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from whence.demangle import MAX_TEXT, bounded, demangle, expansion
+from whence.demangle import bounded, demangle
+from whence.demangle.expansion import MAX_TEXT, expansion
 from whence.elf import ElfFile
 
 

@@ -1,34 +1,21 @@
-"""Linkage names to readable ones: C++ (Itanium), Rust (legacy and v0), Swift.
+"""How long the text of a mangled name can become, for names with many references. Imported when one comes along.
 
-    >>> demangle("_ZN6whence4openEPKc")
-    'whence::open(char const*)'
-    >>> demangle("main")
-    'main'
-
-The text is LLVM's, but for legacy Rust names, which LLVM prints as if they were C++: here they lose their hash
-(`core::fmt::Formatter::pad`). A suffix a tool put behind a name (`@plt`, `@@GLIBC_2.2.5`) stays behind it. What cannot
-be demangled is given back as it is, and so is what would be unwise to demangle.
-
-The demangler runs compiled code over names from untrusted files. Names longer than 4096 bytes can crash it, and names
-of 255 bytes can make it write a gigabyte, because a name may refer back to its own parts, which refer back to others.
-So a name goes in only when its text is bounded first: k references make text at most 3^(k/3) times as long; a name
-with more of them is walked through (`expansion`), counting for each reference the longest part there was before it.
+A name of 255 bytes can stand for a gigabyte of text: its parts refer back to other parts, which refer back to others.
+k references make text at most 3^(k/3) times as long; where that says nothing, a C++ name is walked through.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
-MAX_NAME = 4096
 MAX_TEXT = 1 << 26  # characters, as estimated; one character of a name can stand for some twenty of text
-CACHED = 1 << 16
 
-MANGLED = re.compile(r"_{1,4}Z|_{1,2}R|_?\$[sS]|_T[0t]")
-REFERENCES = {"Z": re.compile(r"S[0-9A-Z]*_|T[0-9L_]*_|Dp|sp"), "R": re.compile(r"B[0-9a-zA-Z]*_")}
-SWIFT_REFERENCES = re.compile(r"A[a-z0-9]*[A-Z_]|x|q")
-
+REFERENCES = {
+    "Z": re.compile(r"S[0-9A-Z]*_|T[0-9L_]*_|Dp|sp"),
+    "R": re.compile(r"B[0-9a-zA-Z]*_"),
+    "$": re.compile(r"A[a-z0-9]*[A-Z_]|x|q"),
+}
 TOKEN = re.compile(
     r"(?P<size>[0-9]+)"  # a name's length; the name follows
     r"|L[a-z]n?[0-9]*E|A[0-9]*_|[CD][0-9]|[TG][A-Z](?![0-9]*_)"  # a number, an array bound, a constructor, a vtable
@@ -43,30 +30,13 @@ TOKEN = re.compile(
 PLAIN = frozenset("INFJ")  # brackets in which every part that ends can be referred to
 
 
-@lru_cache(CACHED)
-def demangle(name: str) -> str:
-    """The readable form of a linkage name; the name itself when there is none. Remembers the last 65,536 names."""
-    if not MANGLED.match(name) or len(name) > MAX_NAME:
-        return name
-    base, at, version = name.partition("@")
-    if not bounded(base):
-        return name
-    from pydemumble import demangle as text_of
-
-    try:
-        text: str = text_of(base)
-    except TypeError:  # not UTF-8
-        return name
-    return text + at + version if text else name
-
-
 def bounded(name: str) -> bool:
     """Whether the text of a mangled name is sure to be of a reasonable size."""
-    scheme = name.lstrip("_")[:1]
-    references = len(REFERENCES.get(scheme, SWIFT_REFERENCES).findall(name))
+    start = name.lstrip("_")
+    references = len(REFERENCES.get(start[:1], REFERENCES["$"]).findall(name))
     if len(name) * 3 ** (references / 3) <= MAX_TEXT:
         return True
-    return scheme == "Z" and expansion(name.lstrip("_")[1:]) <= MAX_TEXT
+    return start[:1] == "Z" and expansion(start[1:]) <= MAX_TEXT
 
 
 @dataclass(slots=True)
