@@ -17,14 +17,16 @@ def mark(
     vaddrs: cython.const[cython.ulonglong][::1],
     wanted: cython.uchar[::1],
 ):
-    """Mark the owners of every span that holds one of the vaddrs. Spans are sorted by start; `highest` is the largest
-    end up to each of them."""
+    """Mark the lowest owner of a span that holds the vaddr, for each of them. Spans are sorted by start; `highest` is the
+    largest end up to each of them."""
     at: cython.Py_ssize_t
     low: cython.Py_ssize_t
     high: cython.Py_ssize_t
     middle: cython.Py_ssize_t
+    first: cython.uint
     with cython.nogil:
         for at in range(vaddrs.shape[0]):
+            first = NO_FILE
             low = 0
             high = start.shape[0]
             while low < high:
@@ -35,8 +37,10 @@ def mark(
                     high = middle
             while low > 0 and highest[low - 1] > vaddrs[at]:
                 low -= 1
-                if end[low] > vaddrs[at]:
-                    wanted[owner[low]] = 1
+                if end[low] > vaddrs[at] and owner[low] < first:
+                    first = owner[low]
+            if first != NO_FILE:
+                wanted[first] = 1
 
 
 def clip(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 from whence.dwarf import units
@@ -13,6 +11,7 @@ from whence.dwarf.claims import Claims
 from whence.dwarf.problems import problem
 from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.split import SplitFiles
+from whence.dwarf.threads import share
 from whence.dwarf.units import Units
 from whence.dwarf.worker import Worker
 from whence.elf import ElfFile
@@ -72,26 +71,16 @@ class DebugInfo:
         """
         chosen = range(len(self.units)) if units is None else sorted(set(units))
         jobs = max(1, min(jobs or os.cpu_count() or 1, len(chosen)))
-        batches = enumerate(self._batches(chosen))
-        self.claims  # noqa: B018 - made before threads share it
-        lock = threading.Lock()
         workers = [Worker(self, lines) for _ in range(jobs)]
         tables: dict[int, Ranges] = {}
+        self.claims  # noqa: B018 - made before threads share it
 
-        def work(worker: Worker) -> None:
-            while True:
-                with lock:
-                    place, batch = next(batches, (0, None))
-                if batch is None:
-                    return
-                tables[place] = worker.run(batch)
-                self._let_go(batch)
+        def work(worker: Worker, piece: tuple[int, list[list[int]]]) -> None:
+            number, groups = piece
+            tables[number] = worker.run(groups)
+            self._let_go(groups)
 
-        if jobs == 1:
-            work(workers[0])
-        else:
-            with ThreadPoolExecutor(jobs) as pool:
-                list(pool.map(work, workers))
+        share(workers, enumerate(self._batches(chosen)), work)
         for worker in workers:
             self.problems += worker.finish()
         return join([tables[place] for place in sorted(tables)]) if tables else Ranges(self.strings)

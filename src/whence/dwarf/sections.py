@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from whence.dwarf.parts_kernel import Parts
+from whence.dwarf.threads import share
 from whence.elf import ElfFile
 from whence.errors import DwarfError, ElfError
 from whence.ranges.strings import StringSpace
@@ -62,11 +62,13 @@ def read_sections(
             problems.append(error)
             return memoryview(b"")
 
+    def unpack(name: str) -> None:
+        content(name)  # the file keeps it
+
     packed = [] if elf is None else [name for name in names if (found := elf.section(name)) and found.compressed]
-    if len(packed) > 1 and elf is not None:
+    if elf is not None and packed:
         largest_first = sorted(packed, key=lambda name: -getattr(elf.section(name), "size", 0))
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(content, largest_first))
+        share(range(min(2, len(packed))), largest_first, lambda _, name: unpack(name))
         problems[:] = list({str(problem): problem for problem in problems}.values())
     views = {name[1:].removesuffix(suffix): content(name) for name in names}
     return Sections(**{"debug_line": memoryview(b""), **views})
