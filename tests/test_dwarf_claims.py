@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die, function
+from tests.forge.elf import Section
 from tests.forge.lines import program
 from tests.test_dwarf_functions import found, read
+from whence.dwarf import DebugInfo
 from whence.ranges.arrange import arrange
+from whence.window import ByteOrder
 
 
 def with_lines(low: int, size: int, root: Sequence[tuple[int, int, object]]) -> Debug:
@@ -41,3 +46,68 @@ def test_of_units_with_the_same_function_the_first_is_believed() -> None:
     info = read(debug.elf())
     table = arrange([info.ranges()])
     assert [info.strings.text(name) for name in table.function] == ["first"]
+
+
+def aranges(debug: Debug, units: Sequence[tuple[int, int, int]]) -> Section:
+    """A .debug_aranges with a set of one range for each (unit's offset, start, length)."""
+    table = b""
+    for offset, start, length in units:
+        head = debug.number(2, 2) + debug.offset(offset) + bytes([debug.address_size, 0])
+        head += bytes(-(len(head) + (12 if debug.wide else 4)) % (2 * debug.address_size))
+        words = (start, length, 0, 0)
+        table += debug.length(head + b"".join(debug.number(word, debug.address_size) for word in words))
+    return Section(".debug_aranges", table)
+
+
+def three_units(order: ByteOrder = "little", size: int = 8, wide: bool = False) -> tuple[Debug, list[int]]:
+    debug, offsets = Debug(4, order, size, wide), []
+    for at in (0x1000, 0x2000, 0x3000):
+        offsets.append(len(debug.info))
+        root = [(d.LOW, d.ADDR, at), (d.HIGH, d.DATA2, 0x100)]
+        debug.unit(Die(d.CU, root, [function(f"f{at:x}", at, 4)]))
+    return debug, offsets
+
+
+def with_aranges(debug: Debug, table: Section) -> DebugInfo:
+    return read(debug.elf(more=[table]))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("size", [4, 8])
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_one_address_reads_one_unit_where_aranges_name_it(order: ByteOrder, size: int, wide: bool) -> None:
+    debug, offsets = three_units(order, size, wide)
+    debug.info[offsets[0] + (12 if wide else 4)] ^= 0xFF  # nobody looks at the first unit
+    listed = aranges(debug, [(offset, 0x1000 * (n + 1), 0x100) for n, offset in enumerate(offsets)])
+    info = with_aranges(debug, listed)
+    assert info.units_at([0x2002]) == offsets[1:2]
+    assert found(info, units=offsets[1:2]) == [(0x2000, 0x2004, 0, "f2000")]
+    assert info.unit_count == 3
+    assert not info.problems
+    assert len(info.units) == 3
+    assert info.problems
+
+
+def test_aranges_that_say_otherwise_than_the_units_are_not_believed() -> None:
+    debug, offsets = three_units()
+    lies = [[(offsets[0], 0x2000, 0x100)], [(offsets[1] + 1, 0x2000, 0x100)], [(1 << 31, 0x2000, 0x100)], []]
+    for lie in lies:
+        info = with_aranges(debug, aranges(debug, lie))
+        assert info.units_at([0x2002]) == offsets[1:2]
+        assert found(info, units=offsets[1:2]) == [(0x2000, 0x2004, 0, "f2000")]
+    whole = aranges(debug, [(offsets[1], 0x2000, 0x100)]).data
+    for cut in range(len(whole)):
+        info = with_aranges(debug, Section(".debug_aranges", whole[:cut]))
+        assert info.units_at([0x2002]) == offsets[1:2]
+
+
+def test_a_name_in_a_unit_that_was_not_asked_for_is_found() -> None:
+    helper = Die(d.FUNCTION, [(d.NAME, d.STRP, "helper")])
+    debug = Debug().unit(Die(d.CU, [], [helper]))
+    offset = len(debug.info)
+    call = Die(d.INLINED, [(d.ORIGIN, d.REF_ADDR, helper), (d.LOW, d.ADDR, 0x1004), (d.HIGH, d.DATA1, 4)])
+    root = [(d.LOW, d.ADDR, 0x1000), (d.HIGH, d.DATA1, 16)]
+    debug.unit(Die(d.CU, root, [function("main", 0x1000, 16, call)]))
+    info = with_aranges(debug, aranges(debug, [(offset, 0x1000, 16)]))
+    assert info.units_at([0x1000]) == [offset]
+    assert found(info, units=[offset]) == [(0x1000, 0x1010, 0, "main"), (0x1004, 0x1008, 1, "helper")]

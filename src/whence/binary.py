@@ -97,7 +97,7 @@ class Binary:
         assert self.producers is not None
         units = tuple(self.producers.units_at(vaddrs))
         debug_info = self.producers.dwarf
-        every = len(debug_info.units) if debug_info is not None else 0
+        every = debug_info.unit_count if debug_info is not None else 0
         if len(units) * WHOLE_AT_SHARE > every or self._made >= WHOLE_AFTER_SHARDS:
             return self.table()
         with self._lock:

@@ -175,8 +175,10 @@ class Debug:
             self.ranges += self.number(start, self.address_size) + self.number(end, self.address_size)
         return at
 
-    def elf(self, *, text: tuple[int, int] = (0x1000, 0x10000), suffix: str = "", **more: object) -> bytes:
-        """The sections in an ELF file whose code is at [start, start + size) of `text`."""
+    def elf(
+        self, *, text: tuple[int, int] = (0x1000, 0x10000), suffix: str = "", more: Sequence[Section] = ()
+    ) -> bytes:
+        """The sections (and more) in an ELF file whose code is at [start, start + size) of `text`."""
         named = {
             "info": self.info, "abbrev": self.abbrev, "str": self.strings, "line_str": self.line_strings,
             "ranges": self.ranges, "rnglists": self.rnglists, "addr": self.addr, "str_offsets": self.str_offsets,
@@ -184,7 +186,7 @@ class Debug:
         }  # fmt: skip
         sections = [Section(".text", b"", type=8, flags=6, vaddr=text[0], size=text[1])]
         sections += [Section(f".debug_{name}{suffix}", bytes(data)) for name, data in named.items() if data]
-        return forge(sections, bits=self.address_size * 8, order=self.order, **more)  # type: ignore[arg-type]
+        return forge([*sections, *more], bits=self.address_size * 8, order=self.order)
 
 
 def function(name: str, low: int, size: int, *children: Die) -> Die:

@@ -8,8 +8,10 @@ in `problems`; the rest is answered. Types, variables and expressions are not re
 info.py            DebugInfo: the units of a file, and their ranges, on all cores
   sections.py      which sections; where code can be
   units.py         unit headers and root DIEs
+  unit_set.py      units that are read together: all, or those a question needs
   claims.py        what units claim: which can hold an address, which rows are theirs
   split.py         split units: .dwo files, .dwp packages
+  threads.py       pieces of work shared by threads
   worker.py        one thread's share: units to scopes, lines, ranges
   qualified.py     names of C++ and Rust functions that have no linkage name
   problems.py      faults in words
@@ -21,6 +23,7 @@ lines.py           line programs (.debug_line) as rows
 shared.pxd         the parts of a file, the row of a unit, numbers and forms, for the kernels:
   units_kernel       headers and roots of all units
   claims_kernel      spans by address
+  aranges_kernel     which unit holds an address, from .debug_aranges
   abbrev_kernel      an abbreviation table digested for one walk
   walk_kernel        DIEs to functions and inlined calls
   rangelist_kernel   .debug_ranges, .debug_rnglists; what of them is code

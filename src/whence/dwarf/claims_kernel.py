@@ -17,8 +17,8 @@ def mark(
     vaddrs: cython.const[cython.ulonglong][::1],
     wanted: cython.uchar[::1],
 ):
-    """Mark the lowest owner of a span that holds the vaddr, for each of them. Spans are sorted by start; `highest` is the
-    largest end up to each of them."""
+    """Mark the lowest owner of a span that holds the vaddr, for each of them. Spans are sorted by start; `highest` is
+    the largest end up to each of them."""
     at: cython.Py_ssize_t
     low: cython.Py_ssize_t
     high: cython.Py_ssize_t

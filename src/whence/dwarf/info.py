@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
-from whence.dwarf import units
-from whence.dwarf.claims import Claims
+from whence.dwarf import aranges_kernel, units
+from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.problems import problem
-from whence.dwarf.sections import Sections, code_of, read_sections
+from whence.dwarf.sections import ET_REL, Sections, code_of, read_sections
 from whence.dwarf.split import SplitFiles
 from whence.dwarf.threads import share
+from whence.dwarf.unit_set import UnitSet
 from whence.dwarf.units import Units
 from whence.dwarf.worker import Worker
 from whence.elf import ElfFile
@@ -19,7 +21,7 @@ from whence.errors import DwarfError, ElfError
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import join
 
-BATCH = 2 << 20  # bytes of .debug_info a thread takes at once
+FEW = 64  # vaddrs that are looked for in .debug_aranges, one by one
 
 
 class DebugInfo:
@@ -42,88 +44,118 @@ class DebugInfo:
         self.problems: list[DwarfError | ElfError] = []
         self.elf, self.strings = elf, strings
         self.sections = read_sections(elf, self.problems)
-        self.code = code = code_of(elf)
-        self.parts = self.sections.parts(strings, elf.order, code)
+        self.code = code_of(elf)
         other = read_sections(alt, self.problems, lines=False)
         self.sections.alt_str = other.debug_str
-        self.alt = other.parts(strings, elf.order, code)
-        Units.read(self.alt, self.alt, other.debug_info, elf.order, strings)
-        self.units = Units.read(self.parts, self.alt, self.sections.debug_info, elf.order, strings)
-        for index, fault in enumerate(self.units.column(units.FAULT)):
-            if fault:
-                self._tell(index, fault, self.units.value(index, units.FAULT_AT))
-
+        self.alt = other.parts(strings, elf.order, self.code)
+        UnitSet(self.alt, self.alt, strings)
         self.split = SplitFiles(self, dwp, dwo)
+        self._some: UnitSet | None = None  # the units of the last question, when it needed few
+        self._listed = 0
 
     def __bool__(self) -> bool:
-        return len(self.units) > 0
+        return len(self.sections.debug_info) > 0
+
+    @cached_property
+    def all(self) -> UnitSet:
+        """Every unit, its header and root DIE read. The first use costs a look at each."""
+        found = UnitSet(self._parts(), self.alt, self.strings)
+        for index, fault in enumerate(found.units.column(units.FAULT)):
+            if fault:
+                name = self.strings.text(found.units.value(index, units.NAME))
+                self.problems.append(problem(fault, found.units.value(index, units.FAULT_AT), index, name))
+        return found
+
+    @property
+    def units(self) -> Units:
+        """Every unit of .debug_info, in order."""
+        return self.all.units
+
+    @property
+    def unit_count(self) -> int:
+        """How many units there are: as .debug_aranges lists them, until all were looked at."""
+        return self._listed if self._listed and "all" not in self.__dict__ else len(self.units)
 
     def units_at(self, vaddrs: Iterable[int]) -> list[int]:
-        """The units that can hold any of the vaddrs, in order: going by the ranges their root DIEs claim; units that
-        claim none can hold any."""
-        return self.claims.units_at(vaddrs)
+        """The offsets in .debug_info of the units that can hold any of the vaddrs, in order.
+
+        Few vaddrs are looked for in .debug_aranges first, and answered from there when it has them all and the units
+        it names claim them, too. Else all units are asked what their root DIEs claim; those that claim nothing can hold
+        anything.
+        """
+        wanted = array("Q", vaddrs)
+        if len(wanted) <= FEW and "all" not in self.__dict__ and (offsets := self._listed_at(wanted)):
+            return offsets
+        return [self.units.value(index, units.OFFSET) for index in self.all.claims.units_at(wanted)]
 
     def ranges(self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True) -> Ranges:
-        """The ranges of these units (None: all), unit after unit: whence.ranges.arrange puts them in order. Where units
-        claim the same code (a function that several of them had to instantiate), the first one is to be believed.
+        """The ranges of the units at these offsets (None: all), unit after unit: whence.ranges.arrange puts them in
+        order. Where units claim the same code (a function that several of them had to instantiate), the first one is
+        to be believed.
 
         `jobs` threads (None: one per core). Memory beyond the result: the scopes of about 2 MB of DIEs per thread.
         """
-        chosen = range(len(self.units)) if units is None else sorted(set(units))
+        offsets = None if units is None else sorted(set(units))
+        if offsets is not None and self._some is not None and "all" not in self.__dict__:
+            chosen = self._some.at(offsets)
+            if len(chosen) == len(offsets):
+                table = self._ranges(self._some, chosen, jobs, lines)
+                if table is not None:
+                    return table
+        table = self._ranges(self.all, range(len(self.units)) if offsets is None else self.all.at(offsets), jobs, lines)
+        assert table is not None
+        return table
+
+    def _listed_at(self, vaddrs: array[int]) -> list[int]:
+        """The units .debug_aranges names for all of the vaddrs, if it can be trusted to; else none."""
+        if self.elf.type == ET_REL or not len(vaddrs):
+            return []
+        try:
+            table = self.elf.content(".debug_aranges")
+        except ElfError:
+            return []
+        places = array("Q", bytes(8 * len(vaddrs)))
+        self._listed = aranges_kernel.find(table, self.elf.order == "big", vaddrs, places)
+        if self._listed <= 0 or 0 in places:
+            self._listed = 0
+            return []
+        offsets = sorted({place - 1 for place in places})
+        self._some = UnitSet(self._parts(), self.alt, self.strings, offsets)
+        good = not any(self._some.units.column(units.FAULT))
+        if good and len(self._some.claims.units_at(vaddrs)) == len(offsets):
+            return offsets
+        self._some, self._listed = None, 0
+        return []
+
+    def _parts(self) -> Parts:
+        return self.sections.parts(self.strings, self.elf.order, self.code)
+
+    def _ranges(self, of: UnitSet, chosen: Sequence[int], jobs: int | None, lines: bool) -> Ranges | None:
+        """The ranges of these units of a set; None when their names lie in units that the set does not have."""
         jobs = max(1, min(jobs or os.cpu_count() or 1, len(chosen)))
-        workers = [Worker(self, lines) for _ in range(jobs)]
+        workers = [Worker(self, lines, of) for _ in range(jobs)]
         tables: dict[int, Ranges] = {}
-        self.claims  # noqa: B018 - made before threads share it
+        of.claims  # noqa: B018 - made before threads share it
 
         def work(worker: Worker, piece: tuple[int, list[list[int]]]) -> None:
             number, groups = piece
             tables[number] = worker.run(groups)
-            self._let_go(groups)
+            self._let_go(of, groups)
 
-        share(workers, enumerate(self._batches(chosen)), work)
-        for worker in workers:
-            self.problems += worker.finish()
+        share(workers, enumerate(of.batches(chosen)), work)
+        problems = [problem for worker in workers for problem in worker.finish()]
+        if not of.whole and any(worker.strangers() for worker in workers):
+            return None
+        self.problems += problems
         return join([tables[place] for place in sorted(tables)]) if tables else Ranges(self.strings)
 
-    @cached_property
-    def claims(self) -> Claims:
-        """What the units' root DIEs claim."""
-        return Claims(self.parts, self.units)
-
-    def _let_go(self, batch: list[list[int]]) -> None:
+    def _let_go(self, of: UnitSet, batch: list[list[int]]) -> None:
         """The DIEs of these units were read: their pages need not stay in memory. Names in them may bring some back."""
         stored = self.elf.section(".debug_info")
-        if stored is not None and not stored.compressed:
-            start = min(self.units.value(index, units.OFFSET) for group in batch for index in group)
-            end = max(self.units.value(index, units.END) for group in batch for index in group)
+        if stored is not None and not stored.compressed and of.whole:
+            start = min(of.units.value(index, units.OFFSET) for group in batch for index in group)
+            end = max(of.units.value(index, units.END) for group in batch for index in group)
             self.elf.done_with(stored, start, end)
-
-    def _batches(self, chosen: Iterable[int]) -> Iterator[list[list[int]]]:
-        """Groups of units that share a line program (nearly always one unit), in bites of about BATCH bytes."""
-        groups: dict[int, list[int]] = {}
-        rows = self.units.rows
-        for index in chosen:
-            row = index * units.WIDTH
-            if rows[row + units.FAULT] or rows[row + units.KIND] in units.TYPE_KINDS:
-                continue
-            if rows[row + units.HAS] & units.HAS_STMT_LIST and rows[row + units.TAG] != units.TAG_PARTIAL:
-                groups.setdefault(rows[row + units.STMT_LIST], []).append(index)
-            else:
-                groups[-1 - index] = [index]
-        batch: list[list[int]] = []
-        size = 0
-        for group in groups.values():
-            batch.append(group)
-            size += sum(rows[at * units.WIDTH + units.END] - rows[at * units.WIDTH + units.OFFSET] for at in group)
-            if size >= BATCH:
-                yield batch
-                batch, size = [], 0
-        if batch:
-            yield batch
-
-    def _tell(self, index: int, fault: int, offset: int) -> None:
-        name = self.strings.text(self.units.value(index, units.NAME))
-        self.problems.append(problem(fault, offset, index, name))
 
     @property
     def lowest(self) -> int:

@@ -11,6 +11,7 @@ cdef struct Names:
     unsigned long long* plain  # keys of DIEs whose name lacks what stands around them (C++, Rust)
     unsigned long long plain_count
     unsigned long long plain_room
+    int strangers  # were DIEs asked for that lie in no known unit?
     unsigned long long left  # attributes of other units' abbreviations that may still be walked over
 
 cdef unsigned long long function_name(

@@ -133,6 +133,8 @@ def follow(
         other = where if here >> ALT_BIT & 1 else alt
         at = here & ((cython.cast(u64, 1) << ALT_BIT) - 1)
         unit = unit_at(where, at)
+        if unit == cython.NULL and names != cython.NULL and at < where.info.size:
+            names.strangers = True
         if unit == cython.NULL or unit[FAULT] or at <= unit[OFFSET]:
             break
         spec = uleb(where.info.at, cython.address(at), unit[END])

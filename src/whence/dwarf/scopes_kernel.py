@@ -329,6 +329,10 @@ class Scoper:
                 found[3 * at] = self.count
         return self.count, self.names.plain_count
 
+    def strangers(self):
+        """Were names asked of DIEs that lie in no known unit?"""
+        return self.names.strangers != 0
+
     def take(
         self,
         va: cython.ulonglong[::1],

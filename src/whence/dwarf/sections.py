@@ -33,15 +33,19 @@ class Sections:
     debug_rnglists: memoryview
     debug_line: memoryview
     alt_str: memoryview = field(default_factory=lambda: memoryview(b""))
+    refs: tuple[int, ...] | None = field(
+        default=None, init=False
+    )  # of the first bytes of info, str, line_str
 
     def parts(self, strings: StringSpace, order: str, code: array[int]) -> Parts:
         """The same for kernels. The sections that hold names become sources of the string space."""
         views = [getattr(self, f"debug_{name}") for name in PARTS]
-        refs = tuple(
-            strings.ref(strings.add(view), 0) if len(view) else 0
-            for view in (self.debug_info, self.debug_str, self.debug_line_str)
-        )
-        return Parts(views, refs, order == "big", code)
+        if self.refs is None:
+            self.refs = tuple(
+                strings.ref(strings.add(view), 0) if len(view) else 0
+                for view in (self.debug_info, self.debug_str, self.debug_line_str)
+            )
+        return Parts(views, self.refs, order == "big", code)
 
 
 def read_sections(

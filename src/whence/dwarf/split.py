@@ -53,7 +53,7 @@ class SplitFile:
         sections = read_sections(elf, self.problems, suffix=".dwo", lines=False)
         sections.debug_addr, sections.debug_ranges = info.sections.debug_addr, info.sections.debug_ranges
         self.parts: Parts = sections.parts(info.strings, elf.order, info.code)
-        rows = array("Q", bytes(8 * WIDTH * units_kernel.count(sections.debug_info, elf.order == "big")))
+        rows = array("Q", bytes(8 * WIDTH * units_kernel.count(self.parts)))
         units_kernel.headers(self.parts, rows, True)
         if package:
             self._contribute(elf, rows)
@@ -96,13 +96,13 @@ class SplitFiles:
         self._package = package
         self._lock = threading.Lock()
 
-    def find(self, index: int) -> tuple[SplitFile, int] | None:
-        """The split unit of a unit (its file and its number there): None when it is whole.
+    def find(self, all_units: Units, index: int) -> tuple[SplitFile, int] | None:
+        """The split unit of one of the units (its file and its number there): None when it is whole.
 
         Raises DwarfError when the split unit is not to be had. Safe from several threads.
         """
         info = self._info
-        row = info.units.rows[index * WIDTH : (index + 1) * WIDTH]
+        row = all_units.rows[index * WIDTH : (index + 1) * WIDTH]
         if not row[units.DWO_NAME] or row[units.FAULT]:
             return None
         name = info.strings.text(row[units.DWO_NAME])
@@ -111,7 +111,7 @@ class SplitFiles:
                 if (at := file.by_id.get(row[units.SIGNATURE])) is not None:
                     file.join(at, row)
                     return file, at
-            elf = self._find(info.units[index]) if self._find is not None else None
+            elf = self._find(all_units[index]) if self._find is not None else None
             if elf is None:
                 raise DwarfError("debug_info", row[units.OFFSET], f"the split unit {name} is found")
             file = SplitFile(info, elf, False)

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from whence.dwarf import units_kernel
-from whence.dwarf.parts_kernel import Parts
 from whence.ranges.strings import StringSpace
 
 (
@@ -51,15 +49,6 @@ class Units(Sequence[Unit]):
 
     def __init__(self, rows: array[int], strings: StringSpace) -> None:
         self.rows, self._strings = rows, strings
-
-    @classmethod
-    def read(cls, parts: Parts, alt: Parts, info: memoryview, order: str, strings: StringSpace) -> Units:
-        """Read every header and root DIE of a section."""
-        rows = array("Q", bytes(8 * WIDTH * units_kernel.count(info, order == "big")))
-        units_kernel.headers(parts, rows, False)
-        units_kernel.roots(parts, alt, rows)
-        parts.settle(rows)
-        return cls(rows, strings)
 
     def __len__(self) -> int:
         return len(self.rows) // WIDTH

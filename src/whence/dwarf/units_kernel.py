@@ -218,17 +218,14 @@ def defaults(row: cython.p_ulonglong, split: cython.bint) -> cython.void:
         row[RNG_BASE] = 12 if row[OFFSET_SIZE] == 4 else 20
 
 
-def count(info: cython.const[cython.uchar][::1], big: cython.bint):
+def count(parts: Parts):
     """How many units there are, going by the lengths alone."""
-    part: Part
+    part: Part = parts.file.info
+    big: cython.int = parts.file.big
     at: u64 = 0
     units: cython.Py_ssize_t = 0
     length: u64
     width: cython.int
-    part.size = info.shape[0]
-    if not part.size:
-        return 0
-    part.at = cython.address(info[0])
     with cython.nogil:
         while at < part.size:
             units += 1
@@ -241,6 +238,14 @@ def count(info: cython.const[cython.uchar][::1], big: cython.bint):
                 break
             at += length
     return units
+
+
+def headers_at(parts: Parts, offsets: cython.const[cython.ulonglong][::1], rows: cython.ulonglong[::1]):
+    """Fill a row per offset from the header there; `rows` has room for them, all zero."""
+    row: cython.Py_ssize_t
+    with cython.nogil:
+        for row in range(offsets.shape[0]):
+            header(parts.file.info, parts.file.big, offsets[row], cython.address(rows[row * WIDTH]))
 
 
 def headers(parts: Parts, rows: cython.ulonglong[::1], split: cython.bint):

@@ -20,16 +20,18 @@ from whence.ranges.strings import Arena
 
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
+    from whence.dwarf.unit_set import UnitSet
 
 
 class Worker:
     """Has scratch, names and a table of its own, so that threads share nothing they write to."""
 
-    def __init__(self, info: DebugInfo, lines: bool) -> None:
-        self.info, self.lines = info, lines
+    def __init__(self, info: DebugInfo, lines: bool, of: UnitSet) -> None:
+        self.info, self.lines, self.units = info, lines, of.units
+        self.of = of
         self.arena = Arena(info.strings)
         self.problems: list[DwarfError] = []
-        self._scoper = scopes_kernel.Scoper(info.parts, info.alt)
+        self._scoper = scopes_kernel.Scoper(of.parts, info.alt)
         self._paths = Paths(info.sections, info.elf.order, self.arena)
 
     def run(self, groups: list[list[int]]) -> Ranges:
@@ -37,7 +39,7 @@ class Worker:
         out = Ranges(self.info.strings)
         chosen = array("I", chain.from_iterable(groups))
         found = array("Q", bytes(24 * len(chosen)))
-        scopes = self._scopes(self._scoper, self.info.parts, chosen, found)
+        scopes = self._scopes(self._scoper, self.of.parts, chosen, found)
         before = at = 0
         for group in groups:
             at += len(group)
@@ -47,7 +49,7 @@ class Worker:
             for index in group:
                 self._add_split(mine, index, table)
             if len(mine) or len(table.rows):
-                compose(mine, self.info.claims.clip(group, mine, table.rows), out, Source.DWARF)
+                compose(mine, self.of.claims.clip(group, mine, table.rows), out, Source.DWARF)
             before = after
         for place, index in enumerate(chosen):
             self._tell(index, found[3 * place + 1], found[3 * place + 2])
@@ -56,12 +58,16 @@ class Worker:
     def look(self, index: int) -> tuple[Scopes, Rows]:
         """The scopes and rows of one unit, as they are before they become ranges."""
         found = array("Q", bytes(24))
-        scopes = self._scopes(self._scoper, self.info.parts, array("I", [index]), found)
+        scopes = self._scopes(self._scoper, self.of.parts, array("I", [index]), found)
         self._tell(index, found[1], found[2])
         table = self._line_table(index)
         mine = self._slice(scopes, 0, len(scopes), table)
         self._add_split(mine, index, table)
         return mine, table.rows
+
+    def strangers(self) -> bool:
+        """Do names lie in units that are not read here?"""
+        return bool(self._scoper.strangers())
 
     def finish(self) -> list[DwarfError]:
         """Make the names readable; gives the problems met."""
@@ -70,7 +76,7 @@ class Worker:
 
     def _tell(self, index: int, fault: int, offset: int) -> None:
         if fault:
-            name = self.info.strings.text(self.info.units.value(index, units.NAME))
+            name = self.info.strings.text(self.units.value(index, units.NAME))
             self.problems.append(problem(fault, offset, index, name))
 
     def _scopes(self, scoper: scopes_kernel.Scoper, parts: Parts, chosen: array[int], found: array[int]) -> Scopes:
@@ -89,10 +95,10 @@ class Worker:
 
     def _add_split(self, scopes: Scopes, index: int, table: LineTable) -> None:
         """Append the scopes of the split unit of a skeleton. Its call files count in the skeleton's line program."""
-        if not self.info.units.value(index, units.DWO_NAME):
+        if not self.units.value(index, units.DWO_NAME):
             return
         try:
-            where = self.info.split.find(index)
+            where = self.info.split.find(self.units, index)
         except DwarfError as error:
             self.problems.append(error)
             return
@@ -107,7 +113,7 @@ class Worker:
             self._tell(index, found[1], found[2])
 
     def _line_table(self, index: int) -> LineTable:
-        info, rows = self.info, self.info.units.rows
+        info, rows = self.info, self.units.rows
         row = index * units.WIDTH
         # A partial unit names the line program of the units that import it: it only needs its file numbers.
         has_lines = rows[row + units.HAS] & units.HAS_STMT_LIST and rows[row + units.TAG] != units.TAG_PARTIAL

@@ -1,0 +1,66 @@
+"""Units that are read together: all of a file, or the few that a question needs."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+from whence.dwarf import units, units_kernel
+from whence.dwarf.claims import Claims
+from whence.dwarf.parts_kernel import Parts
+from whence.dwarf.units import WIDTH, Units
+from whence.ranges.strings import StringSpace
+
+BATCH = 2 << 20  # bytes of .debug_info a thread takes at once
+
+
+class UnitSet:
+    """Rows of units, with the sections they are read from. A DIE of another unit has no name here."""
+
+    def __init__(self, parts: Parts, alt: Parts, strings: StringSpace, offsets: Sequence[int] | None = None) -> None:
+        """Read the headers and root DIEs: of every unit, or of those at ascending offsets."""
+        self.parts = parts
+        if offsets is None:
+            rows = array("Q", bytes(8 * WIDTH * units_kernel.count(parts)))
+            units_kernel.headers(parts, rows, False)
+        else:
+            rows = array("Q", bytes(8 * WIDTH * len(offsets)))
+            units_kernel.headers_at(parts, array("Q", offsets), rows)
+        units_kernel.roots(parts, alt, rows)
+        parts.settle(rows)
+        self.units = Units(rows, strings)
+        self.whole = offsets is None
+
+    @cached_property
+    def claims(self) -> Claims:
+        """What the units' root DIEs claim."""
+        return Claims(self.parts, self.units)
+
+    def at(self, offsets: Iterable[int]) -> list[int]:
+        """The numbers of the units at these offsets, as far as they are in the set."""
+        number = {offset: index for index, offset in enumerate(self.units.column(units.OFFSET))}
+        return [number[offset] for offset in offsets if offset in number]
+
+    def batches(self, chosen: Iterable[int]) -> Iterator[list[list[int]]]:
+        """Groups of units that share a line program (nearly always one unit), in bites of about BATCH bytes."""
+        groups: dict[int, list[int]] = {}
+        rows = self.units.rows
+        for index in chosen:
+            row = index * units.WIDTH
+            if rows[row + units.FAULT] or rows[row + units.KIND] in units.TYPE_KINDS:
+                continue
+            if rows[row + units.HAS] & units.HAS_STMT_LIST and rows[row + units.TAG] != units.TAG_PARTIAL:
+                groups.setdefault(rows[row + units.STMT_LIST], []).append(index)
+            else:
+                groups[-1 - index] = [index]
+        batch: list[list[int]] = []
+        size = 0
+        for group in groups.values():
+            batch.append(group)
+            size += sum(rows[at * units.WIDTH + units.END] - rows[at * units.WIDTH + units.OFFSET] for at in group)
+            if size >= BATCH:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
