@@ -284,6 +284,19 @@ def test_every_range_on_machines_that_objdump_does_not_know_is_what_addr2line_sa
 
 
 @pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("version", "arch"),
+    [*product(("1.25.5", "1.27.3"), ("arm64", "ppc64le", "loong64")), ("1.27.3", "s390x")],
+)
+def test_position_independent_programs_say_the_same_when_only_relocations_hold_their_addresses(
+    version: str, arch: str, tmp_path: Path
+) -> None:
+    program = golang.build("small", tmp_path / "small", "-buildmode=pie", version=version, arch=arch)
+    stripped = golang.build("small", tmp_path / "s", "-buildmode=pie", version=version, arch=arch, ldflags="-s -w")
+    assert content(table_of(stripped)[1]) == content(table_of(program)[1])
+
+
+@pytest.mark.oracle
 @pytest.mark.parametrize("version", [*golang.VERSIONS, golang.BY_HAND])
 def test_every_row_is_what_the_runtime_of_every_release_says(version: str, tmp_path: Path) -> None:
     flag = golang.unlinked(version)
