@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
-CACHE = Path(__file__).parents[2] / ".cache" / "go"
+CACHE = Path(__file__).parents[2] / ".cache" / "go-build"
 
 
 @dataclass(frozen=True, slots=True)

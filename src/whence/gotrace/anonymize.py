@@ -120,7 +120,7 @@ def anonymize(source: Source, out: Sink) -> int:
                     flush()
                 if batch.kind == STRINGS:
                     for event in events_of(run, batch, version):
-                        if event.data is None:
+                        if event.type != STRINGS + 1 or event.data is None:
                             continue
                         number, text = event["id"], event.data
                         kept = number in used.reasons and number not in used.others

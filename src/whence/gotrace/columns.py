@@ -7,6 +7,7 @@ batch's start; its arguments are the four after dt, 0 where it has fewer. Struct
 from __future__ import annotations
 
 import os
+import sys
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from whence.gotrace.feed import Source
 
 ARGS = 4
+BLOCK = 1 << 19  # bytes of a trace decoded at a time
+ROWS = BLOCK // 4
 NONE = 255
 
 
@@ -127,7 +130,39 @@ class Columns:
 NAMES = ("type", "generation", "thread", "time", "stack", "string", "second_string")
 
 
-def _decode(run: Run, version: Version, tables: Tables) -> list[Columns]:
+Room = tuple[bytearray, bytearray, bytearray]
+
+
+class _Rooms:
+    """Memory for columns, taken again once nobody looks at it: new memory costs more than filling it does."""
+
+    def __init__(self, most: int) -> None:
+        self._rooms: list[Room] = []
+        self._most = most
+        self._unused = self._references(self._new(1))
+
+    @staticmethod
+    def _new(rows: int) -> Room:
+        return columns_kernel.fresh(rows), columns_kernel.fresh(8 * rows), columns_kernel.fresh(8 * ARGS * rows)
+
+    @staticmethod
+    def _references(room: Room) -> list[int]:
+        return [sys.getrefcount(room[0]), sys.getrefcount(room[1]), sys.getrefcount(room[2])]
+
+    def take(self, rows: int) -> Room:
+        """Room for that many rows. It is in use as long as a view of it lives."""
+        for room in self._rooms:
+            if len(room[0]) >= rows and self._references(room) == self._unused:
+                return room
+        room = self._new(rows)
+        if len(self._rooms) < self._most:
+            self._rooms.append(room)
+        return room
+
+
+def _decode(
+    run: Run, version: Version, tables: Tables, kinds: bytearray, stamps: bytearray, args: bytearray
+) -> list[Columns]:
     """The timed batches of a run; more than one piece only where events are unusually small."""
     batches = [batch for batch in run.batches if batch.timed]
     if not batches:
@@ -136,13 +171,12 @@ def _decode(run: Run, version: Version, tables: Tables) -> list[Columns]:
     generations = array("Q", (batch.generation for batch in batches))
     threads = array("Q", (batch.thread for batch in batches))
     events = lines(version)
-    size = sum(ends) - sum(bodies)
     pieces = []
     batch, at, clock, fault = 0, 0, 0, FULL
     while fault == FULL:
-        room = size // 4 + 64
-        kinds, stamps = columns_kernel.fresh(room), memoryview(columns_kernel.fresh(8 * room)).cast("Q")
-        args = memoryview(columns_kernel.fresh(8 * ARGS * room)).cast("Q")
+        if pieces:
+            kinds, stamps, args = (columns_kernel.fresh(len(column)) for column in (kinds, stamps, args))
+        times_view, args_view = memoryview(stamps).cast("Q"), memoryview(args).cast("Q")
         first_rows = array("Q", bytes(8 * len(batches)))
         first = batch
         batch, at, clock, rows, fault, where = columns_kernel.decode(
@@ -156,15 +190,15 @@ def _decode(run: Run, version: Version, tables: Tables) -> list[Columns]:
             events.counts,
             events.flags,
             kinds,
-            stamps,
-            args,
+            times_view,
+            args_view,
             first_rows,
         )
         last = min(batch + 1, len(batches))
         piece = slice(first, last)
         pieces.append(
             Columns(
-                version, (tables,), memoryview(kinds)[:rows], stamps[:rows], args[: ARGS * rows],
+                version, (tables,), memoryview(kinds)[:rows], times_view[:rows], args_view[: ARGS * rows],
                 first_rows[piece], generations[piece], threads[piece],
             )
         )  # fmt: skip
@@ -174,15 +208,15 @@ def _decode(run: Run, version: Version, tables: Tables) -> list[Columns]:
 
 
 class ColumnReader:
-    """Columns of a wire trace, a MiB of it at a time, in file order, each of one generation: an iterator.
+    """Columns of a wire trace, half a MiB at a time, in file order, each of one generation: an iterator.
 
     The tables of a block are complete once the next generation begins, or the trace ends. `threads` decode (default:
-    as many as there are cores). Memory: some 20 MB for each thread. Raises TraceError at the first thing wrong, after
+    as many as there are cores). Memory: some 40 MB. Raises TraceError at the first thing wrong, after
     all blocks before it.
     """
 
     def __init__(self, source: Source, *, threads: int | None = None) -> None:
-        self._batches = BatchReader(source)
+        self._batches = BatchReader(source, block=BLOCK)
         self.version = self._batches.version
         self._threads = threads or os.cpu_count() or 1
         self.tables = Tables(self.version, 0)  # of the generation being read
@@ -196,6 +230,7 @@ class ColumnReader:
 
     def __iter__(self) -> Iterator[Columns]:
         waiting: deque[Future[list[Columns]]] = deque()
+        rooms = _Rooms(2 * self._threads + 2)
         with ThreadPoolExecutor(self._threads) as pool:
             try:
                 for run in self._batches:
@@ -205,7 +240,8 @@ class ColumnReader:
                         self.tables.add(run, batch, self.structural)
                     if self.watch is not None:
                         self.watch(run, self.tables)
-                    waiting.append(pool.submit(_decode, run, self.version, self.tables))
+                    room = rooms.take(max(ROWS, len(run.data) // 4))
+                    waiting.append(pool.submit(_decode, run, self.version, self.tables, *room))
                     while len(waiting) > self._threads + 1 or (waiting and waiting[0].done()):
                         yield from waiting.popleft().result()
             except TraceError:

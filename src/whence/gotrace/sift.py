@@ -173,7 +173,7 @@ class _Sieve:
     def samples(self, run: Run, batch: Batch) -> None:
         wanted, kept = self.wanted, []
         for event in events_of(run, batch, self.version):
-            if event.args:
+            if event.type == CPU_SAMPLES + 1:
                 mine = not wanted.goroutines or event["g"] in wanted.goroutines
                 timely = self.since <= event["time"] < self.until
                 named = not wanted.events or event.name in wanted.events

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from whence.gotrace.batches import CPU_SAMPLES, EXPERIMENTAL_BATCH, FREQUENCY, Batch, Run
+from whence.gotrace.batches import CPU_SAMPLES, EXPERIMENTAL_BATCH, FREQUENCY, STRINGS, Batch, Run
 from whence.gotrace.event_kernel import Event, Stream
 from whence.gotrace.faults import CUT, wire_fault
 from whence.gotrace.lines import lines
@@ -70,7 +70,7 @@ class Tables:
             kind, args, spec = event.type, event.args, event.spec
             if tally is not None:
                 tally[spec.name] += 1
-            if event.data is not None:
+            if event.data is not None and kind == STRINGS + 1:
                 self.strings[args[0]] = event.data
             elif spec.is_stack:
                 self.stacks[args[0]] = tuple(StackFrame(*frame) for frame in event.frames)

@@ -126,9 +126,12 @@ class _Checker:
         """Check the limits of a table's entries, and that no id comes twice in its batch."""
         ids: set[int] = set()
         for event in events_of(run, batch, self.version):
-            if not event.args:
-                continue
             number, offset, name = run.generation, run.offset + batch.start, event.name.lower()
+            if event.type == batch.kind:
+                continue
+            if event.type != batch.kind + 1:
+                self.note(number, "a table holds entries of one kind", event.name, offset)
+                continue
             if event["id"] in ids:
                 self.note(number, f"a {name} has an id of its own", event["id"], offset)
             ids.add(event["id"])

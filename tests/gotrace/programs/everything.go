@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"runtime/trace"
 	"strconv"
@@ -40,9 +41,8 @@ func garbage(n int) {
 	for i := 0; i < n; i++ {
 		kept = append(kept, make([]byte, 4096))
 	}
-	if len(kept) > 4000 {
+	if len(kept) > 2000 {
 		kept = nil
-		runtime.GC()
 	}
 }
 
@@ -97,6 +97,7 @@ func main() {
 	if err := trace.Start(os.Stdout); err != nil {
 		panic(err)
 	}
+	debug.SetGCPercent(20)
 	end := time.Now().Add(time.Duration(milliseconds) * time.Millisecond)
 	for i := 0; time.Now().Before(end); i++ {
 		round(context.Background(), i)
