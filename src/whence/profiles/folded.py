@@ -20,8 +20,8 @@ from whence.model import Frame
 from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.stacks import Stacks
 
-LINE = re.compile(r"(?P<stack>.*?)\s+(?P<value>-?\d+)(?:\.\d+)?$")
-PLACE = re.compile(r"\[?(?P<path>[^\]]*(?:/|\.so)[^\]]*)\+0x(?P<offset>[0-9a-fA-F]+)\]?$")
+LINE = re.compile(r"(?P<stack>.*?)\s+(?P<value>-?\d{1,18})(?:\.\d+)?$")
+PLACE = re.compile(r"\[?(?P<path>[^\]]*(?:/|\.so)[^\]]*)\+0x(?P<offset>[0-9a-fA-F]{1,16})\]?$")
 UNKNOWN = ("[unknown]", "[Unknown]", "??", "")
 
 

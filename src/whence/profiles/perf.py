@@ -26,21 +26,22 @@ from whence.model import Frame
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
 
 HEADER = re.compile(
-    r"(?P<comm>\S.*?)\s+(?P<pid>-?\d+)(?:/(?P<tid>-?\d+))?\s+(?:\[\d+\]\s+)?(?:[\w.]{5,}\s+)?(?P<time>\d+\.\d+):"
-    r"\s+(?:(?P<period>\d+)\s+)?(?P<event>[\w/,=.-]+(?::[\w-]+)*):+\s*(?P<rest>.*)$"
+    r"(?P<comm>\S.*?)\s+(?P<pid>-?\d{1,10})(?:/(?P<tid>-?\d{1,10}))?\s+(?:\[\d+\]\s+)?(?:[\w.]{5,}\s+)?(?P<time>\d+\.\d+):"
+    r"\s+(?:(?P<period>\d{1,18})\s+)?(?P<event>[\w/,=.-]+(?::[\w-]+)*):+\s*(?P<rest>.*)$"
 )
 FRAME = re.compile(
-    r"\s*(?P<address>[0-9a-f]+)\s+(?P<name>.*?)(?:\+0x(?P<into>[0-9a-f]+))?"
-    r"\s+\((?P<file>.*?)(?:\+0x(?P<offset>[0-9a-f]+))?\)(?:\s+\(inlined\))?$"
+    r"\s*(?P<address>[0-9a-f]{1,16})\s+(?P<name>.*?)(?:\+0x[0-9a-f]+)?"
+    r"\s+\((?P<file>.*?)(?:\+0x(?P<offset>[0-9a-f]{1,16}))?\)(?:\s+\(inlined\))?$"
 )
 MMAP = re.compile(
-    r"PERF_RECORD_MMAP2? (?P<pid>-?\d+)/-?\d+: \[(?P<start>0x[0-9a-f]+|0)\((?P<size>0x[0-9a-f]+|0)\) @ "
-    r"(?P<offset>0x[0-9a-f]+|0)(?: (?P<about>[^\]]*))?\]: (?P<mode>\S+) (?P<path>.*)$"
+    r"PERF_RECORD_MMAP2? (?P<pid>-?\d+)/-?\d+: \[(?P<start>0x[0-9a-f]{1,16}|0)\((?P<size>0x[0-9a-f]{1,16}|0)\) @ "
+    r"(?P<offset>0x[0-9a-f]{1,16}|0)(?: (?P<about>[^\]]*))?\]: (?P<mode>\S+) (?P<path>.*)$"
 )
 FORK = re.compile(r"PERF_RECORD_FORK\((?P<child>\d+):\d+\):\((?P<parent>\d+):\d+\)")
 LINE = re.compile(r"\s+(?P<file>\S.*):(?P<line>\d+)$")
 BUILD_ID = re.compile(r"<?([0-9a-f]{16,64})>?$")
 KERNEL_HALF = 1 << 63
+LARGEST = (1 << 63) - 1
 PLACED = 1 << 56  # where files go of which only offsets are known; each has 4 GiB
 
 
@@ -117,11 +118,13 @@ class Reader:
             path = found["path"].strip()
             if "x" not in found["mode"]:
                 return
-            start = int(found["start"], 16)
+            start, size = int(found["start"], 16), int(found["size"], 16)
+            if start + size >= 1 << 64:
+                return
             build_id = BUILD_ID.search(found["about"] or "")
             mapping = Mapping(
                 start,
-                start + int(found["size"], 16),
+                start + size,
                 0 if path.startswith("[") else int(found["offset"], 16),
                 path,
                 build_id[1] if build_id else "",
@@ -223,7 +226,7 @@ class Reader:
         key = event, tuple(sample.stack), sample.labels
         counts = self.samples.setdefault(key, [0, 0])
         counts[0] += 1
-        counts[1] += sample.period
+        counts[1] = min(counts[1] + sample.period, LARGEST)
 
     def settle(self) -> None:
         """Decide what the addresses in files known by name only are: offsets, unless one is too high for that."""

@@ -30,6 +30,9 @@ JIT_PATHS = re.compile(
 KERNEL_PATHS = re.compile(r"\[(kernel|guest\.kernel)|\[[\w-]+\]$|(.*/)?[\w.-]+\.ko(\.(xz|zst|gz))?$|(.*/)?vmlinux")
 PAGES = ("[vdso]", "[vsyscall]", "[uprobes]", "linux-vdso.so.1")
 KERNEL_HALF = 1 << 63
+NO_FRAME = (
+    "most often no address at all: code without frame pointers was walked by them (record with --call-graph dwarf)"
+)
 GIVE_KERNEL = "give the kernel's vmlinux, or the module with its symbols, with --binary"
 
 
@@ -39,7 +42,7 @@ def not_a_file(mapping: Mapping | None, address: int) -> Missing | None:
         if address >= KERNEL_HALF:
             return Missing(Reason.NO_FILE, "kernel code", GIVE_KERNEL)
         if mapping is None:
-            return Missing(Reason.UNMAPPED if address else Reason.NOT_PLACED)
+            return Missing(Reason.UNMAPPED, "", NO_FRAME) if address else Missing(Reason.NOT_PLACED)
         return Missing(Reason.NOT_FILE_BACKED, "an anonymous mapping")
     if mapping.path in PAGES or JIT_PATHS.match(mapping.path):
         return Missing(Reason.NOT_FILE_BACKED, mapping.path)

@@ -1,0 +1,111 @@
+"""Profiles recorded by perf from programs in C++, Rust and C: every address as addr2line has it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from whence.elf import ElfFile
+from whence.model import Frame
+from whence.profiles import folded, perf, pprof
+from whence.profiles.addresses import vaddrs
+from whence.profiles.binaries import Binaries
+from whence.profiles.naming import name
+
+CPP = """
+#include <cstdio>
+namespace shop { template <class T> struct till {
+    static inline __attribute__((always_inline)) T mix(T x) {
+        for (int i = 0; i < 50; i++) x = x * 1664525u + 1013904223u;
+        return x;
+    }
+    __attribute__((noinline)) T count(T x) const { return mix(x) ^ 5; }
+}; }
+int main() {
+    unsigned s = 1; shop::till<unsigned> t;
+    for (long i = 0; i < 4000000; i++) s += t.count(s);
+    std::printf("%u\\n", s);
+}
+"""
+RUST = """
+#[inline(always)]
+fn mix(mut x: u32) -> u32 { for _ in 0..50 { x = std::hint::black_box(x.wrapping_mul(3)); } x }
+#[inline(never)]
+fn count(x: u32) -> u32 { mix(x) ^ 5 }
+fn main() {
+    let mut s = 1u32;
+    for _ in 0..4000000 { s = s.wrapping_add(count(s)); }
+    println!("{}", s);
+}
+"""
+BUILDS = {
+    "C++": ("main.cpp", CPP, ["g++", "-O2", "-g", "-fno-omit-frame-pointer", "main.cpp", "-o", "app"], "shop::till"),
+    "Rust": ("main.rs", RUST, ["rustc", "-O", "-g", "-Cforce-frame-pointers=yes", "main.rs", "-o", "app"], "count"),
+}
+
+
+def recorded(folder: Path, language: str) -> str:
+    """perf script's text of a run of the program, with mapping events."""
+    file, source, build, _ = BUILDS[language]
+    for tool in ("perf", build[0], "addr2line"):
+        if not shutil.which(tool):
+            pytest.skip(f"no {tool} on this machine")
+    (folder / file).write_text(source)
+    subprocess.run(build, cwd=folder, check=True)
+    record = ["perf", "record", "-q", "-e", "cpu-clock:u", "-F", "499", "-g", "-o", "perf.data", "./app"]
+    done = subprocess.run(record, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"perf may not record here: {done.stderr.strip()[:80]}")
+    script = ["perf", "script", "-i", "perf.data", "--show-mmap-events"]
+    return subprocess.run(script, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def witness(path: Path, wanted: list[int]) -> dict[int, list[tuple[str, str]]]:
+    """addr2line's chains: (function, file:line) for each vaddr."""
+    command = ["addr2line", "-afiC", "-e", str(path), *map(hex, wanted)]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    out: dict[int, list[tuple[str, str]]] = {}
+    at = 0
+    while at < len(lines):
+        if re.fullmatch("0x[0-9a-f]{8,16}", lines[at]):
+            chain = out[int(lines[at], 16)] = []
+            at += 1
+        else:
+            chain.append((lines[at], re.sub(r" \\(discriminator \\d+\\)", "", lines[at + 1])))
+            at += 2
+    return out
+
+
+def place_of(frame: Frame) -> str:
+    return f"{Path(frame.file).name or '??'}:{frame.line or '?'}"
+
+
+@pytest.mark.parametrize("language", BUILDS)
+def test_a_recorded_program_is_named_as_addr2line_names_it(tmp_path: Path, language: str) -> None:
+    profile = perf.read(recorded(tmp_path, language))
+    app = tmp_path / "app"
+    with Binaries(debug_dirs=[]) as binaries:
+        name(profile, binaries, overwrite=True)
+    index = next(at for at, one in enumerate(profile.mappings) if one.path == str(app))
+    members = [at for at, one in enumerate(profile.mapping) if one == index]
+    assert members
+    with ElfFile.open(app) as elf:
+        where = vaddrs(elf.segments, profile.mappings[index], profile.address[:])
+    chains = witness(app, [where[at] for at in members])
+    for at in members:
+        ours = [(frame.function, place_of(frame)) for frame in profile.frames[at]]
+        theirs = [(text, Path(place).name) for text, place in chains[where[at]] if text != "??"]
+        assert [place for _, place in ours] == [place for _, place in theirs], hex(where[at])
+        if language == "C++":
+            assert [text for text, _ in ours] == [text for text, _ in theirs]
+    hot = folded.write(profile)
+    assert BUILDS[language][3] in hot
+    assert re.search(r"count[^;\n]*;[^;\n]*mix", hot), hot[:2000]
+    again = pprof.read(pprof.write(profile))
+    assert [[frame[:4] for frame in one] for one in again.frames] == [
+        [frame[:4] for frame in one] for one in profile.frames
+    ]
