@@ -153,6 +153,16 @@ def test_a_magic_at_the_very_end_of_a_segment_is_no_table() -> None:
     assert Pclntab.find(ElfFile.from_bytes(data)) is None
 
 
+@pytest.mark.parametrize(("since", "order"), list(product(SINCE, ORDERS)))
+def test_addresses_that_only_relocations_hold_are_read_from_them(since: str, order: ByteOrder) -> None:
+    plain = program(sample(since), FILES, since=since, order=order, header_text=0)
+    moved = program(sample(since), FILES, since=since, order=order, header_text=0, relocated=True)
+    assert plain != moved
+    chain, other = chains(ranges_of(plain)), chains(ranges_of(moved))
+    assert [chain(TEXT + at) for at in range(80)] == [other(TEXT + at) for at in range(80)]
+    assert len(other(TEXT + 12)) == 3
+
+
 # the text base
 
 

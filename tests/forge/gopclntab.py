@@ -209,11 +209,13 @@ def program(
     symbols: Sequence[Symbol] | None = None,
     section: str = ".gopclntab",
     note: bool = False,
+    relocated: bool = False,
     section_table: bool = True,
     edit: tuple[int, bytes] | None = None,
     cut: int | None = None,
 ) -> bytes:
     """A Go program as an ELF file. `pieces` is the map of text sections: (offset, end, vaddr) each; `note` adds Go's.
+    With `relocated` addresses in data are zeros in place, and stand in .rela.dyn, as in position-independent programs.
 
     `edit` puts bytes over the table at an offset, `cut` ends it early.
     """
@@ -236,6 +238,22 @@ def program(
         table = table[: edit[0]] + edit[1] + table[edit[0] + len(edit[1]) :]
     if cut is not None:
         table = table[:cut]
+    relocations: list[int] = []
+    known = ((TEXT, code), (TABLE, len(table)), (TREES, len(trees)))
+
+    def placed(data: bytes, vaddr: int) -> bytes:
+        """The data, its addresses taken out and made relocations."""
+        if not relocated:
+            return data
+        out, code_word = bytearray(data), mark(order) + ("I" if pointer == 4 else "Q")
+        for at in range(0, len(data) - pointer + 1, pointer):
+            value = struct.unpack_from(code_word, data, at)[0]
+            if any(start <= value <= start + size for start, size in known):
+                struct.pack_into(code_word, out, at, 0)
+                relocations.extend((vaddr + at, 8, value))
+        return bytes(out)
+
+    table = placed(table, TABLE)
     sections = [
         Section(".text", bytes(code), vaddr=TEXT, flags=6, align=16),
         Section(section, table, vaddr=TABLE, flags=2, align=16),
@@ -251,8 +269,11 @@ def program(
         segments.append(Segment(of=".data.rel", flags=4))
     if module and since in GOFUNC:
         data = struct.pack(f"{mark(order)}{len(words)}{'I' if pointer == 4 else 'Q'}", *words)
-        sections.append(Section(".noptrdata", data, vaddr=MODULE, flags=3, align=16))
+        sections.append(Section(".noptrdata", placed(data, MODULE), vaddr=MODULE, flags=3, align=16))
         segments.append(Segment(of=".noptrdata", flags=6))
+    if relocated:
+        rela = struct.pack(f"{mark(order)}{len(relocations)}{'I' if pointer == 4 else 'Q'}", *relocations)
+        sections.append(Section(".rela.dyn", rela, type=4, flags=2, vaddr=PIECES + 0x10000, align=8))
     return forge(
         sections,
         segments,

@@ -47,16 +47,35 @@ class Image:
     def pack(self, value: int) -> bytes:
         return struct.pack(self._word, value & (1 << 8 * self.pointer) - 1)
 
-    def _find(self, value: int, field: int) -> Iterator[tuple[int, ...]]:
-        """Relocations one of whose fields is a value."""
+    def _with_addend(self, value: int) -> Iterator[int]:
+        """The places whose relocation has that addend."""
         row = 3 * self.pointer
         pattern = self.pack(value)
         for table in self._relocations:
             at = table.find(pattern)
             while at >= 0:
-                if at % row == field * self.pointer and at - at % row + row <= len(table):
-                    yield struct.unpack_from(self._mark + self._word[1] * 3, table, at - at % row)
+                if at % row == 2 * self.pointer:
+                    yield struct.unpack_from(self._word, table, at - 2 * self.pointer)[0]
                 at = table.find(pattern, at + 1)
+
+    def _within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The places in [start, end) that are relocated, and the addends.
+
+        A search for the upper bytes that all places in a stretch of 64 KiB share, one for the whole lot.
+        """
+        row, little = 3 * self.pointer, self.elf.order == "little"
+        shared_at = 2 if little else 0
+        for stretch in range(start >> 16, (end - 1 >> 16) + 1):
+            whole = self.pack(stretch << 16)
+            shared = whole[2:] if little else whole[:-2]
+            for table in self._relocations:
+                at = table.find(shared)
+                while at >= 0:
+                    if at % row == shared_at and at - shared_at + row <= len(table):
+                        place, _, addend = struct.unpack_from(self._mark + self._word[1] * 3, table, at - shared_at)
+                        if start <= place < end:
+                            yield place, addend
+                    at = table.find(shared, at + 1)
 
     def words(self, vaddr: int, count: int) -> tuple[int, ...] | None:
         """`count` words at a vaddr, relocated; None where the file loads nothing."""
@@ -65,10 +84,10 @@ class Image:
         except ElfError:
             return None
         words = list(struct.unpack(self._mark + self._word[1] * count, data))
-        if self._relocations:
-            for index in range(count):
-                for _, _, addend in self._find(vaddr + index * self.pointer, 0):
-                    words[index] = addend
+        for place, addend in self._within(vaddr, vaddr + count * self.pointer):
+            index, rest = divmod(place - vaddr, self.pointer)
+            if not rest:
+                words[index] = addend
         return tuple(words)
 
     def word(self, vaddr: int) -> int | None:
@@ -76,9 +95,10 @@ class Image:
         return words[0] if words else None
 
     def places_of(self, value: int) -> Iterator[int]:
-        """The vaddrs in loaded data where a word has that value, in place or by relocation."""
-        for offset, _, _ in self._find(value, 2):
-            yield offset
+        """The vaddrs in loaded data where a word has that value, in place or by relocation; none for 0."""
+        if not value:
+            return
+        yield from self._with_addend(value)
         pattern = self.pack(value)
         for segment in self.elf.segments:
             if segment.type != layout.PT_LOAD or segment.executable:

@@ -18,6 +18,7 @@ release.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 from whence.elf import ElfFile
 from whence.gopclntab.find import symbol_value
@@ -29,6 +30,7 @@ WORDS = 52  # as many as are read: past the section map in every release
 GOFUNC = {"1.18": (38,), "1.20": (40, 43)}  # by the table's version: 1.18-1.19; 1.20-1.26 and 1.27
 SECTION_MAP = {38: 39, 40: 41, 43: 45}  # by gofunc's word: the slice behind it (1.27 has epclntab between)
 MAX_SECTIONS = 4096
+MAX_PLACES = 256  # that point at the table and are tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def find_moduledata(elf: ElfFile, image: Image, header: Header, vaddr: int) -> M
     for place in places:
         if (found := _read(image, header, vaddr, place)) is not None:
             return found
-    for place in image.places_of(vaddr):
+    for place in islice(image.places_of(vaddr), MAX_PLACES):
         if (found := _read(image, header, vaddr, place)) is not None:
             return found
     return None

@@ -80,7 +80,7 @@ class Pclntab:
 
     def _read(self) -> tuple[Columns, Trees | None]:
         """The functions, and their inline trees by the first shape that fits."""
-        code = sum(end - start for start, end in executable_extents(self._elf))
+        code = min(self._elf.size, sum(end - start for start, end in executable_extents(self._elf)))
         for shape in SHAPES[self.version]:
             columns = read_functions(self._data, self.header, shape, self.text_base, code)
             version, order = self.version, self.header.order
