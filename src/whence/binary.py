@@ -3,6 +3,8 @@
 An archive answers by itself. An ELF file is read as far as a question needs: the units of debug info that can hold the
 asked addresses, all on as many threads as there are cores, become a small table in memory (the very bytes an archive
 has), which answers. When the questions have come to need a good part of the file, the whole table is built once.
+
+What reads ELF files is imported when there is one: an archive answers without it.
 """
 
 from __future__ import annotations
@@ -13,15 +15,16 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from whence import lidia
-from whence.debuginfo.find import Finder
-from whence.elf import ElfFile
-from whence.lidia import Answers, Range, Table
-from whence.lidia.build import extra_of
-from whence.lidia.writer import write
+from whence.lidia.table import Table
 from whence.model import Frames
-from whence.producers import Producers
+
+if TYPE_CHECKING:
+    from whence.elf import ElfFile
+    from whence.lidia import Answers, Range
+    from whence.producers import Producers
 
 ARCHIVE_MAGIC = b".dia"
 SHARDS_KEPT = 64
@@ -55,6 +58,9 @@ class Binary:
         jobs: int | None = None,
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns."""
+        from whence.debuginfo.find import Finder
+        from whence.producers import Producers
+
         finder = Finder() if debug_dirs is None else Finder(debug_dirs)
         producers = Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
         return cls(producers=producers, path=str(elf.path))
@@ -110,6 +116,9 @@ class Binary:
             return shard
 
     def _build(self, units: tuple[int, ...] | None) -> Table:
+        from whence.lidia.build import extra_of
+        from whence.lidia.writer import write
+
         assert self.producers is not None
         out = io.BytesIO()
         write(self.producers.ranges(units), out, crc=False, extra=extra_of(self.producers.elf))
@@ -177,6 +186,8 @@ def open_binary(
     """
     if is_archive(path):
         return Binary(table=lidia.open(path), path=str(path))
+    from whence.elf import ElfFile
+
     elf = ElfFile.open(path)
     try:
         return Binary.from_elf(elf, debug_dirs=debug_dirs, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)

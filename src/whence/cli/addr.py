@@ -122,10 +122,8 @@ class Desk:
         return out
 
     def _new_renderer(self, table: object) -> Renderer:
-        from whence.demangle import demangle
-
         bits = 64 if self.binary.producers is None else self.binary.producers.elf.bits
-        names = None if self.raw_names else demangle
+        names = None if self.raw_names else readable
         return Renderer(table, self.style, demangle=names, return_addresses=self.back, width=bits // 4)  # type: ignore[arg-type]
 
     @staticmethod
@@ -156,3 +154,10 @@ class Desk:
             reason = Reason.NOT_IN_ARCHIVE if len(self.binary.table()) else Reason.NO_DEBUG_FILE
         answer["reason"] = reason.word
         return json.dumps(answer).encode() + b"\n"
+
+
+def readable(name: str) -> str:
+    """A readable form of a linkage name. The demangler is imported when the first such name comes up."""
+    from whence.demangle import demangle
+
+    return demangle(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, HelpFormatter
 from importlib import import_module
 
 from whence._version import __version__
@@ -43,6 +43,15 @@ def usage() -> str:
     )
 
 
+def formatter(prog: str) -> HelpFormatter:
+    """As wide as the terminal. Left to itself argparse asks shutil, which costs milliseconds to import."""
+    try:
+        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
+    except (OSError, ValueError):
+        columns = 80
+    return HelpFormatter(prog, width=max(columns - 2, 40))
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; gives the exit code (0 answered, 1 some unknown, 2 wrong use, 3 broken input)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -60,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
         return WRONG_USE
     name, line = COMMANDS[words[0]]
     command = import_module(f"whence.cli.{name}")
-    parser = ArgumentParser(prog=f"whence {words[0]}", description=line, allow_abbrev=False)
+    parser = ArgumentParser(prog=f"whence {words[0]}", description=line, allow_abbrev=False, formatter_class=formatter)
     parser.add_argument("--debug", action="store_true", default=debug, help="show tracebacks of errors")
     command.configure(parser)
     # options may stand between FILE and the addresses: argparse allows that only where it is told to

@@ -344,6 +344,14 @@ class Archive:
             self._walked += steps
         return found
 
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _patience(self) -> cython.Py_ssize_t:
+        """How far a walk may go: far at first, not far once walks have cost more than the links would."""
+        return 20000 if self._walked < self.count else 64
+
     def link(self):
         """Find the up links of all ranges and sample the VAs; once. MemoryError when there is no room for them."""
         up: cython.p_uint
@@ -447,7 +455,7 @@ class Archive:
         level: cython.int
         line: cython.longlong
         place: cython.Py_ssize_t = self._place(vaddr)
-        count = self._chain(place, vaddr, chain, 20000 if self._walked < self.count else 64)
+        count = self._chain(place, vaddr, chain, self._patience())
         if count < 0:
             self.link()
             count = self._chain(place, vaddr, chain, 0)
@@ -479,23 +487,28 @@ class Archive:
     ):
         """For each address (less `back`) its ranges, into `found`, and where they start; gives (frames, unknown)."""
         chain: cython.uint[512]
-        at: cython.Py_ssize_t
-        count: cython.int
+        at: cython.Py_ssize_t = 0
+        count: cython.int = 0
         unknown: cython.Py_ssize_t = 0
         vaddr: cython.ulonglong
-        self.link()
-        with cython.nogil:
-            starts[0] = 0
-            for at in range(vaddrs.shape[0]):
-                vaddr = vaddrs[at]
-                count = 0
-                if vaddr >= back:
-                    vaddr -= back
-                    count = self._chain(self._place(vaddr), vaddr, chain, 0)
-                unknown += count <= 0
-                if not found._append(chain, count):
-                    break
-                starts[at + 1] = cython.cast(cython.uint, found.count)
+        if vaddrs.shape[0] > self.count // 256:
+            self.link()
+        starts[0] = 0
+        while at < vaddrs.shape[0] and not found._failed:
+            if count < 0:
+                self.link()
+            with cython.nogil:
+                while at < vaddrs.shape[0]:
+                    vaddr = vaddrs[at]
+                    count = 0
+                    if vaddr >= back:
+                        vaddr -= back
+                        count = self._chain(self._place(vaddr), vaddr, chain, self._patience())
+                    if count < 0 or not found._append(chain, count):
+                        break
+                    unknown += count == 0
+                    at += 1
+                    starts[at] = cython.cast(cython.uint, found.count)
         if found._failed:
             raise MemoryError
         return found.count, unknown

@@ -184,9 +184,9 @@ def find_texts(
             if length > 2:
                 first = strings[here]
                 second = strings[here + 1]
-                # _Z _R __Z _D _T $s $S ?
+                # _Z _R __ _D _T _$ $s $S ?
                 if (
-                    (first == 95 and (second in (90, 82, 95, 68, 84)))
+                    (first == 95 and (second in (90, 82, 95, 68, 84, 36)))
                     or (first == 36 and second in (115, 83))
                     or first == 63
                 ):

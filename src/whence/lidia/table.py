@@ -17,7 +17,6 @@ from whence.lidia import extra as extras
 from whence.lidia import lookup_kernel
 from whence.lidia.answers import WORDS, Answers
 from whence.lidia.layout import HEADER_SIZE, LENGTH_PREFIXED_START, Header
-from whence.lidia.range import LineTableEntry, Range
 from whence.model import Frame
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from whence.lidia.layout import Section
+    from whence.lidia.range import Range
     from whence.lidia.verify import Info
     from whence.model import Frames
 
@@ -124,6 +124,8 @@ class Table:
 
     def __getitem__(self, place: int) -> Range:
         """The range in a row of the archive."""
+        from whence.lidia.range import LineTableEntry, Range
+
         archive = self._still_open()
         if place < 0:
             place += len(self)
