@@ -15,9 +15,9 @@ from setuptools.command.bdist_wheel import bdist_wheel
 
 KERNELS = [
     "whence.dwarf.abbrev_kernel",
+    "whence.dwarf.aranges_kernel",
     "whence.dwarf.claims_kernel",
     "whence.dwarf.line_tables_kernel",
-    "whence.dwarf.aranges_kernel",
     "whence.dwarf.lines_kernel",
     "whence.dwarf.names_kernel",
     "whence.dwarf.parts_kernel",
@@ -55,12 +55,15 @@ KERNELS = [
 # it costs seconds of compile time each time it is repeated.
 SHARED = "whence._cyutility"
 
+# What every kernel's C reads first: keeps Cython's start-up code from importing a big module for seven constants.
+START = str(Path("src", "whence", "limited_api.h"))
+
 LIMITED_API = ("Py_LIMITED_API", "0x030b0000")
 CHECKED = bool(os.environ.get("WHENCE_CHECKED"))  # bounds-checked kernels, for the fuzzers (make checked)
 
 # What setuptools asks the compiler for first comes from Python's own build; these come after it and win.
 COMPILE_ARGS = ["-O1", "-g1"] if CHECKED else ["-O3", "-g0"]
-COMPILE_ARGS += ["-Wno-unused-function", "-fno-strict-aliasing"]
+COMPILE_ARGS += ["-Wno-unused-function", "-fno-strict-aliasing", "-include", START]
 
 
 def extension(name: str, source: str) -> Extension:
@@ -70,6 +73,7 @@ def extension(name: str, source: str) -> Extension:
         define_macros=[LIMITED_API],
         py_limited_api=True,
         extra_compile_args=COMPILE_ARGS,
+        depends=[START],
     )
 
 
