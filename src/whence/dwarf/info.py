@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
@@ -134,20 +135,27 @@ class DebugInfo:
         """The ranges of these units of a set; None when their names lie in units that the set does not have."""
         jobs = max(1, min(jobs or os.cpu_count() or 1, len(chosen)))
         workers = [Worker(self, lines, of) for _ in range(jobs)]
-        tables: dict[int, Ranges] = {}
+        out, waiting, lock = Ranges(self.strings), dict[int, Ranges](), threading.Lock()
+        joined = 0
         of.claims  # noqa: B018 - made before threads share it
 
         def work(worker: Worker, piece: tuple[int, list[list[int]]]) -> None:
+            nonlocal joined
             number, groups = piece
-            tables[number] = worker.run(groups)
+            found = worker.run(groups)
             self._let_go(of, groups)
+            with lock:  # in the order of units, whoever is faster; and at once, so that nothing is held twice
+                waiting[number] = found
+                while joined in waiting:
+                    join([out, waiting.pop(joined)])
+                    joined += 1
 
         share(workers, enumerate(of.batches(chosen)), work)
         problems = [problem for worker in workers for problem in worker.finish()]
         if not of.whole and any(worker.strangers() for worker in workers):
             return None
         self.problems += problems
-        return join([tables[place] for place in sorted(tables)]) if tables else Ranges(self.strings)
+        return out
 
     def _let_go(self, of: UnitSet, batch: list[list[int]]) -> None:
         """The DIEs of these units were read: their pages need not stay in memory. Names in them may bring some back."""

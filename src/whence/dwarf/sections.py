@@ -33,9 +33,7 @@ class Sections:
     debug_rnglists: memoryview
     debug_line: memoryview
     alt_str: memoryview = field(default_factory=lambda: memoryview(b""))
-    refs: tuple[int, ...] | None = field(
-        default=None, init=False
-    )  # of the first bytes of info, str, line_str
+    refs: tuple[int, ...] | None = field(default=None, init=False)  # of the first bytes of info, str, line_str
 
     def parts(self, strings: StringSpace, order: str, code: array[int]) -> Parts:
         """The same for kernels. The sections that hold names become sources of the string space."""

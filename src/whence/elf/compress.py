@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import sys
 import zlib
+from collections.abc import Callable
 from typing import Protocol
 
 from whence.elf import layout
@@ -20,6 +21,7 @@ from whence.window import ByteOrder, Window
 MAX_RATIO = 1032
 SLACK = 16 << 20
 STEP = 1 << 18  # packed bytes given to the decompressor at a time
+TOLD = 32 * STEP  # packed bytes after which the reader is told that they were read
 XZ_RATIO = 256  # .gnu_debugdata packs 4:1 or so
 XZ_MEMORY = 128 << 20
 ZDEBUG_MAGIC = b"ZLIB"
@@ -33,16 +35,21 @@ class Decompressor(Protocol):
     def decompress(self, data: memoryview, max_length: int, /) -> bytes: ...
 
 
-def unpack_section(stored: memoryview, bits: int, order: ByteOrder, part: str) -> memoryview:
-    """A SHF_COMPRESSED section's content: a compression header, then the packed bytes."""
+def unpack_section(
+    stored: memoryview, bits: int, order: ByteOrder, part: str, read: Callable[[int], object] | None = None
+) -> memoryview:
+    """A SHF_COMPRESSED section's content: a compression header, then the packed bytes.
+
+    `read` is told now and then how many of the stored bytes are no longer needed.
+    """
     window = Window(stored, part, order, ElfError)
     fields = window.unpack(layout.COMPRESSION[bits], 0)
     method, size = (fields[0], fields[1]) if bits == 32 else (fields[0], fields[2])
     packed = stored[12 if bits == 32 else 24 :]
     if method == layout.ELFCOMPRESS_ZLIB:
-        return _unpack(zlib.decompressobj(), packed, size, part)
+        return _unpack(zlib.decompressobj(), packed, size, part, read)
     if method == layout.ELFCOMPRESS_ZSTD:
-        return _unpack(_zstd(), packed, size, part)
+        return _unpack(_zstd(), packed, size, part, read)
     raise Unsupported(f"{part} is compressed by method {method}; whence reads zlib (1) and zstd (2)")
 
 
@@ -80,7 +87,9 @@ def _zstd() -> Decompressor:
     return unpacker
 
 
-def _unpack(unpacker: Decompressor, packed: memoryview, size: int, part: str) -> memoryview:
+def _unpack(
+    unpacker: Decompressor, packed: memoryview, size: int, part: str, read: Callable[[int], object] | None = None
+) -> memoryview:
     """Exactly `size` bytes out of `packed`, or an ElfError."""
     if size > MAX_RATIO * len(packed) + SLACK:
         raise ElfError(part, None, f"it unpacks to at most {MAX_RATIO} times its size", f"{size} from {len(packed)}")
@@ -92,6 +101,8 @@ def _unpack(unpacker: Decompressor, packed: memoryview, size: int, part: str) ->
         while not unpacker.eof and at < len(packed):
             piece = unpacker.decompress(packed[at : at + STEP], size - done + 1)
             at += STEP
+            if read is not None and at % TOLD == 0:
+                read(at)
             if len(piece) > size - done:
                 raise ElfError(part, None, f"it unpacks to the {size} bytes it claims", "more")
             out[done : done + len(piece)] = piece

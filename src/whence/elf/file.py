@@ -6,7 +6,7 @@ import mmap
 import os
 import stat
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -136,7 +136,8 @@ class ElfFile:
             return known
         raw = stored(self.data, section)
         if section.flags & layout.SHF_COMPRESSED and len(raw):
-            raw = unpack_section(raw, self.bits, self.order, section.part)
+            stop = partial(self.done_with, section, 0)
+            raw = unpack_section(raw, self.bits, self.order, section.part, stop)
             self.done_with(section)
         elif section.name.startswith(".zdebug_") and len(raw):
             raw = unpack_zdebug(raw, section.part)
