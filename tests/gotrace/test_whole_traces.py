@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
+import contextlib
 import gzip
 import io
+import shutil
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -54,6 +58,55 @@ def test_columns_are_the_events_that_a_loop_over_them_finds(
     specs = columns.version.specs.by_type
     stack = [dict(zip(specs[row[3]].args[1:], row[4])).get("stack", 0) for row in timed]
     assert columns.stack.tolist() == stack
+
+
+def test_a_range_of_batches_is_columns_of_those(everything: Path) -> None:
+    whole = gotrace.columns(everything)
+    some = gotrace.columns(everything, batches=range(2, 5))
+    assert 1 <= len(some.batch_row) <= 3
+    assert some.batch_thread.tolist() == whole.batch_thread[: len(some.batch_row)].tolist() or len(some) < len(whole)
+    assert set(some.time) <= set(whole.time)
+
+
+def test_every_cut_of_a_real_trace_gives_its_whole_events(everything: Path) -> None:
+    wire = everything.read_bytes()[: 16 + 3000]
+    with gotrace.Reader(wire) as reader:
+        events, ends = [], [16]
+        with contextlib.suppress(TraceError):
+            for event in reader:
+                events.append(event)
+                ends.append(reader.offset)
+    for size in range(16, len(wire), 7):
+        seen = 0
+        cut_at = None
+        try:
+            for event in gotrace.Reader(wire[:size]):
+                assert event == events[seen]
+                seen += 1
+        except TraceError as error:
+            cut_at = error.offset
+        assert seen == bisect.bisect_right(ends, size) - 1
+        assert cut_at == (None if size in ends else size)
+        text = io.BytesIO()
+        with contextlib.suppress(TraceError):
+            gotrace.wire_to_text(wire[:size], text)
+        assert len(list(gotrace.TextReader(text.getvalue()))) == seen
+
+
+def test_traces_of_gos_own_test_programs_are_read_as_go_reads_them(go: Go, tmp_path: Path) -> None:
+    names = ["annotations", "iter-pull", *(["cgo-callback"] if shutil.which("gcc") else [])]
+    for name in names:
+        source = go.root / f"src/internal/trace/testdata/testprog/{name}.go"
+        program, trace = tmp_path / name, tmp_path / f"{name}.trace"
+        built = go.run("build", "-o", str(program), str(source), check=False)
+        if built.returncode and name == "cgo-callback":
+            continue  # a toolchain without its C part
+        with open(trace, "wb") as out:
+            subprocess.run([program], stdout=out, check=True)
+        text = io.BytesIO()
+        gotrace.wire_to_text(trace, text)
+        assert text.getvalue().partition(b"\n")[2] == go.wire_text(trace)
+        assert verify(trace) == []
 
 
 def test_columns_go_to_numpy_and_arrow(everything: Path) -> None:
@@ -202,6 +255,15 @@ def test_every_command_runs(everything: Path, tmp_path: Path, capfd: pytest.Capt
     assert main(["trace", "salvage", str(everything), "-o", str(out)]) == 0
     assert main(["trace", "pprof", str(everything), "-o", str(out)]) == 0
     assert b"main.spin" in gzip.decompress(out.read_bytes())
+    copy = tmp_path / "copy"
+    copy.write_bytes(everything.read_bytes())
+    assert main(["trace", "anonymize", str(copy), "-o", str(copy)]) == 0
+    assert b"main.spin" not in copy.read_bytes()
+    empty = tmp_path / "empty"
+    empty.touch()
+    assert main(["trace", "salvage", str(empty), "-o", str(out)]) == 3
+    with pytest.raises(SystemExit, match="2"):
+        main(["trace", "filter", str(everything), "--goroutine", "x"])
     assert main(["trace", "text", str(Path(__file__))]) == 3
     assert "a trace starts with" in capfd.readouterr().err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
@@ -27,13 +28,22 @@ def source(name: str) -> str | BinaryIO:
 
 @contextmanager
 def sink(name: str) -> Iterator[BinaryIO]:
-    """OUT, open for writing bytes."""
+    """OUT, open for writing bytes. A file takes its name when it is written, so that OUT may be IN; what was written
+    before an error stays."""
     if name == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
-    else:
+    elif os.path.exists(name) and not os.path.isfile(name):
         with open(name, "wb") as file:
             yield file
+    else:
+        part = f"{name}.part"
+        try:
+            with open(part, "wb") as file:
+                yield file
+        finally:
+            if os.path.exists(part):
+                os.replace(part, name) if os.path.getsize(part) else os.unlink(part)
 
 
 def readable_twice(name: str) -> str | bytes:
@@ -46,22 +56,29 @@ def add_filter(parser: ArgumentParser) -> None:
     times = "seconds from the trace's start, or with a unit (1.5s, 20ms, 7us, 9ns)"
     parser.add_argument("--from", dest="since", type=seconds, metavar="TIME", help=times)
     parser.add_argument("--to", dest="until", type=seconds, metavar="TIME", help="the same; events at it are left out")
-    parser.add_argument("--goroutine", metavar="N,N-M", help="goroutines, by number")
+    parser.add_argument("--goroutine", type=numbers, metavar="N,N-M", help="goroutines, by number")
     parser.add_argument("--event", metavar="NAME,NAME", help="kinds of event")
-    parser.add_argument("--generation", metavar="N,N-M", help="generations, by number")
+    parser.add_argument("--generation", type=numbers, metavar="N,N-M", help="generations, by number")
 
 
 def chosen(options: Namespace) -> Filter:
     """The filter that the options of add_filter describe."""
-    from whence.gotrace.sift import Filter, parse_numbers
+    from whence.gotrace.sift import Filter
 
     return Filter(
-        generations=parse_numbers(options.generation) if options.generation else frozenset(),
+        generations=options.generation or frozenset(),
         since=options.since,
         until=options.until,
-        goroutines=parse_numbers(options.goroutine) if options.goroutine else frozenset(),
+        goroutines=options.goroutine or frozenset(),
         events=frozenset(filter(None, (options.event or "").split(","))),
     )
+
+
+def numbers(text: str) -> frozenset[int]:
+    """Numbers and ranges of them."""
+    from whence.gotrace.sift import parse_numbers
+
+    return parse_numbers(text)
 
 
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}

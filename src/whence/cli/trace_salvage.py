@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
+from mmap import ACCESS_READ, mmap
 
 from whence.cli.trace_files import add_input, add_output, sink
 
@@ -17,9 +18,12 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from whence.gotrace.salvage import salvage
 
-    data = sys.stdin.buffer.read() if options.input == "-" else Path(options.input).read_bytes()
     with sink(options.output) as out:
-        written, left = salvage(data, out)
+        if options.input == "-" or not os.path.getsize(options.input):
+            written, left = salvage(sys.stdin.buffer.read() if options.input == "-" else b"", out)
+        else:
+            with open(options.input, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+                written, left = salvage(data, out)
     print(f"generations {written[0].generation} to {written[-1].generation} are whole", file=sys.stderr)
     for piece in left:
         why = piece.problem or "it is whole, but not next to the others"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from argparse import ArgumentParser, Namespace
 
@@ -24,13 +23,12 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from whence.gotrace import fix_sizes, to_wire
+    from whence.gotrace.convert import WireFile
 
     with sink(options.output) as out:
         if not options.fix_sizes:
             to_wire(source(options.input), out, keep_padding=options.keep_padding)
             return 0
-        wire = io.BytesIO()
-        to_wire(source(options.input), wire, keep_padding=options.keep_padding)
-        wrong = fix_sizes(wire.getvalue(), out)
+        wrong = fix_sizes(WireFile(source(options.input), keep_padding=options.keep_padding), out)
     print(f"{wrong} sizes were wrong", file=sys.stderr)
     return 0

@@ -147,6 +147,38 @@ def to_wire(source: Source, out: Sink, *, keep_padding: bool = False) -> int:
         return events.events
 
 
+class WireFile:
+    """The wire form of a trace in either form, as a file that is read: nothing is held but a block."""
+
+    def __init__(self, source: Source, *, keep_padding: bool = False) -> None:
+        self._feed = Feed(source)
+        self._parts = self._convert(keep_padding)
+        self._left = memoryview(b"")
+
+    def _convert(self, keep_padding: bool) -> Iterator[memoryview]:
+        feed = self._feed
+        if recognize(feed) == "text":
+            version, line = read_text_header(feed)
+            yield memoryview(usable(version).header)
+            yield from WireBlocks(feed, version, line, keep_padding)
+            return
+        while feed.start < feed.stop or feed.more():
+            view = feed.window()
+            yield view
+            feed.use(feed.stop)
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes; none at the end."""
+        while not self._left:
+            part = next(self._parts, None)
+            if part is None:
+                self._feed.close()
+                return b""
+            self._left = part
+        data, self._left = bytes(self._left[:size]), self._left[size:]
+        return data
+
+
 def event_text(event: Event, keep_padding: bool = False) -> str:
     """The canonical text form of one event, without a newline at its end."""
     with Feed(event.encode()) as feed:

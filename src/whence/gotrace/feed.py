@@ -8,12 +8,15 @@ from __future__ import annotations
 import io
 import os
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, cast
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    Source: TypeAlias = str | os.PathLike[str] | BinaryIO | io.TextIOBase | Buffer
+    class Readable(Protocol):
+        def read(self, size: int, /) -> bytes: ...
+
+    Source: TypeAlias = str | os.PathLike[str] | BinaryIO | io.TextIOBase | Readable | Buffer
 
 BLOCK = 1 << 20
 

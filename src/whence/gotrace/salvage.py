@@ -7,6 +7,7 @@ other. Go's parser wants generations without a gap, so the longest stretch of wh
 
 from __future__ import annotations
 
+import mmap
 from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from whence.gotrace.convert import Sink
 
 ROOM = 256
+COPIED = 1 << 20  # bytes at a time
 EVENT_BATCH = b"\x01"
 CONVINCING = 3  # batches that follow each other after damage
 
@@ -37,9 +39,23 @@ class Piece:
     problem: str
 
 
+class _Slice:
+    """A generation as a trace of its own, as a file that is read."""
+
+    def __init__(self, data: bytes | mmap.mmap, start: int, end: int, header: bytes) -> None:
+        self._data, self._at, self._end, self._header = data, start, end, header
+
+    def read(self, size: int) -> bytes:
+        if self._header:
+            header, self._header = self._header, b""
+            return header
+        at, self._at = self._at, min(self._at + size, self._end)
+        return self._data[at : self._at]
+
+
 @dataclass(slots=True)
 class _Walk:
-    data: bytes
+    data: bytes | mmap.mmap
     version: Version
 
     def scan(self, at: int) -> tuple[int, list[tuple[int, int, int]], int]:
@@ -91,12 +107,12 @@ class _Walk:
         return found
 
 
-def generations(data: bytes) -> list[Piece]:
+def generations(data: bytes | mmap.mmap) -> list[Piece]:
     """What generations a trace has, whole or not, in file order."""
     version = usable(read_header(data[:HEADER_SIZE]))
     found: list[Piece] = []
     for number, start, end in _Walk(data, version).pieces():
-        problems = verify(version.header + data[start:end])
+        problems = verify(_Slice(data, start, end, version.header))
         found.append(Piece(number, start, end, problems[0].rule if problems else ""))
     seen = [piece.generation for piece in found]
     return [
@@ -107,7 +123,7 @@ def generations(data: bytes) -> list[Piece]:
     ]
 
 
-def salvage(data: bytes, out: Sink) -> tuple[list[Piece], list[Piece]]:
+def salvage(data: bytes | mmap.mmap, out: Sink) -> tuple[list[Piece], list[Piece]]:
     """Write the longest stretch of whole generations; gives the pieces written and those that were not.
 
     TraceError when no generation is whole.
@@ -126,7 +142,8 @@ def salvage(data: bytes, out: Sink) -> tuple[list[Piece], list[Piece]]:
             best = stretch
     if not best:
         raise TraceError("wire", None, "a generation is whole", f"{len(pieces)} that are not")
-    out.write(memoryview(data)[:HEADER_SIZE])
+    out.write(memoryview(data[:HEADER_SIZE]))
     for piece in best:
-        out.write(memoryview(data)[piece.start : piece.end])
+        for start in range(piece.start, piece.end, COPIED):
+            out.write(memoryview(data[start : min(start + COPIED, piece.end)]))
     return best, [piece for piece in pieces if piece not in best]
