@@ -75,7 +75,7 @@ def witness(path: Path, wanted: list[int]) -> dict[int, list[tuple[str, str]]]:
             chain = out[int(lines[at], 16)] = []
             at += 1
         else:
-            chain.append((lines[at], re.sub(r" \\(discriminator \\d+\\)", "", lines[at + 1])))
+            chain.append((lines[at], re.sub(r" \(discriminator \d+\)", "", lines[at + 1])))
             at += 2
     return out
 
