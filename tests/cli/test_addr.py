@@ -114,7 +114,9 @@ def test_it_answers_each_line_before_the_next_one_comes() -> None:
     for vaddr in code_addresses(path, "main")[:3]:
         child.stdin.write(f"{vaddr:x}\n")
         child.stdin.flush()
-        lines = list(iter(child.stdout.readline, "\n"))
+        lines = []
+        while (line := child.stdout.readline()) not in ("\n", ""):  # "": it ended
+            lines.append(line)
         assert lines[-2] == "main\n"
     child.stdin.close()
     assert child.wait() == 0
