@@ -16,6 +16,7 @@ $(VENV)/.installed: $(SOURCES)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@echo "building whence (a minute or so on the first run)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(BIN)/python -m compileall -q src  # where Python is told to write no bytecode, every start would compile it all
 	@touch $@
 
 $(VENV)/.tested: $(VENV)/.installed

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ARCHIVE_MAGIC = b".dia"
 SHARDS_KEPT = 64
 WHOLE_AFTER_SHARDS = 24
+FEW = 64  # addresses: a first question of no more is answered by the symbols at them, not by all
 WHOLE_AT_SHARE = 4  # a question that needs more than 1/4 of the units builds the whole table
 
 
@@ -109,19 +110,21 @@ class Binary:
         with self._lock:
             shard = self._shards.get(units)
             if shard is None:
-                shard = self._shards[units] = self._build(units)
                 self._made += 1
+                if self._made == 1 and len(vaddrs) <= FEW:  # the first question is often the only one
+                    return self._build(units, vaddrs)
+                shard = self._shards[units] = self._build(units)
                 if len(self._shards) > SHARDS_KEPT:
                     self._shards.popitem(last=False)
             return shard
 
-    def _build(self, units: tuple[int, ...] | None) -> Table:
+    def _build(self, units: tuple[int, ...] | None, near: Sequence[int] | None = None) -> Table:
         from whence.lidia.build import extra_of
         from whence.lidia.writer import write
 
         assert self.producers is not None
         out = io.BytesIO()
-        write(self.producers.ranges(units), out, crc=False, extra=extra_of(self.producers.elf))
+        write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
         return lidia.from_bytes(out.getbuffer())
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:

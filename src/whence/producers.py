@@ -81,17 +81,24 @@ class Producers:
         """The units of debug info that can hold any of the addresses; [] without DWARF."""
         return self.dwarf.units_at(vaddrs) if self.dwarf is not None else []
 
-    def ranges(self, units: Iterable[int] | None = None, *, lines: bool = True, files: bool = True) -> Ranges:
-        """The table: of everything, or with only these units' share of the DWARF."""
+    def ranges(
+        self,
+        units: Iterable[int] | None = None,
+        *,
+        near: Sequence[int] | None = None,
+        lines: bool = True,
+        files: bool = True,
+    ) -> Ranges:
+        """The table: of everything, or with only these units' share of the DWARF and the symbols at vaddrs `near`."""
         tables = []
         if self.dwarf is not None:
             tables.append(self.dwarf.ranges(units, jobs=self.jobs, lines=lines))
         if self.pclntab is not None:
             tables.append(self.pclntab.ranges(self.strings, lines=lines, files=files))
         if self._symtab:
-            tables.append(functions(self.debug_elf, self.strings, problems=self.problems))
-            if self.debug_elf is not self.elf:
-                tables.append(functions(self.elf, self.strings, problems=self.problems))
+            for file in dict.fromkeys((self.debug_elf, self.elf)):
+                symbols = functions(file, self.strings, problems=self.problems)
+                tables.append(symbols if near is None else symbols.holding(near))
         return arrange(tables) if tables else Ranges(self.strings)
 
     def close(self) -> None:

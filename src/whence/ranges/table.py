@@ -7,6 +7,8 @@ a string reference (strings.py); a *vaddr* is an address as the ELF file's own h
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from whence.ranges.strings import StringSpace
@@ -94,3 +96,18 @@ class Ranges:
 
     def __len__(self) -> int:
         return len(self.va)
+
+    def holding(self, vaddrs: Iterable[int]) -> Ranges:
+        """The ranges that hold any of the vaddrs, of a table in order of va whose ranges are all of depth 0."""
+        last = {bisect_right(self.va, vaddr) - 1 for vaddr in vaddrs}
+        places = sorted(last - {-1})
+        columns = {
+            name: array(getattr(self, name).typecode, map(getattr(self, name).__getitem__, places))
+            for name in PER_RANGE
+        }
+        return Ranges(self.strings, line_offset=self.line_offset, line_number=self.line_number, **columns)
+
+
+PER_RANGE = (
+    "va", "length", "depth", "function", "file", "line_index", "line_count", "call_file", "call_line", "source",
+)  # fmt: skip
