@@ -39,6 +39,7 @@ KERNELS = [
     "whence.gotrace.sift_kernel",
     "whence.gotrace.totext_kernel",
     "whence.gotrace.towire_kernel",
+    "whence.lidia.asked_kernel",
     "whence.lidia.encode_kernel",
     "whence.lidia.lookup_kernel",
     "whence.lidia.render_kernel",
@@ -47,6 +48,7 @@ KERNELS = [
     "whence.profiles.stacks_kernel",
     "whence.profiles.wire_kernel",
     "whence.ranges.arrange_kernel",
+    "whence.ranges.columns_kernel",
     "whence.ranges.compose_kernel",
     "whence.ranges.order_kernel",
 ]

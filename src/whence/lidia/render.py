@@ -15,7 +15,7 @@ import os
 from array import array
 from typing import TYPE_CHECKING, Literal
 
-from whence.lidia import render_kernel
+from whence.lidia import asked_kernel, render_kernel
 from whence.lidia.answers import WORDS
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ class Renderer:
 
     def lines(self, text: bytes) -> bytes:
         """The answers to lines of text: an address each, in hex with or without 0x."""
-        count = render_kernel.count_lines(text)
+        count = asked_kernel.count_lines(text)
         vaddrs, bad = array("Q", bytes(8 * count)), bytearray(count)
         start, size = array("I", bytes(4 * count)), array("I", bytes(4 * count))
-        render_kernel.parse(text, vaddrs, bad, start, size)
+        asked_kernel.parse(text, vaddrs, bad, start, size)
         return self._rendered(vaddrs, bad, text, start, size)
 
     def vaddrs(self, vaddrs: Iterable[int]) -> bytes:
@@ -76,9 +76,7 @@ class Renderer:
         offsets = names + files
         text_start, text_size = array("Q", bytes(8 * len(offsets))), array("I", bytes(4 * len(offsets)))
         mangled = array("I", bytes(4 * len(offsets)))
-        found = render_kernel.find_texts(
-            strings, self._table.encoding == "nul", offsets, text_start, text_size, mangled
-        )
+        found = asked_kernel.find_texts(strings, self._table.encoding == "nul", offsets, text_start, text_size, mangled)
         file_rows = _shifted(file_rows, len(names))
         others = self._demangled(strings, offsets, text_start, text_size, mangled[:found], len(names))
         out = render_kernel.Text()
@@ -116,9 +114,9 @@ class Renderer:
 
 def addresses_of(text: bytes) -> array[int]:
     """The addresses in lines of text; 0 for a line that has none."""
-    count = render_kernel.count_lines(text)
+    count = asked_kernel.count_lines(text)
     vaddrs, none = array("Q", bytes(8 * count)), array("I", bytes(4 * count))
-    render_kernel.parse(text, vaddrs, bytearray(count), none, array("I", none))
+    asked_kernel.parse(text, vaddrs, bytearray(count), none, array("I", none))
     return vaddrs
 
 
@@ -134,11 +132,11 @@ def render_many(
 def _numbered(offsets: array[int]) -> tuple[array[int], array[int]]:
     """The distinct offsets, and which of them each is."""
     rows, distinct = array("I", bytes(4 * len(offsets))), array("Q", bytes(8 * len(offsets)))
-    found = render_kernel.number_names(offsets, rows, distinct, _SEED)
+    found = asked_kernel.number_names(offsets, rows, distinct, _SEED)
     return distinct[:found], rows
 
 
 def _shifted(rows: array[int], by: int) -> array[int]:
     """The rows, counted from `by`."""
-    render_kernel.add(rows, by)
+    asked_kernel.add(rows, by)
     return rows

@@ -24,7 +24,7 @@ from whence._version import __version__
 from whence.lidia import encode_kernel, extra, strings_kernel
 from whence.lidia.crc import crc32c
 from whence.lidia.layout import HEADER_SIZE, Header, Section
-from whence.ranges import arrange_kernel, order_kernel
+from whence.ranges import columns_kernel, order_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -197,11 +197,11 @@ class _Body:
             order = room
         for name in ("va", "length"):
             moved = array("Q", bytes(8 * count))
-            arrange_kernel.gather_words(order, getattr(self, name), moved)
+            columns_kernel.gather_words(order, getattr(self, name), moved)
             setattr(self, name, moved)
         for name in ("depth", "function", "file", "line_index", "line_count", "call_file", "call_line"):
             moved = array("I", bytes(4 * count))
-            arrange_kernel.gather_halves(order, getattr(self, name), moved)
+            columns_kernel.gather_halves(order, getattr(self, name), moved)
             setattr(self, name, moved)
 
     def parts(self) -> Iterator[Iterator[bytes]]:

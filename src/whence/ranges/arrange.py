@@ -15,7 +15,7 @@ from __future__ import annotations
 from array import array
 from itertools import pairwise
 
-from whence.ranges import arrange_kernel, order_kernel
+from whence.ranges import arrange_kernel, columns_kernel, order_kernel
 from whence.ranges.strings import StringSpace
 from whence.ranges.table import Ranges
 
@@ -61,7 +61,7 @@ def join(tables: list[Ranges]) -> Ranges:
         for column in _COLUMNS:
             getattr(joined, column).extend(getattr(table, column))
             setattr(table, column, array(getattr(table, column).typecode))
-        arrange_kernel.add(joined.line_index, base, lines)
+        columns_kernel.add(joined.line_index, base, lines)
     return joined
 
 
@@ -84,7 +84,7 @@ def _stretches(joined: Ranges, low: int, high: int, last_wins: bool) -> _Stretch
     out_start, out_end, out_root = _words(2 * roots), _words(2 * roots), _halves(2 * roots)
     found = arrange_kernel.cover(start, end, order, _halves(roots), out_start, out_end, out_root)
     places = _halves(found)
-    arrange_kernel.gather_halves(out_root[:found], place, places)
+    columns_kernel.gather_halves(out_root[:found], place, places)
     return out_start[:found], out_end[:found], places
 
 
@@ -97,21 +97,21 @@ def _gathered(
     joined.length = joined.depth = array("I")
     for column, by in (("function", names), ("file", pick), ("call_file", pick)):
         setattr(out, column, _words(rows))
-        arrange_kernel.gather_words(by, getattr(joined, column), getattr(out, column))
+        columns_kernel.gather_words(by, getattr(joined, column), getattr(out, column))
         setattr(joined, column, array("Q"))
     for column in ("line_index", "line_count", "call_line"):
         setattr(out, column, _halves(rows))
-        arrange_kernel.gather_halves(pick, getattr(joined, column), getattr(out, column))
+        columns_kernel.gather_halves(pick, getattr(joined, column), getattr(out, column))
         setattr(joined, column, array("I"))
     out.source = array("B", bytes(rows))
-    arrange_kernel.gather_bytes(names, joined.source, out.source)
+    columns_kernel.gather_bytes(names, joined.source, out.source)
     out.line_offset, out.line_number = joined.line_offset, joined.line_number
     lines = len(out.line_offset)
     move = (pick, joined.va, va, length, out.line_index, out.line_count)
-    more = arrange_kernel.move_lines(*move, out.line_offset, out.line_number, lines, False)
+    more = columns_kernel.move_lines(*move, out.line_offset, out.line_number, lines, False)
     for grown in (out.line_offset, out.line_number):
         grown.frombytes(bytes(4 * more))
-    arrange_kernel.move_lines(*move, out.line_offset, out.line_number, lines, True)
+    columns_kernel.move_lines(*move, out.line_offset, out.line_number, lines, True)
     return out
 
 

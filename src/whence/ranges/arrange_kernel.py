@@ -1,4 +1,4 @@
-"""The loops of arrange: roots, who covers what, layers, and the plan of what is written where.
+"""Deciding in arrange: roots, who covers what, layers, and the plan of what is written where.
 
 A *root* is a range of depth 0; its *tree* is the root and the deeper ranges after it, up to the next root. A *stretch*
 [start, end) is covered by one root. Places are indices into the joined table.
@@ -340,83 +340,3 @@ class Plan:
                 length[at] = self._length[at]
                 same = same and pick[at] == at and name[at] == at
         return same
-
-
-def gather_words(
-    pick: cython.const[cython.uint][::1], column: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]
-):
-    at: cython.Py_ssize_t
-    with cython.nogil:
-        for at in range(pick.shape[0]):
-            out[at] = column[pick[at]]
-
-
-def gather_halves(pick: cython.const[cython.uint][::1], column: cython.const[cython.uint][::1], out: cython.uint[::1]):
-    at: cython.Py_ssize_t
-    with cython.nogil:
-        for at in range(pick.shape[0]):
-            out[at] = column[pick[at]]
-
-
-def gather_bytes(pick: cython.const[cython.uint][::1], column: cython.const[cython.uchar][::1], out: cython.uchar[::1]):
-    at: cython.Py_ssize_t
-    with cython.nogil:
-        for at in range(pick.shape[0]):
-            out[at] = column[pick[at]]
-
-
-def add(column: cython.uint[::1], start: cython.Py_ssize_t, base: cython.uint):
-    """Add `base` to the column from `start` on."""
-    at: cython.Py_ssize_t
-    with cython.nogil:
-        for at in range(start, column.shape[0]):
-            column[at] += base
-
-
-def move_lines(
-    pick: cython.const[cython.uint][::1],
-    old_va: cython.const[cython.ulonglong][::1],
-    va: cython.const[cython.ulonglong][::1],
-    length: cython.const[cython.ulonglong][::1],
-    index: cython.uint[::1],
-    count: cython.uint[::1],
-    offset: cython.uint[::1],
-    number: cython.uint[::1],
-    free_row: cython.Py_ssize_t,
-    write: cython.bint,
-):
-    """Give clipped ranges the rows they keep; those that begin later get rows of their own, from `free_row` on.
-
-    Without `write` nothing is changed. Gives how many rows are needed.
-    """
-    at: cython.Py_ssize_t
-    rows: cython.Py_ssize_t = 0
-    low: cython.ulonglong
-    high: cython.ulonglong
-    skip: cython.ulonglong
-    shift: cython.ulonglong
-    row: cython.ulonglong
-    with cython.nogil:
-        for at in range(pick.shape[0]):
-            shift = va[at] - old_va[pick[at]]
-            low = index[at]
-            high = low + count[at]
-            if high > cython.cast(cython.ulonglong, free_row):
-                high = low
-            while high > low and offset[high - 1] >= shift + length[at]:
-                high -= 1
-            skip = low
-            while shift and skip + 1 < high and offset[skip + 1] <= shift:
-                skip += 1
-            if shift and high > skip:
-                if write:
-                    for row in range(skip, high):
-                        offset[free_row + rows] = offset[row] - shift if offset[row] > shift else 0
-                        number[free_row + rows] = number[row]
-                        rows += 1
-                    index[at] = cython.cast(cython.uint, free_row + rows - (high - skip))
-                else:
-                    rows += high - skip
-            if write:
-                count[at] = cython.cast(cython.uint, high - skip)
-    return rows
