@@ -274,25 +274,21 @@ class ColumnReader:
 
 
 def joined(version: Version, blocks: Iterable[Columns]) -> Columns:
-    """Blocks one behind the other, as one."""
-    parts = list(blocks)
-    rows = sum(map(len, parts))
-    kinds = memoryview(columns_kernel.fresh(rows))
-    times = memoryview(columns_kernel.fresh(8 * rows)).cast("Q")
-    args = memoryview(columns_kernel.fresh(8 * ARGS * rows)).cast("Q")
+    """Blocks one behind the other, as one; each is let go before the next is taken."""
+    kinds, times, args = bytearray(), bytearray(), bytearray()
     tables: list[Tables] = []
     batch_row, generations, threads = array("Q"), array("Q"), array("Q")
-    at = 0
-    for i, part in enumerate(parts):
-        end = at + len(part)
-        kinds[at:end], times[at:end], args[ARGS * at : ARGS * end] = part.type, part.time, part.args
-        batch_row.extend(at + row for row in part.batch_row)
-        generations += part.batch_generation
-        threads += part.batch_thread
-        tables += [table for table in part.tables if not any(table is known for known in tables)]
-        parts[i] = part = Columns(version, (), kinds[:0], times[:0], args[:0], array("Q"), array("Q"), array("Q"))
-        at = end
-    return Columns(version, tuple(tables), kinds, times, args, batch_row, generations, threads)
+    for block in blocks:
+        at = len(kinds)
+        kinds += block.type
+        times += block.time.cast("B")
+        args += block.args.cast("B")
+        batch_row.extend(at + row for row in block.batch_row)
+        generations += block.batch_generation
+        threads += block.batch_thread
+        tables += [table for table in block.tables if not any(table is known for known in tables)]
+    views = (memoryview(kinds), memoryview(times).cast("Q"), memoryview(args).cast("Q"))
+    return Columns(version, tuple(tables), *views, batch_row, generations, threads)
 
 
 def columns(

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from whence.gotrace import batches_kernel
 from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH
-from whence.gotrace.event_kernel import Event, Stream, padded
+from whence.gotrace.event_kernel import Event, padded
 from whence.gotrace.faults import CUT, FINE, FULL, wire_fault
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_wire_header
 from whence.gotrace.lines import lines
+from whence.gotrace.tables import events_in
 from whence.gotrace.version import Version, usable
 
 if TYPE_CHECKING:
@@ -60,16 +61,7 @@ class Framed:
 
 def header_of(piece: bytes, version: Version) -> Event:
     """The event that a piece starts with."""
-    tables = lines(version)
-
-    class Whole:
-        def window(self, used: int, cut: bool) -> tuple[memoryview, int, int]:
-            return memoryview(piece), max(used, 0), len(piece)
-
-        def fail(self, fault: int, where: int, kind: int) -> None:
-            raise wire_fault(fault, where, version, kind)
-
-    return next(Stream(Whole(), version, tables.counts, tables.flags, True))
+    return next(events_in(memoryview(piece), 0, len(piece), 0, version, keep_padding=True))
 
 
 def sized(header: Event, size: int) -> bytes:

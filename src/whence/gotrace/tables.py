@@ -89,23 +89,29 @@ class Tables:
         return self.clock.monotonic + (time - self.clock.time) * scale
 
 
-class _Window:
-    """Part of a run as a feed for a stream of events."""
+class _Held:
+    """Bytes in memory as the feed of a stream of events: [start, stop) of `data`, which lies at `offset` of a file."""
 
-    def __init__(self, run: Run, start: int, stop: int, version: Version) -> None:
-        self.run, self.start, self.stop, self.version = run, start, stop, version
+    def __init__(self, data: memoryview, start: int, stop: int, offset: int, version: Version) -> None:
+        self.data, self.start, self.stop, self.offset, self.version = data, start, stop, offset, version
 
     def window(self, used: int, cut: bool) -> tuple[memoryview, int, int]:
         if cut:
-            raise wire_fault(CUT, self.run.offset + self.stop, self.version)
-        return self.run.data, max(used, self.start), self.stop
+            raise wire_fault(CUT, self.offset + self.stop, self.version)
+        return self.data, max(used, self.start), self.stop
 
     def fail(self, fault: int, where: int, kind: int) -> None:
-        raise wire_fault(fault, self.run.offset + where, self.version, kind)
+        raise wire_fault(fault, self.offset + where, self.version, kind)
 
 
-def events_of(run: Run, batch: Batch, version: Version, keep_padding: bool = False) -> Iterator[Event]:
-    """The events inside a batch, without its header."""
+def events_in(
+    data: memoryview, start: int, stop: int, offset: int, version: Version, keep_padding: bool = False
+) -> Iterator[Event]:
+    """The events in data[start:stop]; errors count from `offset`, where data[0] lies."""
     tables = lines(version)
-    window = _Window(run, batch.body, batch.end, version)
-    return Stream(window, version, tables.counts, tables.flags, keep_padding)
+    return Stream(_Held(data, start, stop, offset, version), version, tables.counts, tables.flags, keep_padding)
+
+
+def events_of(run: Run, batch: Batch, version: Version) -> Iterator[Event]:
+    """The events inside a batch, without its header."""
+    return events_in(run.data, batch.body, batch.end, run.offset, version)
