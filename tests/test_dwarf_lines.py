@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forge.lines import Sections, Step, old_tables, program, sections, uleb
+from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LineTable, read_lines
 from whence.ranges import StringSpace
 from whence.ranges.strings import Arena
@@ -277,6 +278,28 @@ def test_a_program_longer_than_the_first_columns_goes_on_where_it_stopped() -> N
     assert [(va, line) for va, _, line in found[:-1]] == [(0x1001 + i, 3 + 2 * i) for i in range(5000)]
     many = list(itertools.chain.from_iterable([("set_address", 0x1000 + 16 * i), *ONE[1:]] for i in range(500)))
     assert rows(many)[::3] == [(0x1000 + 16 * i, "/src/main.c", 7) for i in range(500)]
+
+
+def test_programs_that_overlap_are_not_read_for_ever() -> None:
+    found = sections(program(ONE * 5000))
+    arena = Arena(StringSpace())
+    paths = Paths(found, "little", arena)
+    tables = [read_lines(found, offset=0, arena=arena, paths=paths) for _ in range(4)]
+    assert [len(table.rows) > 0 for table in tables] == [True, True, False, False]
+    assert "not read more often than their bytes justify" in str(tables[3].problems[0])
+
+
+def test_names_longer_than_any_path_and_paths_beyond_what_bytes_justify_are_left_out() -> None:
+    assert rows(ONE, files=[(b"x" * 20000, 0)])[0] == (0x1000, "", 0)
+    long = b"/" + b"d" * 16000
+    steps = [ONE[0]]
+    for number in range(1000):
+        steps += [("file", number), ("special", 1, 1)]
+    entry = b"".join(uleb(number % 2) + (number * 13).to_bytes(4, "little") for number in range(1000))
+    tables = b"\1\1\x1f\2" + bytes(8) + b"\2\2\x0f\1\x1f" + uleb(1000) + entry
+    found, table, space = read(sections(program([*steps, ("end", 1)], version=5, tables=tables), long + b"\0"))
+    assert 100 < len({name for _, name, _ in found}) < 1000
+    assert sum(len(space.text(ref)) for ref in set(table.rows.files)) < 64 * (1 << 17)
 
 
 def test_every_truncation_ends_in_rows_or_a_problem() -> None:

@@ -21,6 +21,10 @@ SECTION_OF_FORM = {0x08: "debug_line", 0x1F: "debug_line_str", 0x0E: "debug_str"
 INDEX_FORMS = {0x1A, 0x25, 0x26, 0x27, 0x28, 0x02}  # strx and its sizes, GNU_str_index
 STRING = 0x08
 
+SLACK = 1 << 16  # bytes of programs that may be read beyond twice their section
+LONGEST = 1 << 14  # bytes of a directory or file name: four times what Linux opens
+PATHS_PER_BYTE = 64  # bytes of paths that a byte of line programs may make
+
 
 class LineSections(Protocol):
     """What line programs need of a file: sections as bytes, empty when the file has none."""
@@ -34,13 +38,20 @@ class LineSections(Protocol):
 class Paths:
     """Paths of files, put together in an arena, each once for all programs of a file that name it the same way."""
 
-    __slots__ = ("_arena", "_known", "_windows")
+    __slots__ = ("_arena", "_known", "_left", "_room", "_windows")
 
     def __init__(self, sections: LineSections, order: ByteOrder, arena: Arena) -> None:
         self._arena = arena
+        self._left = 2 * len(sections.debug_line) + SLACK
+        self._room = PATHS_PER_BYTE * (len(sections.debug_line) + SLACK)
         self._known: dict[bytes, dict[tuple[int, int], int]] = {}
         names = ("debug_line", "debug_line_str", "debug_str", "debug_str_offsets", "alt_str")
         self._windows = {name: Window(getattr(sections, name, None) or b"", name, order, DwarfError) for name in names}
+
+    def spend(self, size: int) -> bool:
+        """May a program of so many bytes be read? Programs that overlap could make a small file cost hours."""
+        self._left -= size
+        return self._left >= 0
 
     def known(self, comp_dir: bytes) -> dict[tuple[int, int], int]:
         """The paths put together so far for programs of a compilation directory, by places of directory and name."""
@@ -48,7 +59,11 @@ class Paths:
 
     def compose(self, comp_dir: bytes, directory: int, name: int) -> int:
         """The name reference of a path of two places (form << 56 | number); directory -1 is none."""
-        return self._arena.add(join(comp_dir, self.text(directory) if directory >= 0 else b"", self.text(name)))
+        path = join(comp_dir, self.text(directory) if directory >= 0 else b"", self.text(name))
+        self._room -= len(path) + len(comp_dir)
+        if self._room < 0:
+            raise DwarfError("debug_line", None, "paths are no longer than the bytes of their programs justify")
+        return self._arena.add(path)
 
     def text(self, place: int) -> bytes:
         """The text at a place; DwarfError when it points outside its section."""
@@ -58,11 +73,11 @@ class Paths:
             # use these forms in line tables (in .dwo files) have the one table.
             offsets = self._windows["debug_str_offsets"]
             number = offsets.u32((8 if len(offsets) and offsets.u16(4) == 5 else 0) + 4 * number)
-            return self._windows["debug_str"].cstring(number)
+            return short_text(self._windows["debug_str"], number)
         section = SECTION_OF_FORM.get(form)
         if section is None:
             raise DwarfError("debug_line", None, "a path has a string form", f"form {form:#x}")
-        return self._windows[section].cstring(number)
+        return short_text(self._windows[section], number)
 
 
 class FileNames:
@@ -113,6 +128,16 @@ class FileNames:
                 ref = 0
             self._known[key] = ref
         return ref
+
+
+def short_text(window: Window, offset: int) -> bytes:
+    """The bytes from an offset to the next NUL, which is not far."""
+    window.need(offset, 1)
+    for size in (128, LONGEST):
+        text, nul, _ = bytes(window.data[offset : offset + size]).partition(b"\0")
+        if nul:
+            return text
+    raise window.error(window.name, offset, f"a name in a path has at most {LONGEST} bytes", text[:16])
 
 
 def join(comp_dir: bytes, directory: bytes, name: bytes) -> bytes:

@@ -86,8 +86,12 @@ def read_lines(
         table.problems.append(error)
     else:
         shared = paths if paths is not None else Paths(sections, order, arena)
-        table.names = read_names(line, header, comp_dir, shared, table.problems)
-        table.rows = _run(line, header, table.names, lowest, table.problems)
+        if shared.spend(header.end - offset):
+            table.names = read_names(line, header, comp_dir, shared, table.problems)
+            table.rows = _run(line, header, table.names, lowest, table.problems)
+        else:
+            rule = "line programs are not read more often than their bytes justify"
+            table.problems.append(DwarfError("debug_line", offset, rule))
     for problem in table.problems:
         problem.add_note(f"in the line program of {name.decode('utf-8', 'backslashreplace') or 'a unit without name'}")
     return table
@@ -143,7 +147,7 @@ def _run(line: Window, header: Header, names: FileNames, lowest: int, problems: 
         if status == FULL:
             scratch.grow(header.end - at)
         elif status == DEFINE_FILE:
-            _define(line, names, at)
+            _define(line, names, at, state[AT])
             used.append(0)
         else:
             if status != DONE:
@@ -154,12 +158,10 @@ def _run(line: Window, header: Header, names: FileNames, lowest: int, problems: 
     return rows
 
 
-def _define(line: Window, names: FileNames, at: int) -> None:
+def _define(line: Window, names: FileNames, at: int, end: int) -> None:
     """DW_LNE_define_file: a name, a directory, a time, a size. What cannot be read is a file without a name."""
-    try:
-        parent, _ = uleb(line, at + len(line.cstring(at)) + 1)
-    except DwarfError:
-        parent = 0
+    size = bytes(line.data[at:end]).find(b"\0")
+    parent = uleb(line, at + size + 1)[0] if 0 <= size < end - at - 1 else 0
     names.define(STRING << PLACE_BITS | at, parent)
 
 
