@@ -20,7 +20,7 @@ lines.py           line programs (.debug_line) as rows
   line_header.py   their headers and tables
   line_files.py    file numbers to paths
 
-shared.pxd         the parts of a file, the row of a unit, numbers and forms, for the kernels:
+shared.pxd         the parts of a file, the row of a unit, the numbers of forms; reading.pxd: how they are read, by
   units_kernel       headers and roots of all units
   claims_kernel      spans by address
   aranges_kernel     which unit holds an address, from .debug_aranges

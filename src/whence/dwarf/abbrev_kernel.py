@@ -12,6 +12,7 @@ once. DWARF 5, section 7.5.3.
 
 import cython
 from cython.cimports.libc.stdlib import free, qsort, realloc
+from cython.cimports.whence.dwarf.reading import fixed, form_size, sleb, uleb
 from cython.cimports.whence.dwarf.shared import (
     ABBREV,
     ADDRESS_SIZE,
@@ -26,10 +27,6 @@ from cython.cimports.whence.dwarf.shared import (
     LANGUAGE,
     OFFSET_SIZE,
     VERSION,
-    fixed,
-    form_size,
-    sleb,
-    uleb,
 )
 
 

@@ -4,7 +4,8 @@ A question about few addresses is answered by one pass over the table; nothing i
 """
 
 import cython
-from cython.cimports.whence.dwarf.shared import fixed, reserved_length, u64, wide_length
+from cython.cimports.whence.dwarf.reading import fixed, reserved_length, wide_length
+from cython.cimports.whence.dwarf.shared import u64
 
 
 def find(

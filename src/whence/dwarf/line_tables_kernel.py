@@ -1,7 +1,7 @@
 """The directory and file tables of a line program's header (DWARF 5, section 6.2.4), over bytes and columns."""
 
 import cython
-from cython.cimports.whence.dwarf.shared import number, uleb
+from cython.cimports.whence.dwarf.reading import number, uleb
 
 # What a table ends with; worded in line_header.py, with the faults of lines_kernel.
 DONE = cython.declare(cython.int, 0)

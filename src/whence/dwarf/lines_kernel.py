@@ -8,7 +8,7 @@ the same.
 
 import cython
 from cython.cimports.libc.stdlib import qsort
-from cython.cimports.whence.dwarf.shared import number, sleb, uleb
+from cython.cimports.whence.dwarf.reading import number, sleb, uleb
 
 # What `run` stops with; what it means is worded in lines.py.
 DONE = cython.declare(cython.int, 0)

@@ -11,6 +11,16 @@ import cython
 from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.abbrev_kernel import Table, entry_of_code
+from cython.cimports.whence.dwarf.reading import (
+    find_abbrev,
+    name_of,
+    read_form,
+    skip_form,
+    sleb,
+    target_of,
+    uleb,
+    unit_at,
+)
 from cython.cimports.whence.dwarf.shared import (
     ABBREV,
     ALT_BIT,
@@ -20,16 +30,8 @@ from cython.cimports.whence.dwarf.shared import (
     LANGUAGE,
     OFFSET,
     File,
-    find_abbrev,
-    name_of,
-    read_form,
-    skip_form,
-    sleb,
-    target_of,
     u64,
-    uleb,
-    unit_at,
-)  # fmt: skip
+)
 
 MOST = cython.declare(cython.ulonglong, 1 << 16)  # names remembered before it starts anew
 STEPS = cython.declare(cython.int, 16)

@@ -10,22 +10,8 @@ from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.abbrev_kernel import Table, digest, entry_of_code, forget
 from cython.cimports.whence.dwarf.names_kernel import own_name
 from cython.cimports.whence.dwarf.parts_kernel import Parts
-from cython.cimports.whence.dwarf.shared import (
-    DIE,
-    END,
-    F_REF1,
-    F_REF_UDATA,
-    FAULT,
-    OFFSET,
-    File,
-    read_form,
-    skip,
-    skip_form,
-    skip_string,
-    u64,
-    uleb,
-    unit_at,
-)  # fmt: skip
+from cython.cimports.whence.dwarf.reading import read_form, skip, skip_form, skip_string, uleb, unit_at
+from cython.cimports.whence.dwarf.shared import DIE, END, F_REF1, F_REF_UDATA, FAULT, OFFSET, File, u64
 
 AROUND = cython.declare(cython.int, 32)  # so many of the DIEs around one are told, the innermost
 

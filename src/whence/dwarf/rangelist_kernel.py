@@ -8,6 +8,7 @@ All of them fail one test: a range of code begins in an executable section (or s
 import cython
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.whence.dwarf.parts_kernel import Parts
+from cython.cimports.whence.dwarf.reading import entry_of, fixed, largest, uleb
 from cython.cimports.whence.dwarf.shared import (
     ADDR_BASE,
     ADDRESS_SIZE,
@@ -26,12 +27,8 @@ from cython.cimports.whence.dwarf.shared import (
     VERSION,
     WIDTH,
     File,
-    entry_of,
-    fixed,
-    largest,
     u64,
-    uleb,
-)  # fmt: skip
+)
 
 # What `expand` returns; 0 is well.
 BAD_LIST = cython.declare(cython.int, 1)

@@ -15,18 +15,8 @@ from cython.cimports.whence.dwarf.abbrev_kernel import Table, digest, forget
 from cython.cimports.whence.dwarf.names_kernel import Names, forget_names, function_name
 from cython.cimports.whence.dwarf.parts_kernel import Parts
 from cython.cimports.whence.dwarf.rangelist_kernel import Span, Spans, add_span, expand, is_code, list_budget
-from cython.cimports.whence.dwarf.shared import (
-    ADDRESS_SIZE,
-    F_ADDR,
-    FAULT,
-    KIND,
-    WIDTH,
-    File,
-    address_of,
-    is_index,
-    largest,
-    u64,
-)
+from cython.cimports.whence.dwarf.reading import address_of, is_index, largest
+from cython.cimports.whence.dwarf.shared import ADDRESS_SIZE, F_ADDR, FAULT, KIND, WIDTH, File, u64
 from cython.cimports.whence.dwarf.walk_kernel import Node, Nodes, forget_nodes, walk
 
 BAD_ABBREV = cython.declare(cython.int, 20)  # + what digest found

@@ -7,6 +7,18 @@ ends the scan, because nothing says where the next unit begins. DWARF 5, section
 
 import cython
 from cython.cimports.whence.dwarf.parts_kernel import Parts
+from cython.cimports.whence.dwarf.reading import (
+    address_of,
+    find_abbrev,
+    fixed,
+    is_index,
+    name_of,
+    read_form,
+    reserved_length,
+    sleb,
+    uleb,
+    wide_length,
+)
 from cython.cimports.whence.dwarf.shared import (
     ABBREV,
     ADDR_BASE,
@@ -45,18 +57,8 @@ from cython.cimports.whence.dwarf.shared import (
     WIDTH,
     File,
     Part,
-    address_of,
-    find_abbrev,
-    fixed,
-    is_index,
-    name_of,
-    read_form,
-    reserved_length,
-    sleb,
     u64,
-    uleb,
-    wide_length,
-)  # fmt: skip
+)
 
 # Faults of a unit; whence.dwarf.problems words them.
 BAD_LENGTH = cython.declare(cython.int, 1)

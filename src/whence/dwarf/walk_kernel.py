@@ -8,20 +8,8 @@ stack in memory, so no tree is too deep. DWARF 5, sections 2.3 and 7.5.2.
 import cython
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.whence.dwarf.abbrev_kernel import entry_of_code
-from cython.cimports.whence.dwarf.shared import (
-    DIE,
-    END,
-    F_REF1,
-    F_REF_UDATA,
-    OFFSET,
-    read_form,
-    skip,
-    skip_form,
-    skip_string,
-    target_of,
-    u64,
-    uleb,
-)  # fmt: skip
+from cython.cimports.whence.dwarf.reading import read_form, skip, skip_form, skip_string, target_of, uleb
+from cython.cimports.whence.dwarf.shared import DIE, END, F_REF1, F_REF_UDATA, OFFSET, u64
 
 # What `walk` returns; 0 is well. `nodes.at` says where.
 BAD_DIE = cython.declare(cython.int, 11)
