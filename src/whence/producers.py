@@ -115,6 +115,8 @@ class Producers:
 
     def all_problems(self) -> Iterable[str]:
         """What was broken and skipped, worded."""
+        for file in dict.fromkeys((self.elf, self.debug_elf)):
+            yield from map(str, file.problems)
         yield from map(str, self.problems)
         if self.dwarf is not None:
             yield from map(str, self.dwarf.problems)

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whence.cli.main import ANSWERED, BROKEN_INPUT
+from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +84,10 @@ def create(options: Namespace) -> int:
         print(f"whence: skipped: {problem}", file=sys.stderr)
     if len(created.problems) > 20:
         print(f"whence: and {len(created.problems) - 20} more", file=sys.stderr)
+    status = ANSWERED
+    if not created.written.ranges:
+        status = BROKEN_INPUT if created.problems else SOME_UNKNOWN
+        print("whence: nothing in it names an address: no debug info, symbols or Go tables were found", file=sys.stderr)
     input_size, output_size = Path(options.binary).stat().st_size, Path(output).stat().st_size
     counts = created.written
     if options.json:
@@ -105,7 +109,7 @@ def create(options: Namespace) -> int:
                 }
             )
         )
-        return ANSWERED
+        return status
     per_source = ", ".join(f"{count:,} {word}" for word, count in created.sources.items()) or "none"
     print(f"{output}: {output_size:,} bytes, from {input_size:,} in {created.seconds:.3f} s")
     if created.debug_file:
@@ -114,7 +118,7 @@ def create(options: Namespace) -> int:
     print(f"  ranges      {counts.ranges:,}, {counts.inlined:,} of inlined calls; by source: {per_source}")
     print(f"  lines       {counts.line_entries:,}")
     print(f"  strings     {counts.strings:,}")
-    return ANSWERED
+    return status
 
 
 def info(options: Namespace) -> int:

@@ -65,9 +65,12 @@ class ElfFile:
             if not status.st_size:
                 raise ElfError("file", None, "it is not empty")
             mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+            elf = cls(mapping, name)
+        except ElfError as error:
+            error.add_note(f"in {name}")
+            raise
         finally:
             os.close(descriptor)
-        elf = cls(mapping, name)
         elf._mapping = mapping
         return elf
 

@@ -228,6 +228,7 @@ def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: Callable[
     try:
         return Table(mapped, crc=crc, demangle=demangle, path=os.fspath(path), mapped=mapped)
     except BaseException as error:
+        error.add_note(f"in {os.fspath(path)}")
         from traceback import clear_frames
 
         clear_frames(error.__traceback__)  # they hold views of the mapping

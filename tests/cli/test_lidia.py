@@ -1,0 +1,73 @@
+"""whence lidia: what it prints and leaves behind, and what it says of files that are not whole."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.programs import compiled
+
+WHENCE = [sys.executable, "-m", "whence.cli", "lidia"]
+
+
+def run(*words: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*WHENCE, *map(str, words)], capture_output=True, text=True, cwd=folder)
+
+
+def test_create_puts_the_archive_into_the_current_folder_and_tells_what_went_in(tmp_path: Path) -> None:
+    path = compiled()
+    done = run("create", path, "--json", folder=tmp_path)
+    told = json.loads(done.stdout)
+    assert told["archive"] == f"{path.name}.lidia"
+    assert told["ranges"] == sum(told["sources"].values()) > 10
+    assert told["lines"] > 10
+    assert told["archive_bytes"] == (tmp_path / told["archive"]).stat().st_size
+    assert [one.name for one in tmp_path.iterdir()] == [told["archive"]]
+
+
+def test_info_verify_and_dump_agree_with_what_was_created(tmp_path: Path) -> None:
+    told = json.loads(run("create", compiled(), "--json", folder=tmp_path).stdout)
+    archive = tmp_path / told["archive"]
+    info = json.loads(run("info", archive, "--json").stdout)
+    assert (info["ranges"], info["sources"], info["machine"]) == (told["ranges"], told["sources"], "x86-64")
+    assert json.loads(run("verify", archive, "--json").stdout) == {"archive": str(archive), "ok": True, "problems": []}
+    rows = [json.loads(line) for line in run("dump", archive, "--json").stdout.splitlines()]
+    assert len(rows) == told["ranges"]
+    main = next(row for row in rows if row["function"] == "main" and row["depth"] == 0)
+    start = int(main["address"], 16)
+    inside = run("dump", archive, f"{start:x}", f"{start + 1:x}", "--json").stdout.splitlines()
+    assert next(json.loads(line)["function"] for line in inside) == "main"
+    assert "called at" in run("dump", archive).stdout
+
+
+def test_options_leave_things_out(tmp_path: Path) -> None:
+    without = ("--no-dwarf", "--no-lines"), ("--no-files",), ("--no-symtab", "--no-dwarf"), ("--compat", "go")
+    for options in without:
+        out = tmp_path / "out.lidia"
+        told = json.loads(run("create", compiled(), "-o", out, "--json", *options).stdout or "{}")
+        rows = [json.loads(line) for line in run("dump", out, "--json").stdout.splitlines()]
+        assert len(rows) == told["ranges"]
+        if "--no-dwarf" in options or "--compat" in options:
+            assert told["lines"] == 0
+        if "--no-files" in options:
+            assert not any(row["file"] or row["call_file"] for row in rows)
+
+
+def test_a_damaged_archive_and_a_cut_binary_are_told_in_a_line_and_end_with_3(tmp_path: Path) -> None:
+    run("create", compiled(), "-o", tmp_path / "whole.lidia")
+    data = bytearray((tmp_path / "whole.lidia").read_bytes())
+    data[len(data) // 2] ^= 0x40
+    (tmp_path / "damaged.lidia").write_bytes(data)
+    done = run("verify", tmp_path / "damaged.lidia")
+    assert done.returncode == 3
+    assert "CRC32C" in done.stdout
+    (tmp_path / "cut").write_bytes(compiled().read_bytes()[:4000])
+    done = run("create", tmp_path / "cut", "-o", tmp_path / "out.lidia")
+    assert done.returncode == 3
+    assert "section table" in done.stderr
+    done = run("create", __file__, "-o", tmp_path / "none.lidia")
+    assert done.returncode == 3
+    assert done.stderr.endswith(f"in {__file__}\n")
+    assert not (tmp_path / "none.lidia").exists()
