@@ -37,5 +37,7 @@ cdef int climb(
     int *values,
     Py_ssize_t count,
     int index,
+    int *opened,
+    int *level,
     int *chain,
 ) noexcept nogil

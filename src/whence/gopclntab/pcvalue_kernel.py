@@ -166,12 +166,24 @@ def climb(
     values: cython.p_int,
     count: cython.Py_ssize_t,
     index: cython.int,
+    opened: cython.p_int,
+    level: cython.p_int,
     chain: cython.p_int,
 ) -> cython.int:
-    """The chain of inlined calls that starts at a node, innermost first. Gives its length, -1 for damage."""
+    """The inlined calls from a node outwards to one that is open already: gives how many are new, -1 for damage.
+
+    `opened[1]` to `opened[level[0]]` are the nodes that are open, outermost first; level[0] becomes how many of them
+    stay open. `chain` takes the new ones, innermost first.
+    """
     depth: cython.int = 0
+    shared: cython.int = 0
     node: cython.p_const_uchar
     while index >= 0:
+        shared = level[0]
+        while shared > 0 and opened[shared] != index:
+            shared -= 1
+        if shared > 0:
+            break
         if depth >= MAX_DEPTH or cython.cast(cython.ulonglong, index) >= nodes:
             return -1
         chain[depth] = index
@@ -186,4 +198,7 @@ def climb(
                 index = cython.cast(cython.short, cython.cast(cython.ushort, node[1]) << 8 | node[0])
         else:
             index = cython.cast(cython.int, u32(node, big))
+    if shared + depth > MAX_DEPTH:
+        return -1
+    level[0] = shared
     return depth

@@ -91,7 +91,7 @@ def lay(
     row_range: cython.p_uint = cython.address(rows[0])
     row_offset: cython.p_uint = row_range + row_room
     row_line: cython.p_uint = row_offset + row_room
-    chain: cython.p_int = cython.address(stack[0])  # nodes, innermost first, as climbed
+    chain: cython.p_int = cython.address(stack[0])  # nodes to be opened, innermost first, as climbed
     nodes: cython.p_int = chain + MAX_DEPTH + 1  # by depth: the node that is open there
     opened: cython.p_int = nodes + MAX_DEPTH + 1  # by depth: its range, counted from the function's first
     filed: cython.p_int = opened + MAX_DEPTH + 1  # by depth: whether the range has its file
@@ -120,7 +120,7 @@ def lay(
     last_number: cython.int
     line: cython.int
     level: cython.int
-    shared: cython.int
+    kept: cython.int
     found: cython.int
     reference: cython.ulonglong
     node_count: cython.ulonglong
@@ -225,6 +225,7 @@ def lay(
 
                     if inl != current:
                         current = inl
+                        kept = level
                         found = climb(
                             own_tree,
                             node_count,
@@ -236,25 +237,24 @@ def lay(
                             inl_values,
                             inl_count,
                             inl,
+                            nodes,
+                            cython.address(kept),
                             chain,
                         )
                         if found < 0 or cython.cast(cython.ulonglong, found) > state[5]:
                             broken = True
                             break
                         state[5] -= found
-                        shared = 0
-                        while shared < level and shared < found and nodes[shared + 1] == chain[found - 1 - shared]:
-                            shared += 1
-                        while level > shared:
+                        while level > kept:
                             top = base + opened[level]
                             length[top] = entry[f] + pc - va[top]
                             level -= 1
-                        while level < found:
+                        while level < kept + found:
                             if base + count >= range_room:
                                 full = True
                                 break
                             level += 1
-                            nodes[level] = chain[found - level]
+                            nodes[level] = chain[kept + found - level]
                             node = own_tree + cython.cast(cython.Py_ssize_t, nodes[level]) * node_size
                             name_offset = u32(node + node_name, big)
                             if name_offset >= names_size:
