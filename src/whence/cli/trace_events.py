@@ -26,6 +26,6 @@ def run(options: Namespace) -> int:
     if options.output == "-":
         write(rows, sys.stdout)
     else:
-        with open(options.output, "w", encoding="utf-8", errors="backslashreplace", newline="") as out:
+        with open(options.output, "w", encoding="utf-8", errors="surrogateescape", newline="") as out:
             write(rows, out)
     return 0

@@ -5,13 +5,13 @@ path, a file, a pipe or bytes. Out: events, the other form, or columns. The even
 internal/trace/tracev2; docs/formats/gotrace.md tells the layout. Refused: events of Go 1.11 to 1.21 (another format).
 
     version.py   Version, headers                     specs.py      the events, as a table
-    event_kernel Event and the stream of them           lines.py      that table as the text kernels read it
+    event_kernel Event and the stream of them         lines.py      that table as the text kernels read it
     reader.py    Reader, TextReader                   writer.py     Writer, TextWriter
     convert.py   wire_to_text, text_to_wire           header.py     the first bytes of either form
     quoting.py   Go's quoted strings, spaces          printable.py  what Go prints as it is
     feed.py      bytes from anywhere, by windows      faults.py     what is wrong, in words
     batches.py   batches, by their headers            tables.py     strings, stacks, samples, clocks of a generation
-    columns.py   events as columns, on all cores      rows.py       events as csv, jsonl, parquet
+    columnar.py  events as columns, on all cores      rows.py       events as csv, jsonl, parquet
     info.py      what is in a trace                   verify.py     what is wrong with it
     sizes.py     batch sizes made right               sift.py       part of a trace as a trace
     anonymize.py strings replaced                     salvage.py    whole generations of a damaged trace
@@ -31,16 +31,22 @@ internal/trace/tracev2; docs/formats/gotrace.md tells the layout. Refused: event
     True
 """
 
-from whence.gotrace.columns import ColumnReader, Columns, columns
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from whence.gotrace.convert import text_to_wire, to_text, to_wire, wire_to_text
 from whence.gotrace.event_kernel import Event
 from whence.gotrace.faults import TextError
 from whence.gotrace.quoting import quote, unquote
 from whence.gotrace.reader import Reader, TextReader
-from whence.gotrace.sizes import fix_sizes
 from whence.gotrace.specs import EventSpec, SpecTable
 from whence.gotrace.version import CURRENT, Version
 from whence.gotrace.writer import TextWriter, Writer
+
+if TYPE_CHECKING:
+    from whence.gotrace.columnar import ColumnReader, Columns, columns
+    from whence.gotrace.sizes import fix_sizes
 
 __all__ = [
     "CURRENT",
@@ -64,3 +70,13 @@ __all__ = [
     "unquote",
     "wire_to_text",
 ]
+
+_LAZY = {"ColumnReader": "columnar", "Columns": "columnar", "columns": "columnar", "fix_sizes": "sizes"}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _LAZY:
+        return getattr(import_module(f"whence.gotrace.{_LAZY[name]}"), name)
+    raise AttributeError(f"module 'whence.gotrace' has no attribute {name!r}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from whence.gotrace import columns_kernel
 from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH, STRINGS, BatchReader
-from whence.gotrace.columns import ColumnReader, places
+from whence.gotrace.columnar import ColumnReader, places
 from whence.gotrace.event_kernel import Event
 from whence.gotrace.specs import NO_THREAD
 from whence.gotrace.tables import Tables, events_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from whence.gotrace import sift_kernel
-from whence.gotrace.columns import ARGS, ColumnReader, Columns
+from whence.gotrace.columnar import ARGS, ColumnReader, Columns
 from whence.gotrace.samples import tables_of
 from whence.gotrace.sift import Filter, moves, spans
 from whence.gotrace.tables import Tables

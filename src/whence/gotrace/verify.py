@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from whence.errors import TraceError
 from whence.gotrace import columns_kernel
 from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH, FREQUENCY, STACKS, STRINGS, SYNC, Batch, Run
-from whence.gotrace.columns import ColumnReader, Columns, places
+from whence.gotrace.columnar import ColumnReader, Columns, places
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_wire_header
 from whence.gotrace.sizes import Framed, header_of

@@ -79,7 +79,9 @@ def read_header(head: bytes) -> Version:
     """The version that the first 16 bytes of a trace declare."""
     match = _HEADER.match(head)
     if match is None:
-        raise TraceError("header", 0, 'a trace starts with "go 1.N trace" and three zero bytes', head[:HEADER_SIZE])
+        rule = 'a trace starts with "go 1.N trace" and three zero bytes'
+        hint = "whence trace wire makes a wire trace of a text" if looks_like_text(head) else ""
+        raise TraceError("header", 0, rule, head[:HEADER_SIZE]).with_hint(hint)
     return known(int(match[1]), "header", 5)
 
 
