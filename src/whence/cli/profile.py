@@ -42,7 +42,6 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from whence.profiles import formats
-    from whence.profiles.coverage import coverage, total
     from whence.profiles.naming import name
 
     data = sys.stdin.buffer.read() if options.profile == "-" else Path(options.profile).read_bytes()
@@ -68,6 +67,8 @@ def run(options: Namespace) -> int:
         put(options.flamegraph, page(profile, title).encode("utf-8", "replace"))
     if not reporting:
         return ANSWERED
+    from whence.profiles.coverage import coverage, total
+
     rows = coverage(profile, reports)
     tell(rows, options, sys.stdout if output != "-" else sys.stderr)
     if options.fail_under is not None and total(rows) < options.fail_under:

@@ -1,9 +1,12 @@
-"""Which format a profile is in, told by its bytes; reading and writing by a format's name."""
+"""Which format a profile is in, told by its bytes; reading and writing by a format's name.
+
+Rooms of formats are imported when they are needed: a command starts with one of them, not all.
+"""
 
 from __future__ import annotations
 
 from whence.errors import ProfileError
-from whence.profiles import folded, gz, otlp, perf, pprof, speedscope
+from whence.profiles import gz
 from whence.profiles.model import Profile
 from whence.profiles.wire import Messages
 
@@ -16,6 +19,8 @@ def recognized(data: bytes) -> str:
     if head.lstrip()[:1] == b"{":
         return "otlp"
     if not any(byte < 32 and byte not in b"\t\n\r\x1b" for byte in head) and head:
+        from whence.profiles import perf
+
         return "perf" if perf.looks_like(data[: 1 << 20].decode("utf-8", "replace")) else "folded"
     return "otlp" if otlp_inside(data) else "pprof"
 
@@ -39,9 +44,15 @@ def read(data: bytes) -> tuple[Profile, str]:
         data = gz.inflated(data)
     format = recognized(data)
     if format == "pprof":
+        from whence.profiles import pprof
+
         return pprof.read(data, compressed=compressed), format
     if format == "otlp":
+        from whence.profiles import otlp
+
         return otlp.read(data, compressed=compressed), format
+    from whence.profiles import folded, perf
+
     text = data.decode("utf-8", "surrogateescape")
     return perf.read(text) if format == "perf" else folded.read(text), format
 
@@ -50,10 +61,18 @@ def write(profile: Profile, format: str, name: str = "", *, json: bool | None = 
     """The profile in one of WRITTEN. `json` chooses OTLP's JSON form (default: the form it was read in)."""
     match format:
         case "pprof":
+            from whence.profiles import pprof
+
             return pprof.write(profile)
         case "otlp":
+            from whence.profiles import otlp
+
             return otlp.write(profile, json=json)
         case "speedscope":
+            from whence.profiles import speedscope
+
             return speedscope.write(profile, name).encode("utf-8", "replace")
         case _:
+            from whence.profiles import folded
+
             return folded.write(profile).encode("utf-8", "surrogateescape")

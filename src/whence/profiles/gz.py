@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 
 from whence.errors import ProfileError
 
@@ -58,6 +57,8 @@ def deflated(data: bytes | bytearray) -> bytes:
     if len(starts) == 1:
         parts = [packed(0)]
     else:
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as pool:
             parts = list(pool.map(packed, starts))
     return HEADER + b"".join(parts) + struct.pack("<II", zlib.crc32(view), len(data) & 0xFFFFFFFF)

@@ -95,17 +95,12 @@ def read(data: bytes, *, compressed: bool = False) -> Profile:
     _names(profile, locations, origin)
     _about(profile, origin, whole.table(16))
     samples = whole.field(SAMPLE, "sample")
-    stack, first = samples.numbers(1)
-    where = ids.positions(stack, "sample", "location_id is the id of a location")
-    values, per_sample = samples.numbers(2)
     kinds = len(profile.sample_types)
-    if per_sample != array("Q", range(0, kinds * len(samples) + 1, kinds) if kinds else bytes(8 * (len(samples) + 1))):
-        wrong = next(i for i in range(len(samples)) if per_sample[i + 1] - per_sample[i] != kinds)
-        found = per_sample[wrong + 1] - per_sample[wrong]
-        raise ProfileError(f"sample {wrong}", None, f"it has a value for each of {kinds} sample types", found)
+    if not ids.all_known(samples, kinds):
+        _stacks(samples, ids, kinds)  # says which sample breaks which rule
     labels = samples.field(3, "label")
     label_rows = rows(labels)
-    profile.load = lambda: _samples(kinds, first, where, values, labels, label_rows, strings)
+    profile.load = lambda: _samples(kinds, samples, ids, labels, label_rows, strings)
     return profile
 
 
@@ -198,18 +193,22 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _samples(
-    kinds: int,
-    first: array[int],
-    stack: array[int],
-    values: array[int],
-    labels: Messages,
-    rows: array[int],
-    strings: Messages,
-) -> Samples:
+def _stacks(samples: Messages, ids: Ids, kinds: int) -> tuple[array[int], array[int], array[int]]:
+    """Where each sample's stack starts, the locations of all stacks, and the values of all samples; checked."""
+    stack, first = samples.numbers(1)
+    where = ids.positions(stack, "sample", "location_id is the id of a location")
+    values, per_sample = samples.numbers(2)
+    if per_sample != array("Q", range(0, kinds * len(samples) + 1, kinds) if kinds else bytes(8 * (len(samples) + 1))):
+        wrong = next(i for i in range(len(samples)) if per_sample[i + 1] - per_sample[i] != kinds)
+        found = per_sample[wrong + 1] - per_sample[wrong]
+        raise ProfileError(f"sample {wrong}", None, f"it has a value for each of {kinds} sample types", found)
+    return first, where, values
+
+
+def _samples(kinds: int, samples: Messages, ids: Ids, labels: Messages, rows: array[int], strings: Messages) -> Samples:
+    first, stack, values = _stacks(samples, ids, kinds)
     signed = array("q", values.tobytes())
-    count = len(first) - 1
-    out = Samples(first, stack, [signed[kind::kinds] for kind in range(kinds)], [()] * count)
+    out = Samples(first, stack, [signed[kind::kinds] for kind in range(kinds)], [()] * len(samples))
     known: dict[tuple[int, ...], Label] = {}
     width = WIDTH["label"]
     for row, parent in enumerate(labels.parent):

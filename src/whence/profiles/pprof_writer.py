@@ -14,7 +14,6 @@ from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.wire import Messages
 
 HAS_FUNCTIONS, HAS_FILENAMES, HAS_LINES, HAS_INLINES = 1, 2, 4, 8  # fields 7 to 10 of a mapping
-HAS_ALL = 15
 
 
 class Names:
@@ -81,11 +80,20 @@ def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: 
     changed, function = profile.changed, names.function
     for location, (mapping, frames) in enumerate(zip(profile.mapping, profile.frames, strict=True)):
         if location in changed:
-            for name, file, line, _, _ in frames:
+            bits = HAS_FUNCTIONS
+            for name, file, line, inlined, _ in frames:
                 functions.append(function(name, file))
-                lines.append(line if line > 0 else 0)
-            if mapping != NO_MAPPING and flags[mapping] != HAS_ALL:
-                flags[mapping] |= flags_of(frames)
+                if line > 0:
+                    lines.append(line)
+                    bits |= HAS_LINES | HAS_INLINES
+                else:
+                    lines.append(0)
+                if file:
+                    bits |= HAS_FILENAMES
+                if inlined:
+                    bits |= HAS_INLINES
+            if mapping != NO_MAPPING:
+                flags[mapping] |= bits
         first[location + 1] = len(lines)
     out = wire.splice(whole, 4, 4, first, functions, lines, 3, bytes(flags))
     out += names.tables()

@@ -112,6 +112,10 @@ class Ids:
                 raise ProfileError(part, None, "an id is given once", f"{twice} twice")
             self._order = array("Q", sorted(self._order, key=ids.__getitem__))
 
+    def all_known(self, messages: Messages, values: int) -> bool:
+        """Whether each message has only ids of this table in field 1, and so many numbers in field 2."""
+        return bool(wire_kernel.sound(messages.data, messages.start, messages.end, self.ids, self._order, values))
+
     def positions(self, wanted: array[int], part: str, rule: str) -> array[int]:
         """Where each wanted id stands in the table; one that is not there breaks the rule."""
         out = room("I", len(wanted))
