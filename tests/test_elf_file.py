@@ -8,6 +8,7 @@ import struct
 import sys
 import time
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -249,3 +250,19 @@ def test_a_section_reads_the_same_after_its_pages_were_let_go() -> None:
             elf.done_with(section, 1, len(before) + 10_000_000)
             assert bytes(elf.content(section)) == before
     elf.done_with(".text")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_sections_unpack_alike_with_and_without_isal(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if installed:
+        pytest.importorskip("isal")
+    else:
+        monkeypatch.setitem(sys.modules, "isal", None)
+    content = bytes(range(256)) * 5000
+    for method in ("zlib", "zdebug"):
+        with ElfFile.from_bytes(forge([packed(Section(".debug_info", content), method)])) as elf:
+            assert elf.content(".debug_info") == content
+        broken = packed(Section(".debug_info", content), method)
+        broken = replace(broken, data=broken.data[:-9])
+        with ElfFile.from_bytes(forge([broken])) as elf, pytest.raises(ElfError, match="unpacks to the 1280000 bytes"):
+            elf.content(".debug_info")
