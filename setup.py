@@ -41,6 +41,7 @@ KERNELS = [
     "whence.gotrace.towire_kernel",
     "whence.lidia.asked_kernel",
     "whence.lidia.encode_kernel",
+    "whence.lidia.inspect_kernel",
     "whence.lidia.lookup_kernel",
     "whence.lidia.render_kernel",
     "whence.lidia.strings_kernel",

@@ -49,14 +49,15 @@ class Table:
         self._extra = extras.find(self._data, header.end)
         self.about = extras.read(self._data, self._extra)
         source, runs = _sources(self._data, self._extra, header.va.entries)
-        self._archive = lookup_kernel.Archive(
-            self._data,
+        self._places = (
             (header.va.start, header.va.width, header.va.entries),
             (header.ranges.start, header.ranges.width),
             (header.strings.start, header.strings.entries),
             (header.lines.start, header.lines.width, header.lines.entries),
-            self.encoding == "nul", self.about.tidy, source, runs, int.from_bytes(os.urandom(8), "little"),
+            self.encoding == "nul", source, runs,
         )  # fmt: skip
+        seed = int.from_bytes(os.urandom(8), "little")
+        self._archive = lookup_kernel.Archive(self._data, self._places, self.about.tidy, seed)
         self._archive.dress(Frame, WORDS, demangle)
         if crc:
             self.check_crc()
@@ -100,7 +101,7 @@ class Table:
 
     def _fault(self) -> LidiaError:
         place = self._archive.fault_at
-        row = self._archive.range(place)
+        row = self._archive.row(place)
         if self._archive.fault == 2:
             return LidiaError(
                 "range table", place * 8 * self.header.ranges.width,
@@ -129,7 +130,7 @@ class Table:
         archive = self._still_open()
         if place < 0:
             place += len(self)
-        row = archive.range(place)
+        row = archive.row(place)
         if row is None:
             raise IndexError("there is no such range")
         va, length, depth, function, file, index, count, call_file, call_line, source = row
@@ -152,8 +153,8 @@ class Table:
         """What is in the archive. Reads all of it once."""
         from whence.lidia import verify
 
-        archive = self._still_open()
-        return verify.info(archive, self._data, self.header, self._extra, self.about, self.encoding, self.path)
+        self._still_open()
+        return verify.info(self._data, self._places, self.header, self._extra, self.about, self.encoding, self.path)
 
     # Checking
 
@@ -161,7 +162,8 @@ class Table:
         """Everything that is wrong, a sentence each: checksums, order, names and lines outside their sections."""
         from whence.lidia import verify
 
-        return verify.problems(self._still_open(), self._data, self.header, self._extra)
+        self._still_open()
+        return verify.problems(self._data, self._places, self.header, self._extra)
 
     def _check(self, section: Section) -> None:
         from whence.lidia.verify import check_crc
@@ -248,7 +250,9 @@ def _encoding(strings: memoryview) -> str:
         return "length"
     if len(strings) < 4:
         return "nul"
-    return "length" if lookup_kernel.count_strings(strings)[1] == len(strings) else "nul"
+    from whence.lidia.inspect_kernel import count_strings
+
+    return "length" if count_strings(strings)[1] == len(strings) else "nul"
 
 
 def _sources(data: memoryview, found: extras.Found | None, count: int) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whence.errors import ChecksumError, FormatError
 from whence.lidia import extra as extras
-from whence.lidia import lookup_kernel
+from whence.lidia import inspect_kernel
 from whence.lidia.answers import WORDS
 from whence.lidia.crc import crc32c_of
 
@@ -46,6 +46,9 @@ class Info:
     extra_problem: str
 
 
+Places = tuple[Any, ...]  # where the sections lie, as the kernels take it
+
+
 class Inspected(NamedTuple):
     """What a walk over all ranges found. The last five are the first range that breaks a rule, -1 when none does."""
 
@@ -71,29 +74,30 @@ def check_crc(data: memoryview, section: Section) -> None:
 
 
 def info(
-    archive: lookup_kernel.Archive, data: memoryview, header: Header, extra: extras.Found | None, about: extras.Extra,
+    data: memoryview, places: Places, header: Header, extra: extras.Found | None, about: extras.Extra,
     encoding: str, path: str,
 ) -> Info:  # fmt: skip
     """What is in an archive; reads all of it."""
-    found = Inspected(*archive.inspect())
+    found = Inspected(*inspect_kernel.inspect(data, places))
+    named = inspect_kernel.count_sources(data, places)
     strings = data[header.strings.offset : header.strings.end]
     return Info(
         path=path, size=len(data), ranges=header.va.entries, functions=found.functions, inlined=found.inlined,
         deepest=found.deepest, with_file=found.with_file, with_lines=found.with_lines,
-        strings=lookup_kernel.count_strings(strings)[0] if encoding == "length" else bytes(strings).count(0),
+        strings=inspect_kernel.count_strings(strings)[0] if encoding == "length" else bytes(strings).count(0),
         encoding=encoding, line_entries=header.lines.entries, va_width=header.va.width,
         field_width=header.ranges.width, line_width=header.lines.width, va_size=header.va.size,
         range_size=header.ranges.size, string_size=header.strings.size, line_size=header.lines.size,
         trailing_size=len(data) - header.end, build_id=about.build_id, machine=about.machine, producer=about.producer,
         made_from=about.made_from,
-        sources={word: count for word, count in zip(WORDS, archive.count_sources(), strict=False) if word and count},
+        sources={word: count for word, count in zip(WORDS, named, strict=False) if word and count},
         extra_problem=problem_of_extra(data, extra),
     )  # fmt: skip
 
 
-def problems(archive: lookup_kernel.Archive, data: memoryview, header: Header, extra: extras.Found | None) -> list[str]:
+def problems(data: memoryview, places: Places, header: Header, extra: extras.Found | None) -> list[str]:
     """Everything that is wrong, a sentence each."""
-    found = Inspected(*archive.inspect())
+    found = Inspected(*inspect_kernel.inspect(data, places))
     out = []
     for section in header:
         try:
