@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*_kernel.py' -o -name '*.pxd') setup.py pyproject.toml
 JOBS ?= $(shell nproc)
+HOW ?= --editable
 
 .PHONY: help demo test check oracle bench fuzz checked clean
 .DEFAULT_GOAL := help
@@ -15,7 +16,7 @@ $(VENV)/.installed: $(SOURCES)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@echo "building whence (a minute or so on the first run)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(HOW) .
 	@$(BIN)/python -m compileall -q src  # where Python is told to write no bytecode, every start would compile it all
 	@touch $@
 
@@ -41,11 +42,11 @@ oracle: $(VENV)/.tested  ## compare with other tools over big debug files (downl
 bench: $(VENV)/.tested  ## time against the peers that are on this machine
 	@$(BIN)/python -m benchmarks
 
-fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS each (60)
+fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS_EACH each (60)
 	@$(BIN)/python -m fuzz --seconds $${SECONDS_EACH:-60}
 
-checked:  ## a second environment whose kernels check every bound, for make fuzz
-	@$(MAKE) VENV=.venv-checked WHENCE_CHECKED=1 .venv-checked/.installed
+checked:  ## make fuzz with kernels that check every bound, in an environment of their own
+	@WHENCE_CHECKED=1 $(MAKE) VENV=.venv-checked HOW= fuzz
 
 clean:  ## remove what was built
 	rm -rf build dist $(VENV) .venv-checked .mypy_cache .ruff_cache .pytest_cache demo

@@ -110,4 +110,8 @@ extensions = cythonize(
     },
 )
 
-setup(ext_modules=extensions, cmdclass={"bdist_wheel": AbiWheel})
+setup(
+    ext_modules=extensions,
+    cmdclass={"bdist_wheel": AbiWheel},
+    options={"build": {"build_base": "build/checked"}} if CHECKED else {},  # neither build may take the other's objects
+)
