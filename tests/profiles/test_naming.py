@@ -88,6 +88,22 @@ def test_an_archive_folder_answers_by_build_id_without_the_file(tmp_path: Path) 
     assert named(profile, archive_dirs=[tmp_path])[1][:2] == ["main", "sum"]
 
 
+def test_an_archive_says_where_its_file_is_loaded_and_one_that_does_not_is_not_guessed_at(tmp_path: Path) -> None:
+    """The program's code is moved away from its file offsets: a guess would give the names of other functions."""
+    shifted = compiled("-Wl,-Ttext-segment=0x300000")
+    create(shifted, tmp_path / "told.lidia")
+    with ElfFile.open(shifted) as elf:
+        assert any(one.executable and one.vaddr != one.file_offset for one in elf.segments)
+    profile = program_profile(shifted, file="/not/here/program")
+    assert named(profile, archive_dirs=[tmp_path])[1][:2] == ["main", "sum"]
+    data = (tmp_path / "told.lidia").read_bytes()
+    (tmp_path / "told.lidia").write_bytes(data.replace(b"SEGS", b"XXXX"))
+    profile = program_profile(shifted, file="/not/here/program")
+    reports, functions = named(profile, archive_dirs=[tmp_path])
+    assert functions == ["", "", ""]
+    assert next(iter(reports[0].missing)).reason is Reason.NOT_PLACED
+
+
 def test_many_addresses_put_an_archive_into_the_cache_and_the_next_profile_uses_it(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     profile = program_profile(compiled())

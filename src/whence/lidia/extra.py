@@ -13,6 +13,7 @@
     MACH  the machine, text
     PROD  what wrote the archive, text
     FROM  the files it was made from, text, one a line
+    SEGS  where the code of the file lies: for each executable segment u64 file offset, u64 vaddr, u64 bytes in the file
     FLAG  u32; bit 0: functions do not overlap and none is empty, so a walk back may end at the first function
     SRCB  a byte per range: which table named it (model.Source)
     SRCR  the same as runs: u32 count, so many u32 first ranges, so many bytes
@@ -35,6 +36,7 @@ FOOTER: Final = struct.Struct("<QQII8s")
 MAGIC: Final = b"\0whence+"
 VERSION: Final = 1
 _CHUNK: Final = struct.Struct("<4sIQ")
+_SEGMENT: Final = struct.Struct("<QQQ")
 _TIDY: Final = 1
 
 
@@ -46,6 +48,7 @@ class Extra(NamedTuple):
     producer: str = ""
     made_from: tuple[str, ...] = ()
     tidy: bool = False
+    segments: tuple[tuple[int, int, int], ...] = ()
 
 
 def pack(extra: Extra, sources: bytes, runs: tuple[Sequence[int], bytes] | None, offset: int) -> bytes:
@@ -56,6 +59,7 @@ def pack(extra: Extra, sources: bytes, runs: tuple[Sequence[int], bytes] | None,
         (b"MACH", extra.machine.encode()),
         (b"PROD", extra.producer.encode()),
         (b"FROM", "\n".join(extra.made_from).encode("utf-8", "surrogateescape")),
+        (b"SEGS", b"".join(_SEGMENT.pack(*one) for one in extra.segments)),
         (b"FLAG", struct.pack("<I", _TIDY if extra.tidy else 0)),
     ):
         if content:
@@ -133,11 +137,12 @@ def read(data: memoryview, found: Found | None) -> Extra:
     def text(tag: bytes) -> str:
         return content(tag).decode("utf-8", "surrogateescape")
 
-    flags = content(b"FLAG")
+    flags, segments = content(b"FLAG"), content(b"SEGS")
     return Extra(
         content(b"BLID").hex(),
         text(b"MACH"),
         text(b"PROD"),
         tuple(text(b"FROM").split("\n")) if text(b"FROM") else (),
         len(flags) == 4 and bool(flags[0] & _TIDY),
+        tuple(_SEGMENT.iter_unpack(segments[: len(segments) // _SEGMENT.size * _SEGMENT.size])),
     )

@@ -57,8 +57,7 @@ def holds(segments: Iterable[Segment], vaddr: int) -> bool:
 def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: array[int]) -> array[int]:
     """The vaddr of each address; NOWHERE for one that no executable segment of the file holds.
 
-    Without segments (only an archive is at hand) a runtime address is taken as most files are linked: code at its file
-    offset, or, in a mapping below 4 GiB, at its runtime address.
+    Without segments (an archive that does not say them) only a file mapped below 4 GiB can be placed: it was not moved.
     """
     out = array("Q", bytes(8 * len(addresses)))
     known: tuple[int, int, int] | None = None  # file offsets [low, high) and what to add to them
@@ -68,7 +67,7 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
             continue
         file_offset = address - mapping.start + mapping.file_offset
         if segments is None:
-            out[index] = address if mapping.start < 1 << 32 else file_offset & MASK
+            out[index] = address if mapping.start < 1 << 32 else NOWHERE
             continue
         if known is None or not known[0] <= file_offset < known[1]:
             segment = mapped_segment(segments, mapping, file_offset)

@@ -21,6 +21,7 @@ from typing import Protocol
 from whence.binary import is_archive, open_binary
 from whence.debuginfo.cache import Cache
 from whence.elf import ElfFile
+from whence.elf.layout import PT_LOAD
 from whence.elf.segments import Segment
 from whence.errors import WhenceError
 from whence.profiles.model import Mapping
@@ -187,7 +188,10 @@ class Binaries:
     def _open_file(self, one: Candidate, mapping: Mapping, where: str, addresses: int) -> Opened:
         how = f"{where} {one.path}"
         if one.archive:
-            return Opened(self._keep(open_binary(one.path)), self._segments_beside(one, mapping), how)
+            binary = open_binary(one.path)
+            self._keep(binary)
+            said = [Segment(PT_LOAD, 5, at, vaddr, size, size, 0) for at, vaddr, size in binary.table().about.segments]
+            return Opened(binary, said or self._segments_beside(one, mapping), how)
         build_id = one.build_ids[0] if one.build_ids else ""
         if self.cache is None or not build_id or addresses < ARCHIVE_FROM:
             return Opened(self._keep(open_binary(one.path, debug_dirs=self.debug_dirs)), segments_of(one.path), how)

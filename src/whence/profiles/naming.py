@@ -90,7 +90,9 @@ def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int],
     addresses = array("Q", map(profile.address.__getitem__, members))
     where = vaddrs(opened.segments, mapping, addresses)
     answers = _chains(opened.binary, sorted({vaddr for vaddr in where if vaddr != NOWHERE}), profile.system_names)
-    outside = Missing(Reason.NOT_PLACED if not mapping.start else Reason.OUTSIDE_SEGMENTS, opened.how)
+    placed = mapping.start and opened.segments is not None
+    advice = "" if opened.segments is not None else "make the archive again, or give the ELF file with --binary"
+    outside = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, opened.how, advice)
     frames_of, changed, reasons = profile.frames, profile.changed, profile.reasons
     for location, vaddr in zip(members, where, strict=True):
         answer = answers[vaddr] if vaddr != NOWHERE else outside
