@@ -33,7 +33,7 @@ internal/trace/tracev2; docs/formats/gotrace.md tells the layout. Refused: event
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whence.gotrace.convert import text_to_wire, to_text, to_wire, wire_to_text
 from whence.gotrace.event_kernel import Event
@@ -71,12 +71,12 @@ __all__ = [
     "wire_to_text",
 ]
 
-_LAZY = {"ColumnReader": "columnar", "Columns": "columnar", "columns": "columnar", "fix_sizes": "sizes"}
+if not TYPE_CHECKING:  # these bring in threads and more, which a conversion does without
+    _LAZY = {"ColumnReader": "columnar", "Columns": "columnar", "columns": "columnar", "fix_sizes": "sizes"}
 
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name in _LAZY:
-        return getattr(import_module(f"whence.gotrace.{_LAZY[name]}"), name)
-    raise AttributeError(f"module 'whence.gotrace' has no attribute {name!r}")
+        if name in _LAZY:
+            return getattr(import_module(f"whence.gotrace.{_LAZY[name]}"), name)
+        raise AttributeError(f"module 'whence.gotrace' has no attribute {name!r}")
