@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -163,3 +165,16 @@ def test_every_changed_byte_of_an_index_is_survived(version: int) -> None:
         for value in (0, 0xFF):
             bad = index[:at] + bytes([value]) + index[at + 1 :]
             read(version, dwp=packaged(debug, bad)).ranges(jobs=1)
+
+
+def test_files_of_split_units_are_closed_when_read(tmp_path: Path) -> None:
+    ids = tuple(range(1, 61))
+    for n, number in enumerate(ids):
+        (tmp_path / f"{n}.dwo").write_bytes(split(5, number, f"f{n}").elf(suffix=".dwo"))
+    before = len(os.listdir("/proc/self/fd"))
+    elf = ElfFile.from_bytes(skeleton(5, ids).elf(text=(0x1000, 0x1000000)))
+    info = DebugInfo(elf, strings=StringSpace(), dwo=lambda unit: ElfFile.open(tmp_path / unit.dwo_name))
+    assert {name for *_, name in found(info)} == {f"f{n}" for n in range(60)} | {f"f{n}_inner" for n in range(60)}
+    assert not info.problems
+    assert len(os.listdir("/proc/self/fd")) <= before + 2
+    assert len(info.strings.sources) < 20

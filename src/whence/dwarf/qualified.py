@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from whence.dwarf import paths_kernel
 
 if TYPE_CHECKING:
-    from whence.dwarf.info import DebugInfo
     from whence.dwarf.parts_kernel import Parts
-    from whence.ranges.strings import Arena
+    from whence.ranges.strings import Arena, StringSpace
 
 ALT_BIT = 1 << 62
 AROUND = 32  # as in paths_kernel
@@ -23,10 +22,10 @@ NAMESPACE = 0x39
 TELLING = {0x02, 0x04, 0x13, 0x17, 0x1E, 0x38, NAMESPACE}  # classes, enums, structures, unions, modules, interfaces
 
 
-def qualified_names(info: DebugInfo, own: Parts, keys: array[int], arena: Arena) -> array[int]:
-    """The name reference for each key (a DIE of `own`, or of the supplementary file, with a plain name)."""
+def qualified_names(own: Parts, alt: Parts, strings: StringSpace, keys: array[int], arena: Arena) -> array[int]:
+    """The name in the arena for each key (a DIE of `own`, or of the supplementary file, with a plain name)."""
     known: dict[int, int] = {}
-    for parts, alt_bit in ((own, 0), (info.alt, ALT_BIT)):
+    for parts, alt_bit in ((own, 0), (alt, ALT_BIT)):
         chosen = array("Q", sorted({key ^ alt_bit for key in keys if key & ALT_BIT == alt_bit}))
         if not chosen:
             continue
@@ -34,18 +33,14 @@ def qualified_names(info: DebugInfo, own: Parts, keys: array[int], arena: Arena)
         telling = sorted({place & OFFSET_MASK for place in around if place >> 48 in TELLING})
         asked = chosen + array("Q", telling)
         refs = array("Q", bytes(8 * len(asked)))
-        paths_kernel.names(parts, info.alt, asked, refs)
+        paths_kernel.names(parts, alt, asked, refs)
         plain = dict(zip(asked, refs))
-        text = {place: info.strings.raw(plain[place]) for place in telling}
+        text = {place: strings.raw(plain[place]) for place in telling}
         for at, key in enumerate(chosen):
             words = []
             for place in around[at * AROUND : (at + 1) * AROUND]:
                 if place >> 48 in TELLING:
                     unnamed = b"(anonymous namespace)" if place >> 48 == NAMESPACE else b"(anonymous)"
                     words.append(text[place & OFFSET_MASK] or unnamed)
-            if words:
-                name = b"::".join((*reversed(words), info.strings.raw(plain[key])))
-                known[key | alt_bit] = arena.add(name)
-            else:
-                known[key | alt_bit] = plain[key]
+            known[key | alt_bit] = arena.add(b"::".join((*reversed(words), strings.raw(plain[key]))))
     return array("Q", [known[key] for key in keys])

@@ -19,6 +19,7 @@ from whence.dwarf.sections import read_sections
 from whence.dwarf.units import WIDTH, Unit, Units
 from whence.elf import ElfFile
 from whence.errors import DwarfError, ElfError
+from whence.ranges.strings import StringSpace
 from whence.window import Window
 
 if TYPE_CHECKING:
@@ -46,20 +47,27 @@ def read_index(window: Window) -> Iterator[Contributions]:
 
 
 class SplitFile:
-    """The units of one .dwo or .dwp, by id."""
+    """The units of one .dwo or .dwp, by id.
 
-    def __init__(self, info: DebugInfo, elf: ElfFile, package: bool) -> None:
+    A file of its own per unit (`alone`) has its own string space: names are copied out of it, and it is closed, as a
+    program can have tens of thousands of them.
+    """
+
+    def __init__(self, info: DebugInfo, elf: ElfFile, *, package: bool = False, alone: bool = False) -> None:
+        self.elf, self.alone = elf, alone
+        self.strings = StringSpace() if alone else info.strings
         self.problems: list[DwarfError | ElfError] = []
         sections = read_sections(elf, self.problems, suffix=".dwo", lines=False)
         sections.debug_addr, sections.debug_ranges = info.sections.debug_addr, info.sections.debug_ranges
-        self.parts: Parts = sections.parts(info.strings, elf.order, info.code)
+        self.parts: Parts = sections.parts(self.strings, elf.order, info.code)
         rows = array("Q", bytes(8 * WIDTH * units_kernel.count(self.parts)))
         units_kernel.headers(self.parts, rows, True)
         if package:
             self._contribute(elf, rows)
-        units_kernel.roots(self.parts, info.alt, rows)
+        self.alt = read_sections(None, []).parts(self.strings, elf.order, info.code) if alone else info.alt
+        units_kernel.roots(self.parts, self.alt, rows)
         self.parts.settle(rows)
-        self.units = Units(rows, info.strings)
+        self.units = Units(rows, self.strings)
         ids = self.units.column(units.SIGNATURE)
         kinds = self.units.column(units.KIND)
         self.by_id = {id_: at for at, (id_, kind) in enumerate(zip(ids, kinds)) if kind not in units.TYPE_KINDS}
@@ -114,7 +122,7 @@ class SplitFiles:
             elf = self._find(all_units[index]) if self._find is not None else None
             if elf is None:
                 raise DwarfError("debug_info", row[units.OFFSET], f"the split unit {name} is found")
-            file = SplitFile(info, elf, False)
+            file = SplitFile(info, elf, alone=True)
             info.problems += file.problems
         if (at := file.by_id.get(row[units.SIGNATURE])) is None:
             rule = f"{name} has the unit with id {row[units.SIGNATURE]:#x}"
@@ -129,7 +137,7 @@ class SplitFiles:
             shared = [(self._package, True)] if self._package is not None else []
             if info.elf.section(".debug_info.dwo") is not None:
                 shared.append((info.elf, False))
-            self._shared = [SplitFile(info, elf, package) for elf, package in shared]
+            self._shared = [SplitFile(info, elf, package=package) for elf, package in shared]
             for file in self._shared:
                 info.problems += file.problems
         return self._shared

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from whence.dwarf import scopes_kernel, units
 from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LineTable, read_lines
-from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.problems import problem
 from whence.dwarf.qualified import qualified_names
 from whence.errors import DwarfError
@@ -20,7 +19,10 @@ from whence.ranges.strings import Arena
 
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
+    from whence.dwarf.split import SplitFile
     from whence.dwarf.unit_set import UnitSet
+
+PLAIN = 0xFFFF  # the source of a name that is not qualified yet
 
 
 class Worker:
@@ -39,7 +41,7 @@ class Worker:
         out = Ranges(self.info.strings)
         chosen = array("I", chain.from_iterable(groups))
         found = array("Q", bytes(24 * len(chosen)))
-        scopes = self._scopes(self._scoper, self.of.parts, chosen, found)
+        scopes = self._scopes(chosen, found)
         before = at = 0
         for group in groups:
             at += len(group)
@@ -58,7 +60,7 @@ class Worker:
     def look(self, index: int) -> tuple[Scopes, Rows]:
         """The scopes and rows of one unit, as they are before they become ranges."""
         found = array("Q", bytes(24))
-        scopes = self._scopes(self._scoper, self.of.parts, array("I", [index]), found)
+        scopes = self._scopes(array("I", [index]), found)
         self._tell(index, found[1], found[2])
         table = self._line_table(index)
         mine = self._slice(scopes, 0, len(scopes), table)
@@ -79,8 +81,12 @@ class Worker:
             name = self.info.strings.text(self.units.value(index, units.NAME))
             self.problems.append(problem(fault, offset, index, name))
 
-    def _scopes(self, scoper: scopes_kernel.Scoper, parts: Parts, chosen: array[int], found: array[int]) -> Scopes:
-        """The scopes of these units of a file; `found` as Scoper.run fills it."""
+    def _scopes(self, chosen: array[int], found: array[int], file: SplitFile | None = None) -> Scopes:
+        """The scopes of these units of the set, or of a split file; `found` as Scoper.run fills it."""
+        parts, alt, strings, scoper = self.of.parts, self.info.alt, self.info.strings, self._scoper
+        if file is not None:
+            parts, alt, strings = file.parts, file.alt, file.strings
+            scoper = scopes_kernel.Scoper(parts, alt)
         rows, plain = scoper.run(chosen, found)
         wide, narrow = bytes(8 * rows), bytes(4 * rows)
         scopes = Scopes(
@@ -89,8 +95,12 @@ class Worker:
         )  # fmt: skip
         keys = array("Q", bytes(8 * plain))
         scoper.take(scopes.va, scopes.end, scopes.depth, scopes.function, scopes.call_file, scopes.call_line, keys)
+        if file is not None and file.alone:
+            own = {name for name in scopes.function if name >> 48 != PLAIN}
+            copied = {name: self.arena.add(strings.raw(name)) for name in own}
+            scopes.function = array("Q", [copied.get(name, name) for name in scopes.function])
         if plain:
-            scopes_kernel.rename(scopes.function, qualified_names(self.info, parts, keys, self.arena))
+            scopes_kernel.rename(scopes.function, qualified_names(parts, alt, strings, keys, self.arena))
         return scopes
 
     def _add_split(self, scopes: Scopes, index: int, table: LineTable) -> None:
@@ -105,12 +115,15 @@ class Worker:
         if where is not None:
             file, at = where
             found = array("Q", bytes(24))
-            scoper = scopes_kernel.Scoper(file.parts, self.info.alt)
-            more = self._scopes(scoper, file.parts, array("I", [at]), found)
+            more = self._scopes(array("I", [at]), found, file)
             more = self._slice(more, 0, len(more), table)
             for column in ("va", "end", "depth", "function", "call_file", "call_line"):
                 getattr(scopes, column).extend(getattr(more, column))
             self._tell(index, found[1], found[2])
+            if file.alone:
+                elf = file.elf
+                del where, file
+                elf.close()
 
     def _line_table(self, index: int) -> LineTable:
         info, rows = self.info, self.units.rows
