@@ -82,6 +82,18 @@ def test_an_entry_far_from_the_start_of_its_range_cuts_it() -> None:
     ]
 
 
+def test_parts_of_one_inlined_call_that_touch_are_one_range() -> None:
+    found = composed(
+        [S(0, 20, 0, "f"), S(4, 8, 1, "g", "a.c", 1), S(8, 12, 1, "g", "a.c", 1), S(12, 16, 1, "g", "a.c", 2)],
+        [(0, "a.c", 1), (4, "g.h", 2), (8, "g.h", 2), (10, "g.h", 5), (12, "g.h", 5), (16, "a.c", 1), (20, None, 0)],
+    )
+    assert found == [
+        R(0, 20, 0, "f", "a.c", ((0, 1),)),
+        R(4, 8, 1, "g", "g.h", ((0, 2), (6, 5)), "a.c", 1),
+        R(12, 4, 1, "g", "g.h", ((0, 5),), "a.c", 2),
+    ]
+
+
 def test_nothing_gives_nothing() -> None:
     assert composed([], []) == []
     assert composed([S(5, 5, 0, "f"), S(9, 3, 0, "g")], [(0, None, 0)]) == []
@@ -91,16 +103,17 @@ SCOPES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20), st.integers(
 ROWS = st.lists(st.tuples(st.integers(0, 60), st.sampled_from(["a", "b", None]), st.integers(0, 3)), max_size=20)
 
 
-@given(SCOPES, ROWS)
+@given(SCOPES, ROWS, st.booleans())
 def test_every_address_gets_the_last_scope_that_covers_it_and_the_row_that_holds_there(
-    raw: list[tuple[int, int, int]], lines: list[tuple[int, str | None, int]]
+    raw: list[tuple[int, int, int]], lines: list[tuple[int, str | None, int]], apart: bool
 ) -> None:
     found: list[S] = []
     chains: list[list[int]] = []
     for place, (va, size, depth) in enumerate(raw):
         depth = min(depth, len(chains[-1]) if chains else 0)
         chains.append([*(chains[-1][:depth] if chains else []), place])
-        found.append(S(va, va + size, depth, f"f{place}", f"c{place}", place))
+        name = f"f{place}" if apart else "f"
+        found.append(S(va, va + size, depth, name, name, place if apart else 7))
     lines = sorted(lines, key=lambda row: row[0])
     lines = [row if row[1] is not None else (row[0], None, 0) for row in lines]
     lines.append((70, None, 0))

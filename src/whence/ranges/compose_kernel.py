@@ -15,6 +15,7 @@ import cython
 from cython.cimports.libc.stdlib import free, malloc
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
+GONE = cython.declare(cython.uint, 0xFFFFFFFE)  # the scope of a range that was joined to another
 UNSET = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # a range's file before its first own row
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # no further event
 FAR = cython.declare(cython.ulonglong, 0xFFFF)  # the largest offset a two-byte line field holds
@@ -94,9 +95,7 @@ class Sweep:
         at: cython.Py_ssize_t
         level: cython.uint = 0
         for at in range(count):
-            level = depth[at] if at == 0 or depth[at] <= level else level + 1
-            if at == 0:
-                level = 0
+            level = 0 if at == 0 else depth[at] if depth[at] <= level else level + 1
             self._level[at] = level
             self._path[level] = cython.cast(cython.uint, at)
             if level == 0:
@@ -292,36 +291,94 @@ class Sweep:
             self._close(0, position)
         return self.ranges, self.lines
 
-    def fill(
-        self,
-        function: cython.const[cython.ulonglong][::1],
-        call_file: cython.const[cython.ulonglong][::1],
+    def join(
+        self, function: cython.const[cython.ulonglong][::1], call_file: cython.const[cython.ulonglong][::1],
         call_line: cython.const[cython.uint][::1],
-        base: cython.Py_ssize_t,
-        line_base: cython.Py_ssize_t,
-        out_va: cython.ulonglong[::1],
-        out_length: cython.ulonglong[::1],
-        out_depth: cython.uint[::1],
-        out_function: cython.ulonglong[::1],
-        out_file: cython.ulonglong[::1],
-        out_index: cython.uint[::1],
-        out_count: cython.uint[::1],
-        out_call_file: cython.ulonglong[::1],
-        out_call_line: cython.uint[::1],
-        out_offset: cython.uint[::1],
-        out_number: cython.uint[::1],
-    ):
+    ):  # fmt: skip
+        """Make one of neighbours that are the same inlined call, of one file; gives the (ranges, lines) left."""
+        at: cython.Py_ssize_t
+        left: cython.Py_ssize_t = self.ranges
+        known: cython.uint = 0  # levels whose last range lies in the range that lies around this one
+        level: cython.uint
+        one: cython.uint
+        other: cython.uint
+        with cython.nogil:
+            for at in range(self.ranges):
+                level = self._depth[at]
+                if level and level < known:
+                    one = self._scope[self._path[level]]
+                    other = self._scope[at]
+                    if (
+                        function[one] == function[other] and call_file[one] == call_file[other]
+                        and call_line[one] == call_line[other]
+                        and self._joined(self._path[level], cython.cast(cython.uint, at))
+                    ):  # fmt: skip
+                        left -= 1
+                        continue
+                self._path[level] = cython.cast(cython.uint, at)
+                known = level + 1
+        return left, self.lines
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _joined(self, one: cython.uint, other: cython.uint) -> cython.bint:
+        """Let the first range take the second's bytes and lines, where one range can say what both say."""
+        shift: cython.ulonglong = self._va[other] - self._va[one]
+        described: cython.bint = self._file[one] != UNSET and self._file[other] != UNSET
+        entry: cython.uint = self._first[other]
+        step: cython.uint
+        if self._end[one] != self._va[other] or (described and self._file[one] != self._file[other]):
+            return False
+        if described and self._line[one] and (self._count[other] == 0 or self._offset[entry]):
+            return False  # the second may begin with bytes of line 0, which no entry says
+        if self._count[other]:
+            if shift + self._offset[self._last[other]] > FAR:
+                return False
+            for step in range(self._count[other]):
+                self._offset[entry] += cython.cast(cython.uint, shift)
+                if step + 1 < self._count[other]:
+                    entry = self._next[entry]
+            entry = self._first[other]
+            if self._count[one] and self._number[entry] == self._line[one]:
+                self._count[other] -= 1
+                self.lines -= 1
+                entry = self._next[entry] if self._count[other] else entry
+        if self._count[other]:
+            if self._count[one] == 0:
+                self._first[one] = entry
+            else:
+                self._next[self._last[one]] = entry
+            self._last[one] = self._last[other]
+            self._count[one] += self._count[other]
+        if self._file[other] != UNSET:
+            self._file[one] = self._file[other]
+            self._line[one] = self._line[other]
+        self._end[one] = self._end[other]
+        self._scope[other] = GONE
+        return True
+
+    def fill(
+        self, function: cython.const[cython.ulonglong][::1], call_file: cython.const[cython.ulonglong][::1],
+        call_line: cython.const[cython.uint][::1], base: cython.Py_ssize_t, line_base: cython.Py_ssize_t,
+        out_va: cython.ulonglong[::1], out_length: cython.ulonglong[::1], out_depth: cython.uint[::1],
+        out_function: cython.ulonglong[::1], out_file: cython.ulonglong[::1], out_index: cython.uint[::1],
+        out_count: cython.uint[::1], out_call_file: cython.ulonglong[::1], out_call_line: cython.uint[::1],
+        out_offset: cython.uint[::1], out_number: cython.uint[::1],
+    ):  # fmt: skip
         """Write the ranges from row `base` on and the line entries from row `line_base` on."""
         at: cython.Py_ssize_t
-        to: cython.Py_ssize_t
+        to: cython.Py_ssize_t = base - 1
         step: cython.uint
         scope: cython.uint
         entry: cython.uint = 0
         line: cython.Py_ssize_t = line_base
         with cython.nogil:
             for at in range(self.ranges):
-                to = base + at
                 scope = self._scope[at]
+                if scope == GONE:
+                    continue
+                to += 1
                 out_va[to] = self._va[at]
                 out_length[to] = self._end[at] - self._va[at]
                 out_depth[to] = self._depth[at]
