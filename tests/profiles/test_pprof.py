@@ -153,3 +153,14 @@ def test_every_cut_of_a_profile_is_an_error_of_ours_or_a_profile() -> None:
 def test_a_gzip_bomb_stops_at_the_limit() -> None:
     with pytest.raises(ProfileError, match="at most 1000 bytes"):
         gz.inflated(gz.deflated(bytes(5000)), limit=1000)
+
+
+def test_parts_packed_apart_are_one_stream_to_any_reader() -> None:
+    data = bytes(range(256)) * (5 * gz.PART_BYTES // 512)
+    packed = gz.deflated(data)
+    reader = zlib.decompressobj(wbits=31)
+    assert reader.decompress(packed) == data
+    assert reader.eof
+    assert not reader.unused_data
+    assert gz.deflated(data) == packed
+    assert zlib.decompress(gz.deflated(b""), 31) == b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from types import ModuleType
 
 from whence.errors import ProfileError
 
@@ -39,19 +40,30 @@ def inflated(data: bytes, limit: int = LIMIT_BYTES) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def _packing() -> ModuleType:
+    """ISA-L's zlib, which packs four times as fast and a little tighter; zlib on machines for which there is none."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return zlib
+    module: ModuleType = isal_zlib
+    return module
+
+
 def deflated(data: bytes | bytearray) -> bytes:
     """One gzip member, packed for speed as Go's runtime does, without a time: equal profiles are equal files.
 
     Parts of the data are packed on a thread each and joined at byte boundaries: any reader takes them for one stream.
     """
+    packing = _packing()
     view = memoryview(data)
     starts = range(0, max(1, len(data)), PART_BYTES)
 
     def packed(start: int) -> bytes:
-        packer = zlib.compressobj(1, zlib.DEFLATED, -15)
+        packer = packing.compressobj(1, packing.DEFLATED, -15)
         last = start + PART_BYTES >= len(data)
         return packer.compress(view[start : start + PART_BYTES]) + packer.flush(
-            zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH
+            packing.Z_FINISH if last else packing.Z_SYNC_FLUSH
         )
 
     if len(starts) == 1:
