@@ -11,6 +11,7 @@ import pytest
 from tests.forge.lidia import OVERFLOW, Forged, prefixed, terminated
 from tests.forge.ranges import Names, R, table
 from whence import lidia
+from whence.lidia.render import render_many
 from whence.model import Frame
 
 
@@ -158,3 +159,12 @@ def test_a_string_table_without_the_usual_start_is_told_by_whether_it_parses_to_
         assert (opened.encoding, names(opened.lookup(17))) == ("length", ["f"])
     with lidia.from_bytes(Forged([(16, 8, 0, 5, *[0] * 5)], b"main\0gh\0").bytes()) as opened:
         assert (opened.encoding, names(opened.lookup(17))) == ("nul", ["gh"])
+
+
+def test_offset_0_is_no_file_even_where_the_strings_begin_with_a_name() -> None:
+    with lidia.from_bytes(Forged([(16, 8, 0, 0, *[0] * 5)], b"main\0gh\0").bytes()) as opened:
+        assert opened.lookup(17) == (Frame("main"),)
+        assert opened.lookup_many([17])[0] == (Frame("main"),)
+        assert list(opened.lookup_many([17])) == [(Frame("main"),)]
+        assert render_many(opened, [17]) == b"main\n??:0:0\n\n"
+        assert (opened[0].function, opened[0].file, opened[0].call_file) == ("main", "", "")

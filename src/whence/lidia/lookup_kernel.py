@@ -164,6 +164,8 @@ class Archive:
     def _text(self, offset: cython.ulonglong, function: cython.bint):
         """The text at an offset; None when it does not lie in the strings."""
         kept: dict = self._functions if function else self._texts
+        if offset == 0 and not function:
+            return ""  # no file, also where the strings begin with another text
         found = kept.get(offset)
         if found is not None:
             return found
@@ -355,7 +357,7 @@ class Archive:
                     slot = (slot + 1) & (room - 1)
                 if numbers[slot] == 0:
                     known[len(distinct)] = offsets[at]
-                    text = self._decoded(offsets[at]) if plain else self._text(offsets[at], True)
+                    text = self._decoded(offsets[at]) if plain and offsets[at] else self._text(offsets[at], function)
                     distinct.append("" if text is None else text)
                     numbers[slot] = cython.cast(cython.uint, len(distinct))
                 out.append(distinct[numbers[slot] - 1])
@@ -363,8 +365,6 @@ class Archive:
             free(numbers)
             free(known)
         return out
-
-    # A range
 
     def text(self, offset: cython.ulonglong):
         """The text at an offset of the strings as it is stored; None when it does not lie inside."""

@@ -77,6 +77,8 @@ class Renderer:
         text_start, text_size = array("Q", bytes(8 * len(offsets))), array("I", bytes(4 * len(offsets)))
         mangled = array("I", bytes(4 * len(offsets)))
         found = asked_kernel.find_texts(strings, self._table.encoding == "nul", offsets, text_start, text_size, mangled)
+        if 0 in files:  # no file, also where the strings begin with another text
+            text_size[len(names) + files.index(0)] = 0
         file_rows = _shifted(file_rows, len(names))
         others = self._demangled(strings, offsets, text_start, text_size, mangled[:found], len(names))
         out = render_kernel.Text()

@@ -134,7 +134,7 @@ class Table:
         if row is None:
             raise IndexError("there is no such range")
         va, length, depth, function, file, index, count, call_file, call_line, source = row
-        texts = [archive.text(offset) for offset in (function, file, call_file)]
+        texts = [archive.text(function), *(archive.text(offset) if offset else b"" for offset in (file, call_file))]
         lines = archive.lines(index, count)
         if None in texts or lines is None:
             at = place * 8 * self.header.ranges.width
