@@ -62,9 +62,9 @@ def deflated(data: bytes | bytearray) -> bytes:
     def packed(start: int) -> bytes:
         packer = packing.compressobj(1, packing.DEFLATED, -15)
         last = start + PART_BYTES >= len(data)
-        return packer.compress(view[start : start + PART_BYTES]) + packer.flush(
-            packing.Z_FINISH if last else packing.Z_SYNC_FLUSH
-        )
+        body: bytes = packer.compress(view[start : start + PART_BYTES])
+        end: bytes = packer.flush(packing.Z_FINISH if last else packing.Z_SYNC_FLUSH)
+        return body + end
 
     if len(starts) == 1:
         parts = [packed(0)]
