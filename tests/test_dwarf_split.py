@@ -15,8 +15,11 @@ from tests.forge.elf import Section, forge
 from tests.forge.lines import uleb
 from tests.test_dwarf_functions import found
 from whence.dwarf import DebugInfo, Unit
+from whence.dwarf.split import read_index
 from whence.elf import ElfFile
+from whence.errors import DwarfError
 from whence.ranges import StringSpace
+from whence.window import Window
 
 IDS = (0x1111222233334444, 0x5555666677778888)
 
@@ -178,3 +181,10 @@ def test_files_of_split_units_are_closed_when_read(tmp_path: Path) -> None:
     assert not info.problems
     assert len(os.listdir("/proc/self/fd")) <= before + 2
     assert len(info.strings.sources) < 20
+
+
+@pytest.mark.parametrize(("columns", "rows", "slots"), [(0, 0x7F0000, 4), (4, 9, 8)])
+def test_an_index_of_more_rows_than_it_has_room_for_is_refused_at_once(columns: int, rows: int, slots: int) -> None:
+    index = struct.pack("<4I", 5, columns, rows, slots) + bytes(4096)
+    with pytest.raises(DwarfError, match="its rows fit its"):
+        list(read_index(Window(index, "debug_cu_index", "little", DwarfError)))

@@ -35,6 +35,8 @@ def read_index(window: Window) -> Iterator[Contributions]:
     if version != 5 and window.u32(0) != 2:
         raise DwarfError(window.name, 0, "the version of an index is 2 or 5", version)
     columns, rows, slots = window.unpack("3I", 4)
+    if rows > slots or (rows and not columns):
+        raise DwarfError(window.name, 8, f"its rows fit its {slots} slots and {columns} columns", rows)
     tables = 16 + 12 * slots
     window.need(tables, 4 * columns * (1 + 2 * rows))
     kinds = window.unpack(f"{columns}I", tables)
