@@ -16,7 +16,7 @@ from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.lidia.render import Renderer, addresses_of
 
 INTERMIXED = True
-BLOCK = 1 << 22
+BLOCK = 1 << 18
 ADDRESS = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")
 NO_FRAMES = b'"frames": [], "reason": '
 

@@ -24,6 +24,8 @@ from whence.ranges.arrange import join
 
 FEW = 64  # vaddrs that are looked for in .debug_aranges, one by one
 
+SMALL_UNIT = 8 << 10  # bytes of .debug_info, on average
+
 
 class DebugInfo:
     """Debug info: units, and the ranges of functions, inlined calls and lines they describe.
@@ -133,7 +135,11 @@ class DebugInfo:
 
     def _ranges(self, of: UnitSet, chosen: Sequence[int], jobs: int | None, lines: bool) -> Ranges | None:
         """The ranges of these units of a set; None when their names lie in units that the set does not have."""
-        jobs = max(1, min(jobs or os.cpu_count() or 1, len(chosen)))
+        if jobs is None:
+            # small units cost more in Python than in kernels: threads would only wait for each other's lock
+            small = len(self.sections.debug_info) < SMALL_UNIT * len(of.units)
+            jobs = 1 if small else os.cpu_count() or 1
+        jobs = max(1, min(jobs, len(chosen)))
         workers = [Worker(self, lines, of) for _ in range(jobs)]
         out, waiting, lock = Ranges(self.strings), dict[int, Ranges](), threading.Lock()
         joined = 0
