@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 import whence
+from tests.forge.elf import Section, forge
 from tests.programs import compiled
 from whence import lidia
 from whence.elf import ElfFile
 from whence.errors import WhenceError
 from whence.lidia.build import create, create_from_elf
+from whence.producers import may_be_go
 
 
 def code(binary: whence.Binary) -> list[int]:
@@ -94,3 +96,12 @@ def test_a_kernel_s_addresses_with_the_highest_bit_set_have_lines(tmp_path: Path
         start = next(one.va for one in binary.functions() if one.function == "_start")
         assert start >> 63
         assert [(frame.file, frame.line) for frame in binary.lookup(start)] == [(str(source), 2)]
+
+
+def test_only_what_may_be_a_go_program_is_searched_for_go_s_tables() -> None:
+    with ElfFile.open(compiled()) as elf:
+        assert not may_be_go(elf)
+    for section in (Section(".gopclntab", b"table"), Section(".go.buildinfo", b"info")):
+        assert may_be_go(ElfFile.from_bytes(forge(sections=[section])))
+    assert may_be_go(ElfFile.from_bytes(forge(sections=[Section(".strtab", b"\0runtime.pclntab\0")])))
+    assert may_be_go(ElfFile.from_bytes(b"\x7fELF\x02\x01\x01" + bytes(57)))

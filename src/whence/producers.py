@@ -69,6 +69,8 @@ class Producers:
         return DebugInfo(elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit)
 
     def _open_pclntab(self) -> Pclntab | None:
+        if not may_be_go(self.elf):
+            return None
         from whence.gopclntab import Pclntab
 
         try:
@@ -124,3 +126,18 @@ class Producers:
             for what, count in self.pclntab.skipped.items():
                 if count:
                     yield f"gopclntab: {count} functions without their {what}"
+
+
+GO_SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid", ".go.buildinfo")
+GO_SYMBOLS = b"\0runtime.pc"  # how the names of runtime.pclntab and runtime.pcheader begin
+
+
+def may_be_go(elf: ElfFile) -> bool:
+    """Whether a look for .gopclntab is worth importing what looks: a file with sections, none of Go's and none of its
+    symbols, has no table."""
+    if not elf.sections or any(elf.section(name) is not None for name in GO_SECTIONS):
+        return True
+    try:
+        return GO_SYMBOLS in bytes(elf.content(".strtab"))
+    except WhenceError:
+        return True
