@@ -159,6 +159,12 @@ def test_a_file_defined_by_the_program_is_numbered_after_the_header_s() -> None:
     assert rows(steps)[0] == (0x1000, "/src/include/made.y", 2)
 
 
+@pytest.mark.parametrize("directory", [(1 << 64) + 1, (1 << 69) - 1, 1 << 70])
+def test_a_defined_file_s_directory_beyond_64_bits_is_survived(directory: int) -> None:
+    steps = [("define_file", directory, "made.y"), ("set_address", 0x1000), ("file", 3), ("special", 0, 1), ("end", 4)]
+    assert rows(steps)[0][0] == 0x1000
+
+
 def test_a_row_of_a_file_that_is_not_there_says_nothing() -> None:
     steps = [ONE[0], ("file", 9), ("special", 0, 6), ("file", 1 << 40), ("special", 4, 1), ("file", 2), *ONE[2:]]
     assert rows(steps) == [(0x1000, "", 0), (0x1008, "/src/include/util.h", 9), (0x1010, "", 0)]

@@ -153,7 +153,7 @@ def new_table(line: Window, header: Header, at: int, problems: list[DwarfError])
 
 
 def uleb(line: Window, at: int) -> tuple[int, int]:
-    """An unsigned LEB128 and the offset after it."""
+    """An unsigned LEB128, of which 64 bits count (as in the kernels), and the offset after it."""
     value = shift = 0
     while shift < 70:
         byte = line.u8(at)
@@ -161,7 +161,7 @@ def uleb(line: Window, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            return value, at
+            return value & 0xFFFFFFFFFFFFFFFF, at
     raise DwarfError("debug_line", at, "a LEB128 number has at most 10 bytes")
 
 

@@ -161,7 +161,10 @@ def _run(line: Window, header: Header, names: FileNames, lowest: int, problems: 
 def _define(line: Window, names: FileNames, at: int, end: int) -> None:
     """DW_LNE_define_file: a name, a directory, a time, a size. What cannot be read is a file without a name."""
     size = bytes(line.data[at:end]).find(b"\0")
-    parent = uleb(line, at + size + 1)[0] if 0 <= size < end - at - 1 else 0
+    try:
+        parent = uleb(line, at + size + 1)[0] if 0 <= size < end - at - 1 else 0
+    except DwarfError:
+        parent = 0
     names.define(STRING << PLACE_BITS | at, parent)
 
 
