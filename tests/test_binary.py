@@ -45,6 +45,17 @@ def test_a_return_address_is_looked_up_one_byte_before() -> None:
             assert binary.lookup(vaddr + 1, return_address=True) == binary.lookup(vaddr)
 
 
+def test_a_first_question_about_return_addresses_reads_what_holds_the_bytes_before_them() -> None:
+    path = compiled()
+    with whence.open(path) as whole:
+        ends = [one.va + one.length for one in whole.functions()]
+        assert whole.lookup(0, return_address=True) == ()
+        for end in ends:
+            with whence.open(path) as one, whence.open(path) as many:
+                assert one.lookup(end, return_address=True) == whole.lookup(end - 1) != ()
+                assert list(many.lookup_many([0, end], return_address=True)) == [(), whole.lookup(end - 1)]
+
+
 def test_inlined_calls_come_innermost_first_with_the_lines_of_their_calls() -> None:
     with whence.open(compiled()) as binary:
         chains = {tuple(frame.function for frame in binary.lookup(vaddr)): vaddr for vaddr in code(binary)}

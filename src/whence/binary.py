@@ -97,11 +97,16 @@ class Binary:
                 self._shards.clear()
             return self._whole
 
-    def table_for(self, vaddrs: Sequence[int]) -> Table:
-        """A table that answers for these addresses; of an ELF file, no more of it than they need."""
+    def table_for(self, vaddrs: Sequence[int], *, return_address: bool = False) -> Table:
+        """A table that answers for these addresses; of an ELF file, no more of it than they need.
+
+        With `return_address` the bytes before them are what will be looked up: those may lie in another unit.
+        """
         if self._whole is not None:
             return self._whole
         assert self.producers is not None
+        if return_address:
+            vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
         units = tuple(self.producers.units_at(vaddrs))
         debug_info = self.producers.dwarf
         every = debug_info.unit_count if debug_info is not None else 0
@@ -132,11 +137,12 @@ class Binary:
 
         With `return_address` the address is one past a call: the byte before it is looked up.
         """
-        return self.table_for((vaddr - return_address,)).lookup(vaddr, return_address=return_address)
+        return self.table_for((vaddr,), return_address=return_address).lookup(vaddr, return_address=return_address)
 
     def lookup_many(self, vaddrs: Sequence[int], *, return_address: bool = False) -> Answers:
         """Columns of frames for many addresses (see lidia.Answers)."""
-        return self.table_for(vaddrs).lookup_many(vaddrs, return_address=return_address)
+        table = self.table_for(vaddrs, return_address=return_address)
+        return table.lookup_many(vaddrs, return_address=return_address)
 
     def ranges(self) -> Iterator[Range]:
         """Every range of the whole table in order of (va, depth)."""

@@ -107,7 +107,7 @@ class Desk:
             table = self.binary.table()
         else:
             vaddrs = addresses_of(block)
-            table = self.binary.table_for([vaddr - 1 for vaddr in vaddrs if vaddr] if self.back else vaddrs)
+            table = self.binary.table_for(vaddrs, return_address=self.back)
         if self._renderer is None or self._renderer[0] is not table:
             self._renderer = table, self._new_renderer(table)
         renderer = self._renderer[1]
