@@ -44,6 +44,7 @@ KERNELS = [
     "whence.lidia.inspect_kernel",
     "whence.lidia.lookup_kernel",
     "whence.lidia.render_kernel",
+    "whence.lidia.starts_kernel",
     "whence.lidia.strings_kernel",
     "whence.procmap.maps_kernel",
     "whence.profiles.stacks_kernel",

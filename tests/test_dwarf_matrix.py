@@ -6,6 +6,7 @@ of them fails to read some of the variants.
 
 from __future__ import annotations
 
+import shutil
 from itertools import product
 from pathlib import Path
 
@@ -50,3 +51,5 @@ def test_chains_of_a_build_are_what_other_tools_say(recipe: Recipe, tmp_path: Pa
     report = compare.compare(str(plain), addresses, chains, symbols)
     assert report.agreement == 1, str(report)
     assert ours.from_archive(str(program), addresses) == chains
+    if shutil.which("llvm-symbolizer"):
+        assert compare.differing_starts(str(plain), str(program), addresses[::7]) == []

@@ -24,9 +24,11 @@ from whence.window import Window
 IDS = (0x1111222233334444, 0x5555666677778888)
 
 
-def skeleton(version: int, ids: tuple[int, ...] = IDS) -> Debug:
-    """A binary with a skeleton per id: unit n has its addresses from 0x1000 * (n + 1) on."""
+def skeleton(version: int, ids: tuple[int, ...] = IDS, lines: bytes = b"") -> Debug:
+    """A binary with a skeleton per id: unit n has its addresses from 0x1000 * (n + 1) on. All share the `lines`."""
     debug = Debug(version)
+    debug.line += lines
+    more = [(d.STMT_LIST, d.SEC_OFFSET, 0), (d.COMP_DIR, d.STRING, "/src")] if lines else []
     debug.addr += bytes(8)
     for n, number in enumerate(ids):
         at = 0x1000 * (n + 1)
@@ -35,7 +37,7 @@ def skeleton(version: int, ids: tuple[int, ...] = IDS) -> Debug:
             debug.addr += debug.number(address, 8)
         if version == 5:
             root = [(d.DWO_NAME, d.STRP, f"{n}.dwo"), (d.ADDR_BASE, d.SEC_OFFSET, base), (d.LOW, d.ADDRX, 0)]
-            debug.unit(Die(d.CU, root), kind=4, extra=debug.number(number, 8))
+            debug.unit(Die(d.CU, root + more), kind=4, extra=debug.number(number, 8))
         else:
             lists = len(debug.ranges)
             debug.range_list((0, 0x10), (0x100, 0x110))
@@ -43,11 +45,14 @@ def skeleton(version: int, ids: tuple[int, ...] = IDS) -> Debug:
                 (d.GNU_DWO_NAME, d.STRP, f"{n}.dwo"), (d.GNU_DWO_ID, d.DATA8, number),
                 (d.GNU_ADDR_BASE, d.SEC_OFFSET, base), (d.GNU_RANGES_BASE, d.SEC_OFFSET, lists), (d.LOW, d.ADDR, at),
             ]  # fmt: skip
-            debug.unit(Die(d.CU, root))
+            debug.unit(Die(d.CU, root + more))
     return debug
 
 
-def split(version: int, number: int, name: str, debug: Debug | None = None) -> Debug:
+Attributes = list[tuple[int, int, object]]
+
+
+def split(version: int, number: int, name: str, debug: Debug | None = None, extra: Attributes | None = None) -> Debug:
     """A split unit: a function in two parts by range list, with an inlined call by address index."""
     debug = debug or Debug(version)
     places = b"".join(debug.offset(debug.text(text)) for text in (name, f"{name}_inner"))
@@ -59,14 +64,14 @@ def split(version: int, number: int, name: str, debug: Debug | None = None) -> D
     else:
         debug.str_offsets += places
         name_form, index, lists = d.GNU_STR_INDEX, d.GNU_ADDR_INDEX, (d.RANGES, d.SEC_OFFSET, 0)
-    inner = Die(d.FUNCTION, [(d.NAME, name_form, 1)])
+    inner = Die(d.FUNCTION, [(d.NAME, name_form, 1), *(extra or [])])
     call = Die(
         d.INLINED, [(d.ORIGIN, d.REF4, inner), (d.LOW, index, 0), (d.HIGH, d.DATA1, 4), (d.CALL_LINE, d.DATA1, 9)]
     )
-    outer = Die(d.FUNCTION, [(d.NAME, name_form, 0), lists], [call])
+    outer = Die(d.FUNCTION, [(d.NAME, name_form, 0), *(extra or []), lists], [call])
     root: list[tuple[int, int, object]] = [] if version == 5 else [(d.GNU_DWO_ID, d.DATA8, number)]
-    extra = debug.number(number, 8) if version == 5 else b""
-    return debug.unit(Die(d.CU, root, [inner, outer]), kind=5, extra=extra)
+    id_ = debug.number(number, 8) if version == 5 else b""
+    return debug.unit(Die(d.CU, root, [inner, outer]), kind=5, extra=id_)
 
 
 def read(version: int, **files: object) -> DebugInfo:
@@ -74,9 +79,11 @@ def read(version: int, **files: object) -> DebugInfo:
     return DebugInfo(elf, strings=StringSpace(), **files)  # type: ignore[arg-type]
 
 
-def dwo_files(version: int, ids: tuple[int, ...] = IDS) -> Callable[[Unit], ElfFile | None]:
+def dwo_files(
+    version: int, ids: tuple[int, ...] = IDS, extra: Attributes | None = None
+) -> Callable[[Unit], ElfFile | None]:
     files = {
-        f"{n}.dwo": ElfFile.from_bytes(split(version, number, f"f{n}").elf(suffix=".dwo"))
+        f"{n}.dwo": ElfFile.from_bytes(split(version, number, f"f{n}", extra=extra).elf(suffix=".dwo"))
         for n, number in enumerate(ids)
     }
     return lambda unit: files.get(unit.dwo_name)

@@ -43,7 +43,8 @@ class Frame(NamedTuple):
     """One function of the chain an address belongs to (the seed's SourceInfoFrame).
 
     A chain of frames is innermost first. `line` is the line of the address in the innermost frame and the line of the
-    call in each frame outside it; 0 is unknown. `inlined` is true for a frame that has no call of its own.
+    call in each frame outside it; 0 is unknown. `inlined` is true for a frame that has no call of its own. `start_line`
+    is where the function is declared, in that very file; 0 where that is unknown or another file.
     """
 
     function: str
@@ -51,6 +52,7 @@ class Frame(NamedTuple):
     line: int = 0
     inlined: bool = False
     source: str = ""
+    start_line: int = 0
 
 
 Frames = tuple[Frame, ...]

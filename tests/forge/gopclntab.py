@@ -33,6 +33,7 @@ class Node:
     file: int = 0
     line: int = 0
     pc: int = 0
+    start: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class Function:
     nodes: Sequence[Node] = ()
     padding: int = 0
     raw_lines: bytes | None = None  # the encoded table itself
+    start: int = 1
 
 
 def varint(value: int) -> bytes:
@@ -136,7 +138,7 @@ def tables(
             for node in function.nodes:
                 at = names.known[node.name]
                 if shape.parent_width == 0:
-                    trees += struct.pack(head + "B3xIII", 0, at, node.pc, 1)
+                    trees += struct.pack(head + "B3xIII", 0, at, node.pc, node.start)
                 elif shape.size == 20:
                     trees += struct.pack(head + "hBxiIII", node.parent, 0, node.file, node.line, at, node.pc)
                 else:
@@ -151,7 +153,7 @@ def tables(
         if version.cu_at >= 0:
             body += struct.pack(head + "I", 0)
         if version.last_at == 36:
-            body += struct.pack(head + "I", 1)
+            body += struct.pack(head + "I", function.start)
         count = shape.funcdata + 1
         wide = old and shape.size == 16
         body += struct.pack(head + "I", count) if wide else bytes([0, 0, 0, count])

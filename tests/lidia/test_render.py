@@ -54,8 +54,22 @@ def test_the_json_form(opened: lidia.Table) -> None:
         {
             "address": "0x1010",
             "frames": [
-                {"function": "_Z3fooi", "file": "/src/b.h", "line": 7, "inlined": True, "source": "dwarf"},
-                {"function": "main", "file": "/src/a.c", "line": 5, "inlined": False, "source": "dwarf"},
+                {
+                    "function": "_Z3fooi",
+                    "file": "/src/b.h",
+                    "line": 7,
+                    "start_line": 0,
+                    "inlined": True,
+                    "source": "dwarf",
+                },
+                {
+                    "function": "main",
+                    "file": "/src/a.c",
+                    "line": 5,
+                    "start_line": 0,
+                    "inlined": False,
+                    "source": "dwarf",
+                },
             ],
             "reason": None,
         },

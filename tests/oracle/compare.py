@@ -49,6 +49,23 @@ class Symbols:
         return found
 
 
+def differing_starts(plain: str, path: str, addresses: Sequence[int]) -> list[str]:
+    """Frames whose start line is not the one llvm-symbolizer has of the plain build: it says the line of the
+    declaration, we say it where the frame is in that very file. Chains it cuts otherwise are left out."""
+    out = []
+    for address, theirs, frames in zip(
+        addresses, witnesses.llvm_starts(plain, addresses), ours.frames(path, addresses)
+    ):
+        if len(theirs) != len(frames):
+            continue
+        for (_, file, line), frame in zip(theirs, frames, strict=True):
+            here = witnesses.normal(frame.file)
+            told = {0, line} if not file else {line} if file == here else {0}
+            if frame.start_line not in told:
+                out.append(f"{address:#x}: {frame} starts on {line} of {file or '?'}")
+    return out
+
+
 def sample(symbols: Symbols, regions: Sequence[tuple[int, int]], count: int, seed: int = 1) -> list[int]:
     """Addresses uniform over function bytes, or over code where there are no symbols."""
     chance = random.Random(seed)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import whence
 from tests.oracle.witnesses import Call, Chain, normal
 from whence.elf import ElfFile
+from whence.model import Frames
 from whence.producers import Producers
 from whence.ranges import Ranges
 
@@ -45,6 +46,12 @@ def answers(path: str, addresses: Sequence[int]) -> list[Chain]:
     with ElfFile.open(path) as elf, Producers(elf) as producers:
         ranges = producers.ranges()
         return [chain(ranges, address) for address in addresses]
+
+
+def frames(path: str, addresses: Sequence[int]) -> list[Frames]:
+    """The frames as people get them."""
+    with whence.open(path) as binary:
+        return list(binary.lookup_many(addresses))
 
 
 def from_archive(path: str, addresses: Sequence[int]) -> list[Chain]:

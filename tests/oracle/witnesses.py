@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -48,6 +49,20 @@ def llvm_symbolizer(path: str, addresses: Sequence[int], names: str = "linkage")
             pairs = zip(lines[::2], lines[1::2], strict=True)
             chains.append(tuple(call(function, place.rpartition(":")[0]) for function, place in pairs))
     return chains
+
+
+Start = tuple[str, str, int]  # function, file of its declaration ("" where the tool names none), line
+
+
+def llvm_starts(path: str, addresses: Sequence[int]) -> list[tuple[Start, ...]]:
+    """Where the functions of each chain are declared."""
+    out = _run(["llvm-symbolizer", f"--obj={path}", "--output-style=JSON", "--no-demangle"], addresses)
+    return [
+        tuple(
+            (one["FunctionName"], normal(one["StartFileName"]), one["StartLine"]) for one in json.loads(row)["Symbol"]
+        )
+        for row in out.splitlines()
+    ]
 
 
 def addr2line(path: str, addresses: Sequence[int]) -> list[Chain]:

@@ -56,6 +56,10 @@ def test_a_file_of_this_machine_names_its_addresses_with_inlined_calls_and_lines
     assert profile.frames[1][-1].file.endswith("program.c")
     assert reports[0].named >= 2
     assert reports[0].sources["dwarf"] >= 2
+    starts = {
+        frame.function: frame.start_line for frames in pprof.read(pprof.write(profile)).frames for frame in frames
+    }
+    assert starts["main"] > starts["sum"] > 0
 
 
 def test_a_replaced_file_is_not_believed() -> None:
@@ -220,6 +224,11 @@ func main() {
 """
 
 
+def places(frame: Frame) -> tuple[str, str, int, int]:
+    """What a frame says, as Go's runtime names generic functions."""
+    return re.sub(r"\[go\.shape\..*\]", "[...]", frame.function), frame.file, frame.line, frame.start_line
+
+
 @pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w"]], ids=["with DWARF", "stripped"])
 def test_a_go_profile_gets_the_names_and_lines_go_gives_it(tmp_path: Path, flags: list[str]) -> None:
     go = Path(sys.executable).with_name("go")
@@ -230,12 +239,12 @@ def test_a_go_profile_gets_the_names_and_lines_go_gives_it(tmp_path: Path, flags
     subprocess.run([str(go), "build", *flags, "-o", "app", "."], cwd=tmp_path, check=True)
     subprocess.run([tmp_path / "app", "cpu.pb.gz"], cwd=tmp_path, check=True)
     profile = pprof.read((tmp_path / "cpu.pb.gz").read_bytes())
-    runtime = [[(frame.function, frame.file, frame.line) for frame in frames] for frames in profile.frames]
+    runtime = [[places(frame) for frame in frames] for frames in profile.frames]
     with Binaries() as binaries:
         reports = name(profile, binaries, overwrite=True)
-    ours = [[(frame.function, frame.file, frame.line) for frame in frames] for frames in profile.frames]
-    ours = [[(re.sub(r"\[go\.shape\..*\]", "[...]", name), *rest) for name, *rest in chain] for chain in ours]  # type: ignore[misc]
-    assert ours == [[tuple(frame) for frame in chain] for chain in runtime]
+    ours = [[places(frame) for frame in frames] for frames in profile.frames]
+    assert ours == runtime
+    assert any(start for chain in ours for *_, start in chain)
     assert sum(report.named for report in reports) == sum(map(bool, runtime))
     out = tmp_path / "named.pb.gz"
     out.write_bytes(pprof.write(profile))

@@ -13,7 +13,7 @@ from whence.profiles import gz, pprof, wire
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
 from whence.profiles.wire import Messages
 
-INNER = Frame("inner", "/src/a.c", 12, True)
+INNER = Frame("inner", "/src/a.c", 12, True, start_line=10)
 OUTER = Frame("outer", "", 30)
 
 
@@ -44,8 +44,8 @@ def test_a_profile_without_new_names_is_written_byte_for_byte() -> None:
 def test_naming_changes_locations_functions_strings_and_mapping_flags_and_nothing_else() -> None:
     data = forge.small(wire.payload(99, b"from the future"))
     profile = pprof.read(data)
-    profile.name(0, (Frame("leaf", "/src/b.c", 3, True), Frame("outer", "", 4)))
-    profile.start_lines["leaf", "/src/b.c"] = 2
+    leaf = Frame("leaf", "/src/b.c", 3, True, start_line=2)
+    profile.name(0, (leaf, Frame("outer", "", 4)))
     out = pprof.write(profile)
     assert [top(out, n) for n in (1, 2, 99)] == [top(data, n) for n in (1, 2, 99)]
     assert top(out, 4)[1:] == top(data, 4)[1:]
@@ -54,7 +54,7 @@ def test_naming_changes_locations_functions_strings_and_mapping_flags_and_nothin
     assert top(out, 6)[10:] == [b"leaf", b"/src/b.c"]
     assert top(out, 3)[0] == top(data, 3)[0] + bytes.fromhex("3801400148015001")
     again = pprof.read(out)
-    assert again.frames == [(Frame("leaf", "/src/b.c", 3, True), Frame("outer", "", 4)), (INNER, OUTER), ()]
+    assert again.frames == [(leaf, Frame("outer", "", 4)), (INNER, OUTER), ()]
 
 
 def test_new_frames_replace_the_old_and_leave_the_other_fields_of_a_location() -> None:

@@ -31,7 +31,14 @@ def as_object(answer: Answer) -> dict[str, object]:
     """One answer as JSON has it; addresses in hex, because JSON readers round 64-bit numbers."""
     found: dict[str, object] = {"address": hex(answer.address)}
     found["frames"] = [
-        {"function": f.function, "file": f.file, "line": f.line, "inlined": f.inlined, "source": f.source}
+        {
+            "function": f.function,
+            "file": f.file,
+            "line": f.line,
+            "start_line": f.start_line,
+            "inlined": f.inlined,
+            "source": f.source,
+        }
         for f in answer.frames
     ]
     if answer.reason is not None:

@@ -234,7 +234,8 @@ def what_answers(binary: Binary, vaddr: int, otherwise: str) -> Generator[Step, 
 def frames_of(frames: Frames) -> Iterator[Step]:
     for frame in frames:
         inlined = " (inlined)" if frame.inlined else ""
-        yield Step("answer", f"{short(frame)}{inlined}, by {frame.source or 'unknown'}", True)
+        start = f", which starts on line {frame.start_line}" if frame.start_line else ""
+        yield Step("answer", f"{short(frame)}{inlined}{start}, by {frame.source or 'unknown'}", True)
 
 
 def short(frame: Frame) -> str:

@@ -184,6 +184,7 @@ def as_json(one: Range, readable: Callable[[str], str]) -> dict[str, object]:
         "depth": one.depth,
         "function": readable(one.function),
         "file": one.file,
+        "start_line": one.start_line,
         "call_file": one.call_file,
         "call_line": one.call_line,
         "source": one.source,

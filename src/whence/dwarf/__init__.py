@@ -13,6 +13,7 @@ info.py            DebugInfo: the units of a file, and their ranges, on all core
   split.py         split units: .dwo files, .dwp packages
   threads.py       pieces of work shared by threads
   worker.py        one thread's share: units to scopes, lines, ranges
+  declarations.py  where functions are declared
   qualified.py     names of C++ and Rust functions that have no linkage name
   problems.py      faults in words
 explore.py         one unit for a person: functions, inlined calls, rows
@@ -27,7 +28,7 @@ shared.pxd         the parts of a file, the row of a unit, the numbers of forms;
   abbrev_kernel      an abbreviation table digested for one walk
   walk_kernel        DIEs to functions and inlined calls
   rangelist_kernel   .debug_ranges, .debug_rnglists; what of them is code
-  names_kernel       linkage names and names along origins and specifications
+  names_kernel       linkage names, names and declarations along origins and specifications
   scopes_kernel      all of these, unit after unit, into columns
   paths_kernel       the DIEs around a DIE
   parts_kernel       keeps the sections alive

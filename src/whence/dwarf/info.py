@@ -48,10 +48,10 @@ class DebugInfo:
         self.elf, self.strings = elf, strings
         self.sections = read_sections(elf, self.problems)
         self.code = code_of(elf)
-        other = read_sections(alt, self.problems, lines=False)
-        self.sections.alt_str = other.debug_str
-        self.alt = other.parts(strings, elf.order, self.code)
-        UnitSet(self.alt, self.alt, strings)
+        self.alt_sections = read_sections(alt, self.problems)
+        self.sections.alt_str = self.alt_sections.debug_str
+        self.alt = self.alt_sections.parts(strings, elf.order, self.code)
+        self.alt_units = UnitSet(self.alt, self.alt, strings).units
         self.split = SplitFiles(self, dwp, dwo)
         self._some: UnitSet | None = None  # the units of the last question, when it needed few
         self._listed = 0

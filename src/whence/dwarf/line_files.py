@@ -48,6 +48,10 @@ class Paths:
         names = ("debug_line", "debug_line_str", "debug_str", "debug_str_offsets", "alt_str")
         self._windows = {name: Window(getattr(sections, name, None) or b"", name, order, DwarfError) for name in names}
 
+    def beside(self, sections: LineSections) -> Paths:
+        """The same for the line programs of a file that completes this one."""
+        return Paths(sections, self._windows["debug_line"].order, self._arena)
+
     def spend(self, size: int) -> bool:
         """May a program of so many bytes be read? Programs that overlap could make a small file cost hours."""
         self._left -= size
@@ -103,6 +107,11 @@ class FileNames:
         # A string in the program itself has a place that no other program names.
         inline = not places or places[0] >> PLACE_BITS == STRING
         self._known: dict[tuple[int, int], int] = {} if inline else paths.known(comp_dir)
+
+    @classmethod
+    def none(cls, paths: Paths) -> FileNames:
+        """A program without files."""
+        return cls(5, b"", paths, array("Q"), array("Q"), array("Q"))
 
     def __len__(self) -> int:
         """One more than the highest file number."""

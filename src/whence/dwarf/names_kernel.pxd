@@ -1,7 +1,15 @@
-# What functions are called, remembered by the DIE that says so.
+# What functions are called and where they are declared, remembered by the DIE that says so.
 
 from whence.dwarf.abbrev_kernel cimport Table
 from whence.dwarf.shared cimport File
+
+cdef struct Start:  # a function's declaration coordinates
+    unsigned long long name
+    unsigned long long file  # unit's number << 32 | number in its file table; ALT_FILE: a unit of the supplementary file
+    unsigned int line
+
+cdef enum:
+    ALT_FILE = 63
 
 cdef struct Names:
     unsigned long long* keys  # a hash table: key + 1 -> name
@@ -11,6 +19,9 @@ cdef struct Names:
     unsigned long long* plain  # keys of DIEs whose name lacks what stands around them (C++, Rust)
     unsigned long long plain_count
     unsigned long long plain_room
+    Start* starts
+    unsigned long long start_count
+    unsigned long long start_room
     int strangers  # were DIEs asked for that lie in no known unit?
     unsigned long long left  # attributes of other units' abbreviations that may still be walked over
 

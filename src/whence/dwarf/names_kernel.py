@@ -1,4 +1,6 @@
-"""What a function is called: its linkage name, else its name, looked for along its origins and specifications.
+"""What a function is called: its linkage name, else its name, looked for along its origins and specifications; and
+where it is declared: the first DW_AT_decl_line and the first DW_AT_decl_file on that way (a definition leaves out the
+one that is as in the declaration it completes).
 
 In: the key of a DIE (its offset in .debug_info; with ALT_BIT, in the supplementary file's). Out: a name reference,
 remembered per DIE, because an inlined function is met hundreds of times. A chain is followed for at most 16 steps.
@@ -29,6 +31,7 @@ from cython.cimports.whence.dwarf.shared import (
     FAULT,
     LANGUAGE,
     OFFSET,
+    WIDTH,
     File,
     u64,
 )
@@ -111,16 +114,42 @@ def remember_plain(names: cython.pointer[Names], key: u64, name: u64) -> u64:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def remember_start(names: cython.pointer[Names], name: u64, file: u64, line: u64) -> cython.void:
+    """One more declaration; none where there is no memory or the line is none."""
+    more: u64
+    if name == 0 or line == 0 or line >> 32:
+        return
+    if names.start_count == names.start_room:
+        more = names.start_room * 2 if names.start_room else 256
+        block = realloc(names.starts, more * cython.sizeof(names.starts[0]))
+        if block == cython.NULL:
+            return
+        names.starts = cython.cast(cython.pointer[Start], block)
+        names.start_room = more
+    start = cython.address(names.starts[names.start_count])
+    start.name = name
+    start.file = file
+    start.line = cython.cast(cython.uint, line)
+    names.start_count += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def follow(
     names: cython.pointer[Names], file: cython.pointer[cython.const[File]], alt: cython.pointer[cython.const[File]],
     table: cython.pointer[Table], left: cython.p_ulonglong, key: u64,
 ) -> u64:  # fmt: skip
-    """Read DIEs from the key on along origins and specifications; gives the name."""
+    """Read DIEs from the key on along origins and specifications; gives the name. With `names`, its start is kept."""
     step: cython.int
     here: u64 = key
     following: u64
     origin: u64
     found: u64 = 0
+    linkage: u64 = 0
+    decl_file: u64 = 0
+    decl_line: u64 = 0
+    has: cython.int = 0  # 1: decl_file, 2: decl_line
     named: u64 = 0
     language: u64 = 0
     at: u64
@@ -135,7 +164,7 @@ def follow(
         other = where if here >> ALT_BIT & 1 else alt
         at = here & ((cython.cast(u64, 1) << ALT_BIT) - 1)
         unit = unit_at(where, at)
-        if unit == cython.NULL and names != cython.NULL and at < where.info.size:
+        if unit == cython.NULL and names != cython.NULL and not linkage and at < where.info.size:
             names.strangers = True
         if unit == cython.NULL or unit[FAULT] or at <= unit[OFFSET]:
             break
@@ -161,7 +190,10 @@ def follow(
             implicit = sleb(where.abbrev.at, cython.address(spec), spec_end) if form == F_IMPLICIT_CONST else 0
             if spec > spec_end or (name == 0 and form == 0):
                 break
-            if name != 0x03 and name != 0x6E and name != 0x2007 and name != 0x31 and name != 0x47:
+            if (
+                name != 0x03 and name != 0x6E and name != 0x2007 and name != 0x31 and name != 0x47 and name != 0x3A
+                and name != 0x3B
+            ):  # fmt: skip
                 skip_form(where.info.at, cython.address(at), unit[END], form, unit, where.big)
                 continue
             value = read_form(
@@ -170,11 +202,18 @@ def follow(
             if at > unit[END]:
                 break
             if name == 0x6E or name == 0x2007:
-                if names == cython.NULL:
-                    continue
-                value = name_of(where, other, unit, value, form)
-                if value:
-                    return value
+                if names != cython.NULL and not linkage:
+                    linkage = name_of(where, other, unit, value, form)
+            elif name == 0x3A:
+                if not has & 1 and value >> 32 == 0:
+                    has |= 1
+                    decl_file = (unit - where.units) // WIDTH << 32 | value
+                    if here >> ALT_BIT & 1:
+                        decl_file |= cython.cast(u64, 1) << ALT_FILE
+            elif name == 0x3B:
+                if not has & 2:
+                    has |= 2
+                    decl_line = value
             elif name == 0x03:
                 if not found:
                     found = name_of(where, other, unit, value, form)
@@ -189,11 +228,15 @@ def follow(
                 else:
                     origin = value
         following = origin if origin else following
-        if not following or following == here:
+        if not following or following == here or (linkage and has == 3):
             break
         here = following
-    if found and names != cython.NULL and is_qualified(language):
-        return remember_plain(names, named, found)
+    if linkage:
+        found = linkage
+    elif found and names != cython.NULL and is_qualified(language):
+        found = remember_plain(names, named, found)
+    if names != cython.NULL and has == 3:
+        remember_start(names, found, decl_file, decl_line)
     return found
 
 
@@ -224,5 +267,7 @@ def forget_names(names):
     free(names.keys)
     free(names.names)
     free(names.plain)
+    free(names.starts)
     names.keys = names.names = names.plain = cython.NULL
-    names.count = names.room = names.plain_count = names.plain_room = 0
+    names.starts = cython.NULL
+    names.count = names.room = names.plain_count = names.plain_room = names.start_count = names.start_room = 0

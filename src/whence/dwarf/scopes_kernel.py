@@ -304,7 +304,7 @@ class Scoper:
         at: cython.Py_ssize_t
         file: cython.pointer[File] = cython.address(self.parts.file)
         self.count = 0
-        self.names.plain_count = 0
+        self.names.plain_count = self.names.start_count = 0
         self.names.count = 0
         with cython.nogil:
             if self.names.room:
@@ -317,7 +317,7 @@ class Scoper:
                     found[3 * at + 1] = self.unit(unit)
                     found[3 * at + 2] = self.nodes.at
                 found[3 * at] = self.count
-        return self.count, self.names.plain_count
+        return self.count, self.names.plain_count, self.names.start_count
 
     def strangers(self):
         """Were names asked of DIEs that lie in no known unit?"""
@@ -345,6 +345,17 @@ class Scoper:
                 call_line[at] = self.narrow[3 * at + 2]
             for at in range(plain.shape[0]):
                 plain[at] = self.names.plain[at]
+
+    def take_starts(
+        self, function: cython.ulonglong[::1], file: cython.ulonglong[::1], line: cython.uint[::1]
+    ):  # fmt: skip
+        """Write the declarations that the last run met. A file is its unit's number << 32 | its number there."""
+        at: cython.Py_ssize_t
+        with cython.nogil:
+            for at in range(line.shape[0]):
+                function[at] = self.names.starts[at].name
+                file[at] = self.names.starts[at].file
+                line[at] = self.names.starts[at].line
 
 
 def rename(function: cython.ulonglong[::1], names: cython.const[cython.ulonglong][::1]):

@@ -7,13 +7,14 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from whence.dwarf import scopes_kernel, units
-from whence.dwarf.line_files import Paths
+from whence.dwarf.declarations import Declarations
+from whence.dwarf.line_files import FileNames, Paths
 from whence.dwarf.lines import LineTable, read_lines
 from whence.dwarf.problems import problem
 from whence.dwarf.qualified import qualified_names
 from whence.errors import DwarfError
 from whence.model import Source
-from whence.ranges import Ranges, Rows, Scopes
+from whence.ranges import Ranges, Rows, Scopes, Starts
 from whence.ranges.compose import compose
 from whence.ranges.strings import Arena
 
@@ -35,6 +36,7 @@ class Worker:
         self.problems: list[DwarfError] = []
         self._scoper = scopes_kernel.Scoper(of.parts, info.alt)
         self._paths = Paths(info.sections, info.elf.order, self.arena)
+        self._starts = Declarations(info, of, self._paths)
 
     def run(self, groups: list[list[int]]) -> Ranges:
         """The ranges of groups of units; those of a group share a line program."""
@@ -47,6 +49,7 @@ class Worker:
             at += len(group)
             after = found[3 * at - 3]
             table = self._line_table(group[0])
+            self._starts.add_files(group, table.names)
             mine = self._slice(scopes, before, after, table)
             for index in group:
                 self._add_split(mine, index, table)
@@ -55,6 +58,7 @@ class Worker:
             before = after
         for place, index in enumerate(chosen):
             self._tell(index, found[3 * place + 1], found[3 * place + 2])
+        out.starts = self._starts.take()
         return out
 
     def look(self, index: int) -> tuple[Scopes, Rows]:
@@ -81,13 +85,16 @@ class Worker:
             name = self.info.strings.text(self.units.value(index, units.NAME))
             self.problems.append(problem(fault, offset, index, name))
 
-    def _scopes(self, chosen: array[int], found: array[int], file: SplitFile | None = None) -> Scopes:
-        """The scopes of these units of the set, or of a split file; `found` as Scoper.run fills it."""
+    def _scopes(
+        self, chosen: array[int], found: array[int], file: SplitFile | None = None, skeleton: FileNames | None = None
+    ) -> Scopes:
+        """The scopes of these units of the set, or of a split file, whose files are its skeleton's; `found` as
+        Scoper.run fills it. Where they are declared goes to the Declarations."""
         parts, alt, strings, scoper = self.of.parts, self.info.alt, self.info.strings, self._scoper
         if file is not None:
             parts, alt, strings = file.parts, file.alt, file.strings
             scoper = scopes_kernel.Scoper(parts, alt)
-        rows, plain = scoper.run(chosen, found)
+        rows, plain, starts = scoper.run(chosen, found)
         wide, narrow = bytes(8 * rows), bytes(4 * rows)
         scopes = Scopes(
             array("Q", wide), array("Q", wide), array("I", narrow), array("Q", wide), array("Q", wide),
@@ -95,12 +102,20 @@ class Worker:
         )  # fmt: skip
         keys = array("Q", bytes(8 * plain))
         scoper.take(scopes.va, scopes.end, scopes.depth, scopes.function, scopes.call_file, scopes.call_line, keys)
+        if not self.lines:
+            starts = 0
+        declared = Starts(array("Q", bytes(8 * starts)), array("Q", bytes(8 * starts)), array("I", bytes(4 * starts)))
+        scoper.take_starts(declared.function, declared.file, declared.line)
         if file is not None and file.alone:
             own = {name for name in scopes.function if name >> 48 != PLAIN}
             copied = {name: self.arena.add(strings.raw(name)) for name in own}
             scopes.function = array("Q", [copied.get(name, name) for name in scopes.function])
+            declared.function = array("Q", [copied.get(name, name) for name in declared.function])
         if plain:
-            scopes_kernel.rename(scopes.function, qualified_names(parts, alt, strings, keys, self.arena))
+            names = qualified_names(parts, alt, strings, keys, self.arena)
+            scopes_kernel.rename(scopes.function, names)
+            scopes_kernel.rename(declared.function, names)
+        self._starts.add(declared, skeleton)
         return scopes
 
     def _add_split(self, scopes: Scopes, index: int, table: LineTable) -> None:
@@ -115,7 +130,7 @@ class Worker:
         if where is not None:
             file, at = where
             found = array("Q", bytes(24))
-            more = self._scopes(array("I", [at]), found, file)
+            more = self._scopes(array("I", [at]), found, file, table.names or FileNames.none(self._paths))
             more = self._slice(more, 0, len(more), table)
             for column in ("va", "end", "depth", "function", "call_file", "call_line"):
                 getattr(scopes, column).extend(getattr(more, column))

@@ -102,7 +102,7 @@ class Collector:
         from whence.elf import symbols_kernel
 
         rows = self.rows
-        out = Ranges(strings, *(array("Q", bytes(16 * rows)) for _ in range(2)))
+        out = Ranges(strings, va=array("Q", bytes(16 * rows)), length=array("Q", bytes(16 * rows)))
         out.function, out.source = array("Q", bytes(16 * rows)), array("B", bytes(2 * rows))
         made = symbols_kernel.settle(
             rows,

@@ -32,13 +32,14 @@ class Functions:
     name: array[int]
 
 
-ROW_COLUMNS = ("entry", "end", "tree", "name", "pcsp", "pcfile", "pcln", "cu", "pcinl")
+ROW_COLUMNS = ("entry", "end", "tree", "name", "pcsp", "pcfile", "pcln", "cu", "pcinl", "start")
 
 
 class Columns:
     """What the records say, a row per row of functab.
 
-    `name` is an offset, NO_FUNCTION in a damaged row. `tree` is where the inline tree lies, as funcdata has it.
+    `name` is an offset, NO_FUNCTION in a damaged row; `start` the line the function starts on, 0 where records do not
+    tell. `tree` is where the inline tree lies, as funcdata has it.
     `longest` and `together` are bytes of code: of the longest function, and of all. `damaged` counts rows.
     """
 
@@ -53,14 +54,15 @@ class Columns:
         "pcinl",
         "pcln",
         "pcsp",
+        "start",
         "together",
         "tree",
     )
 
     def __init__(self, rows: int) -> None:
         self.entry, self.end, self.tree = (array("Q", bytes(8 * rows)) for _ in range(3))
-        self.name, self.pcsp, self.pcfile, self.pcln, self.cu, self.pcinl = (
-            array("I", bytes(4 * rows)) for _ in range(6)
+        self.name, self.pcsp, self.pcfile, self.pcln, self.cu, self.pcinl, self.start = (
+            array("I", bytes(4 * rows)) for _ in range(7)
         )
         self.damaged = self.longest = self.together = 0
 
@@ -94,6 +96,7 @@ def read_functions(data: memoryview, header: Header, shape: Shape, base: int, co
         header.field,
         version.cu_at,
         version.last_at,
+        version.start_at,
         version.cu_at < 0 and _counts_are_words(data, header),
         shape.pcdata,
         shape.funcdata,
@@ -107,6 +110,7 @@ def read_functions(data: memoryview, header: Header, shape: Shape, base: int, co
         columns.pcln,
         columns.cu,
         columns.pcinl,
+        columns.start,
         columns.tree,
     )
     if columns.damaged == header.functions:

@@ -54,6 +54,7 @@ def read(
     entry_width: cython.int,
     cu_at: cython.int,
     last_at: cython.int,
+    start_at: cython.int,
     wide_last: cython.bint,
     pcdata: cython.uint,
     funcdata: cython.uint,
@@ -67,14 +68,16 @@ def read(
     pcln: cython.uint[::1],
     cu: cython.uint[::1],
     pcinl: cython.uint[::1],
+    start_line: cython.uint[::1],
     tree: cython.ulonglong[::1],
 ) -> tuple[int, int, int, int]:
     """Fill the columns, one row per row of functab. Gives (damaged rows, the first of them or -1, longest, together):
     the bytes of code of the longest function, and of all.
 
     `functab` and `records` are offsets into `data`; the caller has checked that functab lies inside. `pointer` is the
-    width of a funcdata pointer, 0 where funcdata are 32-bit offsets. `cu_at` < 0: records know no unit. A damaged row
-    and a row that only separates text sections have name NONE; the second kind is not counted.
+    width of a funcdata pointer, 0 where funcdata are 32-bit offsets. `cu_at` < 0: records know no unit,
+    `start_at` < 0: no start line. A damaged row and a row that only separates text sections have name NONE; the second
+    kind is not counted.
     """
     size: cython.Py_ssize_t = data.shape[0]
     at: cython.Py_ssize_t
@@ -106,6 +109,7 @@ def read(
             pcln[i] = 0
             cu[i] = NONE
             pcinl[i] = 0
+            start_line[i] = 0
             tree[i] = NO_TREE
             if record == 0:
                 continue
@@ -133,6 +137,8 @@ def read(
                 cu[i] = u32(data, at + cu_at, big)
             else:
                 cu[i] = 0
+            if start_at >= 0:
+                start_line[i] = u32(data, at + start_at, big)
             nfuncdata = u32(data, at + last_at, big) if wide_last else data[at + last_at + 3]
             arrays = at + last_at + 4
             if pcdata >= npcdata or funcdata >= nfuncdata or npcdata > cython.cast(cython.ulonglong, size) // 4:

@@ -30,6 +30,7 @@ class Version:
     relative: bool  # entries are 32-bit offsets from the text base; before, addresses
     cu_at: int  # in the record: which unit's files its file numbers count in; -1: there are no units
     last_at: int  # in the record: the word whose last byte is the number of funcdata
+    start_at: int = -1  # in the record: the line the function starts on; -1: it is not told
 
 
 _WORDS_116 = ("functions", "files", "names_at", "units_at", "texts_at", "pctab_at", "functab_at")
@@ -39,7 +40,7 @@ VERSIONS = (
     Version("1.2", 0xFFFFFFFB, ("functions",), relative=False, cu_at=-1, last_at=28),
     Version("1.16", 0xFFFFFFFA, _WORDS_116, relative=False, cu_at=28, last_at=32),
     Version("1.18", 0xFFFFFFF0, _WORDS_118, relative=True, cu_at=28, last_at=32),
-    Version("1.20", 0xFFFFFFF1, _WORDS_118, relative=True, cu_at=28, last_at=36),
+    Version("1.20", 0xFFFFFFF1, _WORDS_118, relative=True, cu_at=28, last_at=36, start_at=32),
 )
 
 ORDERS: tuple[ByteOrder, ...] = ("little", "big")

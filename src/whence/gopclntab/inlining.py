@@ -45,13 +45,14 @@ class Shape:
     name_at: int
     parent_width: int  # of the parent's index at the node's start; 0: found through the pc
     pc_at: int = 0
+    start_at: int = -1  # of the line the inlined function starts on; -1: it is not told
 
 
 SHAPES = {
     "1.2": (Shape(2, 4, 20, 12, 2), Shape(1, 2, 20, 12, 2), Shape(1, 2, 16, 12, 4)),
     "1.16": (Shape(2, 3, 20, 12, 2),),
     "1.18": (Shape(2, 3, 20, 12, 2),),
-    "1.20": (Shape(2, 3, 16, 4, 0, 8),),
+    "1.20": (Shape(2, 3, 16, 4, 0, 8, 12),),
 }
 
 

@@ -10,7 +10,7 @@ from whence.gopclntab import ranges_kernel
 from whence.gopclntab.header import Header
 from whence.gopclntab.inlining import SHAPES, Trees
 from whence.model import Source
-from whence.ranges import Ranges, StringSpace
+from whence.ranges import Ranges, Starts, StringSpace
 
 if TYPE_CHECKING:
     from whence.gopclntab.functions import Columns
@@ -68,6 +68,7 @@ def lay(
     run_starts, run_values = array("I", bytes(12 * runs)), array("i", bytes(12 * runs))
     rows = array("I", bytes(3 * 3 * 4 * runs))
     stack = array("i", bytes(4 * 5 * (MAX_DEPTH + 1)))
+    start = array("I")
     state = array("Q", [0, 0, 0, 0, 0, HOPS_PER_BYTE * columns.together + MAX_DEPTH])
 
     most = len(columns.entry) + columns.together // header.quantum  # more ranges than instructions are not code
@@ -76,6 +77,7 @@ def lay(
     while True:
         _resize(out, RANGE_COLUMNS, room)
         _resize(out, LINE_COLUMNS, line_room)
+        start.frombytes(bytes(4 * (room - len(start))))
         full = ranges_kernel.lay(
             _not_empty(pctab),
             trees.data if trees is not None and len(trees.data) else memoryview(b"\0"),
@@ -94,6 +96,7 @@ def lay(
             shape.name_at,
             shape.parent_width,
             shape.pc_at,
+            shape.start_at,
             columns.entry,
             columns.end,
             columns.name,
@@ -102,6 +105,7 @@ def lay(
             columns.pcln,
             columns.cu,
             columns.pcinl,
+            columns.start,
             columns.tree,
             trees.base if trees is not None else 0,
             run_starts,
@@ -110,6 +114,7 @@ def lay(
             stack,
             state,
             *(getattr(out, name) for name in RANGE_COLUMNS + LINE_COLUMNS),
+            start,
         )
         if not full:
             break
@@ -120,4 +125,6 @@ def lay(
     _resize(out, RANGE_COLUMNS, state[1])
     _resize(out, LINE_COLUMNS, state[2])
     out.source.frombytes(bytes([Source.GOPCLNTAB]) * state[1])
+    if lines and files:
+        out.starts = Starts(out.function[:], out.file[:], start[: state[1]])
     return out, state[3], state[4]

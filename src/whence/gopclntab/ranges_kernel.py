@@ -36,6 +36,7 @@ def lay(
     node_name: cython.int,
     parent_width: cython.int,
     parent_pc_at: cython.int,
+    node_start: cython.int,
     entry: cython.ulonglong[::1],
     end: cython.ulonglong[::1],
     name: cython.uint[::1],
@@ -44,6 +45,7 @@ def lay(
     pcln: cython.uint[::1],
     cu: cython.uint[::1],
     pcinl: cython.uint[::1],
+    starts_on: cython.uint[::1],
     tree: cython.ulonglong[::1],
     tree_base: cython.ulonglong,
     run_starts: cython.uint[::1],
@@ -62,13 +64,14 @@ def lay(
     call_line: cython.uint[::1],
     line_offset: cython.uint[::1],
     line_number: cython.uint[::1],
+    start_line: cython.uint[::1],
 ) -> int:
     """Lay functions state[0].. into ranges; gives DONE or FULL.
 
     `state`: [next function, ranges, rows, functions whose lines are damaged, functions whose inlined calls are, hops
-    left]; a hop is a step up an inline tree. Scratch: three tables of runs in `run_starts` and `run_values`, each a
-    third, one entry longer than it has runs; `rows`, thirds as well (range, offset, line); `stack`, of
-    5 * (MAX_DEPTH + 1).
+    left]; a hop is a step up an inline tree. `start_line` is told for the first range of a function or call. Scratch:
+    three tables of runs in `run_starts` and `run_values`, each a third, one entry longer than it has runs; `rows`,
+    thirds as well (range, offset, line); `stack`, of 5 * (MAX_DEPTH + 1).
     """
     functions: cython.Py_ssize_t = entry.shape[0]
     third: cython.Py_ssize_t = run_starts.shape[0] // 3
@@ -200,6 +203,7 @@ def lay(
                 line_count[base] = 0
                 call_file[base] = 0
                 call_line[base] = 0
+                start_line[base] = starts_on[f]
                 opened[0] = 0
                 filed[0] = 0
                 lined[0] = -1
@@ -270,6 +274,7 @@ def lay(
                             function[top] = names_base | name_offset
                             file[top] = 0
                             line_count[top] = 0
+                            start_line[top] = u32(node + node_start, big) if node_start >= 0 else 0
                             if parent_width == 0:
                                 parent_pc = u32(node + parent_pc_at, big)
                                 number = value_at(file_starts, file_values, files_count, parent_pc) if files else -1
@@ -312,6 +317,7 @@ def lay(
                             line_count[i] = 0
                             call_file[i] = call_file[top]
                             call_line[i] = call_line[top]
+                            start_line[i] = 0
                             opened[level] = cython.cast(cython.int, count)
                             lined[level] = -1
                             count += 1

@@ -7,6 +7,7 @@ The format is docs/formats/lidia.md's; the header and the four sections are the 
     writer.py   ranges -> archive              builder.py  ranges added by hand -> archive
     table.py    open, look up, iterate         answers.py  the columns of many answers
     verify.py   checksums and structure        render.py   whole answers as text, for the command line
+    starts.py   on which lines functions start
 
 It refuses: a header whose sections do not follow each other inside the file, and any name or line entry outside its
 section, with a LidiaError that says which.

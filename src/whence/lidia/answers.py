@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, overload
 
 from whence.model import Frame, Source
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Iterator, Sequence
 
     from whence.lidia.lookup_kernel import Archive
@@ -56,6 +56,12 @@ class Answers:
         texts: list[str] = self._archive.texts(self.file, False)
         return texts
 
+    def start_lines(self) -> array[int]:
+        """The line each frame's function starts on, in the frame's file; 0 where it is not known."""
+        out = array("I", bytes(4 * len(self.place)))
+        self._archive.starts(self.function, self.file, self.line, out)
+        return out
+
     @overload
     def __getitem__(self, index: int) -> Frames: ...
     @overload
@@ -72,14 +78,15 @@ class Answers:
             return ()
         functions = self._archive.texts(self.function[low:high], True)
         files = self._archive.texts(self.file[low:high], False)
-        return tuple(
-            Frame(functions[k], files[k], self.line[low + k], bool(self.inlined[low + k]), _word(self.source[low + k]))
-            for k in range(high - low)
-        )
+        line, starts = self.line[low:high], array("I", bytes(4 * (high - low)))
+        self._archive.starts(self.function[low:high], self.file[low:high], line, starts)
+        inlined, sources = map(bool, self.inlined[low:high]), map(_word, self.source[low:high])
+        return tuple(map(Frame, functions, files, line, inlined, sources, starts))
 
     def __iter__(self) -> Iterator[Frames]:
         functions, files = self.functions(), self.files()
-        rows = list(map(Frame, functions, files, self.line, map(bool, self.inlined), map(_word, self.source)))
+        inlined, sources = map(bool, self.inlined), map(_word, self.source)
+        rows = list(map(Frame, functions, files, self.line, inlined, sources, self.start_lines()))
         starts = self.starts
         for i in range(len(self)):
             yield tuple(rows[starts[i] : starts[i + 1]])

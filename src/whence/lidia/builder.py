@@ -52,17 +52,18 @@ class Builder:
         depth: int = 0,
         lines: LineTable = (),
         source: str = "given",
+        start_line: int = 0,
     ) -> None:
         """Add a Range, or the range these keywords describe. ValueError when a number does not fit its column."""
         if range is not None:
             va, length, function, file = range.va, range.length, range.function, range.file
             call_file, call_line, depth = range.call_file, range.call_line, range.depth
-            lines, source = range.line_table, range.source
+            lines, source, start_line = range.line_table, range.source, range.start_line
         entries = sorted(lines, key=lambda entry: entry[0])
         if not (0 <= va < 1 << 64 and 0 <= length < 1 << 64):
             raise ValueError("va and length are unsigned 64-bit numbers")
-        if not all(0 <= number <= _U32 for entry in [(call_line, depth), *entries] for number in entry):
-            raise ValueError("depth, call line, line offsets and lines are unsigned 32-bit numbers")
+        if not all(0 <= number <= _U32 for entry in [(call_line, depth, start_line), *entries] for number in entry):
+            raise ValueError("depth, call line, start line, line offsets and lines are unsigned 32-bit numbers")
         number = Source[source.upper()] if source else Source.UNKNOWN
         table, name = self._ranges, self._names.add
         table.va.append(va)
@@ -75,6 +76,10 @@ class Builder:
         table.line_index.append(len(table.line_offset))
         table.line_count.append(len(entries))
         table.source.append(number)
+        if start_line:
+            table.starts.function.append(table.function[-1])
+            table.starts.file.append(table.file[-1])
+            table.starts.line.append(start_line)
         table.line_offset.extend(entry[0] for entry in entries)
         table.line_number.extend(entry[1] for entry in entries)
 
@@ -141,7 +146,7 @@ def _in_trees(table: Ranges) -> Ranges:
     for beside in children:
         for one, following in pairwise(beside):
             length[one] = min(length[one], table.va[following] - table.va[one])
-    out = Ranges(table.strings, line_offset=array("I", table.line_offset), line_number=array("I", table.line_number))
+    out = Ranges(table.strings, line_offset=table.line_offset[:], line_number=table.line_number[:], starts=table.starts)
     stack = roots[::-1]
     while stack:
         i = stack.pop()

@@ -17,6 +17,7 @@
     FLAG  u32; bit 0: functions do not overlap and none is empty, so a walk back may end at the first function
     SRCB  a byte per range: which table named it (model.Source)
     SRCR  the same as runs: u32 count, so many u32 first ranges, so many bytes
+    STRT  where functions start: rows of u32 function, u32 file (offsets in the strings), u32 line, in that order
 
 Chunks with other tags are skipped. A damaged extra section never stops a lookup: `Table.info` and `verify` report it.
 """
@@ -24,12 +25,14 @@ Chunks with other tags are skipped. A damaged extra section never stops a lookup
 from __future__ import annotations
 
 import struct
+import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from whence.errors import ChecksumError, LidiaError
 from whence.lidia.crc import crc32c_of
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Sequence
 
 FOOTER: Final = struct.Struct("<QQII8s")
@@ -37,6 +40,7 @@ MAGIC: Final = b"\0whence+"
 VERSION: Final = 1
 _CHUNK: Final = struct.Struct("<4sIQ")
 _SEGMENT: Final = struct.Struct("<QQQ")
+START: Final = struct.Struct("<3I")
 _TIDY: Final = 1
 
 
@@ -51,8 +55,15 @@ class Extra(NamedTuple):
     segments: tuple[tuple[int, int, int], ...] = ()
 
 
-def pack(extra: Extra, sources: bytes, runs: tuple[Sequence[int], bytes] | None, offset: int) -> bytes:
-    """The chunks and the footer. `sources`: a byte per range; `runs` (first ranges, values): the same in short."""
+def pack(
+    extra: Extra,
+    sources: bytes,
+    runs: tuple[Sequence[int], bytes] | None,
+    offset: int,
+    declared: array[int] | None = None,
+) -> bytes:
+    """The chunks and the footer. `sources`: a byte per range; `runs` (first ranges, values): the same in short;
+    `declared`: the numbers of STRT, row by row."""
     chunks = []
     for tag, content in (
         (b"BLID", bytes.fromhex(extra.build_id)),
@@ -69,8 +80,18 @@ def pack(extra: Extra, sources: bytes, runs: tuple[Sequence[int], bytes] | None,
         chunks.append((b"SRCR", struct.pack(f"<I{len(starts)}I", len(starts), *starts) + values))
     elif sources:
         chunks.append((b"SRCB", sources))
+    if declared:
+        chunks.append((b"STRT", little_endian(declared)))
     body = b"".join(_CHUNK.pack(tag, 0, len(content)) + content for tag, content in chunks)
     return body + FOOTER.pack(offset, len(body), crc32c_of(body), VERSION, MAGIC)
+
+
+def little_endian(words: array[int]) -> bytes:
+    """The numbers' bytes as the format wants them, whatever the machine."""
+    if sys.byteorder == "big":
+        words = words[:]
+        words.byteswap()
+    return words.tobytes()
 
 
 class Found(NamedTuple):

@@ -26,6 +26,7 @@ from cython.cimports.whence.lidia.sections import (
     place_of,
     size_of,
     source_of,
+    start_of,
     va_of,
     view_of,
 )
@@ -218,6 +219,12 @@ class Archive:
                 number,
                 field(self._v, place, 1) != 0,
                 self._words[source] if source < len(self._words) else "",
+                start_of(
+                    self._v,
+                    field(self._v, place, 2),
+                    field(self._v, place, 3) if inner < 0 else field(self._v, inner, 6),
+                    number,
+                ),
             ),
         )
         if len(kept) >= CACHED:
@@ -332,6 +339,23 @@ class Archive:
                     out_inlined[to] = field(self._v, place, 1) != 0
                     out_source[to] = cython.cast(cython.uchar, source_of(self._v, place))
         return faults
+
+    def starts(
+        self,
+        function: cython.const[cython.ulonglong][::1],
+        file: cython.const[cython.ulonglong][::1],
+        line: cython.const[cython.uint][::1],
+        out: cython.uint[::1],
+    ):
+        """On which line the function of each frame starts; 0 where it is not known."""
+        at: cython.Py_ssize_t
+        with cython.nogil:
+            for at in range(line.shape[0]):
+                out[at] = start_of(self._v, function[at], file[at], line[at])
+
+    def start(self, function: cython.ulonglong, file: cython.ulonglong, line: cython.ulonglong):
+        """On which line a function starts; 0 where it is not known."""
+        return start_of(self._v, function, file, line)
 
     def texts(self, offsets: cython.const[cython.ulonglong][::1], function: cython.bint) -> list:
         """The texts at offsets; "" for one that does not lie in the strings. Each distinct one is made once."""

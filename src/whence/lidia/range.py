@@ -21,6 +21,7 @@ class Range(NamedTuple):
     """[va, va + length) of one function, or of one inlined call (depth > 0), of one file.
 
     `call_file` and `call_line` say where an inlined call was made. `line_table` has (offset, line) entries.
+    `start_line` is the line of `file` the function starts on, 0 where it is not known.
     """
 
     va: int
@@ -32,3 +33,4 @@ class Range(NamedTuple):
     depth: int = 0
     line_table: LineTable = ()
     source: str = "given"
+    start_line: int = 0

@@ -4,7 +4,8 @@
            address is given back as it came
     gnu    `addr2line -a -f -i`'s: the address, then function, file:line for each frame. What is not an address is 0
     json   a line per address: {"address": "0x...", "frames": [{"function": "...", "file": "...", "line": 0,
-           "inlined": false, "source": "symtab"}], "reason": null}; the reason is a word where there are no frames
+           "start_line": 0, "inlined": false, "source": "symtab"}], "reason": null}; the reason is a word where there
+           are no frames
 
 Unknown functions and files are ?? in the first two.
 """
@@ -81,10 +82,11 @@ class Renderer:
             text_size[len(names) + files.index(0)] = 0
         file_rows = _shifted(file_rows, len(names))
         others = self._demangled(strings, offsets, text_start, text_size, mangled[:found], len(names))
+        start_lines = answers.start_lines() if self._style == _STYLES["json"] else answers.line
         out = render_kernel.Text()
         out.write(
             self._style, asked, bad, text, start, size, answers.starts, name_rows, file_rows, answers.line,
-            answers.inlined, answers.source, text_start, text_size, strings, others, _WORDS, _WORD_START,
+            start_lines, answers.inlined, answers.source, text_start, text_size, strings, others, _WORDS, _WORD_START,
             self._reasons, self._width,
         )  # fmt: skip
         written: bytes = out.take()

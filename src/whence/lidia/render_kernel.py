@@ -140,6 +140,7 @@ class Text:
         function: cython.const[cython.uint][::1],
         file: cython.const[cython.uint][::1],
         line: cython.const[cython.uint][::1],
+        start_line: cython.const[cython.uint][::1],
         inlined: cython.const[cython.uchar][::1],
         source: cython.const[cython.uchar][::1],
         text_start: cython.const[cython.ulonglong][::1],
@@ -154,7 +155,7 @@ class Text:
         """Write the answers. `function` and `file` are rows of the texts.
 
         A text whose start has its highest bit set lies in `others`, else in `strings`. `reasons` has two JSON values,
-        parted by a newline: for what nothing covers, and for what is not an address.
+        parted by a newline: for what nothing covers, and for what is not an address. `start_line` is for JSON alone.
         """
         row: cython.Py_ssize_t
         frame: cython.Py_ssize_t
@@ -207,6 +208,8 @@ class Text:
                         self._quoted(_text(base, other, text_start[file[frame]]), text_size[file[frame]])
                         self._put(b', "line": ', 10)
                         self._decimal(line[frame])
+                        self._put(b', "start_line": ', 16)
+                        self._decimal(start_line[frame])
                         self._put(
                             b', "inlined": true, "source": "' if inlined[frame] else b', "inlined": false, "source": "',
                             30 if inlined[frame] else 31,

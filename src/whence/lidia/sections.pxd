@@ -17,8 +17,10 @@ cdef struct View:
     const unsigned char *line
     const unsigned char *source  # a byte per range, or NULL
     const unsigned char *run_start  # first ranges, and behind them values
+    const unsigned char *start  # rows of where functions start
     Py_ssize_t count  # ranges
     Py_ssize_t runs
+    Py_ssize_t starts
     unsigned long long string_size
     unsigned long long lines  # entries
     int va_width
@@ -34,7 +36,7 @@ cdef struct View:
 
 cdef inline int view_of(View *v, const unsigned char *base, tuple places) except -1:
     """Fill a view whose memory is zero. `places`: Table's; all of it lies inside the bytes at `base`."""
-    va, ranges, strings, lines, nul, source, runs = places
+    va, ranges, strings, lines, nul, source, runs, starts = places
     v.va = base + <Py_ssize_t>va[0]
     v.va_width = va[1]
     v.count = va[2]
@@ -49,6 +51,8 @@ cdef inline int view_of(View *v, const unsigned char *base, tuple places) except
     v.source = base + <Py_ssize_t>source[0] if source[1] else NULL
     v.run_start = base + <Py_ssize_t>runs[0]
     v.runs = runs[1]
+    v.start = base + <Py_ssize_t>starts[0]
+    v.starts = starts[1]
     return 0
 
 
@@ -90,6 +94,37 @@ cdef inline int source_of(View *v, Py_ssize_t place) noexcept nogil:
         else:
             high = middle
     return v.run_start[4 * v.runs + low - 1] if low else 0
+
+
+cdef inline unsigned long long declared_at(View *v, Py_ssize_t row) noexcept nogil:
+    """Function and file of a row of starts, as one number."""
+    return load(v.start + 12 * row, 4) << 32 | load(v.start + 12 * row + 4, 4)
+
+
+cdef inline unsigned int start_of(
+    View *v, unsigned long long function, unsigned long long file, unsigned long long line
+) noexcept nogil:
+    """The line a function of a file starts on, for a frame of it at `line`; 0 when it is not known.
+
+    Where a file has several functions of that name it is the last one that starts at or before the line."""
+    cdef unsigned long long wanted = function << 32 | file, here
+    cdef Py_ssize_t low = 0, high = v.starts, middle
+    if function > <unsigned int>-1 or file > <unsigned int>-1:
+        return 0
+    while low < high:
+        middle = (low + high) >> 1
+        here = declared_at(v, middle)
+        if here < wanted or (here == wanted and load(v.start + 12 * middle + 8, 4) <= line):
+            low = middle + 1
+        else:
+            high = middle
+    if low and declared_at(v, low - 1) == wanted:
+        return <unsigned int>load(v.start + 12 * low - 4, 4)
+    if low == v.starts or declared_at(v, low) != wanted:
+        return 0
+    if low + 1 < v.starts and declared_at(v, low + 1) == wanted:
+        return 0
+    return <unsigned int>load(v.start + 12 * low + 8, 4)
 
 
 cdef inline long long line_of(View *v, Py_ssize_t place, unsigned long long offset) noexcept nogil:

@@ -11,6 +11,7 @@ from cython.cimports.libc.string import memchr, memcmp, memcpy
 
 OFFSET_MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFF)
 MIX = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+NONE = cython.declare(cython.uint, 0xFFFFFFFF)  # no string
 TOO_LONG = cython.declare(cython.ulonglong, 0xFFFFFFFF)  # a text of this length or more does not fit its length field
 
 
@@ -312,6 +313,63 @@ class Interner:
                     break
         if self._failed:
             raise MemoryError
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _known_number(self, ref: cython.ulonglong) -> cython.uint:
+        """The number of the string a reference means; NONE when it is not in the table."""
+        at: cython.ulonglong = mixed(ref * (self._seed | 1)) & self._ref_mask
+        source: cython.ulonglong = ref >> 48
+        offset: cython.ulonglong = ref & OFFSET_MASK
+        size: cython.ulonglong
+        full: cython.ulonglong
+        end: cython.p_void
+        if ref == 0:
+            return 0
+        while self._ref[at]:
+            if self._ref[at] == ref:
+                return self._ref_number[at]
+            at = (at + 1) & self._ref_mask
+        if source >= self._sources or offset >= self._source_size[source]:
+            return NONE
+        size = self._source_size[source] - offset
+        end = memchr(self._source[source] + offset, 0, size)
+        if end != cython.NULL:
+            size = cython.cast(cython.p_uchar, end) - (self._source[source] + offset)
+        full = hashed(self._source[source] + offset, size, self._seed)
+        at = full & self._slot_mask
+        while self._slot[at]:
+            if self._slot_hash[at] == cython.cast(cython.uint, full >> 32) and self._same(
+                self._slot[at] - 1, self._source[source] + offset, size
+            ):
+                return self._slot[at] - 1
+            at = (at + 1) & self._slot_mask
+        return NONE
+
+    def find(self, refs: cython.const[cython.ulonglong][::1], out: cython.uint[::1]):
+        """The numbers of strings that are in the table already; NONE for one that is not."""
+        at: cython.Py_ssize_t
+        with cython.nogil:
+            for at in range(refs.shape[0]):
+                out[at] = out[at - 1] if at and refs[at] == refs[at - 1] else self._known_number(refs[at])
+
+    def absolute_paths(self) -> list:
+        """(number, text) of every string that begins with a slash."""
+        number: cython.Py_ssize_t
+        start: cython.ulonglong
+        end: cython.ulonglong
+        out: list = []
+        for number in range(self.count):
+            start = self._offset[number]
+            end = self._offset[number + 1] if number + 1 < self.count else self.size
+            if self._nul:
+                end -= 1
+            else:
+                start += 4
+            if start < end and self._bytes[start] == 47:
+                out.append((number, cython.cast(cython.p_char, self._bytes)[start:end]))
+        return out
 
     def offsets(self, out: cython.ulonglong[::1]):
         """Where each string starts in the table."""

@@ -54,7 +54,7 @@ class Table:
             (header.ranges.start, header.ranges.width),
             (header.strings.start, header.strings.entries),
             (header.lines.start, header.lines.width, header.lines.entries),
-            self.encoding == "nul", source, runs,
+            self.encoding == "nul", source, runs, _starts(self._extra),
         )  # fmt: skip
         seed = int.from_bytes(os.urandom(8), "little")
         self._archive = lookup_kernel.Archive(self._data, self._places, self.about.tidy, seed)
@@ -142,7 +142,8 @@ class Table:
         names = [text.decode("utf-8", "surrogateescape") for text in texts]
         entries = tuple(LineTableEntry(offset, line) for offset, line in lines)
         word = WORDS[source] if source < len(WORDS) else ""
-        return Range(va, length, names[0], names[1], names[2], call_line, depth, entries, word)
+        start_line = archive.start(function, file, lines[0][1] if lines else 0)
+        return Range(va, length, names[0], names[1], names[2], call_line, depth, entries, word, start_line)
 
     def __iter__(self) -> Iterator[Range]:
         """Every range, in order of (va, depth)."""
@@ -268,6 +269,12 @@ def _sources(data: memoryview, found: extras.Found | None, count: int) -> tuple[
         if size == 4 + 5 * runs:
             return (0, 0), (offset + 4, runs)
     return (0, 0), (0, 0)
+
+
+def _starts(found: extras.Found | None) -> tuple[int, int]:
+    """Where the rows that say on which lines functions start are: (offset, count)."""
+    offset, size = found.chunks.get(b"STRT", (0, 0)) if found is not None else (0, 0)
+    return offset, size // extras.START.size
 
 
 def _as_words(vaddrs: Iterable[int]) -> memoryview | array[int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whence.errors import ChecksumError, FormatError
 from whence.lidia import extra as extras
-from whence.lidia import inspect_kernel
+from whence.lidia import inspect_kernel, starts
 from whence.lidia.answers import WORDS
 from whence.lidia.crc import crc32c_of
 
@@ -43,6 +43,7 @@ class Info:
     producer: str
     made_from: tuple[str, ...]
     sources: dict[str, int]
+    starts: int
     extra_problem: str
 
 
@@ -91,7 +92,7 @@ def info(
         trailing_size=len(data) - header.end, build_id=about.build_id, machine=about.machine, producer=about.producer,
         made_from=about.made_from,
         sources={word: count for word, count in zip(WORDS, named, strict=False) if word and count},
-        extra_problem=problem_of_extra(data, extra),
+        starts=places[7][1], extra_problem=problem_of_extra(data, extra),
     )  # fmt: skip
 
 
@@ -116,6 +117,7 @@ def problems(data: memoryview, places: Places, header: Header, extra: extras.Fou
     if found.untidy >= 0 and extras.read(data, extra).tidy:
         rule = "functions lie apart and hold what is inlined into them, as the extra section says"
         out.append(f"lidia range table+{found.untidy * entry:#x}: {rule} (found range {found.untidy})")
+    out += starts.problems(data, extra, header)
     problem = problem_of_extra(data, extra)
     return [*out, problem] if problem else out
 

@@ -24,6 +24,7 @@ from whence._version import __version__
 from whence.lidia import encode_kernel, extra, strings_kernel
 from whence.lidia.crc import crc32c
 from whence.lidia.layout import HEADER_SIZE, Header, Section
+from whence.lidia.starts import rows_of
 from whence.ranges import columns_kernel, order_kernel
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _write(
         about = (about or extra.Extra())._replace(tidy=body.tidy)
         if not about.producer:
             about = about._replace(producer=f"whence {__version__}")
-        tail = extra.pack(about, *body.sources(), sized.end)
+        tail = extra.pack(about, *body.sources(), sized.end, body.starts)
     else:
         tail = b""
         crc = True
@@ -178,6 +179,7 @@ class _Body:
         self.va, self.depth, self.line_count, self.call_line = (
             ranges.va, ranges.depth, ranges.line_count, ranges.call_line
         )  # fmt: skip
+        self.starts = rows_of(ranges, self.names, self.string) if lines and files and not go else array("I")
         if not ordered:
             self._sort()
         most_field = max(most_length, self.string[-1], self.store.count)

@@ -94,7 +94,6 @@ class Profile:
     period_type: SampleType = NO_TYPE
     comments: list[str] = field(default_factory=list)
     changed: set[int] = field(default_factory=set)  # locations that got their frames from us
-    start_lines: dict[tuple[str, str], int] = field(default_factory=dict)  # (function, file) -> line, where known
     system_names: dict[str, str] = field(default_factory=dict)  # readable name -> linkage name, where they differ
     origin: object = None
     load: Callable[[], Samples] | None = None

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from whence._version import __version__
 from whence.errors import ProfileError
+from whence.model import Frame
 from whence.profiles import gz, otlp_binary, otlp_json
 from whence.profiles.model import NO_MAPPING, Profile
 from whence.profiles.otlp_schema import Document, encoded, jsonable
@@ -83,7 +84,7 @@ class Names:
         self.strings: dict[str, int] = {}
         self._strings = len(tables.strings) if tables else 0
         self._functions = len(tables.functions) if tables else 0
-        self._known: dict[tuple[str, str], int] = {}
+        self._known: dict[tuple[str, str, int], int] = {}
         for index, text in enumerate(tables.strings if tables else ()):
             self.strings.setdefault(text, index)
         self.string("")
@@ -99,15 +100,16 @@ class Names:
             self.new_strings.append(text)
         return found
 
-    def function(self, name: str, file: str) -> int:
-        found = self._known.get((name, file))
+    def function(self, frame: Frame) -> int:
+        """The index of a frame's function."""
+        name, file, start = frame.function, frame.file, frame.start_line
+        found = self._known.get((name, file, start))
         if found is None:
-            found = self._known[name, file] = self._functions
+            found = self._known[name, file, start] = self._functions
             self._functions += 1
             system = self.profile.system_names.get(name, name)
             entry = {"nameStrindex": self.string(name), "systemNameStrindex": self.string(system)}
             entry |= {"filenameStrindex": self.string(file)}
-            start = self.profile.start_lines.get((name, file), 0)
             self.new_functions.append(entry | ({"startLine": start} if start else {}))
         return found
 
@@ -131,9 +133,7 @@ def document_of(profile: Profile) -> Document:
     for mapping, address, frames in zip(profile.mapping, profile.address, profile.frames, strict=True):
         entry = {"mappingIndex": 0 if mapping == NO_MAPPING else mapping + 1, "address": address}
         if frames:
-            entry["lines"] = [
-                {"functionIndex": names.function(frame.function, frame.file), "line": frame.line} for frame in frames
-            ]
+            entry["lines"] = [{"functionIndex": names.function(frame), "line": frame.line} for frame in frames]
         locations.append(entry)
     samples = profile.samples
     stacks: dict[tuple[int, ...], int] = {(): 0}

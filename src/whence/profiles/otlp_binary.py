@@ -61,7 +61,10 @@ def tables_of(whole: Messages) -> Tables:
     for at, parent in enumerate(lines.parent):
         tables.lines.setdefault(parent, []).append((index(rows[4 * at + 1]), signed(rows[4 * at + 2])))
     rows = dictionary.field(3, "function_table").table(5)
-    tables.functions = [(index(rows[i + 1]), index(rows[i + 2]), index(rows[i + 3])) for i in range(0, len(rows), 5)]
+    tables.functions = [
+        (index(rows[i + 1]), index(rows[i + 2]), index(rows[i + 3]), signed(rows[i + 4]))
+        for i in range(0, len(rows), 5)
+    ]
     tables.stacks = list(groups(dictionary.field(7, "stack_table"), 1))
     _attributes(tables, dictionary.field(6, "attribute_table"))
     profiles = whole.field(1, "resource_profiles").field(2, "scope_profiles").field(2, "profile")
@@ -114,7 +117,7 @@ def renamed(profile: Profile, whole: Messages, names: Names, skip: int) -> bytes
     for location, frames in enumerate(profile.frames):
         if location in profile.changed:
             for frame in frames:
-                functions.append(names.function(frame.function, frame.file))
+                functions.append(names.function(frame))
                 lines.append(max(0, frame.line))
         first[location + skip + 1] = len(lines)
     body = wire.splice(dictionary, 2, 3, first, functions, lines)

@@ -83,8 +83,8 @@ def tables_of(document: Document) -> Tables:
             tables.lines[at] = [(number(row, "functionIndex", "line"), number(row, "line", "line")) for row in lines]
     for one in entries(dictionary, "functionTable", part):
         fields = ("nameStrindex", "systemNameStrindex", "filenameStrindex")
-        name, system, file = (number(one, field, "function") for field in fields)
-        tables.functions.append((name, system, file))
+        name, system, file, start = (number(one, field, "function") for field in (*fields, "startLine"))
+        tables.functions.append((name, system, file, start))
     tables.stacks = [numbers(one, "locationIndices", "stack") for one in entries(dictionary, "stackTable", part)]
     for one in entries(dictionary, "attributeTable", part):
         tables.attributes.append(_attribute(one, tables.strings))
@@ -127,8 +127,7 @@ def renamed(profile: Profile, document: Document, names: Names, skip: int) -> Do
     locations = list(entries(dictionary, "locationTable", "dictionary"))
     for location in sorted(profile.changed):
         lines = [
-            {"functionIndex": names.function(frame.function, frame.file), "line": max(0, frame.line)}
-            for frame in profile.frames[location]
+            {"functionIndex": names.function(frame), "line": max(0, frame.line)} for frame in profile.frames[location]
         ]
         entry = dict(locations[location + skip])
         entry["lines"] = [jsonable(line, "Line") for line in lines]

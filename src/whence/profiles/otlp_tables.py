@@ -39,7 +39,7 @@ class Tables:
     location_mapping: Sequence[int] = ()
     location_address: Sequence[int] = ()
     lines: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # location -> (function, line)
-    functions: list[tuple[int, int, int]] = field(default_factory=list)  # name, system name, file
+    functions: list[tuple[int, int, int, int]] = field(default_factory=list)  # name, system name, file, start line
     stacks: list[Sequence[int]] = field(default_factory=list)
     attributes: list[tuple[int, str, int, int]] = field(default_factory=list)  # key, text, number, unit
     kinds: list[Kind] = field(default_factory=list)
@@ -105,10 +105,10 @@ def profile_of(tables: Tables) -> Profile:
                 raise ProfileError(
                     f"location {location}", None, "function_index is an index into function_table", found
                 )
-            name, system, file = tables.functions[function]
+            name, system, file, start = tables.functions[function]
             part = f"function {function}"
             text = checked.string(name, part) or checked.string(system, part)
-            chain.append(Frame(text, checked.string(file, part), max(0, line), True))
+            chain.append(Frame(text, checked.string(file, part), max(0, line), True, "", max(0, start)))
         chain[-1] = chain[-1]._replace(inlined=False)
         profile.frames[location - skip] = tuple(chain)
     _samples(profile, checked, skip)

@@ -142,7 +142,7 @@ def _names(profile: Profile, locations: Messages, origin: Origin) -> None:
     table = lines.table(WIDTH["line"])
     functions = origin.function_ids.positions(table[1 :: WIDTH["line"]], "line", "function_id is the id of a function")
     text = origin.strings.text
-    names: dict[int, tuple[str, str]] = {}
+    names: dict[int, tuple[str, str, int]] = {}
     previous = -1
     chain: list[Frame] = []
     frames: list[Frames] = profile.frames
@@ -154,10 +154,11 @@ def _names(profile: Profile, locations: Messages, origin: Origin) -> None:
             previous = parent
         if function not in names:
             at = function * WIDTH["function"]
-            name, system, file = origin.functions[at + 2 : at + 5]
-            names[function] = text(name or system), text(file)
+            name, system, file, start = origin.functions[at + 2 : at + 6]
+            names[function] = text(name or system), text(file), max(0, _signed(start))
         line = table[row * WIDTH["line"] + 2]
-        chain.append(Frame(*names[function], line if line < 1 << 63 else 0, True))
+        name_text, file_text, start = names[function]
+        chain.append(Frame(name_text, file_text, line if line < 1 << 63 else 0, True, "", start))
     frames[previous] = _chain(chain)
 
 

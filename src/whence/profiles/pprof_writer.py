@@ -20,10 +20,9 @@ class Names:
     """The string and function tables as they grow: each string and each function once."""
 
     def __init__(self, profile: Profile, strings: Messages | None = None, next_function: int = 1) -> None:
-        self.start_lines = profile.start_lines
         self.system_names = profile.system_names
         self.strings: dict[str, int] = {}
-        self.functions: dict[tuple[str, str], int] = {}
+        self.functions: dict[tuple[str, str, int], int] = {}
         self._new_strings: list[bytes] = []
         self._new_functions = array("Q")  # rows of id, name, system name, file, start line
         self._next_string = len(strings) if strings else 0
@@ -41,17 +40,17 @@ class Names:
             self._new_strings.append(text.encode("utf-8", "surrogateescape"))
         return index
 
-    def function(self, name: str, file: str) -> int:
+    def function(self, name: str, file: str, start_line: int) -> int:
         """The id of a function."""
-        key = name, file
+        key = name, file, start_line
         known = self.functions.get(key)
         if known is None:
             known = self.functions[key] = self._next_function
             self._next_function += 1
             text = self.string(name)
             system = self.system_names.get(name)
-            row = known, text, text if system is None else self.string(system), self.string(file)
-            self._new_functions.extend((*row, self.start_lines.get(key, 0)))
+            system_text = text if system is None else self.string(system)
+            self._new_functions.extend((known, text, system_text, self.string(file), start_line))
         return known
 
     def tables(self) -> bytes:
@@ -81,8 +80,8 @@ def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: 
     for location, (mapping, frames) in enumerate(zip(profile.mapping, profile.frames, strict=True)):
         if location in changed:
             bits = HAS_FUNCTIONS
-            for name, file, line, inlined, _ in frames:
-                functions.append(function(name, file))
+            for name, file, line, inlined, _, start_line in frames:
+                functions.append(function(name, file, start_line))
                 if line > 0:
                     lines.append(line)
                     bits |= HAS_LINES | HAS_INLINES
@@ -117,9 +116,8 @@ def encoded(profile: Profile) -> bytes:
             flags[mapping] |= flags_of(frames)
         body = wire.number(1, index + 1) + wire.number(2, mapping + 1) + wire.number(3, address)
         for frame in frames:
-            body += wire.payload(
-                4, wire.number(1, names.function(frame.function, frame.file)) + wire.number(2, frame.line)
-            )
+            known = names.function(frame.function, frame.file, frame.start_line)
+            body += wire.payload(4, wire.number(1, known) + wire.number(2, frame.line))
         locations.append(wire.payload(4, body))
     out += _samples(profile, names)
     out += [_mapping(index + 1, one, flags[index], names) for index, one in enumerate(profile.mappings)]

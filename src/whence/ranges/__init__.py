@@ -4,12 +4,12 @@ Producers (dwarf, gopclntab, elf's symbols, a person through the builder) make i
 up in it. There is no second model of functions anywhere.
 
     strings.py   StringSpace: names as (source, offset) references into bytes that stay where they lie
-    table.py     Scopes and Rows (what a producer has found), Ranges (the table itself)
+    table.py     Scopes, Rows and Starts (what a producer has found), Ranges (the table itself)
     compose.py   scopes + line rows -> ranges: each row goes to the innermost scope, ranges of several files are split
     arrange.py   several tables, best source first -> one table in order, repaired so that every reader answers right
 """
 
 from whence.ranges.strings import StringSpace
-from whence.ranges.table import Ranges, Rows, Scopes
+from whence.ranges.table import Ranges, Rows, Scopes, Starts
 
-__all__ = ["Ranges", "Rows", "Scopes", "StringSpace"]
+__all__ = ["Ranges", "Rows", "Scopes", "Starts", "StringSpace"]

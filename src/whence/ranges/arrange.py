@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from whence.ranges import arrange_kernel, columns_kernel, order_kernel
 from whence.ranges.strings import StringSpace
-from whence.ranges.table import Ranges
+from whence.ranges.table import Ranges, Starts
 
 _Stretches = tuple["array[int]", "array[int]", "array[int]"]
 
@@ -62,6 +62,8 @@ def join(tables: list[Ranges]) -> Ranges:
             getattr(joined, column).extend(getattr(table, column))
             setattr(table, column, array(getattr(table, column).typecode))
         columns_kernel.add(joined.line_index, base, lines)
+        joined.starts.extend(table.starts)
+        table.starts = Starts()
     return joined
 
 
@@ -93,7 +95,7 @@ def _gathered(
 ) -> Ranges:
     """The table the plan describes. A column of the old table goes as soon as the new one has its own."""
     rows = len(pick)
-    out = Ranges(joined.strings, va=va, length=length, depth=depth)
+    out = Ranges(joined.strings, va=va, length=length, depth=depth, starts=joined.starts)
     joined.length = joined.depth = array("I")
     for column, by in (("function", names), ("file", pick), ("call_file", pick)):
         setattr(out, column, _words(rows))

@@ -72,12 +72,33 @@ NO_FILE = 0xFFFFFFFF
 
 
 @dataclass(slots=True)
+class Starts:
+    """Where functions are declared: `function` (a name) starts on `line` (from 1) of `file` (a name).
+
+    In any order, with repetitions; a function may have several rows (static ones of one name). Only a frame that lies
+    in that very file is told to start there.
+    """
+
+    function: array[int] = field(default_factory=_q)
+    file: array[int] = field(default_factory=_q)
+    line: array[int] = field(default_factory=_i)
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+    def extend(self, other: Starts) -> None:
+        self.function.extend(other.function)
+        self.file.extend(other.file)
+        self.line.extend(other.line)
+
+
+@dataclass(slots=True)
 class Ranges:
     """The table. `arrange` leaves it in order of (va, depth): an inlined range follows the range it lies in.
 
     A range covers [va, va + length). Its lines are rows [line_index, line_index + line_count) of `line_offset` (bytes
     from the range's va) and `line_number`; a row holds to the next one, the last to the range's end. All rows of a
-    range are of its one `file`. Ranges may share rows.
+    range are of its one `file`. Ranges may share rows. `starts` says on which lines functions begin.
     """
 
     strings: StringSpace
@@ -93,6 +114,7 @@ class Ranges:
     source: array[int] = field(default_factory=_b)  # model.Source
     line_offset: array[int] = field(default_factory=_i)
     line_number: array[int] = field(default_factory=_i)
+    starts: Starts = field(default_factory=Starts)
 
     def __len__(self) -> int:
         return len(self.va)
@@ -101,11 +123,11 @@ class Ranges:
         """The ranges that hold any of the vaddrs, of a table in order of va whose ranges are all of depth 0."""
         last = {bisect_right(self.va, vaddr) - 1 for vaddr in vaddrs}
         places = sorted(last - {-1})
-        columns = {
-            name: array(getattr(self, name).typecode, map(getattr(self, name).__getitem__, places))
-            for name in PER_RANGE
-        }
-        return Ranges(self.strings, line_offset=self.line_offset, line_number=self.line_number, **columns)
+        out = Ranges(self.strings, line_offset=self.line_offset, line_number=self.line_number, starts=self.starts)
+        for name in PER_RANGE:
+            column = getattr(self, name)
+            setattr(out, name, array(column.typecode, map(column.__getitem__, places)))
+        return out
 
 
 PER_RANGE = (

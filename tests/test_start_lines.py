@@ -1,0 +1,225 @@
+"""Where functions start: from DIEs and Go's records, through the archive, to frames."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+
+import pytest
+
+from tests.forge import dwarf as d
+from tests.forge.dwarf import Debug, Die, function, inlined
+from tests.forge.gopclntab import Function, Node, program
+from tests.forge.lines import program as lines
+from tests.forge.ranges import Names, R, table
+from tests.test_dwarf_split import IDS, dwo_files, skeleton
+from whence import lidia
+from whence.dwarf import DebugInfo
+from whence.elf import ElfFile
+from whence.gopclntab import Pclntab
+from whence.lidia.extra import FOOTER
+from whence.lidia.writer import to_bytes
+from whence.model import Frame
+from whence.ranges import Ranges, Starts, StringSpace
+from whence.ranges.arrange import arrange
+
+ROWS = [("set_address", 0x1000), ("special", 0, 4), ("advance_pc", 0x40), ("end", 0)]
+CODE = (0x1000, 0x100)
+
+
+def declared(file: int, line: int) -> list[tuple[int, int, object]]:
+    return [(d.DECL_FILE, d.DATA1, file), (d.DECL_LINE, d.UDATA, line)]
+
+
+def unit(debug: Debug, *children: Die, directory: str = "/src", name: bytes = b"main.c", language: int = 12) -> Debug:
+    """A unit with a line program of its own: file 1 is DIRECTORY/NAME, file 2 DIRECTORY/include/util.h."""
+    at = len(debug.line)
+    files = ((name, 0), (b"util.h", 1))
+    debug.line += lines(ROWS, version=debug.version if debug.version < 5 else 4, files=files)
+    root = [(d.COMP_DIR, d.STRING, directory), (d.STMT_LIST, d.SEC_OFFSET, at), (d.LANGUAGE, d.DATA1, language)]
+    return debug.unit(Die(d.CU, root, children))
+
+
+def starts(found: Ranges) -> set[tuple[str, str, int]]:
+    text = found.strings.text
+    columns = found.starts.function, found.starts.file, found.starts.line
+    return {(text(name), text(file), line) for name, file, line in zip(*columns)}
+
+
+def read(debug: Debug, alt: Debug | None = None) -> Ranges:
+    other = ElfFile.from_bytes(alt.elf()) if alt else None
+    info = DebugInfo(ElfFile.from_bytes(debug.elf(text=CODE)), strings=StringSpace(), alt=other)
+    found = info.ranges()
+    assert not info.problems
+    return found
+
+
+def looked_up(found: Ranges, vaddr: int) -> list[tuple[str, str, int, int]]:
+    """(function, file, line, start line) of the frames, from an archive of the ranges; both ways of asking agree."""
+    archive = lidia.from_bytes(to_bytes(arrange([found])))
+    one = archive.lookup(vaddr)
+    many = archive.lookup_many([vaddr])
+    assert many[0] == one
+    assert list(many) == [one]
+    return [(frame.function, frame.file, frame.line, frame.start_line) for frame in one]
+
+
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+def test_frames_say_where_their_functions_start(version: int) -> None:
+    helper = Die(d.FUNCTION, [(d.NAME, d.STRING, "helper"), *declared(2, 3)])
+    main = Die(d.FUNCTION, [(d.NAME, d.STRING, "main"), *declared(1, 2), (d.LOW, d.ADDR, 0x1000),
+                            (d.HIGH, d.ADDR, 0x1040)], [inlined(helper, 0x1010, 8, 7)])  # fmt: skip
+    found = read(unit(Debug(version), helper, main))
+    assert starts(found) == {("main", "/src/main.c", 2), ("helper", "/src/include/util.h", 3)}
+    assert looked_up(found, 0x1000) == [("main", "/src/main.c", 5, 2)]
+    # the rows of the inlined bytes are main.c's: a line of util.h would say nothing there
+    assert looked_up(found, 0x1010) == [("helper", "/src/main.c", 5, 0), ("main", "/src/main.c", 7, 2)]
+
+
+def test_a_definition_takes_from_its_declaration_what_it_leaves_out() -> None:
+    method = Die(d.FUNCTION, [(d.NAME, d.STRING, "f"), (d.LINKAGE, d.STRING, "_ZN1c1fEv"), *declared(2, 3),
+                              (d.DECLARATION, d.PRESENT, 1)])  # fmt: skip
+    defined = Die(d.FUNCTION, [(d.SPECIFICATION, d.REF4, method), (d.DECL_LINE, d.UDATA, 30), (d.LOW, d.ADDR, 0x1000),
+                               (d.HIGH, d.UDATA, 8)])  # fmt: skip
+    elsewhere = Die(d.FUNCTION, [(d.LINKAGE, d.STRING, "_ZN1c1gEv"), (d.SPECIFICATION, d.REF4, method),
+                                 (d.DECL_FILE, d.DATA1, 1), (d.LOW, d.ADDR, 0x1010), (d.HIGH, d.UDATA, 8)])  # fmt: skip
+    found = read(unit(Debug(4), Die(d.CLASS, [], [method]), defined, elsewhere, language=0x1A))
+    assert starts(found) == {("_ZN1c1fEv", "/src/include/util.h", 30), ("_ZN1c1gEv", "/src/main.c", 3)}
+
+
+def test_a_declaration_of_another_unit_counts_its_file_there() -> None:
+    origin = Die(d.FUNCTION, [(d.NAME, d.STRING, "f"), *declared(1, 9)])
+    debug = unit(Debug(4), origin, name=b"first.c", directory="/one")
+    copy = Die(d.FUNCTION, [(d.ORIGIN, d.REF_ADDR, origin), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.UDATA, 8)])
+    unit(debug, copy, name=b"second.c", directory="/two")
+    assert starts(read(debug)) == {("f", "/one/first.c", 9)}
+    info = DebugInfo(ElfFile.from_bytes(debug.elf(text=CODE)), strings=StringSpace())
+    only_second = info.ranges([info.units[1].offset])
+    assert starts(only_second) == {("f", "/one/first.c", 9)}
+
+
+def test_a_declaration_in_a_supplementary_file_counts_its_file_there() -> None:
+    origin = Die(d.FUNCTION, [(d.NAME, d.STRING, "f"), *declared(2, 4)])
+    shared = unit(Debug(4), origin, directory="/shared")
+    copy = Die(d.FUNCTION, [(d.ORIGIN, d.GNU_REF_ALT, origin.offset), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.UDATA, 8)])
+    assert starts(read(unit(Debug(4), copy), shared)) == {("f", "/shared/include/util.h", 4)}
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_split_units_count_their_files_in_the_program_of_their_skeleton(version: int) -> None:
+    elf = ElfFile.from_bytes(skeleton(version, lines=lines(ROWS, version=4)).elf())
+    info = DebugInfo(elf, strings=StringSpace(), dwo=dwo_files(version, IDS, declared(1, 5)))
+    names = {("f0", "/src/main.c", 5), ("f0_inner", "/src/main.c", 5), ("f1", "/src/main.c", 5),
+             ("f1_inner", "/src/main.c", 5)}  # fmt: skip
+    assert starts(info.ranges()) == names
+
+
+def test_lines_that_are_not_there_start_nothing() -> None:
+    for attributes in ([], [(d.DECL_LINE, d.DATA1, 5)], [(d.DECL_FILE, d.DATA1, 1)], declared(9, 5), declared(1, 0)):
+        f = Die(d.FUNCTION, [(d.NAME, d.STRING, "f"), *attributes, (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.UDATA, 8)])
+        assert looked_up(read(unit(Debug(4), f)), 0x1000) == [("f", "/src/main.c", 5, 0)]
+
+
+def with_starts(ranges: list[R], rows: list[tuple[str, str, int]]) -> Ranges:
+    names = Names()
+    columns = [(names(function), names(file), line) for function, file, line in rows]
+    out = table(names, ranges)
+    functions, files, numbers = zip(*columns) if columns else ((), (), ())
+    out.starts = Starts(array("Q", functions), array("Q", files), array("I", numbers))
+    return out
+
+
+def test_of_several_functions_of_one_name_and_file_the_last_before_the_line_is_meant() -> None:
+    ranges = [R(0x1000, 8, 0, "f", "a.c", ((0, 12),)), R(0x1010, 8, 0, "f", "a.c", ((0, 20),)),
+              R(0x1020, 8, 0, "f", "a.c", ((0, 9),)), R(0x1030, 8, 0, "f", "a.c", ((0, 500),)),
+              R(0x1040, 8, 0, "g", "a.c", ((0, 3),))]  # fmt: skip
+    found = with_starts(
+        ranges, [("f", "a.c", 20), ("g", "a.c", 7), ("f", "a.c", 10), ("f", "a.c", 20), ("f", "b.c", 1)]
+    )
+    archive = lidia.from_bytes(to_bytes(found))
+    assert [archive.lookup(va)[0].start_line for va in (0x1000, 0x1010, 0x1020, 0x1030, 0x1040)] == [10, 20, 0, 20, 7]
+    assert archive.lookup_many([0x1000, 0x1040]).start_lines().tolist() == [10, 7]
+    assert archive.info().starts == 3
+
+
+def test_a_relative_file_that_the_archive_does_not_have_is_the_one_absolute_path_that_ends_with_it() -> None:
+    ranges = [R(0x1000, 8, 0, "f", "/build/x/src/a.c", ((0, 12),)), R(0x1010, 8, 0, "g", "/build/x/src/b.c", ((0, 2),)),
+              R(0x1020, 8, 0, "h", "/other/src/b.c", ((0, 3),))]  # fmt: skip
+    found = with_starts(ranges, [("f", "./src/a.c", 10), ("g", "src/b.c", 1), ("h", "rc/b.c", 1)])
+    archive = lidia.from_bytes(to_bytes(found))
+    assert [archive.lookup(va)[0].start_line for va in (0x1000, 0x1010, 0x1020)] == [10, 0, 0]
+
+
+@pytest.mark.parametrize("strings", ["length", "nul"])
+def test_both_encodings_of_strings_keep_starts(strings: str) -> None:
+    found = with_starts([R(0x1000, 8, 0, "f", "a.c", ((0, 12),))], [("f", "a.c", 10)])
+    archive = lidia.from_bytes(to_bytes(found, strings=strings))
+    assert archive.lookup(0x1000) == (Frame("f", "a.c", 12, source="dwarf", start_line=10),)
+    assert archive.verify() == []
+
+
+def test_an_archive_without_lines_or_in_gos_manner_has_no_starts() -> None:
+    for options in ({"lines": False}, {"files": False}, {"compat": "go"}):
+        found = with_starts([R(0x1000, 8, 0, "f", "a.c", ((0, 12),))], [("f", "a.c", 10)])
+        assert lidia.from_bytes(to_bytes(found, **options)).info().starts == 0
+
+
+def test_a_range_comes_back_with_its_start_line_as_it_was_added() -> None:
+    builder = lidia.Builder()
+    builder.add(va=0x1000, length=8, function="f", file="a.c", lines=[(0, 12)], start_line=10)
+    builder.add(va=0x1010, length=8, function="g", file="a.c")
+    archive = lidia.from_bytes(builder.to_bytes())
+    assert [one.start_line for one in archive] == [10, 0]
+    again = lidia.Builder()
+    again.extend(archive)
+    assert again.to_bytes() == builder.to_bytes()
+    with pytest.raises(ValueError, match="start line"):
+        builder.add(va=0, length=1, function="f", file="a.c", start_line=-1)
+
+
+def test_damaged_starts_are_reported_and_lookups_go_on() -> None:
+    rows = [("f", "a.c", 10), ("g", "a.c", 20)]
+    data = bytearray(
+        to_bytes(with_starts([R(0x1000, 8, 0, "f", "a.c", ((0, 12),)), R(0x1010, 4, 0, "g", "a.c")], rows))
+    )
+    at = data.index(b"STRT") + 16
+    first, second = data[at : at + 12], data[at + 12 : at + 24]
+    for damage, says in (
+        (second + first, "rows are in order"),
+        (first + struct.pack("<3I", 1 << 30, 18, 20), "names lie in the"),
+    ):
+        broken = data[:at] + damage + data[at + 24 :]
+        archive = lidia.from_bytes(broken)
+        assert archive.lookup(0x1000)[0].function == "f"
+        assert any("STRT" in problem and says in problem for problem in archive.verify()), archive.verify()
+    offset, size, *rest = FOOTER.unpack(data[-FOOTER.size :])
+    struct.pack_into("<Q", data, at - 8, 20)  # the chunk's size: a row and a half
+    archive = lidia.from_bytes(data[: at + 20] + FOOTER.pack(offset, size - 4, *rest))
+    assert any("a whole number of rows" in problem for problem in archive.verify())
+
+
+def test_go_records_say_where_functions_and_inlined_calls_start() -> None:
+    nodes = [Node("main.helper", -1, 0, 11, 4, start=30)]
+    main = Function("main.main", 32, lines=[(0, 10), (8, 31), (16, 12)], files=[(0, 0)],
+                    inlined=[(0, -1), (8, 0), (16, -1)], nodes=nodes, start=9)  # fmt: skip
+    found = Pclntab.find(ElfFile.from_bytes(program([main])))
+    assert found is not None
+    ranges = found.ranges(StringSpace())
+    assert starts(ranges) >= {("main.main", "/src/main.go", 9), ("main.helper", "/src/main.go", 30)}
+    assert looked_up(ranges, 0x401008) == [
+        ("main.helper", "/src/main.go", 31, 30), ("main.main", "/src/main.go", 10, 9)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("since", ["1.2", "1.16", "1.18"])
+def test_older_records_say_nothing_of_starts(since: str) -> None:
+    first = 1 if since == "1.2" else 0
+    data = program([Function("main.main", 32, lines=[(0, 10)], files=[(0, first)], start=9)], since=since)
+    found = Pclntab.find(ElfFile.from_bytes(data))
+    assert found is not None
+    assert {line for _, _, line in starts(found.ranges(StringSpace()))} <= {0}
+
+
+def test_a_function_without_a_declaration_still_counts_in_its_unit() -> None:
+    found = read(unit(Debug(4), function("f", 0x1000, 8)))
+    assert not starts(found)
