@@ -51,7 +51,9 @@ class Symbols:
 
 def differing_starts(plain: str, path: str, addresses: Sequence[int]) -> list[str]:
     """Frames whose start line is not the one llvm-symbolizer has of the plain build: it says the line of the
-    declaration, we say it where the frame is in that very file. Chains it cuts otherwise are left out."""
+    declaration, we say it where the frame is in that very file. Chains it cuts otherwise are left out.
+
+    Where it names no file we may say the line or not; so, too, where its file is a relative one that ends ours."""
     out = []
     for address, theirs, frames in zip(
         addresses, witnesses.llvm_starts(plain, addresses), ours.frames(path, addresses)
@@ -60,7 +62,7 @@ def differing_starts(plain: str, path: str, addresses: Sequence[int]) -> list[st
             continue
         for (_, file, line), frame in zip(theirs, frames, strict=True):
             here = witnesses.normal(frame.file)
-            told = {0, line} if not file else {line} if file == here else {0}
+            told = {line} if file == here else {0, line} if here.endswith(f"/{file}") or not file else {0}
             if frame.start_line not in told:
                 out.append(f"{address:#x}: {frame} starts on {line} of {file or '?'}")
     return out

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.oracle.compare import compare_file
+from tests.oracle import ours
+from tests.oracle.compare import Symbols, compare_file, differing_starts, sample
+from whence.elf import ElfFile
 
 pytestmark = pytest.mark.oracle
 
@@ -69,6 +71,12 @@ def test_chains_of_a_big_debug_file_are_what_other_tools_say(name: str) -> None:
     report = compare_file(str(found[-1]), COUNT)
     print(report)
     assert report.agreement >= least, str(report)
+    with ElfFile.open(found[-1]) as elf:
+        symbols = Symbols.of(elf)
+    addresses = sample(symbols, (), COUNT)
+    assert differing_starts(str(found[-1]), str(found[-1]), addresses) == []
+    starts = [frame.start_line > 0 for frames in ours.frames(str(found[-1]), addresses) for frame in frames]
+    assert sum(starts) > 0.85 * len(starts)
 
 
 PROGRAMS = {
