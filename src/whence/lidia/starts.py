@@ -9,7 +9,7 @@ does not have is taken for the one absolute path that ends with it.
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
+from bisect import bisect_left
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -63,16 +63,14 @@ def problems(data: memoryview, extra: Found | None, header: Header) -> list[str]
 def _respelled(ranges: Ranges, names: Interner, file: array[int]) -> array[int]:
     """The numbers of the files, with the absolute paths that absent relative ones mean."""
     refs = ranges.starts.file
-    by_name: dict[bytes, list[tuple[bytes, int]]] = defaultdict(list)
-    for number, path in names.absolute_paths():
-        by_name[path.rpartition(b"/")[2]].append((path, number))
+    backwards = sorted((path[::-1], number) for number, path in names.absolute_paths())  # equal endings side by side
     meant: dict[int, int] = {}
     for ref in {ref for ref, number in zip(refs, file) if number == ABSENT}:
-        path = ranges.strings.raw(ref).removeprefix(b"./")
-        known = by_name.get(path.rpartition(b"/")[2], [])
-        whole = [number for one, number in known if one.endswith(b"/" + path)]
-        if len(whole) == 1:
-            meant[ref] = whole[0]
+        ending = (b"/" + ranges.strings.raw(ref).removeprefix(b"./"))[::-1]
+        at = bisect_left(backwards, (ending, 0))
+        alike = [number for path, number in backwards[at : at + 2] if path.startswith(ending)]
+        if len(alike) == 1:
+            meant[ref] = alike[0]
     return array("I", [meant.get(ref, number) for ref, number in zip(refs, file)])
 
 
