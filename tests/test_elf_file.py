@@ -158,6 +158,24 @@ def test_go_build_id_is_text() -> None:
     assert elf.build_id == ""
 
 
+def test_a_segment_may_hold_notes_of_both_alignments_as_mold_lays_them() -> None:
+    block = note("GNU", 5, b"\x02\0\0\xc0\x04\0\0\0\x03\0\0\0\0\0\0\0", align=8)
+    block += note("GNU", 3, bytes.fromhex(ID)) + note("GNU", 1, bytes(16))
+    elf = ElfFile.from_bytes(
+        forge([Section("notes", block, vaddr=0x200)], [Segment(layout.PT_NOTE, 4, of="notes", align=8)])
+    )
+    assert [(n.type, len(n.desc)) for n in elf.notes()] == [(5, 16), (3, 20), (1, 16)]
+    assert elf.build_id == ID
+    assert not elf.problems
+
+
+def test_the_segments_of_a_debug_file_do_not_count_where_sections_tell_of_notes() -> None:
+    foreign = Segment(layout.PT_NOTE, 4, file_offset=0x40, file_size=0x68, align=8)  # the program's, not this file's
+    elf = ElfFile.from_bytes(forge([build_id_note(ID)], [foreign, foreign]))
+    assert elf.build_id == ID
+    assert not elf.problems
+
+
 def test_a_note_that_does_not_fit_ends_its_block_and_is_a_problem() -> None:
     block = note("GNU", 1, b"abcd") + struct.pack("<III", 4, 1 << 31, 3) + b"GNU\0"
     elf = ElfFile.from_bytes(forge([Section(".note", block, type=7, align=4), build_id_note(ID)]))

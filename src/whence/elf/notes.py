@@ -2,7 +2,9 @@
 
 A note is namesz, descsz, type (32-bit words), the owner's name, the description; name and description are padded to
 4 bytes, or to 8 where the segment or section says alignment 8 (.note.gnu.property on 64-bit machines). Notes are read
-from PT_NOTE segments and from SHT_NOTE sections (object files have no segments, section-less files no sections).
+from SHT_NOTE sections, then from PT_NOTE segments (object files have no segments, section-less files no sections).
+Sections know better: mold puts notes of both alignments into one segment, and the segments of a debug file say where
+the notes lay in the program it was taken from.
 """
 
 from __future__ import annotations
@@ -48,29 +50,30 @@ def walk(data: memoryview, file_offset: int, size: int, align: int, order: ByteO
         window.need(desc_at, desc_size)
         owner = window.raw(name_at, min(name_size, 64)).partition(b"\0")[0].decode("utf-8", "surrogateescape")
         yield Note(owner, type_, window.data[desc_at : desc_at + desc_size], file_offset + desc_at)
-        at = desc_at + desc_size + (-desc_size % pad)
+        at = desc_at + desc_size + (-desc_size % 4)
+        if at % pad and window.data[at : at + 4] == bytes(4):  # not yet a note of 4-byte alignment
+            at += 4
 
 
 def read_notes(
     data: memoryview, segments: Iterable[Segment], sections: Iterable[Section], order: ByteOrder
 ) -> tuple[list[Note], list[ElfError]]:
-    """Every note once, and the errors of note blocks that broke off."""
-    blocks = [(s.file_offset, s.file_size, s.align) for s in segments if s.type == layout.PT_NOTE]
-    blocks += [(s.file_offset, s.size, s.align) for s in sections if s.type == layout.SHT_NOTE]
-    seen: set[tuple[int, bool]] = set()
-    found: list[Note] = []
+    """Every note once, and the errors of note blocks that broke off (of segments only where no section has notes)."""
+    blocks = [(s.file_offset, s.size, s.align) for s in sections if s.type == layout.SHT_NOTE]
+    told = len(blocks)
+    blocks += [(s.file_offset, s.file_size, s.align) for s in segments if s.type == layout.PT_NOTE]
+    found: dict[int, Note] = {}
     problems: list[ElfError] = []
-    for file_offset, size, align in blocks:
+    for number, (file_offset, size, align) in enumerate(blocks):
         try:
             for note in walk(data, file_offset, size, align, order):
-                key = (note.file_offset, align == 8)
-                if key in seen:
-                    break  # the block was walked before: a section and its segment hold the same notes
-                seen.add(key)
-                found.append(note)
+                if note.file_offset in found:
+                    break  # walked before: a section and its segment hold the same notes
+                found[note.file_offset] = note
         except ElfError as error:
-            problems.append(error)
-    return found, problems
+            if number < told or not told:
+                problems.append(error)
+    return list(found.values()), problems
 
 
 def build_id(notes: Iterable[Note]) -> str:
