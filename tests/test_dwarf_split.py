@@ -16,7 +16,7 @@ from tests.forge.lines import uleb
 from tests.test_dwarf_functions import found
 from whence.dwarf import DebugInfo, Unit
 from whence.dwarf.split import read_index
-from whence.elf import ElfFile
+from whence.elf import ElfFile, layout
 from whence.errors import DwarfError
 from whence.ranges import StringSpace
 from whence.window import Window
@@ -89,6 +89,10 @@ def dwo_files(
     return lambda unit: files.get(unit.dwo_name)
 
 
+def once(file: ElfFile) -> Callable[[Unit], ElfFile | None]:
+    return lambda unit: file
+
+
 EXPECTED = [
     (0x1000, 0x1004, 1, "f0_inner"), (0x1000, 0x1010, 0, "f0"), (0x1100, 0x1110, 0, "f0"),
     (0x2000, 0x2004, 1, "f1_inner"), (0x2000, 0x2010, 0, "f1"), (0x2100, 0x2110, 0, "f1"),
@@ -101,6 +105,29 @@ def test_dwo_files_complete_their_skeletons(version: int) -> None:
     assert sorted(found(info)) == EXPECTED
     assert not info.problems
     assert [unit.dwo_id for unit in info.units] == list(IDS)
+
+
+def test_type_units_in_sections_of_their_own_do_not_hide_the_split_unit() -> None:
+    types = Debug(5)
+    types.unit(Die(0x41, [(d.LANGUAGE, d.DATA1, 4)]), kind=6, extra=bytes(8) + types.offset(0))
+    whole = split(5, IDS[0], "f0")
+    grouped = [Section(".debug_info.dwo", bytes(types.info), flags=layout.SHF_GROUP)] * 2
+    for before, more in ((grouped, []), ([], grouped)):
+        dwo = ElfFile.from_bytes(whole.elf(suffix=".dwo", type=layout.ET_REL, before=before, more=more))
+        info = DebugInfo(ElfFile.from_bytes(skeleton(5, IDS[:1]).elf()), strings=StringSpace(), dwo=once(dwo))
+        assert sorted(found(info)) == EXPECTED[:3]
+        assert not info.problems
+
+
+def test_sections_of_one_name_that_overlap_are_refused_before_they_are_joined() -> None:
+    whole = split(5, IDS[0], "f0")
+    same = [Section(".debug_info.dwo", size=1 << 16, file_offset=0)] * 1000
+    file = ElfFile.from_bytes(
+        whole.elf(suffix=".dwo", type=layout.ET_REL, more=[*same, Section("data", bytes(1 << 16))])
+    )
+    info = DebugInfo(ElfFile.from_bytes(skeleton(5, IDS[:1]).elf()), strings=StringSpace(), dwo=once(file))
+    assert found(info) == []
+    assert "sections of one name lie apart" in str(info.problems[0])
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tests.forge.elf import Section, forge
 from tests.forge.lines import sleb, uleb
+from whence.elf.layout import ET_DYN
 from whence.window import ByteOrder
 
 # Tags
@@ -177,17 +178,24 @@ class Debug:
         return at
 
     def elf(
-        self, *, text: tuple[int, int] = (0x1000, 0x10000), suffix: str = "", more: Sequence[Section] = ()
+        self,
+        *,
+        text: tuple[int, int] = (0x1000, 0x10000),
+        suffix: str = "",
+        before: Sequence[Section] = (),
+        more: Sequence[Section] = (),
+        type: int = ET_DYN,
     ) -> bytes:
-        """The sections (and more) in an ELF file whose code is at [start, start + size) of `text`."""
+        """The sections (and more, and some before) in an ELF file whose code is at [start, start + size) of `text`."""
         named = {
             "info": self.info, "abbrev": self.abbrev, "str": self.strings, "line_str": self.line_strings,
             "ranges": self.ranges, "rnglists": self.rnglists, "addr": self.addr, "str_offsets": self.str_offsets,
             "line": self.line,
         }  # fmt: skip
         sections = [Section(".text", b"", type=8, flags=6, vaddr=text[0], size=text[1])]
+        sections += before
         sections += [Section(f".debug_{name}{suffix}", bytes(data)) for name, data in named.items() if data]
-        return forge([*sections, *more], bits=self.address_size * 8, order=self.order)
+        return forge([*sections, *more], bits=self.address_size * 8, order=self.order, type=type)
 
 
 def function(name: str, low: int, size: int, *children: Die) -> Die:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.threads import share
-from whence.elf import ElfFile
+from whence.elf import ElfFile, layout
 from whence.errors import DwarfError, ElfError
 from whence.ranges.strings import StringSpace
 
@@ -59,7 +59,7 @@ def read_sections(
         if elf is None:
             return memoryview(b"")
         try:
-            return elf.content(name)
+            return joined(elf, name) if elf.type == ET_REL else elf.content(name)
         except ElfError as error:
             problems.append(error)
             return memoryview(b"")
@@ -74,6 +74,18 @@ def read_sections(
         problems[:] = list({str(problem): problem for problem in problems}.values())
     views = {name[1:].removesuffix(suffix): content(name) for name in names}
     return Sections(**{"debug_line": memoryview(b""), **views})
+
+
+def joined(elf: ElfFile, name: str) -> memoryview:
+    """The bytes of all sections of a name, for files that were not linked: gcc gives each type unit a .debug_info of
+    its own, in a group. Those follow the other one, where offsets count from."""
+    found = [section for section in elf.sections if section.name == name]
+    if len(found) < 2:
+        return elf.content(name)
+    if sum(section.size for section in found if section.type != layout.SHT_NOBITS) > elf.size:
+        raise ElfError(f"section {name}", None, "sections of one name lie apart, in a file that holds them all")
+    found.sort(key=lambda section: section.flags & layout.SHF_GROUP)
+    return memoryview(b"".join(map(elf.content, found)))
 
 
 def code_of(elf: ElfFile) -> array[int]:
