@@ -97,6 +97,27 @@ def test_functions_are_found_inside_blocks_namespaces_and_classes() -> None:
     assert one(deep, in_class, language=0x16) == [(0x1000, 0x1004, 0, "f"), (0x2000, 0x2004, 0, "m")]
 
 
+@pytest.mark.parametrize(("language", "expected"), [(0x1C, ["f", "kind"]), (0x04, ["f"]), (0x2A, ["f"]), (0x0C, ["f"])])
+def test_methods_of_enumerations_are_found_where_a_language_has_them(language: int, expected: list[str]) -> None:
+    method = Die(d.FUNCTION, [(d.LINKAGE, d.STRING, "kind"), (d.LOW, d.ADDR, 0x2000), (d.HIGH, d.UDATA, 4)])
+    enumeration = Die(0x04, [(d.NAME, d.STRING, "E")], [Die(0x28, [(d.NAME, d.STRING, "A")]), method])
+    units = Debug(4)
+    for at, each in ((None, 0x0C), (0, language)):  # one abbreviation table, digested for the one and for the other
+        children = [
+            enumeration,
+            Die(d.FUNCTION, [(d.LINKAGE, d.STRING, "f"), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.UDATA, 4)]),
+        ]
+        units.unit(Die(d.CU, [(d.LANGUAGE, d.DATA1, each)], children), abbrev_at=at)
+    names = [name for _, _, _, name in found(read(units.elf()), jobs=1)]
+    assert names == sorted(["f", *expected])
+
+
+@pytest.mark.parametrize("language", [0x04, 0x1A, 0x21, 0x2A, 0x2B, 0x3A])
+def test_names_are_qualified_in_cpp_of_every_year(language: int) -> None:
+    space = Die(d.NAMESPACE, [(d.NAME, d.STRING, "n")], [function("f", 0x1000, 4)])
+    assert one(space, language=language) == [(0x1000, 0x1004, 0, "n::f")]
+
+
 def test_a_nested_function_does_not_cut_the_one_around_it_in_two() -> None:
     helper = Die(d.FUNCTION, [(d.NAME, d.STRING, "helper")])
     nested = function("nested", 0x2000, 0x10, inlined(helper, 0x2004, 4, 1))

@@ -6,8 +6,8 @@ attributes as operations: attributes of fixed size melt into one number of bytes
 walk wants are read. Most DIEs end up as one addition.
 
 Types are skipped with all they hold in C, where they cannot hold code; in other languages they are looked into (gcc
-puts the code of a C++ lambda into its closure's class). One table is kept: units that share it (Go's all do) digest it
-once. DWARF 5, section 7.5.3.
+puts the code of a C++ lambda into its closure's class, rustc methods into their enumeration). One table is kept:
+units that share it (Go's all do) digest it once. DWARF 5, section 7.5.3.
 """
 
 import cython
@@ -46,6 +46,22 @@ def keeps_types_apart(language: cython.ulonglong) -> cython.bint:
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
+def enumerations_hold_code(language: cython.ulonglong) -> cython.bint:
+    """Can an enumeration have methods? Not in C and C++, where most enumerations are."""
+    return not (
+        keeps_types_apart(language)
+        or language == 0x04
+        or language == 0x1A
+        or language == 0x21
+        or language == 0x2A
+        or language == 0x2B
+    )
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
 def kind_of(tag: cython.ulonglong, language: cython.ulonglong) -> cython.int:
     if tag == 0x2E:
         return 2  # FUNCTION
@@ -53,9 +69,11 @@ def kind_of(tag: cython.ulonglong, language: cython.ulonglong) -> cython.int:
         return 3  # INLINED
     if tag == 0x13 or tag == 0x02 or tag == 0x17 or tag == 0x38 or tag == 0x39:  # classes, structures, unions, ...
         return 1 if keeps_types_apart(language) else 0
+    if tag == 0x04:  # DW_TAG_enumeration_type
+        return 0 if enumerations_hold_code(language) else 1
     if (
         tag == 0x05 or tag == 0x34 or tag == 0x24 or tag == 0x0F or tag == 0x16 or tag == 0x26 or tag == 0x0D
-        or tag == 0x01 or tag == 0x04 or tag == 0x15 or tag == 0x21 or tag == 0x28 or tag == 0x48 or tag == 0x49
+        or tag == 0x01 or tag == 0x15 or tag == 0x21 or tag == 0x28 or tag == 0x48 or tag == 0x49
         or tag == 0x4109 or tag == 0x410A or tag == 0x2F or tag == 0x30 or tag == 0x19 or tag == 0x33
         or tag == 0x4106 or tag == 0x4107 or tag == 0x4108
     ):  # fmt: skip
@@ -108,7 +126,11 @@ def digest(table, file, unit):
     size: cython.ulonglong = file.abbrev.size
     data = file.abbrev.at
     sizes: cython.ulonglong = (
-        unit[ADDRESS_SIZE] << 32 | unit[OFFSET_SIZE] << 16 | unit[VERSION] << 8 | keeps_types_apart(unit[LANGUAGE])
+        unit[ADDRESS_SIZE] << 32
+        | unit[OFFSET_SIZE] << 16
+        | unit[VERSION] << 8
+        | enumerations_hold_code(unit[LANGUAGE]) << 1
+        | keeps_types_apart(unit[LANGUAGE])
     )
     at: cython.ulonglong = unit[ABBREV]
     code: cython.ulonglong

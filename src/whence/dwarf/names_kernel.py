@@ -49,8 +49,8 @@ SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 def is_qualified(language: u64) -> cython.bint:
     """C++ and Rust: languages whose functions are called by what stands around them, too."""
     return (
-        language == 0x04 or language == 0x1A or language == 0x21 or language == 0x2B or language == 0x3A
-        or language == 0x1C
+        language == 0x04 or language == 0x1A or language == 0x21 or language == 0x2A or language == 0x2B
+        or language == 0x3A or language == 0x1C
     )  # fmt: skip
 
 
