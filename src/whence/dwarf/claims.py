@@ -12,10 +12,13 @@ from whence.dwarf.units import Units
 from whence.ranges import Rows, Scopes
 from whence.ranges.compose import by_key
 
+ASSEMBLER = 0x8001  # DW_LANG_Mips_Assembler, as all assemblers have it
+
 
 class Claims:
     """The spans of all units, by unit and by address. A unit that claims nothing, or whose list is bad, can hold any
-    address; only a partial unit (dwz's) then holds none."""
+    address; only a partial unit (dwz's) then holds none. So can assembler of version 2, which has no range lists: clang
+    gives the first of its sections there."""
 
     def __init__(self, parts: Parts, all_units: Units) -> None:
         starts, ends, owners, says = rangelist_kernel.unit_spans(parts, all_units.rows)
@@ -24,6 +27,11 @@ class Claims:
             array("Q", bytes(ends)),
             array("I", bytes(owners)),
         )
+        languages, versions = all_units.column(units.LANGUAGE), all_units.column(units.VERSION)
+        if ASSEMBLER in languages:
+            for index, (language, version) in enumerate(zip(languages, versions)):
+                if language == ASSEMBLER and version == 2:
+                    says[index] = 0
         self._says = says
         self._first = array("I", bytes(4 * (len(says) + 1)))
         for owner in self._owner:
