@@ -45,6 +45,20 @@ def test_assembler_of_version_2_may_have_code_in_more_sections_than_it_claims(la
     assert info.units_at([0x2002]) == ([0] if kept else [])
 
 
+def test_a_line_table_finds_its_names_through_the_base_of_its_unit() -> None:
+    debug = Debug(5)
+    names = [debug.text(text) for text in ("/a", "one.c", "/b", "two.c")]
+    debug.str_offsets += debug.length(b"\5\0\0\0" + b"".join(map(debug.offset, names)))
+    tables = bytes([1, 1, d.STRX1, 1, 0, 2, 1, d.STRX1, 2, d.UDATA, 1, 1, 0])
+    for n in range(2):
+        at = len(debug.line)
+        steps = [("set_address", 0x1000 * (n + 1)), ("file", 0), ("copy",), ("end", 4)]
+        debug.line += program(steps, version=5, tables=tables)
+        debug.unit(Die(d.CU, [(d.STR_BASE, d.SEC_OFFSET, 8 + 8 * n), (d.STMT_LIST, d.SEC_OFFSET, at)]))
+    info = read(debug.elf())
+    assert [info.strings.text(file) for file in info.ranges(jobs=1).file] == ["/a/one.c", "/b/two.c"]
+
+
 def test_a_function_outside_of_its_units_claim_keeps_its_rows() -> None:
     info = read(with_lines(0x1000, 0x30, [(d.LOW, d.ADDR, 0x1020), (d.HIGH, d.DATA2, 8)]).elf())
     assert found(info) == [(0x1000, 0x1010, 0, "f"), (0x1020, 0x1028, 0, "")]

@@ -154,6 +154,29 @@ def test_an_operand_in_many_bytes_is_read_whole() -> None:
     assert rows(steps)[0][0] == 0x1004
 
 
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(("form", "size"), [(0x1A, 1), (0x25, 1), (0x26, 2), (0x27, 3), (0x28, 4)])
+def test_names_by_index_are_looked_up_from_the_base_of_the_unit(form: int, size: int, wide: bool) -> None:
+    strings = b"\0/a\0one.c\0/b\0two.c\0"
+    width = 8 if wide else 4
+    entries = b"".join(at.to_bytes(width, "little") for at in (1, 4, 10, 13))
+    length = (4 + len(entries)).to_bytes(width, "little")
+    offsets = (b"\xff" * 4 if wide else b"") + length + b"\5\0\0\0" + entries
+    tables = bytes([1, 1, form, 1]) + bytes(size) + bytes([2, 1, form, 2, 0x0B, 2])
+    tables += (1).to_bytes(size, "little") + b"\0" + bytes([100]) + bytes(size - 1) + b"\0"
+    steps = [("set_address", 0x1000), ("file", 0), ("copy",), ("special", 4, 1), ("file", 1), ("copy",), ("end", 4)]
+    line = program(steps, version=5, wide=wide, tables=tables)
+    found = Sections(memoryview(line), debug_str=memoryview(strings), debug_str_offsets=memoryview(offsets))
+    paths = Paths(found, "little", arena := Arena(space := StringSpace()))
+    names = []
+    for base in (0, len(offsets) - 2 * width):
+        table = read_lines(found, offset=0, arena=arena, comp_dir=b"/src", paths=paths, str_base=base)
+        assert not table.problems
+        names.append([table.file(0), table.file(1)])
+    arena.seal()
+    assert [[space.text(name) for name in each] for each in names] == [["/a/one.c", ""], ["/b/two.c", ""]]
+
+
 def test_a_file_defined_by_the_program_is_numbered_after_the_header_s() -> None:
     steps = [("define_file", 1, "made.y"), ("set_address", 0x1000), ("file", 3), ("special", 0, 1), ("end", 4)]
     assert rows(steps)[0] == (0x1000, "/src/include/made.y", 2)

@@ -19,7 +19,7 @@ PLACE_MASK = (1 << PLACE_BITS) - 1
 # The low byte of a form that can name a file -> the section its number counts in
 SECTION_OF_FORM = {0x08: "debug_line", 0x1F: "debug_line_str", 0x0E: "debug_str", 0x1D: "alt_str", 0x21: "alt_str"}
 INDEX_FORMS = {0x1A, 0x25, 0x26, 0x27, 0x28, 0x02}  # strx and its sizes, GNU_str_index
-STRING = 0x08
+STRING, STRP = 0x08, 0x0E
 
 SLACK = 1 << 16  # bytes of programs that may be read beyond twice their section
 LONGEST = 1 << 14  # bytes of a directory or file name: four times what Linux opens
@@ -69,15 +69,26 @@ class Paths:
             raise DwarfError("debug_line", None, "paths are no longer than the bytes of their programs justify")
         return self._arena.add(path)
 
+    def direct(self, places: array[int], base: int, wide: bool) -> None:
+        """Make indexes of strings offsets in .debug_str, in place. `base` is the unit's DW_AT_str_offsets_base; without
+        one (0) entries begin behind the section's header, where it has one."""
+        if not places or places[0] >> PLACE_BITS not in INDEX_FORMS:  # the entries of a table are of one form
+            return
+        offsets = self._windows["debug_str_offsets"]
+        size = 8 if wide else 4
+        if not base and len(offsets) > 2 * size and offsets.u16(2 * size - 4) == 5:
+            base = 2 * size
+        for at, place in enumerate(places):
+            entry = base + size * (place & PLACE_MASK)
+            try:
+                number = offsets.u64(entry) if wide else offsets.u32(entry)
+            except DwarfError:
+                number = PLACE_MASK
+            places[at] = STRP << PLACE_BITS | min(number, PLACE_MASK)
+
     def text(self, place: int) -> bytes:
         """The text at a place; DwarfError when it points outside its section."""
         form, number = place >> PLACE_BITS, place & PLACE_MASK
-        if form in INDEX_FORMS:
-            # A table of its own for each unit is chosen by an attribute that line programs cannot see; producers that
-            # use these forms in line tables (in .dwo files) have the one table.
-            offsets = self._windows["debug_str_offsets"]
-            number = offsets.u32((8 if len(offsets) and offsets.u16(4) == 5 else 0) + 4 * number)
-            return short_text(self._windows["debug_str"], number)
         section = SECTION_OF_FORM.get(form)
         if section is None:
             raise DwarfError("debug_line", None, "a path has a string form", f"form {form:#x}")

@@ -91,11 +91,15 @@ def read_header(line: Window, offset: int, address_size: int, problems: list[Dwa
     )  # fmt: skip
 
 
-def read_names(line: Window, header: Header, comp_dir: bytes, paths: Paths, problems: list[DwarfError]) -> FileNames:
+def read_names(
+    line: Window, header: Header, comp_dir: bytes, paths: Paths, problems: list[DwarfError], str_base: int = 0
+) -> FileNames:
     """The directory and file tables. What comes before a fault is kept: the program can still be run."""
     try:
         if header.version >= 5:
             columns = new_tables(line, header, problems)
+            for places in columns[:2]:
+                paths.direct(places, str_base, header.wide)
         else:
             columns = old_tables(line, header, problems)
     except DwarfError as error:

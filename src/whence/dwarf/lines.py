@@ -70,13 +70,14 @@ def read_lines(
     name: bytes = b"",
     lowest: int = 1,
     paths: Paths | None = None,
+    str_base: int = 0,
 ) -> LineTable:
     """The line program at an offset of .debug_line.
 
-    `comp_dir` and `name` are the unit's own: paths are relative to the one, problems name the other. A sequence that
-    starts below `lowest` is dead code (0 in files whose code may be at 0, as in relocatable ones). `paths` is shared by
-    the programs of one file and arena, so that each path is put together once. Cost: one pass over the bytes; time
-    and memory are bounded by the program's size.
+    `comp_dir`, `name` and `str_base` (DW_AT_str_offsets_base) are the unit's own: paths are relative to the first, and
+    may be found by the last; problems tell the second. A sequence that starts below `lowest` is dead code (0 in files
+    whose code may be at 0, as in relocatable ones). `paths` is shared by the programs of one file and arena, so that
+    each path is put together once. Cost: one pass over the bytes; time and memory are bounded by the program's size.
     """
     table = LineTable()
     line = Window(sections.debug_line, "debug_line", order, DwarfError)
@@ -87,7 +88,7 @@ def read_lines(
     else:
         shared = paths if paths is not None else Paths(sections, order, arena)
         if shared.spend(header.end - offset):
-            table.names = read_names(line, header, comp_dir, shared, table.problems)
+            table.names = read_names(line, header, comp_dir, shared, table.problems, str_base)
             table.rows = _run(line, header, table.names, lowest, table.problems)
         else:
             rule = "line programs are not read more often than their bytes justify"

@@ -157,6 +157,7 @@ class Worker:
             name=info.strings.raw(rows[row + units.NAME]),
             lowest=info.lowest,
             paths=self._paths,
+            str_base=rows[row + units.STR_BASE],
         )
         self.problems += table.problems
         return table
