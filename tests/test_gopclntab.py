@@ -11,6 +11,7 @@ import pytest
 from tests.forge import elf as forge_elf
 from tests.forge.gopclntab import TABLE, TEXT, Function, Node, program
 from tests.gofacts import chains
+from whence.binary import Binary
 from whence.elf import ElfFile
 from whence.errors import GopclntabError
 from whence.gopclntab import Pclntab
@@ -83,6 +84,24 @@ def test_functions_lines_and_inlined_calls_come_out_of_every_layout(since: str, 
         assert chain(TEXT + 48) == [("main.plain", FILES[0], 50)]
         assert chain(TEXT + 64) == [("main.asm", "", 0)]
         assert not any(table.skipped.values())
+
+
+@pytest.mark.parametrize("since", SINCE)
+def test_near_a_vaddr_only_the_functions_that_hold_it_are_laid_and_say_the_same(since: str) -> None:
+    table = found(program(sample(since), FILES, since=since))
+    whole = chains(table.ranges(StringSpace()))
+    for near in ([TEXT + 15], [TEXT + 48], [TEXT + 64, TEXT + 7, TEXT + 8], [TEXT + 40], [TEXT - 1, TEXT + 72], []):
+        some = table.ranges(StringSpace(), near=near)
+        assert [chains(some)(vaddr) for vaddr in near] == [whole(vaddr) for vaddr in near]
+    assert set(table.ranges(StringSpace(), near=[TEXT + 50]).va) == {TEXT + 48}
+    assert not len(table.ranges(StringSpace(), near=[TEXT - 1]))
+
+
+def test_the_first_question_about_a_program_builds_the_asked_function_only() -> None:
+    with Binary.from_elf(ElfFile.from_bytes(program(sample("1.20"), FILES))) as binary:
+        first = binary.table_for([TEXT + 48])
+        assert [entry.function for entry in first] == ["main.plain"]
+        assert len(binary.table_for([TEXT + 48])) > len(first), "a second question is not the last"
 
 
 @pytest.mark.parametrize("shape", SHAPES["1.2"])

@@ -91,12 +91,13 @@ class Producers:
         lines: bool = True,
         files: bool = True,
     ) -> Ranges:
-        """The table: of everything, or with only these units' share of the DWARF and the symbols at vaddrs `near`."""
+        """The table: of everything, or with only these units' share of the DWARF, and the
+        symbols and Go functions at vaddrs `near`."""
         tables = []
         if self.dwarf is not None:
             tables.append(self.dwarf.ranges(units, jobs=self.jobs, lines=lines))
         if self.pclntab is not None:
-            tables.append(self.pclntab.ranges(self.strings, lines=lines, files=files))
+            tables.append(self.pclntab.ranges(self.strings, lines=lines, files=files, near=near))
         if self._symtab:
             for file in dict.fromkeys((self.debug_elf, self.elf)):
                 symbols = functions(file, self.strings, problems=self.problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from whence.errors import GopclntabError
@@ -65,6 +66,18 @@ class Columns:
             array("I", bytes(4 * rows)) for _ in range(7)
         )
         self.damaged = self.longest = self.together = 0
+
+    def holding(self, vaddrs: Iterable[int]) -> Columns:
+        """The rows whose code holds any of the vaddrs, in the same order."""
+        rows = array("I", bytes(4 * len(self.entry)))
+        del rows[functions_kernel.holding(self.entry, self.end, array("Q", sorted(vaddrs)), rows) :]
+        some = Columns(0)
+        for name in ROW_COLUMNS:
+            column: array[int] = getattr(self, name)
+            setattr(some, name, array(column.typecode, [column[row] for row in rows]))
+        spans = [end - entry for entry, end, name in zip(some.entry, some.end, some.name) if name != NO_FUNCTION]
+        some.longest, some.together = max(spans, default=0), sum(spans)
+        return some
 
 
 def field(data: memoryview, header: Header, index: int) -> int:

@@ -159,3 +159,32 @@ def read(
                 offset = u32(data, at, big)
                 tree[i] = NO_TREE if offset == NONE else cython.cast(cython.ulonglong, offset)
     return bad, first_bad, longest, together
+
+
+def holding(
+    entry: cython.const[cython.ulonglong][::1],
+    end: cython.const[cython.ulonglong][::1],
+    vaddrs: cython.const[cython.ulonglong][::1],
+    rows: cython.uint[::1],
+) -> int:
+    """Write the numbers of the rows whose code holds any of the vaddrs, which ascend; gives how many. In a damaged
+    table entries need not ascend, so every row is looked at."""
+    count: cython.Py_ssize_t = 0
+    row: cython.Py_ssize_t
+    low: cython.Py_ssize_t
+    high: cython.Py_ssize_t
+    middle: cython.Py_ssize_t
+    with cython.nogil:
+        for row in range(entry.shape[0]):
+            low = 0
+            high = vaddrs.shape[0]
+            while low < high:
+                middle = (low + high) // 2
+                if vaddrs[middle] < entry[row]:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < vaddrs.shape[0] and vaddrs[low] < end[row]:
+                rows[count] = cython.cast(cython.uint, row)
+                count += 1
+    return count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from whence.elf import ElfFile
 from whence.gopclntab.find import Place, find
@@ -108,8 +108,17 @@ class Pclntab:
             array("Q", [base | name for _, _, name in rows]),
         )
 
-    def ranges(self, strings: StringSpace, lines: bool = True, files: bool = True, *, inlines: bool = True) -> Ranges:
-        """The table as ranges in (va, depth) order, of source GOPCLNTAB; names are references into `strings`.
+    def ranges(
+        self,
+        strings: StringSpace,
+        lines: bool = True,
+        files: bool = True,
+        *,
+        inlines: bool = True,
+        near: Iterable[int] | None = None,
+    ) -> Ranges:
+        """The table as ranges in (va, depth) order, of source GOPCLNTAB; names are references into `strings`. With
+        `near` only of the functions that hold one of those vaddrs.
 
         A function's range ends where its code does: padding up to the next function is nobody's. Without `lines`
         (or `files`) call lines (or call files) are left out as well. Counts damage in `skipped`.
@@ -119,7 +128,7 @@ class Pclntab:
         out, unlined, uninlined = lay(
             strings,
             header,
-            self._columns,
+            self._columns if near is None else self._columns.holding(near),
             pctab,
             self._names,
             self._texts,
