@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -136,6 +136,18 @@ def test_function_descriptors_of_old_ppc64_are_followed_to_the_code() -> None:
         order="big",
     )
     assert got == [(0x1040, 12, "main")]
+
+
+def test_descriptors_that_only_the_program_has_are_followed_for_its_debug_file() -> None:
+    words = struct.pack(">QQQ", 0x1040, 0, 0)
+    opd = Section(".opd", words, flags=3, vaddr=0x3000)
+    gone = Section(".opd", b"", type=layout.SHT_NOBITS, flags=3, vaddr=0x3000, size=len(words))
+    kind: dict[str, Any] = {"machine": layout.EM_PPC64, "order": "big"}
+    program = ElfFile.from_bytes(forge([TEXT, opd], **kind))
+    debug = ElfFile.from_bytes(forge([TEXT, gone], symbols=[Symbol("main", 0x3000, 12, section=".opd")], **kind))
+    followed = functions(debug, program=program)
+    assert [(va, followed.strings.text(name)) for va, name in zip(followed.va, followed.function)] == [(0x1040, "main")]
+    assert not len(functions(debug)), "a descriptor is no code"
 
 
 def test_dynsym_fills_what_symtab_lacks_and_never_wins() -> None:

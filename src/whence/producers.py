@@ -100,7 +100,7 @@ class Producers:
             tables.append(self.pclntab.ranges(self.strings, lines=lines, files=files, near=near))
         if self._symtab:
             for file in dict.fromkeys((self.debug_elf, self.elf)):
-                symbols = functions(file, self.strings, problems=self.problems)
+                symbols = functions(file, self.strings, program=self.elf, problems=self.problems)
                 tables.append(symbols if near is None else symbols.holding(near))
         return arrange(tables) if tables else Ranges(self.strings)
 

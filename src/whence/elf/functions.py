@@ -27,6 +27,7 @@ from whence.ranges.strings import OFFSET_BITS, Arena
 
 if TYPE_CHECKING:
     from whence.elf.file import ElfFile
+    from whence.elf.sections import Section
 
 PREFERENCE = {Source.SYMTAB: 4, Source.MINIDEBUG: 3, Source.DYNSYM: 2, Source.PLT: 1}
 NO_SECTION = 0xFFFFFFFF
@@ -46,7 +47,9 @@ class Collector:
         self.rank = array("Q", bytes(8 * room))
         self.source = array("B", bytes(room))
 
-    def add_table(self, elf: ElfFile, table: SymbolTable, strings: StringSpace, source: Source) -> None:
+    def add_table(
+        self, elf: ElfFile, table: SymbolTable, strings: StringSpace, source: Source, program: ElfFile
+    ) -> None:
         from whence.elf import symbols_kernel
 
         start, end, kind = array("Q"), array("Q"), array("B")
@@ -57,7 +60,7 @@ class Collector:
             end.append(min(section.vaddr + section.size, top))
             kind.append(0 if not section.allocated else 2 if section.executable else 1)
             if section.name == ".opd" and elf.machine == layout.EM_PPC64 and elf.header.flags & EF_PPC64_ABI < 2:
-                descriptors, descriptors_section = elf.content(section), section.index
+                descriptors, descriptors_section = descriptors_of(section, elf, program), section.index
         code_start, code_end = array("Q"), array("Q")
         for low, high in code_regions(elf)[:MAX_REGIONS]:
             code_start.append(low)
@@ -125,6 +128,14 @@ class Collector:
         return out
 
 
+def descriptors_of(section: Section, elf: ElfFile, program: ElfFile) -> memoryview:
+    """The function descriptors a file has, or else (a debug file has none) those of its program."""
+    other = program.section(section.name)
+    if section.type == layout.SHT_NOBITS and other is not None and other.vaddr == section.vaddr:
+        return program.content(other)
+    return elf.content(section)
+
+
 def code_regions(elf: ElfFile) -> list[tuple[int, int]]:
     """[start, end) in vaddrs of executable sections, or of executable segments in a file without sections."""
     if elf.sections:
@@ -140,11 +151,13 @@ def functions(
     mini_debug: bool = True,
     dynsym: bool = True,
     plt: bool = True,
+    program: ElfFile | None = None,
     problems: list[WhenceError] | None = None,
 ) -> Ranges:
     """Every function that a symbol names, as depth-0 ranges in order of va, none overlapping, with their source.
 
-    A damaged table is left out and its error appended to `problems`. Names are references into `strings`; the bytes
+    `program` is the file a debug file belongs to, which has what the debug file only mentions (function descriptors). A
+    damaged table is left out and its error appended to `problems`. Names are references into `strings`; the bytes
     they point into are views of the file. Costs about 0.1 microseconds a symbol.
     """
     strings = strings if strings is not None else StringSpace()
@@ -174,7 +187,7 @@ def functions(
     collector = Collector(room)
     for holder, table, source in tables:
         try:
-            collector.add_table(holder, table, strings, source)
+            collector.add_table(holder, table, strings, source, program or elf)
         except WhenceError as error:
             problems.append(error)
     if jumps:
