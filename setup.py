@@ -27,6 +27,7 @@ KERNELS = [
     "whence.dwarf.units_kernel",
     "whence.dwarf.walk_kernel",
     "whence.elf.relocate_kernel",
+    "whence.elf.settle_kernel",
     "whence.elf.symbols_kernel",
     "whence.gopclntab.functions_kernel",
     "whence.gopclntab.pcvalue_kernel",

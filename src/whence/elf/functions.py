@@ -102,12 +102,12 @@ class Collector:
         self.rows += 1
 
     def settle(self, strings: StringSpace) -> Ranges:
-        from whence.elf import symbols_kernel
+        from whence.elf import settle_kernel
 
         rows = self.rows
         out = Ranges(strings, va=array("Q", bytes(16 * rows)), length=array("Q", bytes(16 * rows)))
         out.function, out.source = array("Q", bytes(16 * rows)), array("B", bytes(2 * rows))
-        made = symbols_kernel.settle(
+        made = settle_kernel.settle(
             rows,
             self.va,
             self.end,
