@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+from whence.cli.words import plain
 from whence.dwarf import DebugInfo
 from whence.dwarf.explore import UnitView
 from whence.dwarf.units import Unit
@@ -68,25 +69,25 @@ def units_text(info: DebugInfo) -> Iterator[str]:
     for unit in info.units:
         yield (
             f"{unit.index:>6}  {unit.offset:>#10x}  {unit.end - unit.offset:>9}  {unit.version:>5}  "
-            f"{kind(unit):8}  {language(unit):10}  {unit.name or unit.dwo_name or '-'}"
+            f"{kind(unit):8}  {language(unit):10}  {plain(unit.name or unit.dwo_name) or '-'}"
         )
 
 
 def unit_text(view: UnitView) -> Iterator[str]:
     unit = view.unit
     yield f"unit {unit.index} at .debug_info+{unit.offset:#x}: DWARF {unit.version}, {kind(unit)}, {language(unit)}"
-    yield f"name      {unit.name or '-'}"
-    yield f"comp_dir  {unit.comp_dir or '-'}"
+    yield f"name      {plain(unit.name) or '-'}"
+    yield f"comp_dir  {plain(unit.comp_dir) or '-'}"
     if unit.dwo_name:
-        yield f"dwo       {unit.dwo_name} (id {unit.dwo_id:#x})"
+        yield f"dwo       {plain(unit.dwo_name)} (id {unit.dwo_id:#x})"
     yield "functions and inlined calls"
     for scope in view.scopes():
         tag = "DW_TAG_inlined_subroutine" if scope.depth else "DW_TAG_subprogram"
-        called = f"  called at {scope.call_file or '?'}:{scope.call_line}" if scope.depth else ""
-        yield f"  {'  ' * scope.depth}{tag}  [{scope.start:#x}, {scope.end:#x})  {scope.name or '-'}{called}"
+        called = f"  called at {plain(scope.call_file) or '?'}:{scope.call_line}" if scope.depth else ""
+        yield f"  {'  ' * scope.depth}{tag}  [{scope.start:#x}, {scope.end:#x})  {plain(scope.name) or '-'}{called}"
     yield "lines"
     for row in view.rows():
-        yield f"  {row.vaddr:#x}  {f'{row.file}:{row.line}' if row.file else '-'}"
+        yield f"  {row.vaddr:#x}  {f'{plain(row.file)}:{row.line}' if row.file else '-'}"
 
 
 def units_json(info: DebugInfo) -> Iterator[str]:

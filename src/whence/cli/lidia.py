@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
+from whence.cli.words import address, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,10 +50,6 @@ def configure(parser: ArgumentParser) -> None:
     dump.add_argument("end", metavar="END", nargs="?", type=address, help="end address (not included), hex")
     dump.add_argument("--no-demangle", action="store_true", help="names as the archive has them")
     dump.add_argument("--json", action="store_true", help="a JSON object a line")
-
-
-def address(word: str) -> int:
-    return int(word, 16)
 
 
 def run(options: Namespace) -> int:
@@ -140,7 +137,7 @@ def info(options: Namespace) -> int:
         elif isinstance(value, int):
             value = f"{value:,}"
         if value:
-            print(f"{name.replace('_', ' '):{width}}  {value}")
+            print(f"{name.replace('_', ' '):{width}}  {plain(value)}")
     return ANSWERED
 
 
@@ -195,9 +192,10 @@ def as_json(one: Range, readable: Callable[[str], str]) -> dict[str, object]:
 def print_range(one: Range, readable: Callable[[str], str]) -> None:
     """One range, indented by its depth, its line entries below it."""
     indent = "  " * one.depth
-    called = f"  called at {one.call_file or '??'}:{one.call_line}" if one.depth else ""
-    place = f"  {one.file}" if one.file else ""
+    called = f"  called at {plain(one.call_file) or '??'}:{one.call_line}" if one.depth else ""
+    place = f"  {plain(one.file)}" if one.file else ""
     source = f"  [{one.source}]" if one.source else ""
-    print(f"{one.va:#014x}-{one.va + one.length:#014x} {indent}{readable(one.function) or '??'}{place}{called}{source}")
+    name = plain(readable(one.function)) or "??"
+    print(f"{one.va:#014x}-{one.va + one.length:#014x} {indent}{name}{place}{called}{source}")
     for offset, line in one.line_table:
         print(f"{'':29} {indent}  {one.va + offset:#x} line {line}")

@@ -8,6 +8,7 @@ from argparse import ArgumentParser, HelpFormatter
 from importlib import import_module
 
 from whence._version import __version__
+from whence.cli import streams
 from whence.errors import WhenceError
 
 ANSWERED, SOME_UNKNOWN, WRONG_USE, BROKEN_INPUT = 0, 1, 2, 3
@@ -54,10 +55,32 @@ def formatter(prog: str) -> HelpFormatter:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; gives the exit code (0 answered, 1 some unknown, 2 wrong use, 3 broken input)."""
+    streams.prepare()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in words[:1]
+    debug = "--debug" in words
+    try:
+        status = answer(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        streams.give_up()
+        return SOME_UNKNOWN
+    except (WhenceError, OSError, MemoryError) as error:
+        streams.give_up()
+        if debug:
+            raise
+        print(f"whence: {worded(error)}", file=sys.stderr)
+        return BROKEN_INPUT
+    except KeyboardInterrupt:
+        print("whence: interrupted", file=sys.stderr)
+        return 130
+    return status
+
+
+def answer(words: list[str]) -> int:
+    """What the words of a command line ask for."""
+    debug = words[:1] == ["--debug"]
     if debug:
-        del words[0]
+        words = words[1:]
     if not words or words[0] in ("-h", "--help"):
         print(usage(), file=sys.stdout if words else sys.stderr)
         return ANSWERED if words else WRONG_USE
@@ -74,27 +97,17 @@ def main(arguments: list[str] | None = None) -> int:
     command.configure(parser)
     # options may stand between FILE and the addresses: argparse allows that only where it is told to
     parse = parser.parse_intermixed_args if getattr(command, "INTERMIXED", False) else parser.parse_args
-    options = parse(words[1:])
-    try:
-        status: int = command.run(options)
-        sys.stdout.flush()
-    except WhenceError as error:
-        if options.debug:
-            raise
-        hint = f" ({error.hint})" if error.hint else ""
-        notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
-        print(f"whence: {error}{notes}{hint}", file=sys.stderr)
-        return BROKEN_INPUT
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return SOME_UNKNOWN
-    except OSError as error:
-        if options.debug:
-            raise
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"whence: {where}{error.strerror or error}", file=sys.stderr)
-        return BROKEN_INPUT
-    except KeyboardInterrupt:
-        print("whence: interrupted", file=sys.stderr)
-        return 130
+    status: int = command.run(parse(words[1:]))
     return status
+
+
+def worded(error: WhenceError | OSError | MemoryError) -> str:
+    """An error in a line, with its remedy."""
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return "there is not enough memory"
+    hint = f" ({error.hint})" if error.hint else ""
+    notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
+    return f"{error}{notes}{hint}"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
+from whence.cli.words import plain
 from whence.elf import ElfFile, functions
 from whence.errors import WhenceError
 from whence.model import Source
@@ -53,9 +54,7 @@ def rows(ranges: Ranges, options: Namespace) -> Iterator[tuple[int, int, str, st
 
 def as_text(ranges: Ranges, options: Namespace, digits: int) -> Iterator[str]:
     for va, size, source, name in rows(ranges, options):
-        if not name.isascii():
-            name = name.encode("utf-8", "backslashreplace").decode()
-        yield f"{va:0{digits}x} {size:8} {source:9} {name}\n"
+        yield f"{va:0{digits}x} {size:8} {source:9} {plain(name)}\n"
 
 
 def as_json(ranges: Ranges, options: Namespace) -> Iterator[str]:

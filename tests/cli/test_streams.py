@@ -1,0 +1,89 @@
+"""Standard streams that are closed, full, or short of letters: a line and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.procmap.live import compiled
+
+WHENCE = [sys.executable, "-m", "whence.cli"]
+ODD = "p\udcff\x1b[31m"  # a byte that is not UTF-8, and what would colour a terminal
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program whose name, source file, and function have such names."""
+    path = compiled(
+        tmp_path_factory.mktemp("odd"), "-g", source="int f_XX;\nint main(void) { return f_XX; }\n", name=ODD
+    )
+    path.write_bytes(path.read_bytes().replace(b"main\0", b"ma\xff\x1b\0"))
+    return path
+
+
+def run(*words: str | Path, encoding: str = "utf-8:strict", shell: str = "") -> subprocess.CompletedProcess[bytes]:
+    """whence with these words; `shell` is what a shell puts behind the command, for instance ">&-"."""
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    command = ["sh", "-c", f'"$@" {shell}', "sh", *WHENCE, *map(str, words)]
+    return subprocess.run(command, capture_output=True, env=environment, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("words", [["symbols"], ["build-id"], ["addr", "1000"], ["dwarf"]])
+@pytest.mark.parametrize("shell", [">&-", "> /dev/full"])
+def test_output_that_can_not_be_written_is_told_in_one_line(words: list[str], shell: str, program: Path) -> None:
+    done = run(words[0], program, *words[1:], shell=shell)
+    assert done.returncode == 3
+    assert done.stderr in (b"whence: Bad file descriptor\n", b"whence: No space left on device\n")
+
+
+def test_a_closed_stdin_is_an_empty_one(program: Path) -> None:
+    done = run("addr", program, shell="<&-")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_talk_does_not_go_to_stdout_where_stderr_is_closed(program: Path) -> None:
+    done = run("build-id", program.with_name("none"), shell="2>&-")
+    assert (done.returncode, done.stdout) == (3, b"")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "ascii:strict"])
+def test_names_that_are_no_utf_8_end_no_command(encoding: str, program: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    assert run("lidia", "create", program, "-o", archive, encoding=encoding).returncode == 0
+    for words in (
+        ["build-id", program],
+        ["symbols", program],
+        ["dwarf", program],
+        ["dwarf", program, "--unit", "0"],
+        ["lidia", "dump", archive],
+    ):
+        done = run(*words, encoding=encoding)
+        assert (done.returncode, done.stderr) == (0, b"")
+    assert run("build-id", program, encoding=encoding).stdout.endswith(b"/p\xff\x1b[31m\n")  # as the caller gave it
+
+
+@pytest.mark.parametrize("words", [["symbols"], ["dwarf"], ["dwarf", "--unit", "0"], ["lidia", "dump"]])
+def test_names_from_files_do_not_reach_the_terminal_s_controls(words: list[str], program: Path, tmp_path: Path) -> None:
+    path = program
+    if words[0] == "lidia":
+        path = tmp_path / "archive"
+        run("lidia", "create", program, "-o", path)
+    out = run(*words, path).stdout
+    assert b"\\x1b" in out
+    assert b"\x1b" not in out
+
+
+def test_too_little_memory_is_told_in_one_line(program: Path) -> None:
+    code = (
+        "import whence.cli.build_id as command, sys\n"
+        "from whence.cli.main import main\n"
+        "def run(options): raise MemoryError\n"
+        "command.run = run\n"
+        "sys.exit(main(['build-id', 'x']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (3, "whence: there is not enough memory\n")
