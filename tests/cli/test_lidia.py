@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.programs import compiled
+from whence import lidia
 
 WHENCE = [sys.executable, "-m", "whence.cli", "lidia"]
 
@@ -71,3 +74,38 @@ def test_a_damaged_archive_and_a_cut_binary_are_told_in_a_line_and_end_with_3(tm
     assert done.returncode == 3
     assert done.stderr.endswith(f"in {__file__}\n")
     assert not (tmp_path / "none.lidia").exists()
+
+
+def test_a_pipe_or_a_device_is_written_to_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+    assert run("create", compiled(), "-o", pipe).returncode == 0
+    read, _ = reader.communicate()
+    with lidia.from_bytes(read, crc=True) as table:
+        assert len(table) > 10
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert [one.name for one in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_of_a_link_the_file_it_leads_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("archive")
+    assert run("create", compiled(), "-o", tmp_path / "link").returncode == 0
+    assert (tmp_path / "link").is_symlink()
+    assert run("verify", tmp_path / "archive").returncode == 0
+
+
+def test_an_output_that_can_not_be_made_is_told_by_its_own_name(tmp_path: Path) -> None:
+    done = run("create", compiled(), "-o", tmp_path / "none" / "out")
+    assert (done.returncode, done.stderr) == (3, f"whence: {tmp_path}/none/out: No such file or directory\n")
+    done = run("create", compiled(), "-o", tmp_path)
+    assert (done.returncode, done.stderr) == (3, f"whence: {tmp_path}: Is a directory\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_binary_is_not_overwritten_by_its_archive(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.write_bytes(compiled().read_bytes())
+    done = run("create", copy, "-o", copy)
+    assert (done.returncode, done.stderr) == (2, f"whence lidia create: {copy} is the binary itself\n")
+    assert copy.read_bytes() == compiled().read_bytes()

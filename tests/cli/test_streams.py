@@ -54,13 +54,14 @@ def test_talk_does_not_go_to_stdout_where_stderr_is_closed(program: Path) -> Non
 def test_names_that_are_no_utf_8_end_no_command(encoding: str, program: Path, tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     assert run("lidia", "create", program, "-o", archive, encoding=encoding).returncode == 0
-    for words in (
+    commands: list[list[str | Path]] = [
         ["build-id", program],
         ["symbols", program],
         ["dwarf", program],
         ["dwarf", program, "--unit", "0"],
         ["lidia", "dump", archive],
-    ):
+    ]
+    for words in commands:
         done = run(*words, encoding=encoding)
         assert (done.returncode, done.stderr) == (0, b"")
     assert run("build-id", program, encoding=encoding).stdout.endswith(b"/p\xff\x1b[31m\n")  # as the caller gave it

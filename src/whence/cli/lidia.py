@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
+from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import address, plain
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ def create(options: Namespace) -> int:
     from whence.lidia.build import create as create_archive
 
     output = options.output or Path(options.binary).name + ".lidia"
+    if Path(output).exists() and Path(output).samefile(options.binary):
+        print(f"whence lidia create: {output} is the binary itself", file=sys.stderr)
+        return WRONG_USE
     with working(f"archiving {options.binary}", quiet=options.json):
         created = create_archive(
             options.binary,
@@ -85,8 +88,8 @@ def create(options: Namespace) -> int:
     if not created.written.ranges:
         status = BROKEN_INPUT if created.problems else SOME_UNKNOWN
         print("whence: nothing in it names an address: no debug info, symbols or Go tables were found", file=sys.stderr)
-    input_size, output_size = Path(options.binary).stat().st_size, Path(output).stat().st_size
     counts = created.written
+    input_size, output_size = Path(options.binary).stat().st_size, counts.size
     if options.json:
         print(
             json.dumps(

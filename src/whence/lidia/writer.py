@@ -76,14 +76,20 @@ def write(
     if not isinstance(out, (str, os.PathLike)):
         return _write(ranges, out, crc, lines, files, strings, compat, extra)
     path = Path(out)
+    if path.exists() and not path.is_file():  # a pipe or a device is written to, not replaced
+        with path.open("wb") as file:
+            return _write(ranges, file, crc, lines, files, strings, compat, extra)
+    path = path.resolve()  # of a link the file it leads to is replaced
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with beside.open("wb") as file:
             done = _write(ranges, file, crc, lines, files, strings, compat, extra)
         beside.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             beside.unlink()
+        if isinstance(error, OSError):
+            error.filename = os.fspath(out)
         raise
     return done
 
