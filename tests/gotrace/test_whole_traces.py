@@ -6,8 +6,12 @@ import bisect
 import contextlib
 import gzip
 import io
+import math
+import os
+import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -16,12 +20,14 @@ import pytest
 from tests.gotrace.conftest import Go
 from whence import gotrace
 from whence.cli import main
+from whence.cli.trace_info import as_text
 from whence.errors import TraceError
 from whence.gotrace import Event, Version
 from whence.gotrace.anonymize import anonymize
 from whence.gotrace.info import info
 from whence.gotrace.rows import Rows, records
 from whence.gotrace.salvage import salvage
+from whence.gotrace.samples import cpu_profile
 from whence.gotrace.sift import Filter, sift
 from whence.gotrace.verify import verify
 
@@ -281,3 +287,82 @@ def test_a_broken_batch_is_an_error_after_the_blocks_before_it() -> None:
         with pytest.raises(TraceError):
             info(wire)
         assert verify(wire)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["events", "--from", "nan"],
+        ["filter", "--goroutine", str(1 << 64)],
+        ["filter", "--event", "GoStrat"],
+        ["filter", "--event", ","],
+        ["pprof", "--rate", "0"],
+        ["pprof", "--rate", "-5"],
+    ],
+)
+def test_options_that_mean_nothing_are_wrong_use(words: list[str], everything: Path) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["trace", words[0], str(everything), *words[1:]])
+
+
+def test_times_beyond_all_clocks_are_before_or_after_everything(everything: Path) -> None:
+    for wanted in (Filter(until=math.inf), Filter(until=1e300), Filter(since=-1e300)):
+        whole = io.BytesIO()
+        assert sift(everything, whole, wanted).dropped == 0
+        assert sum(len(block.keep) for block in Rows(everything, wanted)) == len(gotrace.columns(everything))
+    assert sum(len(block.keep) for block in Rows(everything, Filter(since=math.inf))) == 0
+    with pytest.raises(ValueError, match="number of seconds"):
+        Filter(since=math.nan)
+
+
+def test_a_filter_that_leaves_nothing_writes_nothing(everything: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for words in (["--generation", "99"], ["--from", "1e300"]):
+        assert main(["trace", "filter", str(everything), "-o", str(out), *words]) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_clocks_that_no_calendar_has_are_read(everything: Path) -> None:
+    text = io.BytesIO()
+    gotrace.to_text(everything, text)
+    for seconds in (253402300800, 1 << 63, (1 << 64) - 1):
+        edited = re.sub(rb"(ClockSnapshot .* sec=)\d+", rb"\g<1>%d" % seconds, text.getvalue())
+        wire = io.BytesIO()
+        gotrace.text_to_wire(edited, wire)
+        fixed = io.BytesIO()
+        gotrace.fix_sizes(wire.getvalue(), fixed)
+        assert cpu_profile(fixed.getvalue())[1] > 0
+        assert "s after 1970" in "\n".join(as_text(info(fixed.getvalue())))
+
+
+@pytest.mark.parametrize("command", ["verify", "filter", "events", "anonymize", "salvage"])
+def test_what_reads_a_trace_twice_reads_a_pipe_once(command: str, everything: Path, tmp_path: Path) -> None:
+    pipe, out = tmp_path / "pipe", tmp_path / "out"
+    os.mkfifo(pipe)
+    whence = [sys.executable, "-m", "whence.cli", "trace", command]
+    expected = subprocess.run([*whence, everything], capture_output=True, check=True).stdout
+    with out.open("wb") as file, subprocess.Popen([*whence, pipe], stdout=file) as reading:
+        pipe.write_bytes(everything.read_bytes())
+    assert reading.returncode == 0
+    assert out.read_bytes() == expected
+
+
+def test_a_trace_goes_where_a_link_leads(everything: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    assert main(["trace", "salvage", str(everything), "-o", str(tmp_path / "link")]) == 0
+    assert (tmp_path / "link").is_symlink()
+    assert verify(tmp_path / "file") == []
+
+
+def test_a_trace_that_can_not_be_written_is_told_by_its_name(
+    everything: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", "text", str(everything), "-o", str(tmp_path / "none" / "out")]) == 3
+    assert capsys.readouterr().err == f"whence: {tmp_path}/none/out: No such file or directory\n"
+
+
+def test_an_empty_trace_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = tmp_path / "empty"
+    empty.touch()
+    assert main(["trace", "verify", str(empty)]) == 3
+    assert capsys.readouterr().out.endswith("(found no bytes)\n")

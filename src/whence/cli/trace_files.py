@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isnan
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
@@ -37,18 +39,28 @@ def sink(name: str) -> Iterator[BinaryIO]:
         with open(name, "wb") as file:
             yield file
     else:
-        part = f"{name}.part"
+        path = os.path.realpath(name)
+        part = f"{path}.part"
         try:
-            with open(part, "wb") as file:
+            file = open(part, "wb")  # noqa: SIM115
+        except OSError as error:
+            error.filename = name
+            raise
+        try:
+            with file:
                 yield file
         finally:
-            if os.path.exists(part):
-                os.replace(part, name) if os.path.getsize(part) else os.unlink(part)
+            os.replace(part, path) if os.path.getsize(part) else os.unlink(part)
 
 
 def readable_twice(name: str) -> str | bytes:
-    """IN for what reads a trace more than once: standard input is taken into memory."""
-    return sys.stdin.buffer.read() if name == "-" else name
+    """IN for what reads a trace more than once: what can be read only once is taken into memory."""
+    if name == "-":
+        return sys.stdin.buffer.read()
+    if os.path.exists(name) and stat.S_ISFIFO(os.stat(name).st_mode):
+        with open(name, "rb") as file:
+            return file.read()
+    return name
 
 
 def add_filter(parser: ArgumentParser) -> None:
@@ -57,7 +69,7 @@ def add_filter(parser: ArgumentParser) -> None:
     parser.add_argument("--from", dest="since", type=seconds, metavar="TIME", help=times)
     parser.add_argument("--to", dest="until", type=seconds, metavar="TIME", help="the same; events at it are left out")
     parser.add_argument("--goroutine", type=numbers, metavar="N,N-M", help="goroutines, by number")
-    parser.add_argument("--event", metavar="NAME,NAME", help="kinds of event")
+    parser.add_argument("--event", type=event_names, metavar="NAME,NAME", help="kinds of event")
     parser.add_argument("--generation", type=numbers, metavar="N,N-M", help="generations, by number")
 
 
@@ -70,7 +82,7 @@ def chosen(options: Namespace) -> Filter:
         since=options.since,
         until=options.until,
         goroutines=options.goroutine or frozenset(),
-        events=frozenset(filter(None, (options.event or "").split(","))),
+        events=options.event or frozenset(),
     )
 
 
@@ -79,6 +91,17 @@ def numbers(text: str) -> frozenset[int]:
     from whence.gotrace.sift import parse_numbers
 
     return parse_numbers(text)
+
+
+def event_names(text: str) -> frozenset[str]:
+    """Names of events, of whatever version."""
+    from whence.gotrace.version import CURRENT
+
+    names = frozenset(text.split(","))
+    unknown = sorted(names - CURRENT.specs.by_name.keys())
+    if unknown:
+        raise ArgumentTypeError(f"no event is named {unknown[0]!r}")
+    return names
 
 
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -93,4 +116,7 @@ def seconds(text: str) -> float:
     for unit, size in UNITS.items():
         if text.endswith(unit) and text.removesuffix(unit)[-1:].isdigit():
             return float(text.removesuffix(unit)) * size
-    return float(text)
+    time = float(text)
+    if isnan(time):
+        raise ValueError(text)
+    return time

@@ -34,7 +34,10 @@ def run(options: Namespace) -> int:
 def wall(generation: GenerationInfo) -> str:
     if generation.wall is None:
         return ""
-    return datetime.fromtimestamp(generation.wall, UTC).isoformat(timespec="milliseconds")
+    try:
+        return datetime.fromtimestamp(generation.wall, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError):  # no year that a calendar has
+        return f"{generation.wall:.3f} s after 1970"
 
 
 def as_text(found: Info) -> list[str]:

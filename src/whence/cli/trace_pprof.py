@@ -12,7 +12,17 @@ from whence.cli.trace_files import add_input, add_output, sink, source
 def configure(parser: ArgumentParser) -> None:
     add_input(parser, "in the wire form")
     add_output(parser)
-    parser.add_argument("--rate", type=int, default=100, help="samples a second of CPU time (default: 100, Go's own)")
+    parser.add_argument(
+        "--rate", type=rate, default=100, metavar="N", help="samples a second of CPU time (default: 100, Go's own)"
+    )
+
+
+def rate(word: str) -> int:
+    """Samples a second."""
+    number = int(word)
+    if not 1 <= number <= 10**9:
+        raise ValueError(word)
+    return number
 
 
 def run(options: Namespace) -> int:

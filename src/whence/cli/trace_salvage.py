@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from mmap import ACCESS_READ, mmap
 
-from whence.cli.trace_files import add_input, add_output, sink
+from whence.cli.trace_files import add_input, add_output, readable_twice, sink
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -18,11 +18,14 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from whence.gotrace.salvage import salvage
 
+    source = readable_twice(options.input)
     with sink(options.output) as out:
-        if options.input == "-" or not os.path.getsize(options.input):
-            written, left = salvage(sys.stdin.buffer.read() if options.input == "-" else b"", out)
+        if isinstance(source, bytes):
+            written, left = salvage(source, out)
+        elif not os.path.getsize(source):  # an empty file can't be mapped
+            written, left = salvage(b"", out)
         else:
-            with open(options.input, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+            with open(source, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
                 written, left = salvage(data, out)
     print(f"generations {written[0].generation} to {written[-1].generation} are whole", file=sys.stderr)
     for piece in left:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from whence.gotrace import sift_kernel
 from whence.gotrace.columnar import ARGS, ColumnReader, Columns
 from whence.gotrace.samples import tables_of
-from whence.gotrace.sift import Filter, moves, spans
+from whence.gotrace.sift import Filter, clock_at, moves, spans
 from whence.gotrace.tables import Tables
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ class Rows:
         keep: list[int] | range = range(len(block))
         frequency = tables.frequency or 10**9
         if wanted.since is not None:
-            since = self.zero + int(wanted.since * frequency)
+            since = clock_at(wanted.since, self.zero, frequency)
             keep = [row for row in keep if block.time[row] >= since]
         if wanted.until is not None:
-            until = self.zero + int(wanted.until * frequency)
+            until = clock_at(wanted.until, self.zero, frequency)
             keep = [row for row in keep if block.time[row] < until]
         if wanted.goroutines:
             keep = [row for row in keep if goroutine[row] in wanted.goroutines]

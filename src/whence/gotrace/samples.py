@@ -31,6 +31,9 @@ SAMPLE_TYPE, SAMPLE, LOCATION, FUNCTION, STRING_TABLE, TIME, DURATION, PERIOD_TY
 )
 
 
+INT64_MAX = (1 << 63) - 1
+
+
 def tables_of(source: Source) -> Iterator[Tables]:
     """The tables of each generation, complete, in file order. Only one generation's are held at a time."""
     with BatchReader(source) as reader:
@@ -120,7 +123,12 @@ class _Profile:
 
 
 def cpu_profile(source: Source, *, rate: int = 100) -> tuple[bytes, int]:
-    """The CPU samples of a wire trace as an uncompressed pprof profile, and how many there are."""
+    """The CPU samples of a wire trace as an uncompressed pprof profile, and how many there are.
+
+    `rate` is how many samples stand for a second of CPU time. ValueError when it is not from 1 to 10^9.
+    """
+    if not 1 <= rate <= 10**9:
+        raise ValueError(f"a profiler takes 1 to 10^9 samples a second, not {rate}")
     profile = _Profile()
     start = duration = 0
     for tables in tables_of(source):
@@ -131,4 +139,5 @@ def cpu_profile(source: Source, *, rate: int = 100) -> tuple[bytes, int]:
         if tables.samples and tables.frequency:
             times = [sample.time for sample in tables.samples]
             duration += int((max(times) - min(times)) * 1e9 / tables.frequency)
-    return profile.encode(10**9 // rate, start, duration), profile.samples.total()
+    start = start if start <= INT64_MAX else 0  # a clock that no machine had
+    return profile.encode(10**9 // rate, start, min(duration, INT64_MAX)), profile.samples.total()

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
+from math import isnan
 from typing import TYPE_CHECKING
 
 from whence.errors import TraceError, WhenceError
@@ -66,13 +67,20 @@ def moves(version: Version) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What is wanted. Empty sets and None want everything. Times are in seconds from the trace's first batch."""
+    """What is wanted. Empty sets and None want everything. Times are in seconds from the trace's first batch.
+
+    ValueError for a time that is no number.
+    """
 
     generations: frozenset[int] = frozenset()
     since: float | None = None
     until: float | None = None
     goroutines: frozenset[int] = frozenset()
     events: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if any(time is not None and isnan(time) for time in (self.since, self.until)):
+            raise ValueError("a time is a number of seconds")
 
     def check(self, version: Version) -> None:
         """TraceError for a name that no event of the version has."""
@@ -188,6 +196,16 @@ class _Sieve:
             self.out.write(memoryview(Event(self.version, "EventBatch", header).encode() + body))
 
 
+def clock_at(seconds: float, zero: int, frequency: int) -> int:
+    """The clock, within its 64 bits, at a time after `zero`.
+
+    >>> clock_at(0.5, 100, 1000), clock_at(float("inf"), 100, 1000) == END_OF_TIME, clock_at(-1, 100, 1000)
+    (600, True, 0)
+    """
+    most = float(END_OF_TIME)
+    return min(max(zero + int(min(max(seconds * frequency, -most), most)), 0), END_OF_TIME)
+
+
 def sift(source: Source, out: Sink, wanted: Filter) -> Sifted:
     """Write the part of a wire trace that a filter wants. The source is a path or bytes: it is read twice."""
     found = spans(source)
@@ -195,15 +213,17 @@ def sift(source: Source, out: Sink, wanted: Filter) -> Sifted:
         raise TraceError("wire", None, "a trace has batches", "none")
     frequency = next((span.frequency for span in found if span.frequency), 10**9)
     zero = min(span.start for span in found)
-    since = 0 if wanted.since is None else zero + int(wanted.since * frequency)
-    until = END_OF_TIME if wanted.until is None else zero + int(wanted.until * frequency)
+    since = 0 if wanted.since is None else clock_at(wanted.since, zero, frequency)
+    until = END_OF_TIME if wanted.until is None else clock_at(wanted.until, zero, frequency)
     stays = [
         span.number
         for span, end in zip(found, [span.start for span in found[1:]] + [END_OF_TIME])
         if (not wanted.generations or span.number in wanted.generations) and span.start < until and end > since
     ]
     numbers = [span.number for span in found]
-    if stays and numbers.index(stays[-1]) - numbers.index(stays[0]) + 1 != len(stays):
+    if not stays:
+        raise WhenceError(f"nothing is left: of generations {numbers[0]} to {numbers[-1]} none is wanted")
+    if numbers.index(stays[-1]) - numbers.index(stays[0]) + 1 != len(stays):
         raise WhenceError(f"generations that stay follow each other (found {', '.join(map(str, stays))})")
     with BatchReader(source) as reader:
         wanted.check(reader.version)
@@ -224,7 +244,7 @@ def parse_numbers(text: str) -> frozenset[int]:
     for part in text.split(","):
         first, dash, last = part.partition("-")
         low, high = int(first), int(last if dash else first)
-        if not 0 <= low <= high < low + 10**6:
+        if not 0 <= low <= high < min(low + 10**6, 1 << 64):
             raise ValueError(f"not numbers or ranges of them: {text!r}")
         found.update(range(low, high + 1))
     return frozenset(found)

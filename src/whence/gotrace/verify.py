@@ -9,7 +9,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from whence.errors import TraceError
+from whence.errors import TraceError, shown
 from whence.gotrace import columns_kernel
 from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH, FREQUENCY, STACKS, STRINGS, SYNC, Batch, Run
 from whence.gotrace.columnar import ColumnReader, Columns, places
@@ -194,4 +194,6 @@ def verify(source: Source, *, threads: int | None = None) -> list[Problem]:
             problems = wrong_sizes(source)
         except TraceError:
             problems = []
-        return problems or [Problem(error.rule, str(error.found or "otherwise"), error.offset)]
+        return problems or [
+            Problem(error.rule, "otherwise" if error.found is None else shown(error.found), error.offset)
+        ]
