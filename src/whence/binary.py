@@ -10,6 +10,7 @@ What reads ELF files is imported when there is one: an archive answers without i
 from __future__ import annotations
 
 import io
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -18,8 +19,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence import lidia
+from whence.errors import ElfError
 from whence.lidia.table import Table
 from whence.model import Frames
+from whence.regular import open_regular
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
@@ -173,9 +176,9 @@ class Binary:
 
 
 def is_archive(path: str | PathLike[str]) -> bool:
-    """Whether a file starts as an archive does."""
-    with open(path, "rb") as file:
-        return file.read(4) == ARCHIVE_MAGIC
+    """Whether a file starts as an archive does. Raises OSError; ElfError when it is no regular file."""
+    with open_regular(path, ElfError) as (descriptor, _):
+        return os.read(descriptor, 4) == ARCHIVE_MAGIC
 
 
 def open_binary(

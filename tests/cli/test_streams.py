@@ -88,3 +88,19 @@ def test_too_little_memory_is_told_in_one_line(program: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (3, "whence: there is not enough memory\n")
+
+
+@pytest.mark.parametrize("words", [["addr", "10"], ["explain", "10"], ["lidia info"], ["lidia verify"], ["lidia dump"]])
+@pytest.mark.parametrize("kind", ["pipe", "/dev/zero", "folder", "none"])
+def test_what_is_no_regular_file_is_told_and_not_waited_for(words: list[str], kind: str, tmp_path: Path) -> None:
+    path = tmp_path / kind
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    command = [*WHENCE, *words[0].split(), str(path), *words[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 3
+    assert done.stderr.startswith("whence: ")
+    assert str(path) in done.stderr
+    assert len(done.stderr.splitlines()) == 1

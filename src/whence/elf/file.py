@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import stat
 from contextlib import suppress
 from functools import cached_property, partial
 from types import TracebackType
@@ -20,6 +19,7 @@ from whence.elf.sections import Section, read_sections, stored
 from whence.elf.segments import Segment, file_offset_of, loaded, read_segments, vaddr_of
 from whence.elf.symbols import Symbols, read_symbols
 from whence.errors import ElfError
+from whence.regular import open_regular
 from whence.window import ByteOrder
 
 if TYPE_CHECKING:
@@ -55,22 +55,11 @@ class ElfFile:
     def open(cls, path: str | os.PathLike[str]) -> ElfFile:
         """Map a file. Raises OSError when it cannot be opened, ElfError when it is no ELF file."""
         name = os.fspath(path)
-        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            status = os.fstat(descriptor)
-            if stat.S_ISDIR(status.st_mode):
-                raise IsADirectoryError(21, os.strerror(21), name)
-            if not stat.S_ISREG(status.st_mode):
-                raise ElfError("file", None, "it is a regular file", stat.filemode(status.st_mode))
-            if not status.st_size:
+        with open_regular(name, ElfError) as (descriptor, size):
+            if not size:
                 raise ElfError("file", None, "it is not empty")
             mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
             elf = cls(mapping, name)
-        except ElfError as error:
-            error.add_note(f"in {name}")
-            raise
-        finally:
-            os.close(descriptor)
         elf._mapping = mapping
         return elf
 

@@ -5,7 +5,6 @@ Opening reads the header, the first bytes of the strings and the footer: its cos
 
 from __future__ import annotations
 
-import builtins
 import mmap
 import os
 from array import array
@@ -18,6 +17,7 @@ from whence.lidia import lookup_kernel
 from whence.lidia.answers import WORDS, Answers
 from whence.lidia.layout import HEADER_SIZE, LENGTH_PREFIXED_START, Header
 from whence.model import Frame
+from whence.regular import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -223,11 +223,10 @@ def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: Callable[
 
     LidiaError when the header does not hold; ChecksumError; OSError.
     """
-    with builtins.open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
+    with open_regular(path, LidiaError) as (descriptor, size):
         if size < HEADER_SIZE:
-            return Table(file.read(HEADER_SIZE), path=os.fspath(path))  # raises: the header says what is missing
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return Table(os.read(descriptor, HEADER_SIZE))  # raises: the header says what is missing
+        mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
     try:
         return Table(mapped, crc=crc, demangle=demangle, path=os.fspath(path), mapped=mapped)
     except BaseException as error:

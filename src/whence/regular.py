@@ -1,0 +1,37 @@
+"""Opening a file that has to be a regular one.
+
+A pipe would wait for its other end; a device may never end, or do something when it is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whence.errors import FormatError
+
+
+@contextmanager
+def open_regular(path: str | os.PathLike[str], error: type[FormatError]) -> Iterator[tuple[int, int]]:
+    """A descriptor of the file and its size in bytes, until the block ends. Raises OSError, `error`.
+
+    An error of that class that the block raises gets a note with the path, too.
+    """
+    name = os.fspath(path)
+    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(21, os.strerror(21), name)
+        if not stat.S_ISREG(status.st_mode):
+            raise error("file", None, "it is a regular file", stat.filemode(status.st_mode))
+        yield descriptor, status.st_size
+    except error as problem:
+        problem.add_note(f"in {name}")
+        raise
+    finally:
+        os.close(descriptor)
