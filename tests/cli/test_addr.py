@@ -130,10 +130,18 @@ def test_a_line_that_is_no_address_comes_back_and_is_told() -> None:
     assert done.returncode == 1
 
 
+def test_a_line_of_megabytes_is_told_in_one_of_a_hundred_letters() -> None:
+    done = run("addr", str(compiled()), "--style", "gnu", stdin="1" * 3_000_000 + "\n\x1b[2J\n0x0\n")
+    assert done.stdout == "0x0000000000000000\n??\n??:0\n" * 3
+    assert [len(line) < 150 for line in done.stderr.splitlines()] == [True, True]
+    assert "\x1b" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
         (("addr",), 2),
+        (("addr", "--snapshot", "/nowhere/at/all", "--style", "gnu", "1"), 2),
         (("addr", "/nowhere/at/all", "1"), 3),
         (("addr", __file__, "1"), 3),
         (("addr", sys.executable, "xyz"), 2),

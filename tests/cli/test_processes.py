@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -87,3 +89,48 @@ def test_a_snapshot_answers_when_the_process_is_gone(tmp_path: Path, capsys: pyt
     options.words = [str(moved), *words]
     assert answer_snapshot(options) == 0
     assert "marker" in capsys.readouterr().out
+
+
+def test_what_ended_or_is_the_kernel_s_is_said_not_to_run(capsys: pytest.CaptureFixture[str]) -> None:
+    zombie = os.fork()
+    if not zombie:
+        os._exit(0)
+    os.waitid(os.P_PID, zombie, os.WEXITED | os.WNOWAIT)
+    try:
+        assert main(["pid", str(zombie)]) == 1
+        assert capsys.readouterr().out.splitlines()[1:] == ["  ?? ended"]
+        assert main(["pid", str(zombie), "--json"]) == 1
+        (thread,) = objects(capsys.readouterr().out)
+        assert (thread["frames"], thread["reason"]) == ([], "ended")
+        assert main(["maps", str(zombie)]) == 1
+        assert "it ended, or is a part of the kernel" in capsys.readouterr().err
+    finally:
+        os.waitpid(zombie, 0)
+    try:
+        kernel = Path("/proc/2/comm").read_text() == "kthreadd\n"
+    except OSError:
+        kernel = False
+    if kernel and os.geteuid() == 0:
+        assert main(["pid", "2"]) == 1
+        assert capsys.readouterr().out.splitlines()[1:] == ["  ?? kernel-thread"]
+
+
+def test_a_thread_on_a_processor_is_said_to_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with running([sys.executable, "-c", "print('ready', flush=True)\nwhile True: pass"]) as (pid, _):
+        assert main(["pid", str(pid)]) == 1
+        assert "?? running" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["maps"], ["pid"], ["pid", "--snapshot", "-"]])
+def test_a_process_of_somebody_else_is_told_with_a_remedy(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(process: str) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("whence.procmap.maps.read", refused)
+    monkeypatch.setattr("whence.procmap.reader.MapsQuery", refused)
+    assert main([words[0], str(os.getpid()), *words[1:]]) == 3
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "may not be read (run as the process's user" in said

@@ -101,6 +101,13 @@ def test_what_is_no_snapshot_is_a_maps_error(text: str) -> None:
         Snapshot.from_json(text)
 
 
+def test_a_snapshot_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whence.procmap.snapshot.SIZE_LIMIT", 1 << 20)
+    monkeypatch.setattr("whence.symbolize.snapshot.SIZE_LIMIT", 1 << 20)
+    with pytest.raises(MapsError, match="it has at most 1 MiB"):
+        from_snapshot("/dev/zero")
+
+
 @pytest.mark.parametrize(
     ("where", "value"),
     [
@@ -114,6 +121,8 @@ def test_what_is_no_snapshot_is_a_maps_error(text: str) -> None:
         (("files", 0, "segments"), 3),
         (("files", 0, "segments"), [["0x1"]]),
         (("files", 0, "stamp"), ["-1"]),
+        (("files", 0, "path"), "\ud800"),
+        (("files", 0, "path"), "/a\0b"),
         (("files",), None),
         (("pid",), "x"),
     ],

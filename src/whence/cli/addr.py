@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from whence.binary import Binary, open_binary
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+from whence.errors import shown
 from whence.lidia.render import Renderer, addresses_of
 
 INTERMIXED = True
@@ -49,12 +50,16 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--snapshot",
         metavar="FILE",
-        help="a process as whence pid --snapshot wrote it: all words are runtime addresses of it",
+        help="a process as whence pid --snapshot wrote it: words are runtime addresses of it, and binaries or archives "
+        "that answer for its files; printed as whence pid does (--style json: as JSON)",
     )
 
 
 def run(options: Namespace) -> int:
     if options.snapshot:
+        if options.style == "gnu":
+            print("whence addr: --snapshot answers in words (the default) or as --style json", file=sys.stderr)
+            return WRONG_USE
         from whence.cli.snapshot import answer_snapshot
 
         return answer_snapshot(options)
@@ -130,7 +135,7 @@ class Desk:
     def _tell_strangers(block: bytes) -> None:
         for line in block.decode("utf-8", "replace").splitlines():
             if not ADDRESS.fullmatch(line.strip()):
-                print(f"whence addr: {line.strip()!r} is not an address in hex", file=sys.stderr)
+                print(f"whence addr: '{shown(line.strip())}' is not an address in hex", file=sys.stderr)
 
     def _reasoned(self, line: bytes) -> bytes:
         """A JSON answer without frames, its reason made precise by what the ELF file says of the address."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from argparse import ArgumentParser, Namespace
 
 from whence.cli.answers import executable_mappings
-from whence.cli.main import ANSWERED
+from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.words import plain
 from whence.procmap import Mapping, Resolver, maps
 
@@ -23,7 +24,10 @@ def run(options: Namespace) -> int:
         mappings = every(resolver, options.pid) if options.all else executable_mappings(resolver, options.pid)
     for mapping in mappings:
         print(json.dumps(as_object(mapping)) if options.json else as_line(mapping))
-    return ANSWERED
+    if not mappings:
+        who = f"process {options.pid}"
+        print(f"whence: {who} has no memory of its own: it ended, or is a part of the kernel", file=sys.stderr)
+    return ANSWERED if mappings else SOME_UNKNOWN
 
 
 def every(resolver: Resolver, pid: int) -> list[Mapping]:

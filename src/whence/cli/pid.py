@@ -12,10 +12,12 @@ from argparse import ArgumentParser, Namespace
 from whence.cli.answers import as_lines, as_object, demangled, executable_mappings, tell_remedies
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import address, plain
+from whence.procmap import Resolver
 from whence.procmap.threads import Thread, threads
 from whence.symbolize import Answer, Symbolizer, opener_with
 
 INTERMIXED = True
+ENDED = "ZXx"  # states of threads that are no more: zombie, dead
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -38,9 +40,8 @@ def run(options: Namespace) -> int:
         print(f"whence pid: {error}", file=sys.stderr)
         return WRONG_USE
     with Symbolizer(opener=opener_with(options.debug_dir)) as symbolizer:
-        executable_mappings(
-            symbolizer.resolver, options.pid
-        )  # no process, no right: an error, rather than one reason an address
+        # no process, no right: an error, rather than one reason an address
+        executable_mappings(symbolizer.resolver, options.pid)
         if options.addresses:
             answers = symbolizer.lookup_many(options.pid, addresses, return_addresses=options.return_addresses)
             return show(answers, options.json, not options.no_demangle)
@@ -50,7 +51,9 @@ def run(options: Namespace) -> int:
 def snapshot(pid: int, out: str) -> int:
     from whence.procmap.snapshot import Snapshot
 
-    text = Snapshot.take(pid).to_json()
+    with Resolver() as resolver:
+        executable_mappings(resolver, pid)  # no process, no right: an error with a remedy
+        text = Snapshot.take(pid, resolver).to_json()
     if out == "-":
         print(text)
     else:
@@ -91,4 +94,8 @@ def show_threads(symbolizer: Symbolizer, options: Namespace) -> int:
 
 def unseen(thread: Thread) -> str:
     """Why a thread has no pc."""
-    return "permission-denied" if thread.denied else "running"
+    if thread.denied:
+        return "permission-denied"
+    if thread.state in ENDED:
+        return "ended"
+    return "running" if thread.state == "R" else "kernel-thread"

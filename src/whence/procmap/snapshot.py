@@ -29,6 +29,7 @@ from whence.procmap.process import command, identify
 from whence.procmap.resolver import Resolver
 
 FORMAT, VERSION = "whence-snapshot", 1
+SIZE_LIMIT = 256 << 20  # bytes; a process with the 65,530 mappings that Linux allows takes some 20 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,8 @@ class Snapshot:
     @classmethod
     def from_json(cls, text: str | bytes) -> Snapshot:
         """Read what `to_json` wrote. Raises MapsError when it is something else."""
+        if len(text) > SIZE_LIMIT:
+            raise MapsError("snapshot", None, f"it has at most {SIZE_LIMIT >> 20} MiB")
         try:
             top = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -161,7 +164,10 @@ def _file(entry: dict[str, Any]) -> SnapshotFile:
     if segments is not None:
         mapper = AddressMapper.from_segments(LoadSegment(*(_number(n) for n in segment)) for segment in segments)
     stamp = tuple(_number(n) for n in entry["stamp"])
-    return SnapshotFile(str(entry["path"]), str(entry["build_id"]), mapper, stamp)
+    path = str(entry["path"])
+    if b"\0" in os.fsencode(path):
+        raise ValueError(f"no path is {path!r}")
+    return SnapshotFile(path, str(entry["build_id"]), mapper, stamp)
 
 
 def _mapping(entry: dict[str, Any], files: list[SnapshotFile]) -> tuple[Mapping, SnapshotFile | None]:

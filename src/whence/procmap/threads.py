@@ -54,6 +54,8 @@ def _thread(task: str, tid: int) -> Thread | None:
 
 def _placed(thread: Thread, words: list[str]) -> Thread:
     """The thread with what the words of its syscall file say. Raises ValueError when they say something unknown."""
+    if words == ["running"]:  # by now, whatever its state was a moment ago
+        return thread._replace(state="R")
     if len(words) < 3:
         return thread
     number, sp, pc = int(words[0]), int(words[-2], 16), int(words[-1], 16)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from whence.errors import ElfError, WhenceError
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.build_id import read_build_id
-from whence.procmap.snapshot import Snapshot, SnapshotFile, stamp_of
+from whence.procmap.snapshot import SIZE_LIMIT, Snapshot, SnapshotFile, stamp_of
 from whence.symbolize.answer import Answer
 from whence.symbolize.binaries import Binaries, Failure, Held, Opener, checked, opener_with
 from whence.symbolize.naming import name_all
@@ -133,5 +133,5 @@ def from_snapshot(
 ) -> SnapshotSymbolizer:
     """Read a snapshot file. Options as of SnapshotSymbolizer. Raises OSError, MapsError."""
     with open(path, "rb") as file:
-        snapshot = Snapshot.from_json(file.read())
+        snapshot = Snapshot.from_json(file.read(SIZE_LIMIT + 1))
     return SnapshotSymbolizer(snapshot, binaries=binaries, opener=opener)
