@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+import pydoc
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import whence
-from tests.forge.elf import Section, forge
+from tests.forge.elf import Section, Symbol, forge
 from tests.programs import compiled
-from whence import lidia
+from whence import gotrace, lidia
+from whence.demangle import demangle
 from whence.elf import ElfFile
 from whence.errors import WhenceError
 from whence.lidia.build import create, create_from_elf
@@ -116,3 +118,43 @@ def test_only_what_may_be_a_go_program_is_searched_for_go_s_tables() -> None:
         assert may_be_go(ElfFile.from_bytes(forge(sections=[section])))
     assert may_be_go(ElfFile.from_bytes(forge(sections=[Section(".strtab", b"\0runtime.pclntab\0")])))
     assert may_be_go(ElfFile.from_bytes(b"\x7fELF\x02\x01\x01" + bytes(57)))
+
+
+@pytest.mark.parametrize("kind", ["elf", "archive"])
+def test_a_closed_binary_answers_nothing_rather_than_less(kind: str, tmp_path: Path) -> None:
+    path = compiled()
+    if kind == "archive":
+        create(path, tmp_path / "archive")
+        path = tmp_path / "archive"
+    for first_asked in (False, True):
+        with whence.open(path) as binary:
+            address = next(binary.functions()).va if first_asked else 0
+            answers = binary.lookup_many([address])
+        for ask in (binary.lookup, lambda va: binary.lookup_many([va]), lambda _: list(binary.functions())):
+            with pytest.raises(ValueError, match="is closed"):
+                ask(address)
+        assert bool(answers[0]) is first_asked
+        assert repr(binary).endswith(", closed>")
+    whence.open(path).close()
+    with whence.open(path) as binary:
+        pass
+    with pytest.raises(ValueError, match="is closed"):
+        binary.table()
+
+
+def test_frames_have_readable_names_when_asked_for(tmp_path: Path) -> None:
+    text = Section(".text", bytes(0x100), flags=6, vaddr=0x1000)
+    (tmp_path / "elf").write_bytes(forge([text], symbols=[Symbol("_Z3fooi", 0x1000, 16)]))
+    create(tmp_path / "elf", tmp_path / "archive")
+    for name in ("elf", "archive"):
+        with whence.open(tmp_path / name) as binary:
+            assert binary.lookup(0x1004)[0].function == "_Z3fooi"
+        with whence.open(tmp_path / name, demangle=demangle) as binary:
+            assert binary.lookup(0x1004)[0].function == "foo(int)"
+            assert binary.lookup_many([0x1004]).functions() == ["foo(int)"]
+
+
+def test_what_is_loaded_late_is_there_for_help_and_completion() -> None:
+    for module in (whence, lidia, gotrace):
+        assert set(module.__all__) <= set(dir(module))
+    assert "open_binary(path" in pydoc.plain(pydoc.render_doc(whence))

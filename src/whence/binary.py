@@ -13,7 +13,7 @@ import io
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -39,16 +39,26 @@ WHOLE_AT_SHARE = 4  # a question that needs more than 1/4 of the units builds th
 class Binary:
     """Something that names addresses: an ELF file with all that belongs to it, or an archive.
 
-    Safe for use from many threads. A context manager; closing gives back every file and table.
+    Safe for use from many threads. A context manager; closing gives back every file and table. Lookups that still run
+    in other threads end well; later ones raise ValueError. Answers that were given stay good.
     """
 
-    def __init__(self, *, producers: Producers | None = None, table: Table | None = None, path: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        producers: Producers | None = None,
+        table: Table | None = None,
+        path: str = "",
+        demangle: Callable[[str], str] | None = None,
+    ) -> None:
         self.path = path
+        self._demangle = demangle
         self.producers = producers
         self._whole = table
         self._shards: OrderedDict[tuple[int, ...], Table] = OrderedDict()
         self._made = 0
         self._lock = threading.Lock()
+        self._closed = False
 
     @classmethod
     def from_elf(
@@ -60,14 +70,15 @@ class Binary:
         symtab: bool = True,
         gopclntab: bool = True,
         jobs: int | None = None,
+        demangle: Callable[[str], str] | None = None,
     ) -> Binary:
-        """Answer from an open ELF file, which the binary then owns."""
+        """Answer from an open ELF file, which the binary then owns. The options are those of `whence.open`."""
         from whence.debuginfo.find import Finder
         from whence.producers import Producers
 
         finder = Finder() if debug_dirs is None else Finder(debug_dirs)
         producers = Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
-        return cls(producers=producers, path=str(elf.path))
+        return cls(producers=producers, path=str(elf.path), demangle=demangle)
 
     @property
     def is_archive(self) -> bool:
@@ -95,6 +106,7 @@ class Binary:
     def table(self) -> Table:
         """The whole table; built on first use."""
         with self._lock:
+            self._still_open()
             if self._whole is None:
                 self._whole = self._build(None)
                 self._shards.clear()
@@ -105,6 +117,7 @@ class Binary:
 
         With `return_address` the bytes before them are what will be looked up: those may lie in another unit.
         """
+        self._still_open()
         if self._whole is not None:
             return self._whole
         assert self.producers is not None
@@ -116,6 +129,7 @@ class Binary:
         if len(units) * WHOLE_AT_SHARE > every or self._made >= WHOLE_AFTER_SHARDS:
             return self.table()
         with self._lock:
+            self._still_open()
             shard = self._shards.get(units)
             if shard is None:
                 self._made += 1
@@ -133,7 +147,7 @@ class Binary:
         assert self.producers is not None
         out = io.BytesIO()
         write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
-        return lidia.from_bytes(out.getbuffer())
+        return lidia.from_bytes(out.getbuffer(), demangle=self._demangle)
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
         """The frames of an address, innermost first; () when nothing covers it.
@@ -155,8 +169,13 @@ class Binary:
         """The ranges of depth 0: functions, a part at a time where one is split."""
         return (entry for entry in self.table() if entry.depth == 0)
 
+    def _still_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"{self.path or 'the binary'} is closed")
+
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             for table in self._shards.values():
                 table.close()
             self._shards.clear()
@@ -165,6 +184,10 @@ class Binary:
             if self.producers is not None:
                 self.producers.close()
                 self.producers.elf.close()
+
+    def __repr__(self) -> str:
+        kind = "archive" if self.is_archive else "ELF file"
+        return f"<whence.Binary {self.path or 'in memory'}: {kind}{', closed' if self._closed else ''}>"
 
     def __enter__(self) -> Binary:
         return self
@@ -189,20 +212,24 @@ def open_binary(
     symtab: bool = True,
     gopclntab: bool = True,
     jobs: int | None = None,
+    demangle: Callable[[str], str] | None = None,
 ) -> Binary:
     """Open an ELF file or an archive (told by its magic) for lookups.
 
     `debug_dirs` replaces /usr/lib/debug in the search for separate debug files; `dwarf`, `symtab` and `gopclntab` leave
-    a source out when false; `jobs` is the number of threads (default: one a core). Raises ElfError, LidiaError and
-    OSError.
+    a source out when false; `jobs` is the number of threads (default: one a core). Frames have the names that linkers
+    use (`_ZN3foo3barEv`) unless `demangle` makes them readable: `whence.demangle.demangle` does. Raises ElfError,
+    LidiaError and OSError.
     """
     if is_archive(path):
-        return Binary(table=lidia.open(path), path=str(path))
+        return Binary(table=lidia.open(path, demangle=demangle), path=os.fspath(path))
     from whence.elf import ElfFile
 
     elf = ElfFile.open(path)
     try:
-        return Binary.from_elf(elf, debug_dirs=debug_dirs, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
+        return Binary.from_elf(
+            elf, debug_dirs=debug_dirs, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, demangle=demangle
+        )
     except BaseException:
         elf.close()
         raise

@@ -40,7 +40,7 @@ class Source(enum.IntEnum):
 
 
 class Frame(NamedTuple):
-    """One function of the chain an address belongs to (the seed's SourceInfoFrame).
+    """One function of the chain an address belongs to (what lidia's Go package calls a SourceInfoFrame).
 
     A chain of frames is innermost first. `line` is the line of the address in the innermost frame and the line of the
     call in each frame outside it; 0 is unknown. `inlined` is true for a frame that has no call of its own. `start_line`

@@ -28,11 +28,7 @@ if TYPE_CHECKING:
     from whence.procmap import Mapping
     from whence.symbolize import Answer
 
-SOURCES = {
-    "DWARF": {"symtab": False, "gopclntab": False},
-    ".gopclntab": {"dwarf": False, "symtab": False},
-    "symbols": {"dwarf": False, "gopclntab": False},
-}
+SOURCES = {"DWARF": "dwarf", ".gopclntab": "gopclntab", "symbols": "symtab"}  # and the option of whence.open for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +143,8 @@ def of_file(path: str, vaddr: int, options: Namespace) -> Iterator[Step]:
         for search in binary.producers.searches:
             for tried in search.tried:
                 yield Step(search.wanted, str(tried), tried.outcome.name == "TAKEN" or None)
-        for name, without in SOURCES.items():
-            yield source(path, name, vaddr, options, **without)
+        for name in SOURCES:
+            yield source(path, name, vaddr, options)
         yield from other_names(elf, vaddr)
         answered = yield from what_answers(binary, vaddr, missing(binary, inside))
         lines = any(frame.line for frame in binary.lookup(vaddr))
@@ -181,12 +177,13 @@ def of_address(elf: ElfFile, vaddr: int) -> Generator[Step, None, bool]:
     return segment.executable
 
 
-def source(path: str, name: str, vaddr: int, options: Namespace, **without: bool) -> Step:
+def source(path: str, name: str, vaddr: int, options: Namespace) -> Step:
     """What one source of names says by itself."""
     from whence.binary import open_binary
 
+    dwarf, gopclntab, symtab = (option == SOURCES[name] for option in ("dwarf", "gopclntab", "symtab"))
     try:
-        with open_binary(path, debug_dirs=options.debug_dir, **without) as binary:
+        with open_binary(path, debug_dirs=options.debug_dir, dwarf=dwarf, gopclntab=gopclntab, symtab=symtab) as binary:
             producers = binary.producers
             assert producers is not None
             if name == "DWARF" and producers.dwarf is None:

@@ -74,6 +74,9 @@ __all__ = [
 if not TYPE_CHECKING:  # these bring in threads and more, which a conversion does without
     _LAZY = {"ColumnReader": "columnar", "Columns": "columnar", "columns": "columnar", "fix_sizes": "sizes"}
 
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
     def __getattr__(name: str) -> object:
         from importlib import import_module
 

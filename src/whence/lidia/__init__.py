@@ -77,6 +77,9 @@ _LATER = {
 
 if not TYPE_CHECKING:
 
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
     def __getattr__(name: str) -> object:
         if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

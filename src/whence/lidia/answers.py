@@ -38,6 +38,9 @@ class Answers:
         self.starts, self.place, self.function, self.file = starts, place, function, file
         self.line, self.inlined, self.source, self.faults, self.unknown = line, inlined, source, faults, unknown
 
+    def __repr__(self) -> str:
+        return f"<lidia.Answers: {self.frames} frames of {len(self)} addresses, {self.unknown} unknown>"
+
     def __len__(self) -> int:
         return len(self.starts) - 1
 

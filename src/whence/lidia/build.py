@@ -1,8 +1,8 @@
 """From a binary to an archive: gather every source of names, arrange, write.
 
-`create` takes paths, `create_from_elf` an open ElfFile and a writable; the options are the seed's, spelled out. With
-`compat="go"` the archive is what the Go package writes, byte for byte: functions of the symbol table and of .gopclntab,
-duplicates and all.
+`create` takes paths, `create_from_elf` an open ElfFile and a writable; the options are the Go package's, spelled out.
+With `compat="go"` the archive is what the Go package writes, byte for byte: functions of the symbol table and of
+.gopclntab, duplicates and all.
 """
 
 from __future__ import annotations

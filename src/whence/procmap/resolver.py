@@ -111,7 +111,7 @@ class Resolver:
     def directory(self, pid: int) -> str:
         return f"{self._root}/{pid}"
 
-    # the seed's questions: soft, they answer "nothing" where there is nothing to see
+    # soft questions: they answer "nothing" where there is nothing to see
 
     def lookup(self, pid: int, address: int) -> Mapping | None:
         """The executable mapping that holds a runtime address, with its build-id.
