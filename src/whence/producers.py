@@ -7,7 +7,7 @@ opened, what was looked for and not found, and what was broken and skipped stays
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -117,7 +117,10 @@ class Producers:
         self.close()
 
     def all_problems(self) -> Iterable[str]:
-        """What was broken and skipped, worded."""
+        """What was broken and skipped, worded; each once, however often it was met."""
+        return dict.fromkeys(self._met())
+
+    def _met(self) -> Iterator[str]:
         for file in dict.fromkeys((self.elf, self.debug_elf)):
             yield from map(str, file.problems)
         yield from map(str, self.problems)

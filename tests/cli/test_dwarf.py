@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
 
 from tests.forge.builds import MissingTool, Recipe, build
+from tests.forge.elf import Section, forge
 from whence.cli import main
 from whence.elf import ElfFile
 
@@ -103,3 +106,13 @@ def test_a_file_without_debug_info_and_a_unit_that_is_not_there_are_told(
     subprocess.run(["strip", bare], check=True)
     assert main(["dwarf", str(bare)]) == 1
     assert "no debug info" in capsys.readouterr().err
+
+
+def test_damaged_debug_info_is_not_said_to_be_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    claim = struct.pack("<IIQQ", 1, 0, 1 << 62, 1) + zlib.compress(b"debug info")
+    sections = [Section(".debug_info", claim, flags=0x800), Section(".debug_abbrev", b"\0")]
+    (tmp_path / "bomb").write_bytes(forge(sections))
+    assert main(["dwarf", str(tmp_path / "bomb")]) == 3
+    said = capsys.readouterr().err
+    assert said.startswith("whence: elf section .debug_info: it unpacks to at most 1032 times its size")
+    assert said.count("\n") == 1

@@ -109,3 +109,15 @@ def test_the_binary_is_not_overwritten_by_its_archive(tmp_path: Path) -> None:
     done = run("create", copy, "-o", copy)
     assert (done.returncode, done.stderr) == (2, f"whence lidia create: {copy} is the binary itself\n")
     assert copy.read_bytes() == compiled().read_bytes()
+
+
+def test_what_is_no_elf_file_or_no_archive_is_told_with_what_reads_it(tmp_path: Path) -> None:
+    run("create", compiled(), "-o", tmp_path / "archive")
+    assert "it is a lidia archive" in run("create", tmp_path / "archive").stderr
+    assert "whence lidia create makes an archive" in run("info", compiled()).stderr
+
+
+def test_options_that_contradict_each_other_are_wrong_use(tmp_path: Path) -> None:
+    for options in (["--compat", "go", "--strings", "nul"], ["--compat", "go", "--demangle"], ["--jobs", "0"]):
+        assert run("create", compiled(), *options, folder=tmp_path).returncode == 2
+    assert list(tmp_path.iterdir()) == []

@@ -6,19 +6,18 @@ Whole lines are answered as they come: one, or the hundred thousand that one rea
 from __future__ import annotations
 
 import os
-import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
 from whence.binary import Binary, open_binary
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+from whence.cli.words import ADDRESS, threads
 from whence.errors import shown
 from whence.lidia.render import Renderer, addresses_of
 
 INTERMIXED = True
 BLOCK = 1 << 18
-ADDRESS = re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")
 NO_FRAMES = b'"frames": [], "reason": '
 
 
@@ -46,7 +45,7 @@ def configure(parser: ArgumentParser) -> None:
         metavar="DIR",
         help="look here for debug files instead of /usr/lib/debug (may be repeated)",
     )
-    parser.add_argument("--jobs", type=int, metavar="N", help="threads (default: one a core)")
+    parser.add_argument("--jobs", type=threads, metavar="N", help="threads (default: one a core)")
     parser.add_argument(
         "--snapshot",
         metavar="FILE",

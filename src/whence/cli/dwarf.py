@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
-from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import plain
 from whence.dwarf import DebugInfo
 from whence.dwarf.explore import UnitView
@@ -32,10 +32,15 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """1 when the file has no debug info, 2 when it has no such unit."""
+    """1 when the file has no debug info (3 when it has, but damaged beyond use), 2 when it has no such unit."""
     with ElfFile.open(options.file) as elf, Producers(elf, symtab=False, gopclntab=False) as producers:
         info = producers.dwarf
         if info is None or not len(info.units):
+            problems = list(producers.all_problems())
+            for problem in problems:
+                print(f"whence: {problem}", file=sys.stderr)
+            if problems:
+                return BROKEN_INPUT
             print(f"whence: {options.file}: no debug info, here or in a file that belongs to it", file=sys.stderr)
             return SOME_UNKNOWN
         if options.unit is None:
@@ -43,8 +48,8 @@ def run(options: Namespace) -> int:
         elif 0 <= options.unit < len(info.units):
             view = UnitView(info, options.unit)
             lines = unit_json(view) if options.json else unit_text(view)
-            for problem in view.problems:
-                print(f"whence: {problem}", file=sys.stderr)
+            for skipped in view.problems:
+                print(f"whence: {skipped}", file=sys.stderr)
         else:
             print(f"whence: unit {options.unit}: the units are 0 to {len(info.units) - 1}", file=sys.stderr)
             return WRONG_USE

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
-from whence.cli.words import address, plain
+from whence.cli.words import address, plain, threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,12 +27,16 @@ def configure(parser: ArgumentParser) -> None:
     create.add_argument("--no-dwarf", action="store_true", help="leave DWARF unread")
     create.add_argument("--no-symtab", action="store_true", help="leave symbol tables unread")
     create.add_argument("--no-gopclntab", action="store_true", help="leave Go's own tables unread")
-    create.add_argument("--compat", choices=("go",), help="the very bytes the Go package writes")
+    create.add_argument(
+        "--compat",
+        choices=("go",),
+        help="the very bytes the Go package writes: functions of symbol tables and Go's own, no files or lines",
+    )
     create.add_argument(
         "--strings", choices=("length", "nul"), default="length", help="how strings are delimited (default: length)"
     )
     create.add_argument("--demangle", action="store_true", help="store readable names instead of linkage names")
-    create.add_argument("--jobs", type=int, metavar="N", help="threads (default: one a core)")
+    create.add_argument("--jobs", type=threads, metavar="N", help="threads (default: one a core)")
     create.add_argument(
         "--debug-dir",
         action="append",
@@ -64,6 +68,9 @@ def create(options: Namespace) -> int:
     output = options.output or Path(options.binary).name + ".lidia"
     if Path(output).exists() and Path(output).samefile(options.binary):
         print(f"whence lidia create: {output} is the binary itself", file=sys.stderr)
+        return WRONG_USE
+    if options.compat and (options.strings != "length" or options.demangle):
+        print("whence lidia create: --compat go leaves no choice of --strings and --demangle", file=sys.stderr)
         return WRONG_USE
     with working(f"archiving {options.binary}", quiet=options.json):
         created = create_archive(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_ADDRESS = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})")
+ADDRESS = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})")
 
 
 def address(word: str) -> int:
@@ -13,10 +13,18 @@ def address(word: str) -> int:
     >>> address("0x10"), address("ff")
     (16, 255)
     """
-    match = _ADDRESS.fullmatch(word.strip())
+    match = ADDRESS.fullmatch(word.strip())
     if match is None:
         raise ValueError(f"{word!r} is not an address in hex")
     return int(match[1], 16)
+
+
+def threads(word: str) -> int:
+    """A number of threads. Raises ValueError."""
+    number = int(word)
+    if number < 1:
+        raise ValueError(f"{word} threads do no work")
+    return number
 
 
 def plain(text: str) -> str:

@@ -13,6 +13,14 @@ from whence.elf import layout
 from whence.errors import ElfError
 from whence.window import ByteOrder, Window
 
+# what people give by mistake, by the first four bytes
+HINTS = {
+    b".dia": "it is a lidia archive: whence addr and whence lidia info, verify and dump read it",
+    b"go 1": "it is a Go execution trace: whence trace reads it",
+    b"!<ar": "it is a library of object files: ar x takes them out",
+    b"\xcf\xfa\xed\xfe": "it is a Mach-O file, which whence does not read",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -44,7 +52,7 @@ def read_header(data: memoryview) -> Header:
     ident = Window(data, "header", "little", ElfError)
     magic = ident.raw(0, min(4, len(data)))
     if magic != layout.MAGIC:
-        raise ElfError("header", 0, 'the magic is "\\x7fELF"', magic)
+        raise ElfError("header", 0, 'the magic is "\\x7fELF"', magic).with_hint(HINTS.get(magic, ""))
     ident.need(0, layout.IDENT_SIZE)
     bits = layout.BITS_OF_CLASS.get(data[layout.EI_CLASS])
     if bits is None:

@@ -2,7 +2,7 @@
 
 `create` takes paths, `create_from_elf` an open ElfFile and a writable; the options are the Go package's, spelled out.
 With `compat="go"` the archive is what the Go package writes, byte for byte: functions of the symbol table and of
-.gopclntab, duplicates and all.
+.gopclntab, duplicates and all; of the other options only `symtab` and `gopclntab` count then.
 """
 
 from __future__ import annotations

@@ -88,7 +88,8 @@ class Header(NamedTuple):
     def unpack(cls, data: bytes, file_size: int) -> Header:
         """The header in the first 128 bytes, checked against the file's size. LidiaError says what does not hold."""
         if data[:4] != MAGIC:
-            raise LidiaError("header", 0, 'the magic is ".dia"', data[:4])
+            hint = "whence lidia create makes an archive of an ELF file" if data[:4] == b"\x7fELF" else ""
+            raise LidiaError("header", 0, 'the magic is ".dia"', data[:4]).with_hint(hint)
         if len(data) < HEADER_SIZE:
             raise LidiaError("header", 0, f"it has {HEADER_SIZE} bytes", f"{len(data)}")
         (_, version, va_width, va_count, va_offset, va_crc, _, width, count, offset, crc, _, size, strings_offset,
