@@ -1,6 +1,7 @@
 """Profiles in, names out: pprof, OTLP and perf, read into one model, named, written.
 
-    wire, wire_kernel   protocol buffers as columns, and the splice that changes nothing but names
+    wire                protocol buffers as columns (wire_kernel), and the splice that changes nothing but names
+                        (splice_kernel)
     model               Profile: mappings, locations, samples; what every reader fills and every writer reads
     pprof               perftools.profiles.Profile, gzip or plain
     otlp                OTLP profiles v1development (dictionary form), binary and JSON

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from whence.errors import ProfileError
-from whence.profiles import wire_kernel
+from whence.profiles import splice_kernel, wire_kernel
 
 FAULTS = {
     1: "a varint ends inside its message",
@@ -188,7 +188,7 @@ def texts(field: int, values: list[bytes]) -> bytes:
 def rows(field: int, table: array[int], width: int) -> bytearray:
     """A repeated message whose varint fields 1 to `width` are the rows of a table."""
     out = bytearray(len(table) // width * (24 + 12 * width))
-    size, _, _ = wire_kernel.emit(table, width, field, out)
+    size, _, _ = splice_kernel.emit(table, width, field, out)
     del out[size:]
     return out
 
@@ -206,7 +206,7 @@ def splice(
     """The one message again, its locations with new lines and its mappings with new flags (the kernel says how)."""
     start, end = message.start[0], message.end[0]
     out = bytearray(end - start + 48 * len(lines) + 24 * len(first) + 24 * len(flags) + 16)
-    size, fault, offset = wire_kernel.splice(
+    size, fault, offset = splice_kernel.splice(
         message.data, start, end, location, line, first, functions, lines, mapping, flags, out
     )
     message._checked((size, fault, offset))

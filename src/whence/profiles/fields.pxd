@@ -1,0 +1,97 @@
+# How the kernels of profiles read and write fields of protocol buffers.
+
+cdef struct Field:
+    unsigned long long number
+    int wire
+    unsigned long long value  # of a varint or fixed field
+    Py_ssize_t start  # of the payload
+    Py_ssize_t end  # of the payload, and of the field
+    int fault  # 0, or what is wrong: the numbers of FAULTS in wire.py
+
+cdef enum:
+    CUT_VARINT = 1
+    LONG_VARINT = 2
+    CUT_FIELD = 3
+    WIRE_TYPE = 4
+    FIELD_ZERO = 5
+    NO_ROOM = 6
+    WRONG_TYPE = 7
+    UNKNOWN = 8
+
+
+cdef inline unsigned long long read_varint(
+    const unsigned char* data, Py_ssize_t at, Py_ssize_t end, Field* field
+) noexcept nogil:
+    """The varint at `at`; field.end is where it ends, field.fault is set when it does not."""
+    cdef unsigned long long value = 0
+    cdef int shift = 0
+    cdef unsigned char byte
+    while at < end:
+        byte = data[at]
+        at += 1
+        if shift == 63 and byte > 1:
+            field.fault = LONG_VARINT
+            return 0
+        value |= <unsigned long long>(byte & 0x7F) << shift
+        if byte < 0x80:
+            field.end = at
+            return value
+        shift += 7
+    field.fault = CUT_VARINT
+    return 0
+
+
+cdef inline void read_field(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, Field* field) noexcept nogil:
+    """The field that starts at `at`."""
+    cdef unsigned long long size, tag
+    cdef int i
+    field.fault = 0
+    field.end = at
+    tag = read_varint(data, at, end, field)
+    if field.fault:
+        return
+    field.number = tag >> 3
+    field.wire = <int>(tag & 7)
+    field.start = field.end
+    field.value = 0
+    if field.number == 0:
+        field.fault = FIELD_ZERO
+    elif field.wire == 0:
+        field.value = read_varint(data, field.start, end, field)
+    elif field.wire == 2:
+        size = read_varint(data, field.start, end, field)
+        if field.fault:
+            return
+        field.start = field.end
+        if size > <unsigned long long>(end - field.start):
+            field.fault = CUT_FIELD
+            return
+        field.end = field.start + <Py_ssize_t>size
+    elif field.wire == 1 or field.wire == 5:
+        size = 8 if field.wire == 1 else 4
+        if size > <unsigned long long>(end - field.start):
+            field.fault = CUT_FIELD
+            return
+        for i in range(<int>size):
+            field.value |= <unsigned long long>data[field.start + i] << (8 * i)
+        field.end = field.start + <Py_ssize_t>size
+    else:
+        field.fault = WIRE_TYPE
+
+
+cdef inline Py_ssize_t put_varint(unsigned char* out, Py_ssize_t at, unsigned long long value) noexcept nogil:
+    """Write a varint at `at`; gives where it ends."""
+    while value >= 0x80:
+        out[at] = <unsigned char>((value & 0x7F) | 0x80)
+        value >>= 7
+        at += 1
+    out[at] = <unsigned char>value
+    return at + 1
+
+
+cdef inline Py_ssize_t varint_size(unsigned long long value) noexcept nogil:
+    cdef Py_ssize_t size = 1
+    while value >= 0x80:
+        value >>= 7
+        size += 1
+    return size
