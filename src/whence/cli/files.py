@@ -88,9 +88,10 @@ def client(options: Namespace, cache: Cache) -> Debuginfod | None:
 
 @contextmanager
 def files(options: Namespace) -> Iterator[Binaries]:
-    """What finds the files, as the options say."""
+    """What finds the files and lists of names, as the options say."""
     from whence.debuginfo.cache import Cache
     from whence.profiles.binaries import Binaries
+    from whence.profiles.lists import Lists
 
     cache = Cache(cache_root(options), int(options.cache_size * (1 << 30)))
     debuginfod = client(options, cache)
@@ -100,6 +101,7 @@ def files(options: Namespace) -> Iterator[Binaries]:
         debug_dirs=options.debug_dir,
         cache=None if options.no_cache else cache,
         debuginfod=debuginfod,
+        lists=Lists(getattr(options, "perf_map", ()), getattr(options, "kallsyms", None)),
     ) as binaries:
         try:
             yield binaries

@@ -37,6 +37,17 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the coverage as JSON")
     parser.add_argument("--fail-under", type=float, metavar="PERCENT", help="exit 1 when fewer frames have names")
     add_file_options(parser)
+    more = parser.add_argument_group("names of code that is in no file")
+    more.add_argument(
+        "--perf-map",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a JIT compiler's list of names (default: /tmp/perf-PID.map of the processes in the profile)",
+    )
+    more.add_argument(
+        "--kallsyms", metavar="FILE", help="the kernel's names (default: /proc/kallsyms, if it is the same kernel)"
+    )
     parser.add_argument("--quiet", action="store_true", help=SUPPRESS)
 
 

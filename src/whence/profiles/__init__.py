@@ -9,6 +9,8 @@
     speedscope          speedscope's JSON, to write
     flamegraph/         one HTML page that needs nothing else
     binaries            which file answers for a mapping, and what was tried
+    kernel              the kernel's files: which belongs to a mapping, and where it was loaded
+    lists, listed       names that are in no file: perf maps, kallsyms
     naming              each location to its frames or its reason
     coverage            how much got named, by what, and what would name the rest
 

@@ -7,12 +7,14 @@
     5. debug folders                 .build-id/ab/cdef.debug
     6. debuginfod                    when a client was given
 
-An ELF file that must answer for many addresses is archived in the cache first, so that the next profile need not.
+An ELF file that must answer for many addresses is archived in the cache first, so that the next profile need not. The
+kernel's files have names and places of their own (whence.profiles.kernel).
 """
 
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +23,14 @@ from typing import Protocol
 from whence.binary import is_archive, open_binary
 from whence.debuginfo.cache import Cache
 from whence.elf import ElfFile
-from whence.elf.layout import PT_LOAD
+from whence.elf.layout import ET_REL, PT_LOAD
 from whence.elf.segments import Segment
 from whence.errors import WhenceError
+from whence.profiles.addresses import vaddrs
+from whence.profiles.kernel import Placing, is_kernel, named_alike, placing
+from whence.profiles.lists import Lists
 from whence.profiles.model import Mapping
-from whence.profiles.reasons import GIVE_KERNEL, Missing, is_kernel
+from whence.profiles.reasons import GIVE_KERNEL, Missing
 from whence.symbolize.binaries import Names
 from whence.symbolize.reason import Reason
 
@@ -47,6 +52,11 @@ class Opened:
     binary: Names
     segments: Sequence[Segment] | None
     how: str  # in words: which file, and how it was found
+    placing: Placing | None = None  # the kernel's files have rules of their own
+
+    def vaddrs(self, mapping: Mapping, addresses: array[int]) -> array[int]:
+        """Where a mapping's addresses lie in the file; NOWHERE for those that are in no code of it."""
+        return self.placing(mapping, addresses) if self.placing else vaddrs(self.segments, mapping, addresses)
 
 
 @dataclass(slots=True)
@@ -79,12 +89,14 @@ class Binaries:
         debug_dirs: Sequence[str] | None = None,
         cache: Cache | None = None,
         debuginfod: Fetcher | None = None,
+        lists: Lists | None = None,
         local: bool = True,
     ) -> None:
         self.archive_dirs = [Path(one) for one in archive_dirs]
         self.debug_dirs = list(DEBUG_DIRS if debug_dirs is None else debug_dirs)
         self.cache = cache
         self.debuginfod = debuginfod
+        self.lists = Lists(local=local) if lists is None else lists
         self.local = local
         self.given = [candidate(Path(one)) for one in given]
         self._in_dirs: list[Candidate] | None = None
@@ -124,7 +136,9 @@ class Binaries:
         mapping = search.mapping
         for one, where in self._candidates(mapping, search.tried):
             search.tried.append(f"{where} {one.path}: answers")
-            search.opened = self._open_file(one, mapping, where, addresses)
+            search.opened = opened = self._open_file(one, mapping, where, addresses)
+            if is_kernel(mapping):
+                opened.placing = placing(one.path, opened.segments, self.lists.text_address)
             return
         search.missing = self._why_missing(search)
 
@@ -241,6 +255,8 @@ def matches(one: Candidate, mapping: Mapping) -> bool:
     """By build-id where both have one; else by the name of the file."""
     if mapping.build_id and one.build_ids:
         return mapping.build_id.lower() in (known.lower() for known in one.build_ids)
+    if is_kernel(mapping) and named_alike(one.path, mapping):
+        return True
     name = os.path.basename(mapping.path.removesuffix(" (deleted)"))
     return bool(name) and one.path.name.removesuffix(".lidia").removesuffix(".debug") == name
 
@@ -252,8 +268,15 @@ def difference(one: Candidate, mapping: Mapping) -> str:
 
 
 def segments_of(path: str | os.PathLike[str]) -> Sequence[Segment]:
+    """The segments of a file; of one without (perf inject --jit makes such), its code sections as segments."""
     with ElfFile.open(path) as elf:
-        return elf.segments
+        if elf.segments or elf.type == ET_REL:
+            return elf.segments
+        return [
+            Segment(PT_LOAD, 5, one.file_offset, one.vaddr, one.size, one.size, one.align)
+            for one in elf.sections
+            if one.executable and one.allocated
+        ]
 
 
 def skeleton(path: Path) -> bytes:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from whence.demangle import demangle
 from whence.model import Frame, Frames
-from whence.profiles.addresses import NOWHERE, vaddrs
+from whence.profiles.addresses import NOWHERE
 from whence.profiles.binaries import Binaries, Search
+from whence.profiles.listed import generated_names, kernel_names
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
-from whence.profiles.reasons import Missing, not_a_file
+from whence.profiles.reasons import OWN_PAGE, Kind, Missing, kind_of
 from whence.symbolize.binaries import Names
 from whence.symbolize.naming import name_all
 from whence.symbolize.reason import Reason
@@ -34,6 +35,7 @@ class Named:
     sources: Counter[str] = field(default_factory=Counter)
     missing: Counter[Missing] = field(default_factory=Counter)
     members: list[int] = field(default_factory=list)  # the locations
+    left: dict[int, Missing] = field(default_factory=dict)  # those without frames
 
 
 def name(
@@ -70,17 +72,24 @@ def name(
 def _name_mapping(
     profile: Profile, mapping: Mapping | None, members: list[int], binaries: Binaries, report: Named
 ) -> None:
-    missing = not_a_file(mapping, profile.address[members[0]])
-    if missing is None:
-        assert mapping is not None
-        report.search = search = binaries.search(mapping, len(members))
-        missing = search.missing
-        if search.opened is not None:
-            _ask(profile, search, mapping, members, report)
-            return
-    assert missing is not None
+    kinds: dict[Kind, list[int]] = {}
     for location in members:
-        _leave(profile, location, missing, report)
+        kinds.setdefault(kind_of(mapping, profile.address[location]), []).append(location)
+    for kind, part in kinds.items():
+        if mapping is not None and kind is Kind.PAGE:
+            _answer(profile, [(at, Missing(Reason.NOT_FILE_BACKED, mapping.path, OWN_PAGE)) for at in part], report)
+        if mapping is not None and (kind is Kind.FILE or (kind is Kind.KERNEL and mapping.path)):
+            report.search = search = binaries.search(mapping, len(part))
+            if search.opened is not None:
+                _ask(profile, search, mapping, part, report)
+            elif search.missing is not None:
+                _answer(profile, [(at, search.missing) for at in part], report)
+        if kind is Kind.KERNEL:
+            left = [(at, profile.address[at]) for at in part if at not in profile.changed]
+            listed = kernel_names(mapping, left, binaries.lists)
+            _answer(profile, listed, report, better=report.search is not None and report.search.opened is not None)
+        elif kind in (Kind.GENERATED, Kind.NOWHERE):
+            _answer(profile, generated_names(profile, mapping, part, kind, binaries.lists), report)
 
 
 def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int], report: Named) -> None:
@@ -88,7 +97,7 @@ def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int],
     assert search.opened is not None
     opened = search.opened
     addresses = array("Q", map(profile.address.__getitem__, members))
-    where = vaddrs(opened.segments, mapping, addresses)
+    where = opened.vaddrs(mapping, addresses)
     answers = _chains(opened.binary, sorted({vaddr for vaddr in where if vaddr != NOWHERE}), profile.system_names)
     placed = mapping.start and opened.segments is not None
     advice = "" if opened.segments is not None else "make the archive again, or give the ELF file with --binary"
@@ -103,6 +112,19 @@ def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int],
         changed.add(location)
         reasons.pop(location, None)
         report.sources[answer[-1].source] += 1
+
+
+def _answer(
+    profile: Profile, answers: Iterable[tuple[int, Frames | Missing]], report: Named, *, better: bool = False
+) -> None:
+    """Frames and reasons to their locations; with `better` a reason that is there already stays."""
+    for location, answer in answers:
+        if not isinstance(answer, Missing):
+            profile.name(location, answer)
+            report.left.pop(location, None)
+            report.sources[answer[-1].source] += 1
+        elif not (better and location in report.left):
+            _leave(profile, location, answer, report)
 
 
 def _chains(binary: Names, vaddrs: Sequence[int], system_names: dict[str, str]) -> dict[int, Frames | Missing]:
@@ -127,11 +149,12 @@ def _leave(profile: Profile, location: int, missing: Missing, report: Named) -> 
     """A location that got nothing new: with old frames it keeps them, without it has a reason."""
     if not profile.frames[location]:
         profile.reasons[location] = str(missing)
-        report.missing[missing] += 1
+        report.left[location] = missing
 
 
 def _count(profile: Profile, report: Named) -> None:
     report.locations = len(report.members)
+    report.missing = Counter(report.left.values())
     for location in report.members:
         frames: tuple[Frame, ...] = profile.frames[location]
         if frames:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.profiles.reasons import GENERATED, Kind, kind_of
 
 HEADER = re.compile(
     r"(?P<comm>\S.*?)\s+(?P<pid>-?\d{1,10})(?:/(?P<tid>-?\d{1,10}))?\s+(?:\[\d+\]\s+)?(?:[\w.]{5,}\s+)?(?P<time>\d+\.\d+):"
@@ -39,8 +40,8 @@ MMAP = re.compile(
 )
 FORK = re.compile(r"PERF_RECORD_FORK\((?P<child>\d+):\d+\):\((?P<parent>\d+):\d+\)")
 LINE = re.compile(r"\s+(?P<file>\S.*):(?P<line>\d+)$")
+ANONYMOUS = ("//anon", "/anon_hugepage")
 BUILD_ID = re.compile(r"<?([0-9a-f]{16,64})>?$")
-KERNEL_HALF = 1 << 63
 LARGEST = (1 << 63) - 1
 PLACED = 1 << 56  # where files go of which only offsets are known; each has 4 GiB
 
@@ -122,14 +123,10 @@ class Reader:
             if start + size >= 1 << 64:
                 return
             build_id = BUILD_ID.search(found["about"] or "")
-            mapping = Mapping(
-                start,
-                start + size,
-                0 if path.startswith("[") else int(found["offset"], 16),
-                path,
-                build_id[1] if build_id else "",
-            )
-            self.map(int(found["pid"]), mapping)
+            offset = int(found["offset"], 16) if not path.startswith("[") or path.startswith("[kernel") else 0
+            if path.startswith(ANONYMOUS):
+                path = f"/tmp/perf-{found['pid']}.map"  # as perf calls it in the frames
+            self.map(int(found["pid"]), Mapping(start, start + size, offset, path, build_id[1] if build_id else ""))
         forked = FORK.search(text)
         if forked is not None and forked["parent"] != forked["child"]:
             parent = self.memory.get(int(forked["parent"]))
@@ -177,7 +174,9 @@ class Reader:
         sample.inlined = []
         if sample.stack and address:
             address -= 1
-        key = mapping, address, frames
+        path = "" if mapping == NO_MAPPING else self.profile.mappings[mapping].path
+        process = sample.pid if not path or GENERATED.match(path) else 0  # code of one process only
+        key = mapping, address, frames, process
         location = self.locations.get(key)
         if location is None:
             location = self.locations[key] = self.profile.location(mapping, address, frames)
@@ -231,7 +230,11 @@ class Reader:
     def settle(self) -> None:
         """Decide what the addresses in files known by name only are: offsets, unless one is too high for that."""
         profile = self.profile
-        files = {index for path, index in self.loose.items() if path.startswith("/")}
+        files = {
+            index
+            for path, index in self.loose.items()
+            if path.startswith("/") and kind_of(profile.mappings[index], 0) is Kind.FILE
+        }
         high = any(one in files and at >> 40 for one, at in zip(profile.mapping, profile.address, strict=True))
         if high and not self.offsets:
             return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from typing import NamedTuple
 
+from whence.profiles.kernel import HALF, is_kernel
 from whence.profiles.model import Mapping
 from whence.symbolize.reason import Reason
 
@@ -24,31 +26,41 @@ class Missing(NamedTuple):
         return f"{self.reason.sentence} ({self.detail})" if self.detail else self.reason.sentence
 
 
-JIT_PATHS = re.compile(
-    r"//anon|\[anon|anon_inode:|/memfd:|/dev/(zero|shm/)|/SYSV|\[heap\]|\[stack|/tmp/perf-\d+\.map$|(.*/)?jitted-"
+GENERATED = re.compile(
+    r"//anon|/anon_hugepage|\[anon|anon_inode:|/memfd:|/dev/(zero|shm/)|/SYSV|\[heap\]|\[stack|(.*/)?perf-\d+\.map$"
 )
-KERNEL_PATHS = re.compile(r"\[(kernel|guest\.kernel)|\[[\w-]+\]$|(.*/)?[\w.-]+\.ko(\.(xz|zst|gz))?$|(.*/)?vmlinux")
+MAP_PATH = re.compile(r"(.*/)?perf-(?P<pid>\d{1,10})\.map")
 PAGES = ("[vdso]", "[vsyscall]", "[uprobes]", "linux-vdso.so.1")
-KERNEL_HALF = 1 << 63
+OWN_PAGE = "nothing: the kernel lends this page to processes, and no file of it was recorded"
 NO_FRAME = (
     "most often no address at all: code without frame pointers was walked by them (record with --call-graph dwarf)"
 )
 GIVE_KERNEL = "give the kernel's vmlinux, or the module with its symbols, with --binary"
+GIVE_KALLSYMS = "or the names of the kernel it was recorded on with --kallsyms (root can copy its /proc/kallsyms)"
+GIVE_PERF_MAP = (
+    "let the compiler write /tmp/perf-PID.map (node --perf-basic-prof, java -XX:+DumpPerfMapAtExit, python -X perf) "
+    "and give that file with --perf-map"
+)
 
 
-def not_a_file(mapping: Mapping | None, address: int) -> Missing | None:
-    """The reason for a location that has no file to ask; None for one that has."""
+class Kind(enum.Enum):
+    """Where the name of a place is looked for."""
+
+    FILE = "an ELF file"
+    KERNEL = "the kernel's files, then its list of names"
+    GENERATED = "perf maps"
+    PAGE = "nowhere: a page of the kernel's"
+    NOWHERE = "perf maps, but most often it is no address at all"
+
+
+def kind_of(mapping: Mapping | None, address: int) -> Kind:
+    """What a location's mapping and address say about where to look."""
     if mapping is None or not (mapping.path or mapping.build_id):
-        if address >= KERNEL_HALF:
-            return Missing(Reason.NO_FILE, "kernel code", GIVE_KERNEL)
-        if mapping is None:
-            return Missing(Reason.UNMAPPED, "", NO_FRAME) if address else Missing(Reason.NOT_PLACED)
-        return Missing(Reason.NOT_FILE_BACKED, "an anonymous mapping")
-    if mapping.path in PAGES or JIT_PATHS.match(mapping.path):
-        return Missing(Reason.NOT_FILE_BACKED, mapping.path)
-    return None
-
-
-def is_kernel(mapping: Mapping) -> bool:
-    """Whether a mapping is the kernel's own code or a module's."""
-    return mapping.start >= KERNEL_HALF or bool(KERNEL_PATHS.match(mapping.path))
+        if address >= HALF:
+            return Kind.KERNEL
+        return Kind.NOWHERE if mapping is None else Kind.GENERATED
+    if mapping.path in PAGES:
+        return Kind.PAGE
+    if GENERATED.match(mapping.path):
+        return Kind.GENERATED
+    return Kind.KERNEL if is_kernel(mapping) else Kind.FILE

@@ -29,7 +29,9 @@ def binary_of(profile: Profile, location: int) -> str:
     if mapping is None:
         return ""
     path = mapping.path.removesuffix(" (deleted)")
-    return path if path.startswith("[") else os.path.basename(path)
+    if path.startswith("["):  # the symbol perf writes behind [kernel.kallsyms] is no part of its name
+        return path[: path.find("]") + 1] or path
+    return os.path.basename(path)
 
 
 def unnamed(profile: Profile, location: int) -> str:

@@ -1,0 +1,83 @@
+"""Locations whose names are in no ELF file, answered from lists: generated code, and the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from whence.demangle import demangle
+from whence.model import Frame, Frames
+from whence.profiles.lists import Listed, Lists
+from whence.profiles.model import Label, Mapping, Profile
+from whence.profiles.reasons import MAP_PATH, NO_FRAME, Kind, Missing
+from whence.symbolize.reason import Reason
+
+PID_LABELS = ("pid", "process.pid", "process_id", "tgid")
+"""How samples say which process they are of: perf's and py-spy's readers, OpenTelemetry, others."""
+
+
+def kernel_names(
+    mapping: Mapping | None, addresses: Sequence[tuple[int, int]], lists: Lists
+) -> Iterator[tuple[int, Frames | Missing]]:
+    """An answer for each (location, address) from the list of the kernel's names."""
+    found, otherwise = lists.of_kernel(mapping)
+    for location, address in addresses:
+        name = found.names.lookup(address) if found else ""
+        yield location, frames_of(found, name) if found and name else otherwise
+
+
+def generated_names(
+    profile: Profile, mapping: Mapping | None, members: Sequence[int], kind: Kind, lists: Lists
+) -> Iterator[tuple[int, Frames | Missing]]:
+    """An answer for each location from the perf maps of the processes that were there.
+
+    Where several processes were and their maps disagree, none is believed.
+    """
+    pids = pids_of(profile, mapping, members)
+    for location in members:
+        mine = pids.get(location, frozenset())
+        asked, otherwise = lists.of_processes(mine)
+        if kind is Kind.NOWHERE:
+            address = profile.address[location]
+            otherwise = Missing(Reason.UNMAPPED, "", NO_FRAME) if address else Missing(Reason.NOT_PLACED)
+        elif not asked and mapping is not None and mapping.path and not MAP_PATH.fullmatch(mapping.path):
+            otherwise = otherwise._replace(detail=f"{mapping.path}; {otherwise.detail}")
+        names = {(name, one) for one in asked if (name := one.names.lookup(profile.address[location]))}
+        if len({name for name, _ in names}) > 1:
+            told = ", ".join(sorted(one.how for _, one in names))
+            yield location, Missing(Reason.NOT_FILE_BACKED, f"{told} disagree", "give the one map with --perf-map")
+        elif names:
+            name, one = names.pop()
+            yield location, frames_of(one, name)
+        else:
+            yield location, otherwise
+
+
+def frames_of(listed: Listed, name: str) -> Frames:
+    return (Frame(demangle(name), source=listed.source.word),)
+
+
+def pids_of(profile: Profile, mapping: Mapping | None, members: Sequence[int]) -> dict[int, frozenset[int]]:
+    """The processes each location was seen in: told by the mapping's name (perf does that), or by samples' labels."""
+    told = MAP_PATH.fullmatch(mapping.path) if mapping is not None else None
+    if told is not None:
+        return dict.fromkeys(members, frozenset([int(told["pid"])]))
+    samples = profile.samples
+    known: dict[tuple[Label, ...], int] = {}
+    for labels in samples.labels:
+        if labels and labels not in known:
+            known[labels] = next((pid_in(one) for one in labels if one.key in PID_LABELS), 0)
+    pids = frozenset(pid for pid in known.values() if pid)
+    if len(pids) <= 1:
+        return dict.fromkeys(members, pids) if pids else {}
+    out: dict[int, set[int]] = {location: set() for location in members}
+    first, stack = samples.first, samples.stack
+    for sample, labels in enumerate(samples.labels):
+        pid = known.get(labels, 0)
+        if pid:
+            for location in out.keys() & stack[first[sample] : first[sample + 1]]:
+                out[location].add(pid)
+    return {location: frozenset(found) for location, found in out.items()}
+
+
+def pid_in(label: Label) -> int:
+    return label.number or (int(label.text) if label.text.isdecimal() and len(label.text) < 11 else 0)

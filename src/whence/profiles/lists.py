@@ -1,0 +1,172 @@
+"""Names by runtime address that are in no ELF file: perf maps of processes, and the kernel's kallsyms.
+
+perf maps   given by hand, else /tmp/perf-PID.map of the process a profile tells. A file named perf-PID.map answers
+            for that process when several are given; one given alone answers for all. /tmp is everyone's: what lies
+            there is believed when it is a regular file of ours or root's, as perf does it
+kallsyms    given by hand, else /proc/kallsyms, when the profile was recorded on the kernel that runs here: its
+            build-id is the same, or without one the first symbol is at the same address
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from whence.elf.notes import build_id, walk
+from whence.errors import WhenceError
+from whence.model import Source
+from whence.procmap import perfmap
+from whence.procmap.kallsyms import KernelNames
+from whence.procmap.names import NamedAddresses
+from whence.profiles.kernel import first_address, is_image, module_of
+from whence.profiles.model import Mapping
+from whence.profiles.reasons import GIVE_KALLSYMS, GIVE_KERNEL, GIVE_PERF_MAP, Missing
+from whence.symbolize.reason import Reason
+
+KALLSYMS = "/proc/kallsyms"
+KERNEL_NOTES = "/sys/kernel/notes"
+MAP_NAME = re.compile(r"perf-(\d+)\.map")
+FIRST = re.compile(rb"^([0-9a-fA-F]{8,16}) [tT] _text$", re.MULTILINE)
+
+
+class Listed(NamedTuple):
+    """A list of names, which source its frames get, and in words where it came from."""
+
+    names: NamedAddresses
+    source: Source
+    how: str
+
+
+class Lists:
+    """The lists, each read once. `local` allows those of this machine that nobody gave by hand."""
+
+    def __init__(
+        self,
+        perf_maps: Sequence[str | os.PathLike[str]] = (),
+        kallsyms: str | os.PathLike[str] | None = None,
+        *,
+        local: bool = True,
+        directory: str = "/tmp",
+        running: str = KALLSYMS,
+        notes: str = KERNEL_NOTES,
+    ) -> None:
+        self.local = local
+        self._directory = directory
+        self._running, self._notes = running, notes
+        self._given = [(Path(one), given_map(Path(one))) for one in perf_maps]
+        self._found: dict[int, Listed | Missing] = {}
+        self._kernel: tuple[KernelNames, int | None] | None = None
+        self.kallsyms = Path(kallsyms) if kallsyms is not None else None
+        if self.kallsyms is not None:
+            self._kernel = read_kallsyms(self.kallsyms)
+
+    # processes
+
+    def of_processes(self, pids: Collection[int]) -> tuple[list[Listed], Missing]:
+        """The perf maps that answer for a place in one of these processes; and what to say when none of them does."""
+        if self._given:
+            told = [(MAP_NAME.fullmatch(path.name), one) for path, one in self._given]
+            several = len(told) > 1 and pids
+            out = [one for name, one in told if not (several and name) or int(name[1]) in pids]
+            if out:
+                detail = f"{', '.join(one.how for one in out)} names nothing there"
+                return out, Missing(Reason.NOT_FILE_BACKED, detail, GIVE_PERF_MAP)
+        if not pids:
+            return [], Missing(Reason.NOT_FILE_BACKED, "the profile does not tell the process", GIVE_PERF_MAP)
+        found = [self._of_process(pid) for pid in sorted(pids)] if self.local else []
+        lists = [one for one in found if isinstance(one, Listed)]
+        if lists:
+            detail = f"{', '.join(one.how for one in lists)} names nothing there"
+            return lists, Missing(Reason.NOT_FILE_BACKED, detail, GIVE_PERF_MAP)
+        absent = next((one for one in found if isinstance(one, Missing)), None)
+        return [], absent or Missing(Reason.NOT_FILE_BACKED, "no perf map was given", GIVE_PERF_MAP)
+
+    def _of_process(self, pid: int) -> Listed | Missing:
+        found = self._found.get(pid)
+        if found is None:
+            path = f"{self._directory}/perf-{pid}.map"
+            live = perfmap.read(f"/proc/{pid}", pid) if self._directory == "/tmp" else None
+            if live is not None and live[1] is not None:  # a running process writes into its own /tmp
+                found = Listed(perfmap.parse(live[1]), Source.PERFMAP, path)
+            else:
+                found = read_perf_map(path)
+            self._found[pid] = found
+        return found
+
+    # the kernel
+
+    def of_kernel(self, mapping: Mapping | None) -> tuple[Listed | None, Missing]:
+        """The names of the kernel a mapping is of (None: of some kernel); or why there are none."""
+        path = mapping.path if mapping is not None and mapping.path else "kernel code"
+        if self._kernel is not None and self.kallsyms is not None:
+            if len(self._kernel[0]):
+                how = f"given {self.kallsyms}"
+                return Listed(self._kernel[0], Source.KALLSYMS, how), Missing(Reason.NOT_IN_ARCHIVE, how)
+            return None, Missing(Reason.KERNEL_HIDDEN, f"{self.kallsyms} has no addresses")
+        if self.local and mapping is not None:
+            names = self._of_this_machine(mapping)
+            if names is not None:
+                return Listed(names, Source.KALLSYMS, self._running), Missing(Reason.NOT_IN_ARCHIVE, self._running)
+        return None, Missing(Reason.NO_FILE, path, f"{GIVE_KERNEL}; {GIVE_KALLSYMS}")
+
+    @property
+    def text_address(self) -> int | None:
+        """Where _text of the recorded kernel lies, from a kallsyms file that was given."""
+        return self._kernel[1] if self._kernel is not None and self.kallsyms is not None else None
+
+    def _of_this_machine(self, mapping: Mapping) -> KernelNames | None:
+        """The running kernel's names, when the mapping is of this kernel."""
+        image = is_image(mapping)
+        if image and mapping.build_id and mapping.build_id.lower() != self._running_build_id():
+            return None
+        if self._kernel is None:
+            try:
+                self._kernel = read_kallsyms(Path(self._running))
+            except OSError:
+                self._kernel = KernelNames(), None
+        names, first = self._kernel
+        begins = first_address(mapping)
+        if begins is None:
+            return names if image and mapping.build_id else None
+        if image:
+            return names if begins == first else None
+        inside = names.lookup(begins)  # what perf calls [xfs], kallsyms calls its functions' [xfs]
+        return names if f"[{module_of(mapping.path)}]" in inside or mapping.path in inside else None
+
+    def _running_build_id(self) -> str:
+        try:
+            data = memoryview(Path(self._notes).read_bytes())
+            return build_id(walk(data, 0, len(data), 4, "little" if sys.byteorder == "little" else "big"))
+        except (OSError, WhenceError):
+            return ""
+
+
+def given_map(path: Path) -> Listed:
+    """A perf map someone gave. Raises OSError."""
+    return Listed(perfmap.parse(path.read_bytes()), Source.PERFMAP, f"given {path}")
+
+
+def read_kallsyms(path: Path) -> tuple[KernelNames, int | None]:
+    """The names, and where _text lies. Raises OSError."""
+    data = path.read_bytes()
+    first = FIRST.search(data)
+    return KernelNames.parse(data), (int(first[1], 16) or None) if first else None
+
+
+def read_perf_map(path: str) -> Listed | Missing:
+    """The perf map at a path that everyone can write to, if it may be believed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as error:
+        why = "is not there" if isinstance(error, FileNotFoundError) else (error.strerror or str(error))
+        return Missing(Reason.NOT_FILE_BACKED, f"{path} {why}", GIVE_PERF_MAP)
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()):
+            return Missing(Reason.NOT_FILE_BACKED, f"{path} is another user's, or no regular file", GIVE_PERF_MAP)
+        return Listed(perfmap.parse(file.read(perfmap.SIZE_LIMIT)), Source.PERFMAP, path)

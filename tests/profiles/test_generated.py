@@ -1,0 +1,161 @@
+"""Generated code: perf maps given or found, of the process a profile tells, in every format that tells one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.forge import elf as forge
+from whence.cli import main
+from whence.model import Frame
+from whence.profiles import otlp, perf, pprof
+from whence.profiles.binaries import Binaries, segments_of
+from whence.profiles.lists import Lists
+from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.profiles.naming import Named, name
+
+CODE = 0x7F1D10020000
+MAP = f"{CODE:x} 100 JS:*inner /srv/hot.js:1:15\n{CODE + 0x100:x} 80 JS:~outer /srv/hot.js:2:1\n"
+
+
+def jitted(*pids: int, path: str = "//anon") -> Profile:
+    """A place in inner and one in outer for each process, in samples that say which."""
+    profile = Profile([SampleType("samples", "count")], [Mapping(CODE, CODE + 0x1000, 0, path)])
+    for pid in pids:
+        stack = [profile.location(0, CODE + 0x10), profile.location(0, CODE + 0x120)]
+        profile.samples.add(stack, [1], (Label("comm", "node"), Label("pid", number=pid)) if pid else ())
+    return profile
+
+
+def named(profile: Profile, **options: object) -> tuple[list[str], Named]:
+    with Binaries(lists=Lists(**options)) as binaries:  # type: ignore[arg-type]
+        reports = name(profile, binaries)
+    return [frames[-1].function if frames else "" for frames in profile.frames], reports[0]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "perf-42.map").write_text(MAP)
+    return tmp_path
+
+
+BOTH = ["JS:*inner /srv/hot.js:1:15", "JS:~outer /srv/hot.js:2:1"]
+
+
+def test_the_map_of_the_process_a_profile_tells_is_found(folder: Path) -> None:
+    profile = jitted(42)
+    functions, report = named(profile, directory=str(folder))
+    assert functions == BOTH
+    assert profile.frames[0] == (Frame(BOTH[0], source="perfmap"),)
+    assert report.sources == {"perfmap": 2}
+
+
+@pytest.mark.parametrize("path", ["//anon", "", "[anon:v8]", "/memfd:doublemapper (deleted)", "/tmp/perf-42.map"])
+def test_every_kind_of_memory_that_code_is_made_in_is_asked_for(folder: Path, path: str) -> None:
+    assert named(jitted(42, path=path), directory=str(folder))[0] == BOTH
+
+
+def test_the_name_of_the_mapping_tells_the_process_where_samples_do_not(folder: Path) -> None:
+    assert named(jitted(0, path="/tmp/perf-42.map"), directory=str(folder))[0] == BOTH
+
+
+def test_a_given_map_answers_without_a_process(folder: Path) -> None:
+    assert named(jitted(0), perf_maps=[folder / "perf-42.map"])[0] == BOTH
+    assert named(jitted(9), perf_maps=[folder / "perf-42.map"])[0] == BOTH
+
+
+def test_of_several_given_maps_each_answers_for_its_own_process(folder: Path) -> None:
+    (folder / "perf-43.map").write_text(f"{CODE:x} 1000 other\n")
+    both = [folder / "perf-42.map", folder / "perf-43.map"]
+    assert named(jitted(42, 43), perf_maps=both)[0] == [*BOTH, "other", "other"]
+
+
+def test_a_place_seen_in_two_processes_whose_maps_disagree_gets_no_name(folder: Path) -> None:
+    (folder / "perf-43.map").write_text(f"{CODE:x} 100 other\n{CODE + 0x100:x} 80 JS:~outer /srv/hot.js:2:1\n")
+    profile = jitted(42)
+    profile.samples.add([0, 1], [1], (Label("pid", number=43),))
+    assert named(profile, directory=str(folder))[0] == ["", BOTH[1]]
+    assert "disagree" in profile.reasons[0]
+
+
+def test_what_is_missing_is_said_with_the_remedy(folder: Path) -> None:
+    profile = jitted(0)
+    _, report = named(profile, directory=str(folder))
+    assert "the profile does not tell the process" in profile.reasons[0]
+    profile = jitted(44)
+    _, report = named(profile, directory=str(folder))
+    assert "perf-44.map is not there" in profile.reasons[0]
+    assert "--perf-map" in next(iter(report.missing)).remedy
+    profile = jitted(42)
+    profile.location(0, CODE + 0xF00)
+    profile.samples.add([2], [1], (Label("pid", number=42),))
+    named(profile, directory=str(folder))
+    assert "perf-42.map names nothing there" in profile.reasons[2]
+
+
+def test_a_map_that_anyone_could_have_put_there_is_not_believed(folder: Path) -> None:
+    (folder / "perf-45.map").symlink_to(folder / "perf-42.map")
+    profile = jitted(45)
+    assert named(profile, directory=str(folder))[0] == ["", ""]
+    if os.geteuid() == 0:
+        os.chown(folder / "perf-42.map", 12345, -1)
+        profile = jitted(42)
+        assert named(profile, directory=str(folder))[0] == ["", ""]
+        assert "another user's" in profile.reasons[0]
+
+
+def test_an_address_outside_every_mapping_is_looked_for_too(folder: Path) -> None:
+    """Old perf and sampling agents lose mappings of anonymous memory."""
+    profile = jitted(42)
+    profile.samples.add([profile.location(NO_MAPPING, CODE + 0x20)], [1], (Label("pid", number=42),))
+    assert named(profile, directory=str(folder))[0][2] == BOTH[0]
+
+
+def test_perf_script_keeps_the_code_of_two_processes_apart(folder: Path) -> None:
+    (folder / "perf-43.map").write_text(f"{CODE:x} 1000 other\n")
+    event = f"node {{0}} 1.0: PERF_RECORD_MMAP2 {{0}}/{{0}}: [{CODE:#x}(0x1000) @ {CODE:#x} 00:00 0 0]: rwxp //anon\n"
+    sample = (
+        f"node {{0}} 1.1: 1 cycles:u:\n\t{CODE + 16:x} [unknown] (/tmp/perf-{{0}}.map)\n\t11d6 [unknown] (/bin/app)\n\n"
+    )
+    with_events = event.format(42) + event.format(43) + sample.format(42) + sample.format(43)
+    for text in (with_events, sample.format(42) + sample.format(43)):
+        profile = perf.read(text)
+        functions, _ = named(profile, directory=str(folder))
+        assert functions == [BOTH[0], "", "other"]
+        app = next(one for one in profile.mappings if one.path == "/bin/app")
+        assert app.start  # an offset in a file is one, whatever addresses generated code has
+
+
+def test_the_process_is_known_in_pprof_and_otlp(folder: Path) -> None:
+    profile = jitted(42)
+    again = pprof.read(pprof.write(profile))
+    assert named(again, directory=str(folder))[0] == BOTH
+    profile = jitted(42)
+    profile.samples.labels[0] = (Label("process.pid", number=42),)
+    for json in (False, True):
+        other = otlp.read(otlp.write(profile, json=json))
+        assert named(other, directory=str(folder))[0] == BOTH
+
+
+def test_the_map_can_be_given_at_the_command_line(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "in.pb").write_bytes(pprof.write(jitted(0)))
+    assert (
+        main(["profile", str(folder / "in.pb"), "--format", "folded", "--perf-map", str(folder / "perf-42.map")]) == 0
+    )
+    assert capfd.readouterr().out == f"{BOTH[1]};{BOTH[0]} 1\n"
+    assert main(["profile", str(folder / "in.pb"), "--perf-map", str(folder / "nowhere")]) == 3
+    assert "nowhere: No such file" in capfd.readouterr().err
+
+
+def test_code_that_perf_wrote_into_files_is_named_from_them(tmp_path: Path) -> None:
+    """perf inject --jit makes an ELF file for each function: no segments, the code in .text at its file offset."""
+    text = forge.Section(".text", bytes(0x40), vaddr=0x1040, flags=6)
+    data = forge.forge([text], symbols=[forge.Symbol("generated", 0x1040, 0x40)])
+    path = tmp_path / "jitted-42-7.so"
+    path.write_bytes(data)
+    profile = Profile([SampleType("samples", "count")], [Mapping(CODE, CODE + 0x40, 0x40, str(path))])
+    profile.samples.add([profile.location(0, CODE + 8)], [1])
+    assert [(one.vaddr, one.file_offset) for one in segments_of(path)] == [(0x1040, 0x40)]
+    assert named(profile)[0] == ["generated"]
