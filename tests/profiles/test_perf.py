@@ -115,3 +115,125 @@ def test_a_line_that_is_neither_header_nor_frame_is_an_error_with_its_number() -
         perf.read("what is this\n")
     with pytest.raises(ProfileError, match="perf line 3: a frame is an address"):
         perf.read("app 1 1.0: 1 cycles:\n\t1d6 f (/bin/app)\n\tnonsense here\n")
+
+
+FRAMES = "\tffffffff8179731a __ext4_check_dir_entry{}\n\t           fd001 __open64_nocancel{}\n\n"
+WITH_FILES = FRAMES.format("+0x1a ([kernel.kallsyms])", "+0x41 (/usr/lib/libc.so.6)")
+FORMS = {
+    "default": "find 25843  1518.860165:    2000000 cpu-clock: \n",
+    "cpu": "find 25843 [000]  1518.860165:    2000000 cpu-clock: \n",
+    "misc": "find 25843 [000] K      1518.860165:    2000000 cpu-clock: \n",
+    "flags of tracing": "find 25843 [000] d..3.  1518.860165: cpu-clock: \n",
+    "pid and tid": "find 25843/25843  1518.860165123:    2000000 cpu-clock:u: \n",
+    "no command": "25843 [000]  1518.860165: cpu-clock: \n",
+    "no time": "find 25843/25843    2000000 \n",
+    "no event": "find 25843/25843 [000]  1518.860165: \n",
+    "only an event": "cpu-clock: \n",
+    "only a command": "find \n",
+    "blanks in the command": "my find 2 25843  1518.860165:    2000000 cpu-clock: \n",
+    "slash in the command": "kworker/0:1-ev 25843  1518.860165: 1 cpu-clock:pppH: \n",
+    "pmu event": "find 25843  1518.860165: 7 cpu_core/cycles,name=foo/u: \n",
+    "weight": "find 25843 [000]  1518.860165:    2000000 cpu-clock:                0\n",
+    "nothing": "\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_headers_may_have_any_of_perfs_fields(form: str) -> None:
+    text = (FORMS[form] + WITH_FILES) * 3
+    assert perf.looks_like(text)
+    profile = perf.read(text)
+    assert profile.frames == [(Frame("__ext4_check_dir_entry"),), (Frame("__open64_nocancel"),)]
+    assert [one.path for one in profile.mappings] == ["/usr/lib/libc.so.6", "[kernel.kallsyms]"]
+    assert profile.samples.values[0].tolist() == [3]
+    assert len(profile.sample_types) == (2 if "cpu" in FORMS[form] else 1)
+
+
+def test_frames_may_come_without_their_files() -> None:
+    profile = perf.read(("find \n" + FRAMES.format("", "+0x41")) * 2)
+    assert [frames[0].function for frames in profile.frames] == ["__ext4_check_dir_entry", "__open64_nocancel"]
+    profile = perf.read("find \n\tffffffff8179731a\n\t           fd001\n")
+    assert list(profile.mapping) == [NO_MAPPING] * 2
+    assert profile.frames == [(), ()]
+
+
+def test_other_things_among_the_frames_are_passed_over() -> None:
+    """-F +insn, +srcline of what has no lines, +srccode, +iregs, +brstackinsn."""
+    text = (
+        "app 1 1.0: 1 cycles: \n\t1d6 outer+0x16 (/bin/app)\n  main.c:12 (discriminator 3)\n|12   return x;\n"
+        "\t2d6 middle+0x16 (/bin/app)\n  ??:0\n\tffff81000012 do_idle ([kernel.kallsyms])\n"
+        "  [kernel.kallsyms][ffff81000012]\n"
+        "\t3d6 main (/bin/app)\n  :0\n insn: 0f 87 9d 00 00 00\n ABI:2    AX:0x0    BX:0x1\n"
+        "\tmain+6:\n\t0000000000401136\tinsn: 55\n\t0000000000401137\tinsn: 48 89 e5\t\t# PRED 3 cycles [3]\n\n"
+    )
+    profile = perf.read(text)
+    assert profile.frames == [
+        (Frame("outer", "main.c", 12),), (Frame("middle"),), (Frame("do_idle"),), (Frame("main"),)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("apply(int (*)(int))", "/bin/app"),
+        ("shop::(anonymous namespace)::till<int (int)>::count() const", "/bin/app"),
+        ("main.(*box).work", "/opt/my app/b (1)/app"),
+        ("memcpy", "/usr/lib/libc.so.6 (deleted)"),
+        ("JS:~ /srv/a (1).js:1:1", "/tmp/perf-7.map"),
+        ("operator new[](unsigned long)", "/bin/c++ (x)"),
+        ("_ZN3foo3barE", "[vdso]"),
+    ],
+)
+def test_names_and_files_may_hold_blanks_and_brackets(name: str, file: str) -> None:
+    profile = perf.read(f"app 1 1.0: 1 cycles:\n\t1d6 {name}+0x12 ({file})\n\t2d6 {name} ({file})\n")
+    assert [frames[0].function for frames in profile.frames] == [name, name]
+    assert {one.path for one in profile.mappings} == {file}
+
+
+EVENTS = """app 42 81.1: PERF_RECORD_MMAP2 42/42: [0x401000(0x800000) @ 0x1000 08:01 77 0]: r-xp /bin/go-program
+app 42 81.1: PERF_RECORD_MMAP2 42/42: [0x7f1000000000(0x150000) @ 0x26000 08:01 78 0]: r-xp /lib/libc.so.6
+"""
+
+
+def test_offsets_in_a_large_program_that_is_not_moved_are_not_taken_for_addresses() -> None:
+    """As Go makes them. Its code is larger than the address it is loaded at: both readings lie inside the mapping."""
+    text = EVENTS + "app 42 81.3: 1 cycles:\n\t450000 [unknown] (/bin/go-program)\n"
+    assert list(perf.read(text).address) == [0x450000 + 0x400000]
+    since = text + "\t30000 [unknown] (/lib/libc.so.6)\n"
+    assert list(perf.read(since).address) == [0x850000, 0x7F100000A000 - 1]
+    before = text + "\t7f100000a000 [unknown] (/lib/libc.so.6)\n"
+    assert list(perf.read(before).address) == [0x450000, 0x7F100000A000 - 1]
+
+
+def test_samples_of_one_line_have_runtime_addresses() -> None:
+    lines = "            app    42    81.300000:    1 cycles:            450000 [unknown] (/bin/go-program)\n" * 2
+    assert list(perf.read(EVENTS + lines).address) == [0x450000]
+    profile = perf.read(lines)
+    assert list(profile.address) == [0x450000]
+    assert profile.mappings[0].start == 0  # a vaddr, if the program is not moved
+    assert profile.samples.values[0].tolist() == [2]
+
+
+def test_a_thread_has_the_memory_of_its_process() -> None:
+    """perf script prints the thread alone, unless it is asked for both."""
+    text = EVENTS + EVENTS.replace("42", "9").replace("0x7f1000000000", "0x7f2000000000")
+    text += "app 42 81.2: PERF_RECORD_FORK(42:43):(42:42)\napp 43 81.3: 1 cycles:\n\t30000 [unknown] (/lib/libc.so.6)\n"
+    profile = perf.read(text)
+    assert list(profile.address) == [0x7F100000A000]
+    assert profile.samples.labels[0] == (Label("comm", "app"), Label("pid", number=42), Label("tid", number=43))
+    alone = EVENTS + "app 43 81.3: 1 cycles:\n\t30000 [unknown] (/lib/libc.so.6)\n"
+    assert list(perf.read(alone).address) == [0x7F100000A000]
+
+
+def test_text_without_any_address_is_refused() -> None:
+    with pytest.raises(ProfileError, match="samples have addresses"):
+        perf.read("find 25843/25843  1518.860165: cpu-clock: \n" * 3)
+
+
+def test_the_kernels_mapping_keeps_where_its_first_symbol_lies() -> None:
+    where = "[0xffffffff9aa00000(0x1208d88) @ 0xffffffff9aa00000]: x [kernel.kallsyms]_text"
+    event = f"swapper 0 0.000000: PERF_RECORD_MMAP -1/0: {where}\n"
+    profile = perf.read(event + "app 1 1.0: 1 cycles:\n\tffffffff9aa01000 do_idle ([kernel.kallsyms])\n")
+    assert profile.mappings == [
+        Mapping(0xFFFFFFFF9AA00000, 0xFFFFFFFF9BC08D88, 0xFFFFFFFF9AA00000, "[kernel.kallsyms]_text")
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,45 @@ fn main() {
     println!("{}", s);
 }
 """
+C = """
+#include <stdio.h>
+static inline __attribute__((always_inline)) unsigned mix(unsigned x) {
+    for (int i = 0; i < 50; i++) x = x * 1664525u + 1013904223u;
+    return x;
+}
+__attribute__((noinline)) unsigned count(unsigned x) { return mix(x) ^ 5; }
+int main(void) {
+    unsigned s = 1;
+    for (long i = 0; i < 4000000; i++) s += count(s);
+    printf("%u\\n", s);
+}
+"""
+GO = """
+package main
+
+import "fmt"
+
+func mix(x uint32) uint32 { return x*1664525 + 1013904223 }
+
+//go:noinline
+func count(x uint32) uint32 { for i := 0; i < 50; i++ { x = mix(x) }; return x ^ 5 }
+
+func main() {
+	s := uint32(1)
+	for i := 0; i < 4000000; i++ { s += count(s) }
+	fmt.Println(s)
+}
+"""
+GO_TOOL = str(Path(sys.executable).with_name("go"))
 BUILDS = {
+    "C": ("main.c", C, ["gcc", "-O2", "-g", "-fno-omit-frame-pointer", "main.c", "-o", "app"], "count"),
+    "C, not moved": (
+        "main.c",
+        C,
+        ["gcc", "-O2", "-g", "-no-pie", "-fno-pie", "-fno-omit-frame-pointer", "main.c", "-o", "app"],
+        "count",
+    ),
+    "Go": ("main.go", GO, [GO_TOOL, "build", "-o", "app", "main.go"], "main.count"),
     "C++": ("main.cpp", CPP, ["g++", "-O2", "-g", "-fno-omit-frame-pointer", "main.cpp", "-o", "app"], "shop::till"),
     "Rust": ("main.rs", RUST, ["rustc", "-O", "-g", "-Cforce-frame-pointers=yes", "main.rs", "-o", "app"], "count"),
 }
@@ -80,6 +119,13 @@ def witness(path: Path, wanted: list[int]) -> dict[int, list[tuple[str, str]]]:
     return out
 
 
+def go_witness(path: Path, wanted: list[int]) -> dict[int, list[tuple[str, str]]]:
+    """What go tool addr2line says: the function everything was inlined into, and the innermost line."""
+    command, lines = [GO_TOOL, "tool", "addr2line", str(path)], "".join(f"{one:#x}\n" for one in wanted)
+    said = subprocess.run(command, input=lines, check=True, capture_output=True, text=True).stdout.splitlines()
+    return {one: [(said[2 * at], said[2 * at + 1])] for at, one in enumerate(wanted)}
+
+
 def place_of(frame: Frame) -> str:
     return f"{Path(frame.file).name or '??'}:{frame.line or '?'}"
 
@@ -95,12 +141,14 @@ def test_a_recorded_program_is_named_as_addr2line_names_it(tmp_path: Path, langu
     assert members
     with ElfFile.open(app) as elf:
         where = vaddrs(elf.segments, profile.mappings[index], profile.address[:])
-    chains = witness(app, [where[at] for at in members])
+    chains = (go_witness if language == "Go" else witness)(app, [where[at] for at in members])
     for at in members:
         ours = [(frame.function, place_of(frame)) for frame in profile.frames[at]]
+        if language == "Go":
+            ours = [(profile.frames[at][-1].function, place_of(profile.frames[at][0]))]
         theirs = [(text, Path(place).name) for text, place in chains[where[at]] if text != "??"]
         assert [place for _, place in ours] == [place for _, place in theirs], hex(where[at])
-        if language == "C++":
+        if language in ("C++", "Go"):
             assert [text for text, _ in ours] == [text for text, _ in theirs]
     hot = folded.write(profile)
     assert BUILDS[language][3] in hot

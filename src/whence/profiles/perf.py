@@ -1,57 +1,27 @@
-"""The text of `perf script`, read.
+"""The text of `perf script`, read; perf_lines says what its lines mean.
 
-    python3 4242/4243 [001] 81.5: 250000 cycles:u:            comm pid/tid [cpu] time: period event:
-            7f31c2 memcpy+0x12 (/usr/lib/libc.so.6)           address, what perf calls it, where it was mapped from
-            55d0e4 inner (inlined)                            inlined calls: the same address, before their caller
-            55d0e4 main+0x14 (/usr/bin/app+0x10e4)            -F +dsoff: the offset in the file
-      main.c:12                                               -F +srcline
-    app 4242 81.4: PERF_RECORD_MMAP2 4242/4242: [0x55d000(0x1000) @ 0x1000 08:01 77 0]: r-xp /usr/bin/app
-
-Since Linux 5.12 the addresses of user code are offsets in the file; before, they were runtime addresses, which can be
-named when the text says where the file was mapped: by mapping events (perf script --show-mmap-events), by -F +dsoff, or
-because the file is not moved when it is loaded. Where only offsets are known, files are placed beside one another
-above every real address, so that the profile is one like any other. Callers' addresses are return addresses here; in
-the profile they are the byte before, inside the call. Names that perf knew are kept until they are overwritten.
+Addresses of user code in call graphs are offsets in the file since Linux 5.12; before, and in samples of one line, they
+are runtime addresses, which can be named when the text says where the file was mapped: by mapping events (perf script
+--show-mmap-events), by -F +dsoff, or because the file is not moved when it is loaded. Text is taken for offsets until
+an address can't be one. Where only offsets are known, files are placed beside one another above every real address, so
+that the profile is one like any other. Callers' addresses are return addresses here; in the profile they are the byte
+before, inside the call. Names that perf knew are kept until they are overwritten.
 """
 
 from __future__ import annotations
 
-import re
-from array import array
-from bisect import bisect_right
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from whence.errors import ProfileError
 from whence.model import Frame
-from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
-from whence.profiles.reasons import GENERATED, Kind, kind_of
+from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType
+from whence.profiles.perf_lines import LINE, Header, Place, behind, header_of, looks_like, place_of
+from whence.profiles.perf_memory import Memories, RuntimeAddresses
+from whence.profiles.reasons import GENERATED
 
-HEADER = re.compile(
-    r"(?P<comm>\S.*?)\s+(?P<pid>-?\d{1,10})(?:/(?P<tid>-?\d{1,10}))?\s+(?:\[\d+\]\s+)?(?:[\w.]{5,}\s+)?(?P<time>\d+\.\d+):"
-    r"\s+(?:(?P<period>\d{1,18})\s+)?(?P<event>[\w/,=.-]+(?::[\w-]+)*):+\s*(?P<rest>.*)$"
-)
-FRAME = re.compile(
-    r"\s*(?P<address>[0-9a-f]{1,16})\s+(?P<name>.*?)(?:\+0x[0-9a-f]+)?"
-    r"\s+\((?P<file>.*?)(?:\+0x(?P<offset>[0-9a-f]{1,16}))?\)(?:\s+\(inlined\))?$"
-)
-MMAP = re.compile(
-    r"PERF_RECORD_MMAP2? (?P<pid>-?\d+)/-?\d+: \[(?P<start>0x[0-9a-f]{1,16}|0)\((?P<size>0x[0-9a-f]{1,16}|0)\) @ "
-    r"(?P<offset>0x[0-9a-f]{1,16}|0)(?: (?P<about>[^\]]*))?\]: (?P<mode>\S+) (?P<path>.*)$"
-)
-FORK = re.compile(r"PERF_RECORD_FORK\((?P<child>\d+):\d+\):\((?P<parent>\d+):\d+\)")
-LINE = re.compile(r"\s+(?P<file>\S.*):(?P<line>\d+)$")
-ANONYMOUS = ("//anon", "/anon_hugepage")
-BUILD_ID = re.compile(r"<?([0-9a-f]{16,64})>?$")
+__all__ = ["looks_like", "read"]
+
 LARGEST = (1 << 63) - 1
-PLACED = 1 << 56  # where files go of which only offsets are known; each has 4 GiB
-
-
-@dataclass(slots=True)
-class Memory:
-    """What is mapped in one process: starts in order, and the index of each mapping."""
-
-    starts: list[int] = field(default_factory=list)
-    indexes: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -69,117 +39,104 @@ class Sample:
 class Reader:
     """The profile as it grows, line by line."""
 
-    def __init__(self) -> None:
+    def __init__(self, runtime: bool = False) -> None:
         self.profile = Profile()
-        self.memory: dict[int, Memory] = {}
-        self.mappings: dict[Mapping, int] = {}
+        self.memories = Memories(self.profile, runtime)
         self.locations: dict[tuple[object, ...], int] = {}
-        self.events: dict[str, int] = {}
-        self.samples: dict[tuple[object, ...], list[int]] = {}  # event, stack, labels -> count, period
+        self.events: dict[str, None] = {}
+        self.samples: dict[
+            tuple[str, tuple[int, ...], tuple[Label, ...]], list[int]
+        ] = {}  # event, stack, labels -> count, period
         self.sample: Sample | None = None
-        self.offsets = False  # whether -F +dsoff was seen
-        self.labels: dict[tuple[str, ...], tuple[Label, ...]] = {}
-        self.loose: dict[str, int] = {}  # mappings known by their path only
+        self.alone = False  # whether a sample of one line was seen
+        self.bare = False  # whether a sample without any frame was seen
+        self.unsure: tuple[int, str] | None = None  # the header, where only a frame behind it makes it one
+        self.known: dict[tuple[object, ...], int] = {}  # frames of a process and their locations, until it maps more
+        self.places: dict[str, Place | None] = {}  # lines repeat
+        self.files: bool | None = None  # whether frames come with their file
+        self.labels: dict[tuple[str, int, int], tuple[Label, ...]] = {}
 
     def line(self, number: int, text: str) -> None:
         if not text.strip():
             self.finish()
+        elif text.startswith("\t"):
+            self.frame(number, text)
         elif text.startswith("#"):
             return
-        elif text[0].isspace() and self.sample is not None:
-            self.frame(number, text)
+        elif "PERF_RECORD_" in text:
+            self.finish()
+            self.memories.record(text)
+            self.known.clear()
         else:
-            self.header(number, text)
+            header = header_of(text)
+            if header is None or (text[0].isspace() and self.sample is not None and not header.sure):
+                self.frame(number, text)
+            else:
+                self.header(number, text, header)
 
-    def header(self, number: int, text: str) -> None:
+    def header(self, number: int, text: str, header: Header) -> None:
         self.finish()
-        if "PERF_RECORD_" in text:
-            self.record(text)
-            return
-        found = HEADER.match(text.strip())
-        if found is None:
-            raise ProfileError(f"perf line {number}", None, "a sample starts with command, pid, time and event", text)
-        key = found["comm"], found["pid"], found["tid"] or ""
+        pid = self.memories.threads.get(header.pid, header.pid)
+        key = header.comm, pid, header.tid or header.pid * (pid != header.pid)
         labels = self.labels.get(key)
         if labels is None:
-            labels = self.labels[key] = tuple(
-                Label("comm", key[0]) if at == 0 else Label(("", "pid", "tid")[at], number=int(one))
-                for at, one in enumerate(key)
-                if one
-            )
-        period = int(found["period"] or 1)
-        self.sample = Sample(int(found["pid"]), labels, found["event"].rstrip(":"), period)
-        if found["rest"] and FRAME.match(found["rest"]):
-            self.frame(number, found["rest"])
-
-    def record(self, text: str) -> None:
-        """A mapping, or a process that starts with its parent's."""
-        found = MMAP.search(text)
-        if found is not None:
-            path = found["path"].strip()
-            if "x" not in found["mode"]:
-                return
-            start, size = int(found["start"], 16), int(found["size"], 16)
-            if start + size >= 1 << 64:
-                return
-            build_id = BUILD_ID.search(found["about"] or "")
-            offset = int(found["offset"], 16) if not path.startswith("[") or path.startswith("[kernel") else 0
-            if path.startswith(ANONYMOUS):
-                path = f"/tmp/perf-{found['pid']}.map"  # as perf calls it in the frames
-            self.map(int(found["pid"]), Mapping(start, start + size, offset, path, build_id[1] if build_id else ""))
-        forked = FORK.search(text)
-        if forked is not None and forked["parent"] != forked["child"]:
-            parent = self.memory.get(int(forked["parent"]))
-            if parent is not None:
-                self.memory[int(forked["child"])] = replace(
-                    parent, starts=list(parent.starts), indexes=list(parent.indexes)
-                )
-
-    def map(self, pid: int, mapping: Mapping) -> int:
-        """A new mapping of a process takes the place of those it covers."""
-        index = self.index(mapping)
-        memory = self.memory.setdefault(pid, Memory())
-        low = bisect_right(memory.starts, mapping.start - 1)
-        high = bisect_right(memory.starts, mapping.limit - 1)
-        memory.starts[low:high] = [mapping.start]
-        memory.indexes[low:high] = [index]
-        return index
-
-    def index(self, mapping: Mapping) -> int:
-        found = self.mappings.get(mapping)
-        if found is None:
-            found = self.mappings[mapping] = len(self.profile.mappings)
-            self.profile.mappings.append(mapping)
-        return found
+            told = Label("comm", key[0]), Label("pid", number=pid), Label("tid", number=key[2])
+            labels = self.labels[key] = tuple(one for one in told if one.text or one.number)
+        self.sample = Sample(pid, labels, header.event, header.period)
+        self.unsure = None if header.sure else (number, text)
+        place = behind(header)
+        if place is not None:
+            self.alone = True
+            self.add(self.sample, place, alone=True)
 
     def frame(self, number: int, text: str) -> None:
-        assert self.sample is not None
-        found = FRAME.match(text)
-        if found is None:
-            line = LINE.match(text)
-            if line is not None:
-                self.source_line(line["file"], int(line["line"]))
-                return
-            if text.strip().startswith(("(", "=>", "[")) or not self.sample.stack:
-                return  # event fields, branch stacks and the like
-            raise ProfileError(f"perf line {number}", None, "a frame is an address, a name and a file", text)
-        sample = self.sample
-        address = int(found["address"], 16)
-        name = "" if found["name"] in ("[unknown]", "") else found["name"]
-        if text.rstrip().endswith("(inlined)"):
-            sample.inlined.append(Frame(name, inlined=True))
+        """A frame, or what may stand among frames: lines, instructions, registers, branches."""
+        try:
+            place = self.places[text]
+        except KeyError:
+            place = self.places[text] = place_of(text)
+        if place is not None and (text[0] == "\t" or place.file is not None):
+            if self.files is None:
+                self.files = place.file is not None
+            if self.files and place.file is None:
+                return  # an instruction
+            if self.sample is None:  # -F without anything that makes a header
+                self.sample = Sample(0, (), "", 1)
+            self.add(self.sample, place)
             return
-        mapping, address = self.place(sample.pid, address, found["file"], found["offset"])
-        frames = (*sample.inlined, Frame(name)) if name else ()
+        line = LINE.match(text)
+        if line is not None and self.sample is not None and (self.sample.stack or self.sample.inlined):
+            self.source_line(line["file"], int(line["line"]))
+        elif self.sample is None or (text[0] == "\t" and ":" not in text and "#" not in text):
+            rule = "a sample starts with command, pid, time and event"
+            if self.sample is not None or text[0] == "\t":
+                rule = "a frame is an address, a name and a file"
+            raise ProfileError(f"perf line {number}", None, rule, text)
+
+    def add(self, sample: Sample, one: Place, *, alone: bool = False) -> None:
+        """A frame behind those the sample has."""
+        self.unsure = None
+        if one.inlined:
+            sample.inlined.append(Frame(one.name, inlined=True))
+            return
+        key = one, sample.pid, bool(sample.stack), alone
+        if not sample.inlined and key in self.known:
+            sample.stack.append(self.known[key])
+            return
+        inlined = bool(sample.inlined)
+        mapping, address = self.memories.place(sample.pid, one, alone)
+        frames = (*sample.inlined, Frame(one.name)) if one.name else ()
         sample.inlined = []
         if sample.stack and address:
             address -= 1
         path = "" if mapping == NO_MAPPING else self.profile.mappings[mapping].path
         process = sample.pid if not path or GENERATED.match(path) else 0  # code of one process only
-        key = mapping, address, frames, process
-        location = self.locations.get(key)
+        whole = mapping, address, frames, process
+        location = self.locations.get(whole)
         if location is None:
-            location = self.locations[key] = self.profile.location(mapping, address, frames)
+            location = self.locations[whole] = self.profile.location(mapping, address, frames)
+        if not inlined:
+            self.known[key] = location
         sample.stack.append(location)
 
     def source_line(self, file: str, line: int) -> None:
@@ -193,78 +150,35 @@ class Reader:
             if not frames[-1].line:
                 self.profile.frames[sample.stack[-1]] = (*frames[:-1], frames[-1]._replace(file=file, line=line))
 
-    def place(self, pid: int, address: int, file: str, offset: str | None) -> tuple[int, int]:
-        """Mapping and runtime address: by the mapping events, by the offset in the file, or only by name."""
-        for memory in filter(None, (self.memory.get(pid), self.memory.get(-1))):
-            at = bisect_right(memory.starts, address) - 1
-            if at >= 0:
-                mapping = self.profile.mappings[memory.indexes[at]]
-                if address < mapping.limit and (mapping.path == file or not file.startswith("/")):
-                    return memory.indexes[at], address
-        if file in ("[unknown]", ""):
-            return NO_MAPPING, address
-        into = address if offset is None else int(offset, 16)
-        memory = self.memory.get(pid, Memory())
-        for index in memory.indexes:
-            mapping = self.profile.mappings[index]
-            if mapping.path == file and 0 <= into - mapping.file_offset < mapping.limit - mapping.start:
-                return index, into - mapping.file_offset + mapping.start
-        if file not in self.loose:
-            self.loose[file] = len(self.profile.mappings)
-            self.profile.mappings.append(Mapping(path=file))
-        if offset is not None:
-            self.offsets = True
-        return self.loose[file], into
-
     def finish(self) -> None:
         """The sample is whole: add it to the equal ones before it."""
         sample, self.sample = self.sample, None
-        if sample is None or not sample.stack:
+        if self.unsure is not None:
+            number, text = self.unsure
+            raise ProfileError(f"perf line {number}", None, "a sample starts with command, pid, time and event", text)
+        if sample is None:
             return
-        event = self.events.setdefault(sample.event, len(self.events))
-        key = event, tuple(sample.stack), sample.labels
+        self.bare |= not sample.stack
+        if not sample.stack:
+            return
+        self.events[sample.event] = None
+        key = sample.event, tuple(sample.stack), sample.labels
         counts = self.samples.setdefault(key, [0, 0])
         counts[0] += 1
         counts[1] = min(counts[1] + sample.period, LARGEST)
 
-    def settle(self) -> None:
-        """Decide what the addresses in files known by name only are: offsets, unless one is too high for that."""
-        profile = self.profile
-        files = {
-            index
-            for path, index in self.loose.items()
-            if path.startswith("/") and kind_of(profile.mappings[index], 0) is Kind.FILE
-        }
-        high = any(one in files and at >> 40 for one, at in zip(profile.mapping, profile.address, strict=True))
-        if high and not self.offsets:
-            return
-        start = {index: PLACED + (at << 32) for at, index in enumerate(sorted(files))}
-        for index, base in start.items():
-            profile.mappings[index] = replace(profile.mappings[index], start=base, limit=base + (1 << 32))
-        for location, index in enumerate(profile.mapping):
-            if index in start and not profile.address[location] >> 32:
-                profile.address[location] += start[index]
-
-    def reorder(self) -> None:
-        """Files first, the kernel's and other memory last: readers of pprof take the first mapping for the program."""
-        mappings = self.profile.mappings
-        order = sorted(range(len(mappings)), key=lambda index: not mappings[index].path.startswith("/"))
-        place = {index: at for at, index in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
-        self.profile.mappings = [mappings[index] for index in order]
-        self.profile.mapping = array("q", map(place.__getitem__, self.profile.mapping))
-
     def whole(self) -> Profile:
         self.finish()
-        self.settle()
-        self.reorder()
+        self.memories.settle(self.alone)
+        self.memories.reorder()
         profile = self.profile
+        names = [name for name in self.events if name]
         profile.sample_types = [SampleType("samples", "count")]
-        profile.sample_types += [SampleType(name.partition(":")[0], unit_of(name)) for name in self.events]
-        profile.default_type = 1 if len(self.events) == 1 else 0
+        profile.sample_types += [SampleType(name.partition(":")[0], unit_of(name)) for name in names]
+        profile.default_type = 1 if len(names) == 1 else 0
         for (event, stack, labels), (count, period) in self.samples.items():
-            values = [count] + [0] * len(self.events)
-            values[1 + event] = period  # type: ignore[operator]
-            profile.samples.add(list(stack), values, labels)  # type: ignore[call-overload, arg-type]
+            values = [count, *(period if name == event else 0 for name in names)]
+            profile.samples.add(list(stack), values, labels)
         return profile
 
 
@@ -275,15 +189,18 @@ def unit_of(event: str) -> str:
 
 def read(text: str) -> Profile:
     """A profile from the text of `perf script`: a sample type for the samples, and one for each event's periods."""
-    reader = Reader()
-    for number, line in enumerate(text.splitlines(), 1):
-        reader.line(number, line)
-    return reader.whole()
+    try:
+        return read_as(text, runtime=False)
+    except RuntimeAddresses:
+        return read_as(text, runtime=True)
 
 
-def looks_like(text: str) -> bool:
-    """Whether text is perf script's, and not folded stacks: its first line that says anything is a sample's header."""
-    for line in text.splitlines():
-        if line.strip() and not line.startswith("#"):
-            return bool("PERF_RECORD_" in line or HEADER.match(line.strip()))
-    return False
+def read_as(text: str, *, runtime: bool) -> Profile:
+    """The same, with addresses of call graphs taken for runtime addresses or for offsets."""
+    reader = Reader(runtime)
+    for number, line in enumerate(text.split("\n"), 1):
+        reader.line(number, line.rstrip("\r"))
+    profile = reader.whole()
+    if reader.bare and not reader.samples:
+        raise ProfileError("perf", None, "samples have addresses (perf script -F +ip,sym,dso)")
+    return profile

@@ -1,0 +1,152 @@
+"""Where files lay in the processes of a `perf script` text: from its mapping events, else made up.
+
+Addresses of call graphs are taken for offsets in files until one can't be an offset (whence.profiles.perf). Where only
+offsets are known, files are placed beside one another above every real address.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_right
+from dataclasses import dataclass, field, replace
+
+from whence.profiles.model import NO_MAPPING, Mapping, Profile
+from whence.profiles.perf_lines import FORK, MMAP, UNKNOWN, Place
+from whence.profiles.reasons import Kind, kind_of
+
+ANONYMOUS = ("//anon", "/anon_hugepage")
+BUILD_ID = re.compile(r"<?([0-9a-f]{16,64})>?$")
+PLACED = 1 << 56  # where files go of which only offsets are known; each has 4 GiB
+
+
+class RuntimeAddresses(Exception):
+    """An address was met that is no offset in its file: the text has runtime addresses."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is mapped in one process: starts in order, and the index of each mapping."""
+
+    starts: list[int] = field(default_factory=list)
+    indexes: list[int] = field(default_factory=list)
+
+
+class Memories:
+    """The memory of every process as the text tells it, and the profile's mappings."""
+
+    def __init__(self, profile: Profile, runtime: bool) -> None:
+        self.profile = profile
+        self.runtime = runtime  # whether addresses of call graphs are runtime ones
+        self.memory: dict[int, Memory] = {}
+        self.threads: dict[int, int] = {}  # thread -> process, where told
+        self.mappings: dict[Mapping, int] = {}
+        self.loose: dict[str, int] = {}  # mappings known by their path only
+        self.offsets = False  # whether -F +dsoff was seen
+
+    def record(self, text: str) -> None:
+        """A mapping, or a process that starts with its parent's."""
+        found = MMAP.search(text)
+        if found is not None:
+            path = found["path"].strip()
+            if "x" not in found["mode"]:
+                return
+            start, size = int(found["start"], 16), int(found["size"], 16)
+            if start + size >= 1 << 64:
+                return
+            build_id = BUILD_ID.search(found["about"] or "")
+            offset = int(found["offset"], 16) if not path.startswith("[") or path.startswith("[kernel") else 0
+            if path.startswith(ANONYMOUS):
+                path = f"/tmp/perf-{found['pid']}.map"  # as perf calls it in the frames
+            self.map(int(found["pid"]), Mapping(start, start + size, offset, path, build_id[1] if build_id else ""))
+        forked = FORK.search(text)
+        if forked is not None:
+            child, parent = int(forked["child"]), self.memory.get(int(forked["parent"]))
+            self.threads[int(forked["tid"])] = child
+            if parent is not None and child != int(forked["parent"]):
+                self.memory[child] = replace(parent, starts=list(parent.starts), indexes=list(parent.indexes))
+
+    def of(self, pid: int) -> Memory:
+        """The memory of a process, or of a thread: perf script prints the thread unless it is asked for both."""
+        found = self.memory.get(pid) or self.memory.get(self.threads.get(pid, pid))
+        if found is None and len(self.memory) - (-1 in self.memory) == 1:
+            found = next(memory for one, memory in self.memory.items() if one != -1)
+        return found or Memory()
+
+    def map(self, pid: int, mapping: Mapping) -> int:
+        """A new mapping of a process takes the place of those it covers."""
+        index = self.index(mapping)
+        memory = self.memory.setdefault(pid, Memory())
+        low = bisect_right(memory.starts, mapping.start - 1)
+        high = bisect_right(memory.starts, mapping.limit - 1)
+        memory.starts[low:high] = [mapping.start]
+        memory.indexes[low:high] = [index]
+        return index
+
+    def index(self, mapping: Mapping) -> int:
+        found = self.mappings.get(mapping)
+        if found is None:
+            found = self.mappings[mapping] = len(self.profile.mappings)
+            self.profile.mappings.append(mapping)
+        return found
+
+    def place(self, pid: int, one: Place, alone: bool) -> tuple[int, int]:
+        """Mapping and runtime address: by the mapping events, by the offset in the file, or only by name."""
+        file = one.file or ""
+        into = one.address if one.offset is None else one.offset
+        moved = not file.startswith("/") or kind_of(Mapping(path=file), 0) is not Kind.FILE
+        here = self.mapped(pid, one.address, file)
+        if here is not None and one.offset is None and (moved or alone or self.runtime):
+            return here, one.address
+        memory = self.of(pid)
+        for index in () if file in UNKNOWN else memory.indexes:
+            mapping = self.profile.mappings[index]
+            if mapping.path == file and 0 <= into - mapping.file_offset < mapping.limit - mapping.start:
+                return index, into - mapping.file_offset + mapping.start
+        if here is not None:
+            if one.offset is None:
+                raise RuntimeAddresses
+            return here, one.address
+        if file in UNKNOWN:
+            return NO_MAPPING, one.address
+        if file not in self.loose:
+            self.loose[file] = len(self.profile.mappings)
+            self.profile.mappings.append(Mapping(path=file))
+        self.offsets |= one.offset is not None
+        return self.loose[file], into
+
+    def mapped(self, pid: int, address: int, file: str) -> int | None:
+        """The mapping of a process, or of the kernel, that has a runtime address."""
+        for memory in (self.of(pid), self.memory.get(-1, Memory())):
+            at = bisect_right(memory.starts, address) - 1
+            if at >= 0:
+                mapping = self.profile.mappings[memory.indexes[at]]
+                if address < mapping.limit and (mapping.path == file or not file.startswith("/")):
+                    return memory.indexes[at]
+        return None
+
+    def settle(self, alone: bool) -> None:
+        """Decide what the addresses in files known by name only are: offsets, unless one is too high for that."""
+        profile = self.profile
+        files = {
+            index
+            for path, index in self.loose.items()
+            if path.startswith("/") and kind_of(profile.mappings[index], 0) is Kind.FILE
+        }
+        high = any(one in files and at >> 40 for one, at in zip(profile.mapping, profile.address, strict=True))
+        if (high or self.runtime or alone) and not self.offsets:
+            return
+        start = {index: PLACED + (at << 32) for at, index in enumerate(sorted(files))}
+        for index, base in start.items():
+            profile.mappings[index] = replace(profile.mappings[index], start=base, limit=base + (1 << 32))
+        for location, index in enumerate(profile.mapping):
+            if index in start and not profile.address[location] >> 32:
+                profile.address[location] += start[index]
+
+    def reorder(self) -> None:
+        """Files first, the kernel's and other memory last: readers of pprof take the first mapping for the program."""
+        mappings = self.profile.mappings
+        order = sorted(range(len(mappings)), key=lambda index: not mappings[index].path.startswith("/"))
+        place = {index: at for at, index in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
+        self.profile.mappings = [mappings[index] for index in order]
+        self.profile.mapping = array("q", map(place.__getitem__, self.profile.mapping))
