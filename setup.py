@@ -22,6 +22,7 @@ KERNELS = [
     "whence.dwarf.names_kernel",
     "whence.dwarf.parts_kernel",
     "whence.dwarf.paths_kernel",
+    "whence.dwarf.programs_kernel",
     "whence.dwarf.rangelist_kernel",
     "whence.dwarf.scopes_kernel",
     "whence.dwarf.units_kernel",

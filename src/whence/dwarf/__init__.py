@@ -17,8 +17,9 @@ info.py            DebugInfo: the units of a file, and their ranges, on all core
   qualified.py     names of C++ and Rust functions that have no linkage name
   problems.py      faults in words
 explore.py         one unit for a person: functions, inlined calls, rows
-lines.py           line programs (.debug_line) as rows
-  line_header.py   their headers and tables
+programs.py        the line programs of many units at once
+lines.py           one line program (.debug_line) as rows
+  line_header.py   its header and tables
   line_files.py    file numbers to paths
 
 shared.pxd         the parts of a file, the row of a unit, the numbers of forms; reading.pxd: how they are read, by
@@ -34,6 +35,7 @@ shared.pxd         the parts of a file, the row of a unit, the numbers of forms;
   parts_kernel       keeps the sections alive
   lines_kernel       the line number machine
   line_tables_kernel the tables of its headers
+  programs_kernel    many programs, headers, machines and files, in two calls
 """
 
 from whence.dwarf.info import DebugInfo

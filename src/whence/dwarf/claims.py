@@ -54,29 +54,19 @@ class Claims:
         claims_kernel.mark(*self._sorted, self._highest, array("Q", vaddrs), wanted)
         return [index for index, flag in enumerate(wanted) if flag]
 
-    def clip(self, group: list[int], scopes: Scopes, rows: Rows) -> Rows:
-        """The rows that lie in what the units of a group claim, or in their functions; all, if one claims nothing."""
-        if not len(rows) or any(self._says[index] != 1 for index in group):
-            return rows
-        start, end = array("Q"), array("Q")
-        for index in group:
-            start += self._start[self._first[index] : self._first[index + 1]]
-            end += self._end[self._first[index] : self._first[index + 1]]
-        start, end = joined(start, end)
-        if not claims_kernel.covered(start, end, scopes.va, scopes.end, scopes.depth):
-            start, end = joined(start + scopes.va, end + scopes.end)
-        room = len(rows) + 2 * len(start)
-        out = Rows(array("Q", bytes(8 * room)), array("I", bytes(4 * room)), array("I", bytes(4 * room)), rows.files)
-        count = claims_kernel.clip(start, end, rows.va, rows.file, rows.line, out.va, out.file, out.line)
-        del out.va[count:], out.file[count:], out.line[count:]
-        return out
-
-
-def joined(start: array[int], end: array[int]) -> tuple[array[int], array[int]]:
-    """Spans in ascending order, those that touch as one."""
-    if len(start) > 1:
-        order = by_key(start)
-        start, end = array("Q", map(start.__getitem__, order)), array("Q", map(end.__getitem__, order))
-        count = claims_kernel.union(start, end)
-        del start[count:], end[count:]
-    return start, end
+    def clip(
+        self, units: array[int], unit_ends: array[int], scopes: Scopes, scope_ends: array[int], rows: Rows,
+        row_ends: array[int],
+    ) -> tuple[Rows, array[int]]:  # fmt: skip
+        """The rows of groups of units that lie in what the units of the group claim, or in their functions (all rows,
+        if one claims nothing), and where each group's end. `*_ends` say where the units, scopes and rows of each group
+        end."""
+        clipper = claims_kernel.Clipper()
+        ends = array("I", bytes(4 * len(row_ends)))
+        count = clipper.run(
+            units, unit_ends, self._says, self._first, self._start, self._end, scopes.va, scopes.end, scopes.depth,
+            scope_ends, rows.va, rows.file, rows.line, row_ends, ends,
+        )  # fmt: skip
+        out = Rows(array("Q", bytes(8 * count)), array("I", bytes(4 * count)), array("I", bytes(4 * count)), rows.files)
+        clipper.take(out.va, out.file, out.line)
+        return out, ends

@@ -35,11 +35,9 @@ class Declarations:
         self._waiting = Starts()
         self._done = Starts()
 
-    def add_files(self, group: list[int], names: FileNames | None) -> None:
-        """These units count their files in this table."""
-        if names is not None:
-            for index in group:
-                self._own.batch[index] = names
+    def files_of(self, index: int) -> FileNames:
+        """The files of a unit."""
+        return self._own.of_unit(index)
 
     def add(self, found: Starts, files: FileNames | None) -> None:
         """What was met; `files`: the one table that all of it counts in (a split unit's), else each its own unit's."""
@@ -55,7 +53,6 @@ class Declarations:
         _give_names(found, self._name)
         out.extend(found)
         self._done, self._waiting = Starts(), Starts()
-        self._own.batch.clear()
         return out
 
     def _name(self, key: int) -> int:
@@ -75,15 +72,11 @@ class _Tables:
     def __init__(self, info: DebugInfo, rows: Units, sections: LineSections, paths: Paths) -> None:
         self._info, self._units, self._paths = info, rows, paths
         self._line = Window(sections.debug_line, "debug_line", info.elf.order, DwarfError)
-        self.batch: dict[int, FileNames] = {}  # by unit
         self._others: dict[int, FileNames] = {}  # by line program
         self._none = FileNames.none(paths)
 
     def of_unit(self, index: int) -> FileNames:
         """The files of a unit."""
-        found = self.batch.get(index)
-        if found is not None:
-            return found
         row = index * units.WIDTH
         rows = self._units.rows[row : row + units.WIDTH]
         if not rows[units.HAS] & units.HAS_STMT_LIST:

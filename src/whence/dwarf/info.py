@@ -24,8 +24,6 @@ from whence.ranges.arrange import join
 
 FEW = 64  # vaddrs that are looked for in .debug_aranges, one by one
 
-SMALL_UNIT = 8 << 10  # bytes of .debug_info, on average
-
 
 class DebugInfo:
     """Debug info: units, and the ranges of functions, inlined calls and lines they describe.
@@ -135,11 +133,7 @@ class DebugInfo:
 
     def _ranges(self, of: UnitSet, chosen: Sequence[int], jobs: int | None, lines: bool) -> Ranges | None:
         """The ranges of these units of a set; None when their names lie in units that the set does not have."""
-        if jobs is None:
-            # small units cost more in Python than in kernels: threads would only wait for each other's lock
-            small = len(self.sections.debug_info) < SMALL_UNIT * len(of.units)
-            jobs = 1 if small else os.cpu_count() or 1
-        jobs = max(1, min(jobs, len(chosen)))
+        jobs = max(1, min(jobs or os.cpu_count() or 1, len(chosen)))
         workers = [Worker(self, lines, of) for _ in range(jobs)]
         out, waiting, lock = Ranges(self.strings), dict[int, Ranges](), threading.Lock()
         joined = 0
@@ -156,8 +150,9 @@ class DebugInfo:
                     join([out, waiting.pop(joined)])
                     joined += 1
 
-        share(workers, enumerate(of.batches(chosen)), work)
+        share(workers, enumerate(of.batches(chosen, jobs)), work)
         problems = [problem for worker in workers for problem in worker.finish()]
+        problems.sort(key=lambda problem: (problem.part, problem.offset or 0))  # whichever thread met them
         if not of.whole and any(worker.strangers() for worker in workers):
             return None
         self.problems += problems

@@ -1,4 +1,4 @@
-"""The files of one line program: names put together the way the program's version says, only when asked for.
+"""The files of line programs: names put together the way the program's version says, only when asked for.
 
 A path is comp_dir / directory / name; each absolute part makes the ones before it fall away. Nothing is normalized:
 `..` and doubled slashes stay as the producer wrote them, so that paths agree with what other tools print.
@@ -38,11 +38,11 @@ class LineSections(Protocol):
 class Paths:
     """Paths of files, put together in an arena, each once for all programs of a file that name it the same way."""
 
-    __slots__ = ("_arena", "_known", "_left", "_room", "_windows")
+    __slots__ = ("_arena", "_known", "_room", "_windows", "left")
 
     def __init__(self, sections: LineSections, order: ByteOrder, arena: Arena) -> None:
         self._arena = arena
-        self._left = 2 * len(sections.debug_line) + SLACK
+        self.left = 2 * len(sections.debug_line) + SLACK  # bytes of programs that may still be read
         self._room = PATHS_PER_BYTE * (len(sections.debug_line) + SLACK)
         self._known: dict[bytes, dict[tuple[int, int], int]] = {}
         names = ("debug_line", "debug_line_str", "debug_str", "debug_str_offsets", "alt_str")
@@ -54,12 +54,24 @@ class Paths:
 
     def spend(self, size: int) -> bool:
         """May a program of so many bytes be read? Programs that overlap could make a small file cost hours."""
-        self._left -= size
-        return self._left >= 0
+        self.left -= size
+        return self.left >= 0
 
     def known(self, comp_dir: bytes) -> dict[tuple[int, int], int]:
         """The paths put together so far for programs of a compilation directory, by places of directory and name."""
         return self._known.setdefault(comp_dir, {})
+
+    def ref(self, known: dict[tuple[int, int], int], comp_dir: bytes, key: tuple[int, int]) -> int:
+        """The name reference of a path by the places of its directory and name, from `known` or put there; 0 ("") when
+        it cannot be read."""
+        ref = known.get(key)
+        if ref is None:
+            try:
+                ref = self.compose(comp_dir, *key)
+            except DwarfError:
+                ref = 0
+            known[key] = ref
+        return ref
 
     def compose(self, comp_dir: bytes, directory: int, name: int) -> int:
         """The name reference of a path of two places (form << 56 | number); directory -1 is none."""
@@ -140,14 +152,7 @@ class FileNames:
             return 0
         parent = self._parents[index] - self._first
         key = self._directories[parent] if 0 <= parent < len(self._directories) else -1, self._places[index]
-        ref = self._known.get(key)
-        if ref is None:
-            try:
-                ref = self._paths.compose(self._comp_dir, *key)
-            except DwarfError:
-                ref = 0
-            self._known[key] = ref
-        return ref
+        return self._paths.ref(self._known, self._comp_dir, key)
 
 
 def short_text(window: Window, offset: int) -> bytes:

@@ -10,6 +10,123 @@ BAD_FORM = cython.declare(cython.int, 7)
 STRING = cython.declare(cython.ulonglong, 0x08 << 56)  # DW_FORM_string, as a place in line_files.py has it
 
 
+def read_old(data, at, end, directories, files, parents, fill, found):
+    """What `old_tables` does."""
+    n: cython.Py_ssize_t = 0
+    m: cython.Py_ssize_t = 0
+    name: cython.ulonglong
+    parent: cython.ulonglong
+    status: cython.int = 0
+    while True:
+        name = at
+        while at < end and data[at] != 0:
+            at += 1
+        if at >= end:
+            status = CUT_SHORT
+            break
+        at += 1
+        if at == name + 1:
+            break
+        if fill:
+            directories[n] = STRING | name
+        n += 1
+    while status == DONE:
+        name = at
+        while at < end and data[at] != 0:
+            at += 1
+        if at >= end:
+            status = CUT_SHORT
+            break
+        at += 1
+        if at == name + 1:
+            break
+        parent = uleb(data, cython.address(at), end)
+        uleb(data, cython.address(at), end)
+        uleb(data, cython.address(at), end)
+        if at > end:
+            status = CUT_SHORT
+            break
+        if fill:
+            files[m] = STRING | name
+            parents[m] = parent
+        m += 1
+    found.directories = n
+    found.files = m
+    found.at = at
+    return status
+
+
+def read_entries(data, at, end, formats, format_count, wide, big, names, parents, room, found):
+    """What `entries` does."""
+    n: cython.Py_ssize_t
+    f: cython.Py_ssize_t
+    size: cython.ulonglong
+    form: cython.ulonglong
+    content: cython.ulonglong
+    value: cython.ulonglong
+    status: cython.int = 0
+    offset: cython.Py_ssize_t = 8 if wide else 4
+    start: cython.ulonglong = at
+    done: cython.Py_ssize_t = 0
+    for n in range(room):
+        for f in range(format_count):
+            content = formats[2 * f]
+            form = formats[2 * f + 1]
+            value = 0
+            size = 0
+            start = at
+            if form == 0x08:  # string
+                value = at
+                while at < end and data[at] != 0:
+                    at += 1
+                size = 1
+            elif form == 0x1F or form == 0x0E or form == 0x1D or form == 0x17 or form == 0x1F21:
+                size = offset  # line_strp, strp, strp_sup, sec_offset, GNU_strp_alt
+            elif form == 0x0F or form == 0x1A or form == 0x0D or form == 0x1F02:
+                # udata, strx, sdata, GNU_str_index
+                value = uleb(data, cython.address(at), end)
+            elif form == 0x0B or form == 0x25 or form == 0x0C:  # data1, strx1, flag
+                size = 1
+            elif form == 0x05 or form == 0x26:  # data2, strx2
+                size = 2
+            elif form == 0x27:  # strx3
+                size = 3
+            elif form == 0x06 or form == 0x28:  # data4, strx4
+                size = 4
+            elif form == 0x07:  # data8
+                size = 8
+            elif form == 0x1E:  # data16
+                size = 16
+            elif form == 0x09:  # block
+                size = uleb(data, cython.address(at), end)
+            elif form == 0x0A or form == 0x03 or form == 0x04:  # block1, block2, block4
+                value = 1 if form == 0x0A else 2 if form == 0x03 else 4
+                if end - at < value:
+                    at = end + 1
+                else:
+                    size = number(data + at, value, big)
+                    at += value
+            else:
+                status = BAD_FORM
+                break
+            if at > end or size > end - at:
+                status = CUT_SHORT
+                break
+            if 0 < size <= 8 and form != 0x08 and form != 0x09 and form != 0x0A and form != 0x03 and form != 0x04:
+                value = number(data + at, size, big)
+            at += size
+            if content == 1:  # DW_LNCT_path
+                names[n] = form << 56 | value << 8 >> 8
+            elif content == 2:  # DW_LNCT_directory_index
+                parents[n] = value
+        if status != DONE:
+            break
+        done = n + 1
+    found.files = done
+    found.at = start if status else at
+    return status
+
+
 def old_tables(
     data: cython.const[cython.uchar][::1],
     at: cython.ulonglong,
@@ -24,47 +141,15 @@ def old_tables(
     With `fill` false the columns are not touched: the counts say how long they must be. Gives (directories, files,
     what it stopped with, offset).
     """
-    p: cython.pointer[cython.const[cython.uchar]] = cython.address(data[0])
-    n: cython.Py_ssize_t = 0
-    m: cython.Py_ssize_t = 0
-    name: cython.ulonglong
-    parent: cython.ulonglong
-    status: cython.int = 0
+    found: Counts
+    status: cython.int
     with cython.nogil:
-        while True:
-            name = at
-            while at < end and p[at] != 0:
-                at += 1
-            if at >= end:
-                status = CUT_SHORT
-                break
-            at += 1
-            if at == name + 1:
-                break
-            if fill:
-                directories[n] = STRING | name
-            n += 1
-        while status == DONE:
-            name = at
-            while at < end and p[at] != 0:
-                at += 1
-            if at >= end:
-                status = CUT_SHORT
-                break
-            at += 1
-            if at == name + 1:
-                break
-            parent = uleb(p, cython.address(at), end)
-            uleb(p, cython.address(at), end)
-            uleb(p, cython.address(at), end)
-            if at > end:
-                status = CUT_SHORT
-                break
-            if fill:
-                files[m] = STRING | name
-                parents[m] = parent
-            m += 1
-    return n, m, status, at
+        status = read_old(
+            cython.address(data[0]), at, end, cython.address(directories[0]) if directories.shape[0] else cython.NULL,
+            cython.address(files[0]) if files.shape[0] else cython.NULL,
+            cython.address(parents[0]) if parents.shape[0] else cython.NULL, fill, cython.address(found),
+        )  # fmt: skip
+    return found.directories, found.files, status, found.at
 
 
 def entries(
@@ -82,70 +167,14 @@ def entries(
     `formats` has pairs of content type and form. A name is `form << 56 | number`: an offset into the section the form
     means (a place in `data` for DW_FORM_string) or an index. Gives (entries, what it stopped with, offset).
     """
-    p: cython.pointer[cython.const[cython.uchar]] = cython.address(data[0])
-    n: cython.Py_ssize_t
-    f: cython.Py_ssize_t
-    size: cython.ulonglong
-    form: cython.ulonglong
-    content: cython.ulonglong
-    value: cython.ulonglong
-    status: cython.int = 0
-    offset: cython.Py_ssize_t = 8 if wide else 4
-    start: cython.ulonglong = at
-    done: cython.Py_ssize_t = 0
+    found: Counts
+    status: cython.int
+    if names.shape[0] == 0:
+        return 0, DONE, at
     with cython.nogil:
-        for n in range(names.shape[0]):
-            for f in range(formats.shape[0] // 2):
-                content = formats[2 * f]
-                form = formats[2 * f + 1]
-                value = 0
-                size = 0
-                start = at
-                if form == 0x08:  # string
-                    value = at
-                    while at < end and p[at] != 0:
-                        at += 1
-                    size = 1
-                elif form == 0x1F or form == 0x0E or form == 0x1D or form == 0x17 or form == 0x1F21:
-                    size = offset  # line_strp, strp, strp_sup, sec_offset, GNU_strp_alt
-                elif form == 0x0F or form == 0x1A or form == 0x0D or form == 0x1F02:
-                    # udata, strx, sdata, GNU_str_index
-                    value = uleb(p, cython.address(at), end)
-                elif form == 0x0B or form == 0x25 or form == 0x0C:  # data1, strx1, flag
-                    size = 1
-                elif form == 0x05 or form == 0x26:  # data2, strx2
-                    size = 2
-                elif form == 0x27:  # strx3
-                    size = 3
-                elif form == 0x06 or form == 0x28:  # data4, strx4
-                    size = 4
-                elif form == 0x07:  # data8
-                    size = 8
-                elif form == 0x1E:  # data16
-                    size = 16
-                elif form == 0x09:  # block
-                    size = uleb(p, cython.address(at), end)
-                elif form == 0x0A or form == 0x03 or form == 0x04:  # block1, block2, block4
-                    value = 1 if form == 0x0A else 2 if form == 0x03 else 4
-                    if end - at < value:
-                        at = end + 1
-                    else:
-                        size = number(p + at, value, big)
-                        at += value
-                else:
-                    status = BAD_FORM
-                    break
-                if at > end or size > end - at:
-                    status = CUT_SHORT
-                    break
-                if 0 < size <= 8 and form != 0x08 and form != 0x09 and form != 0x0A and form != 0x03 and form != 0x04:
-                    value = number(p + at, size, big)
-                at += size
-                if content == 1:  # DW_LNCT_path
-                    names[n] = form << 56 | value << 8 >> 8
-                elif content == 2:  # DW_LNCT_directory_index
-                    parents[n] = value
-            if status != DONE:
-                break
-            done = n + 1
-    return done, status, (start if status else at)
+        status = read_entries(
+            cython.address(data[0]), at, end, cython.address(formats[0]) if formats.shape[0] else cython.NULL,
+            formats.shape[0] // 2, wide, big, cython.address(names[0]), cython.address(parents[0]), names.shape[0],
+            cython.address(found),
+        )  # fmt: skip
+    return found.files, status, found.at

@@ -12,7 +12,8 @@ from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.units import WIDTH, Units
 from whence.ranges.strings import StringSpace
 
-BATCH = 2 << 20  # bytes of .debug_info a thread takes at once
+BATCH = 2 << 20  # bytes of .debug_info a thread takes at once, at most
+BATCHES = 4  # for each thread, where there is less: so that they end at about the same time
 
 
 class UnitSet:
@@ -42,8 +43,11 @@ class UnitSet:
         number = {offset: index for index, offset in enumerate(self.units.column(units.OFFSET))}
         return [number[offset] for offset in offsets if offset in number]
 
-    def batches(self, chosen: Iterable[int]) -> Iterator[list[list[int]]]:
-        """Groups of units that share a line program (nearly always one unit), in bites of about BATCH bytes."""
+    def _size(self, index: int) -> int:
+        return self.units.value(index, units.END) - self.units.value(index, units.OFFSET)
+
+    def batches(self, chosen: Iterable[int], jobs: int = 1) -> Iterator[list[list[int]]]:
+        """Groups of units that share a line program (nearly always one unit), in bites for `jobs` threads."""
         groups: dict[int, list[int]] = {}
         rows = self.units.rows
         for index in chosen:
@@ -54,12 +58,14 @@ class UnitSet:
                 groups.setdefault(rows[row + units.STMT_LIST], []).append(index)
             else:
                 groups[-1 - index] = [index]
+        sizes = [sum(self._size(index) for index in group) for group in groups.values()]
+        enough = min(BATCH, sum(sizes) // (BATCHES * jobs))
         batch: list[list[int]] = []
         size = 0
-        for group in groups.values():
+        for group, more in zip(groups.values(), sizes):
             batch.append(group)
-            size += sum(rows[at * units.WIDTH + units.END] - rows[at * units.WIDTH + units.OFFSET] for at in group)
-            if size >= BATCH:
+            size += more
+            if size >= enough:
                 yield batch
                 batch, size = [], 0
         if batch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from whence.dwarf import scopes_kernel, units
@@ -11,11 +11,12 @@ from whence.dwarf.declarations import Declarations
 from whence.dwarf.line_files import FileNames, Paths
 from whence.dwarf.lines import LineTable, read_lines
 from whence.dwarf.problems import problem
+from whence.dwarf.programs import Programs
 from whence.dwarf.qualified import qualified_names
 from whence.errors import DwarfError
 from whence.model import Source
 from whence.ranges import Ranges, Rows, Scopes, Starts
-from whence.ranges.compose import compose
+from whence.ranges.compose import compose_groups
 from whence.ranges.strings import Arena
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from whence.dwarf.unit_set import UnitSet
 
 PLAIN = 0xFFFF  # the source of a name that is not qualified yet
+COLUMNS = ("va", "end", "depth", "function", "call_file", "call_line")
 
 
 class Worker:
@@ -37,39 +39,43 @@ class Worker:
         self._scoper = scopes_kernel.Scoper(of.parts, info.alt)
         self._paths = Paths(info.sections, info.elf.order, self.arena)
         self._starts = Declarations(info, of, self._paths)
+        big, line = info.elf.order == "big", info.sections.debug_line
+        self._programs = Programs(line, big, info.lowest, self._paths, info.strings, self._line_table)
 
     def run(self, groups: list[list[int]]) -> Ranges:
         """The ranges of groups of units; those of a group share a line program."""
         out = Ranges(self.info.strings)
-        chosen = array("I", chain.from_iterable(groups))
-        found = array("Q", bytes(24 * len(chosen)))
-        scopes = self._scopes(chosen, found)
-        before = at = 0
-        for group in groups:
-            at += len(group)
-            after = found[3 * at - 3]
-            table = self._line_table(group[0])
-            self._starts.add_files(group, table.names)
-            mine = self._slice(scopes, before, after, table)
-            for index in group:
-                self._add_split(mine, index, table)
-            if len(mine) or len(table.rows):
-                compose(mine, self.of.claims.clip(group, mine, table.rows), out, Source.DWARF)
-            before = after
-        for place, index in enumerate(chosen):
-            self._tell(index, found[3 * place + 1], found[3 * place + 2])
+        scopes, ends, rows, row_ends = self._found(groups)
+        units = array("I", chain.from_iterable(groups))
+        unit_ends = array("I", accumulate(map(len, groups)))
+        rows, row_ends = self.of.claims.clip(units, unit_ends, scopes, ends, rows, row_ends)
+        if len(scopes) or len(rows):
+            compose_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
         out.starts = self._starts.take()
         return out
 
     def look(self, index: int) -> tuple[Scopes, Rows]:
         """The scopes and rows of one unit, as they are before they become ranges."""
-        found = array("Q", bytes(24))
-        scopes = self._scopes(array("I", [index]), found)
-        self._tell(index, found[1], found[2])
-        table = self._line_table(index)
-        mine = self._slice(scopes, 0, len(scopes), table)
-        self._add_split(mine, index, table)
-        return mine, table.rows
+        scopes, _, rows, _ = self._found([[index]])
+        return scopes, rows
+
+    def _found(self, groups: list[list[int]]) -> tuple[Scopes, array[int], Rows, array[int]]:
+        """The scopes and rows of groups of units, and where those of each group end."""
+        chosen = array("I", chain.from_iterable(groups))
+        found = array("Q", bytes(24 * len(chosen)))
+        scopes = self._scopes(chosen, found)
+        ends = array("I", [found[3 * last - 3] for last in accumulate(map(len, groups))])
+        if any(self.units.value(index, units.DWO_NAME) for index in chosen):
+            scopes, ends = self._with_split(scopes, ends, groups)
+        if self.lines:
+            rows, row_ends = self._programs.read(self.units, array("I", [group[0] for group in groups]), scopes, ends)
+        else:
+            scopes.call_file = array("Q", bytes(8 * len(scopes)))
+            rows, row_ends = Rows(), array("I", bytes(4 * len(groups)))
+        for place, index in enumerate(chosen):
+            if found[3 * place + 1]:
+                self._tell(index, found[3 * place + 1], found[3 * place + 2])
+        return scopes, ends, rows, row_ends
 
     def strangers(self) -> bool:
         """Do names lie in units that are not read here?"""
@@ -81,9 +87,8 @@ class Worker:
         return self.problems
 
     def _tell(self, index: int, fault: int, offset: int) -> None:
-        if fault:
-            name = self.info.strings.text(self.units.value(index, units.NAME))
-            self.problems.append(problem(fault, offset, index, name))
+        name = self.info.strings.text(self.units.value(index, units.NAME))
+        self.problems.append(problem(fault, offset, index, name))
 
     def _scopes(
         self, chosen: array[int], found: array[int], file: SplitFile | None = None, skeleton: FileNames | None = None
@@ -118,8 +123,21 @@ class Worker:
         self._starts.add(declared, skeleton)
         return scopes
 
-    def _add_split(self, scopes: Scopes, index: int, table: LineTable) -> None:
-        """Append the scopes of the split unit of a skeleton. Its call files count in the skeleton's line program."""
+    def _with_split(self, scopes: Scopes, ends: array[int], groups: list[list[int]]) -> tuple[Scopes, array[int]]:
+        """The scopes of groups, each followed by those of the split units of its skeletons. Their call files count in
+        the skeletons' line programs."""
+        out, out_ends, done = Scopes(), array("I"), 0
+        for group, end in zip(groups, ends):
+            for name in COLUMNS:
+                getattr(out, name).extend(getattr(scopes, name)[done:end])
+            for index in group:
+                self._add_split(out, index)
+            out_ends.append(len(out))
+            done = end
+        return out, out_ends
+
+    def _add_split(self, scopes: Scopes, index: int) -> None:
+        """Append the scopes of the split unit of a skeleton, if it is one."""
         if not self.units.value(index, units.DWO_NAME):
             return
         try:
@@ -130,23 +148,20 @@ class Worker:
         if where is not None:
             file, at = where
             found = array("Q", bytes(24))
-            more = self._scopes(array("I", [at]), found, file, table.names or FileNames.none(self._paths))
-            more = self._slice(more, 0, len(more), table)
-            for column in ("va", "end", "depth", "function", "call_file", "call_line"):
-                getattr(scopes, column).extend(getattr(more, column))
-            self._tell(index, found[1], found[2])
+            more = self._scopes(array("I", [at]), found, file, self._starts.files_of(index))
+            for name in COLUMNS:
+                getattr(scopes, name).extend(getattr(more, name))
+            if found[1]:
+                self._tell(index, found[1], found[2])
             if file.alone:
                 elf = file.elf
                 del where, file
                 elf.close()
 
     def _line_table(self, index: int) -> LineTable:
+        """A unit's line program, read by itself."""
         info, rows = self.info, self.units.rows
         row = index * units.WIDTH
-        # A partial unit names the line program of the units that import it: it only needs its file numbers.
-        has_lines = rows[row + units.HAS] & units.HAS_STMT_LIST and rows[row + units.TAG] != units.TAG_PARTIAL
-        if not self.lines or not has_lines:
-            return LineTable()
         table = read_lines(
             info.sections,
             offset=rows[row + units.STMT_LIST],
@@ -161,17 +176,3 @@ class Worker:
         )
         self.problems += table.problems
         return table
-
-    @staticmethod
-    def _slice(scopes: Scopes, first: int, last: int, table: LineTable) -> Scopes:
-        """The scopes of one group, their call files as names."""
-        numbers = scopes.call_file[first:last]
-        known = {number: table.file(number) for number in set(numbers)}
-        return Scopes(
-            scopes.va[first:last],
-            scopes.end[first:last],
-            scopes.depth[first:last],
-            scopes.function[first:last],
-            array("Q", map(known.__getitem__, numbers)),
-            scopes.call_line[first:last],
-        )

@@ -33,8 +33,20 @@ def compose(scopes: Scopes, rows: Rows, out: Ranges, source: Source) -> None:
     Linear in scopes and rows (sorting the scopes by va comes on top where they are not). The lock of the interpreter
     is not held while it works, so threads may compose at once, each into a table of its own.
     """
-    sweep = compose_kernel.Sweep(len(scopes), len(rows))
-    sweep.run(scopes.va, scopes.end, scopes.depth, by_key(scopes.va), rows.va, rows.file, rows.line, rows.files)
+    compose_groups(scopes, array("I", [len(scopes)]), rows, array("I", [len(rows)]), out, source)
+
+
+def compose_groups(
+    scopes: Scopes, scope_ends: array[int], rows: Rows, row_ends: array[int], out: Ranges, source: Source
+) -> None:
+    """The same for many groups at once (the units of a batch), one after the other, each for itself: `scope_ends` and
+    `row_ends` say where the scopes and rows of each group end."""
+    sweep = compose_kernel.Sweep(len(scopes), len(rows), len(scope_ends))
+    order = array("I", bytes(4 * len(scopes)))
+    order_kernel.order_groups(scopes.va, scope_ends, order, array("I", bytes(4 * len(scopes))))
+    sweep.run(
+        scopes.va, scopes.end, scopes.depth, order, rows.va, rows.file, rows.line, rows.files, scope_ends, row_ends
+    )
     ranges, lines = sweep.join(scopes.function, scopes.call_file, scopes.call_line)
     base, line_base = len(out), len(out.line_offset)
     grow(out, ranges, lines, source)

@@ -24,7 +24,8 @@ FAR = cython.declare(cython.ulonglong, 0xFFFF)  # the largest offset a two-byte 
 @cython.final
 @cython.cclass
 class Sweep:
-    """One run of compose. `run` sweeps and counts, `fill` writes the ranges into columns of that many rows."""
+    """One run of compose over one group of scopes and rows or many, each for itself. `run` sweeps and counts, `fill`
+    writes the ranges into columns of that many rows."""
 
     ranges: cython.Py_ssize_t
     lines: cython.Py_ssize_t
@@ -53,11 +54,10 @@ class Sweep:
     _words: cython.p_ulonglong  # the one block that holds all of them
     _halves: cython.p_uint
 
-    def __cinit__(self, scopes: cython.Py_ssize_t, rows: cython.Py_ssize_t):
+    def __cinit__(self, scopes: cython.Py_ssize_t, rows: cython.Py_ssize_t, groups: cython.Py_ssize_t):
         """Room for the worst case; pages that are never written to cost nothing."""
-        most_stretches: cython.Py_ssize_t = rows + 2 * scopes + 8
-        self._budget = 8 * scopes + 8
-        most: cython.Py_ssize_t = self._budget + most_stretches + 2 * scopes + 8
+        most_stretches: cython.Py_ssize_t = rows + 2 * scopes + 8 * groups
+        most: cython.Py_ssize_t = most_stretches + 10 * scopes + 16 * groups
         per_scope: cython.Py_ssize_t = scopes + 2
         self._words = cython.cast(cython.p_ulonglong, malloc(3 * most * 8))
         self._halves = cython.cast(cython.p_uint, malloc((7 * per_scope + 6 * most + 3 * most_stretches) * 4))
@@ -90,12 +90,14 @@ class Sweep:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _plant(self, depth: cython.pointer(cython.const[cython.uint]), count: cython.Py_ssize_t) -> cython.void:
+    def _plant(
+        self, depth: cython.pointer(cython.const[cython.uint]), first: cython.Py_ssize_t, last: cython.Py_ssize_t
+    ) -> cython.void:
         """Parents, levels and roots from the depths; a depth that skips a level is taken as the next one."""
         at: cython.Py_ssize_t
         level: cython.uint = 0
-        for at in range(count):
-            level = 0 if at == 0 else depth[at] if depth[at] <= level else level + 1
+        for at in range(first, last):
+            level = 0 if at == first else depth[at] if depth[at] <= level else level + 1
             self._level[at] = level
             self._path[level] = cython.cast(cython.uint, at)
             if level == 0:
@@ -231,64 +233,77 @@ class Sweep:
         row_file: cython.const[cython.uint][::1],
         row_line: cython.const[cython.uint][::1],
         files: cython.const[cython.ulonglong][::1],
+        scope_ends: cython.const[cython.uint][::1],
+        row_ends: cython.const[cython.uint][::1],
     ):
-        """Sweep; gives (ranges, line entries). `order` lists the scopes by va. All columns have the promised sizes."""
-        scopes: cython.Py_ssize_t = va.shape[0]
-        rows: cython.Py_ssize_t = row_va.shape[0]
-        known: cython.Py_ssize_t = files.shape[0]
+        """Sweep; gives (ranges, line entries). `order` lists the scopes of each group by va; `scope_ends` and
+        `row_ends` say where each group's scopes and rows end. All columns have the promised sizes."""
+        group: cython.Py_ssize_t
         next_scope: cython.Py_ssize_t = 0
         next_row: cython.Py_ssize_t = 0
+        scopes: cython.Py_ssize_t
+        rows: cython.Py_ssize_t
+        known: cython.Py_ssize_t = files.shape[0]
         scope: cython.uint
         owner: cython.uint
-        file: cython.ulonglong = 0
-        line: cython.uint = 0
-        described: cython.bint = False  # a row with a file holds here
-        position: cython.ulonglong = NEVER
+        file: cython.ulonglong
+        line: cython.uint
+        described: cython.bint  # a row with a file holds here
+        position: cython.ulonglong
         following: cython.ulonglong
-        self.ranges = self.lines = self._heap_size = self._open = 0
+        self.ranges = self.lines = 0
         with cython.nogil:
-            if scopes:
-                self._plant(cython.address(depth[0]), scopes)
-                position = va[order[0]]
-            if rows and row_va[0] < position:
-                position = row_va[0]
-            while True:
-                while next_row < rows and row_va[next_row] <= position:
-                    described = row_file[next_row] < known
-                    file = files[row_file[next_row]] if described else 0
-                    line = row_line[next_row] if described else 0
-                    next_row += 1
-                while self._heap_size and end[self._heap[0]] <= position:
-                    self._pop()
-                while next_scope < scopes and va[order[next_scope]] <= position:
-                    scope = order[next_scope]
-                    next_scope += 1
-                    if end[scope] > position:
-                        self._push(scope)
-                following = NEVER
-                owner = NONE
-                if next_row < rows:
-                    following = row_va[next_row]
-                if next_scope < scopes and va[order[next_scope]] < following:
-                    following = va[order[next_scope]]
-                if self._heap_size:
-                    owner = self._heap[0] if self._budget > 0 else self._root[self._heap[0]]
-                    if end[self._heap[0]] < following:
-                        following = end[self._heap[0]]
-                if following == NEVER:
-                    break
-                if owner == NONE:
-                    if not described:
-                        self._close(0, position)
-                    elif self._open != 1 or self._stack_scope[0] != NONE:
-                        self._close(0, position)
-                        self._begin(NONE, 0, position)
-                elif self._open == 0 or self._stack_scope[self._open - 1] != owner:
-                    self._enter(owner, position)
-                if self._open:
-                    self._own(position, file, line)
-                position = following
-            self._close(0, position)
+            for group in range(scope_ends.shape[0]):
+                scopes = scope_ends[group]
+                rows = row_ends[group]
+                self._budget = 8 * (scopes - next_scope) + 8
+                self._heap_size = self._open = 0
+                file = 0
+                line = 0
+                described = False
+                position = NEVER
+                if next_scope < scopes:
+                    self._plant(cython.address(depth[0]), next_scope, scopes)
+                    position = va[order[next_scope]]
+                if next_row < rows and row_va[next_row] < position:
+                    position = row_va[next_row]
+                while True:
+                    while next_row < rows and row_va[next_row] <= position:
+                        described = row_file[next_row] < known
+                        file = files[row_file[next_row]] if described else 0
+                        line = row_line[next_row] if described else 0
+                        next_row += 1
+                    while self._heap_size and end[self._heap[0]] <= position:
+                        self._pop()
+                    while next_scope < scopes and va[order[next_scope]] <= position:
+                        scope = order[next_scope]
+                        next_scope += 1
+                        if end[scope] > position:
+                            self._push(scope)
+                    following = NEVER
+                    owner = NONE
+                    if next_row < rows:
+                        following = row_va[next_row]
+                    if next_scope < scopes and va[order[next_scope]] < following:
+                        following = va[order[next_scope]]
+                    if self._heap_size:
+                        owner = self._heap[0] if self._budget > 0 else self._root[self._heap[0]]
+                        if end[self._heap[0]] < following:
+                            following = end[self._heap[0]]
+                    if following == NEVER:
+                        break
+                    if owner == NONE:
+                        if not described:
+                            self._close(0, position)
+                        elif self._open != 1 or self._stack_scope[0] != NONE:
+                            self._close(0, position)
+                            self._begin(NONE, 0, position)
+                    elif self._open == 0 or self._stack_scope[self._open - 1] != owner:
+                        self._enter(owner, position)
+                    if self._open:
+                        self._own(position, file, line)
+                    position = following
+                self._close(0, position)
         return self.ranges, self.lines
 
     def join(

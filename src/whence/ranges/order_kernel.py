@@ -5,6 +5,7 @@ runs is small and most passes are not needed.
 """
 
 import cython
+from cython.cimports.libc.string import memcpy
 
 
 @cython.cfunc
@@ -47,6 +48,37 @@ def _merge(
             right += 1
 
 
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _sort(
+    keys: cython.pointer(cython.const[cython.ulonglong]),
+    source: cython.p_uint,
+    target: cython.p_uint,
+    count: cython.Py_ssize_t,
+) -> cython.int:
+    """Sort `count` places; says where they are then: 0 in source, 1 in target."""
+    at: cython.Py_ssize_t
+    middle: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    turn: cython.int = 0
+    other: cython.p_uint
+    while _run_end(keys, source, 0, count) < count:
+        at = 0
+        while at < count:
+            middle = _run_end(keys, source, at, count)
+            stop = middle
+            if middle < count:
+                stop = _run_end(keys, source, middle, count)
+            _merge(keys, source, target, at, middle, stop)
+            at = stop
+        other = source
+        source = target
+        target = other
+        turn = 1 - turn
+    return turn
+
+
 def order(
     keys: cython.const[cython.ulonglong][::1], first: cython.uint[::1], second: cython.uint[::1], fresh: cython.bint
 ) -> cython.int:
@@ -57,30 +89,38 @@ def order(
     """
     count: cython.Py_ssize_t = keys.shape[0]
     at: cython.Py_ssize_t
-    middle: cython.Py_ssize_t
-    stop: cython.Py_ssize_t
-    turn: cython.int = 0
+    turn: cython.int
     if count == 0 or first.shape[0] < count or second.shape[0] < count:
         return 0
-    source: cython.p_uint = cython.address(first[0])
-    target: cython.p_uint = cython.address(second[0])
-    other: cython.p_uint
-    values: cython.pointer(cython.const[cython.ulonglong]) = cython.address(keys[0])
     with cython.nogil:
         if fresh:
             for at in range(count):
-                source[at] = cython.cast(cython.uint, at)
-        while _run_end(values, source, 0, count) < count:
-            at = 0
-            while at < count:
-                middle = _run_end(values, source, at, count)
-                stop = middle
-                if middle < count:
-                    stop = _run_end(values, source, middle, count)
-                _merge(values, source, target, at, middle, stop)
-                at = stop
-            other = source
-            source = target
-            target = other
-            turn = 1 - turn
+                first[at] = cython.cast(cython.uint, at)
+        turn = _sort(cython.address(keys[0]), cython.address(first[0]), cython.address(second[0]), count)
     return turn
+
+
+def order_groups(
+    keys: cython.const[cython.ulonglong][::1],
+    ends: cython.const[cython.uint][::1],
+    first: cython.uint[::1],
+    second: cython.uint[::1],
+):
+    """The places 0, 1, 2, ... in `first`, those of each group in ascending order of key: `ends` says where each group
+    ends. Equal keys keep their order. Both columns have room for all keys; the last end is no more."""
+    at: cython.Py_ssize_t
+    group: cython.Py_ssize_t
+    start: cython.Py_ssize_t = 0
+    count: cython.Py_ssize_t
+    if keys.shape[0] == 0:
+        return
+    with cython.nogil:
+        for at in range(keys.shape[0]):
+            first[at] = cython.cast(cython.uint, at)
+        for group in range(ends.shape[0]):
+            count = ends[group] - start
+            if count > 1 and _sort(
+                cython.address(keys[0]), cython.address(first[start]), cython.address(second[start]), count
+            ):
+                memcpy(cython.address(first[start]), cython.address(second[start]), 4 * count)
+            start = ends[group]
