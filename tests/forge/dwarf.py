@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.forge.elf import Section, forge
+from tests.forge.elf import Section, forge, packed
 from tests.forge.lines import sleb, uleb
 from whence.elf.layout import ET_DYN
 from whence.window import ByteOrder
@@ -185,8 +185,10 @@ class Debug:
         before: Sequence[Section] = (),
         more: Sequence[Section] = (),
         type: int = ET_DYN,
+        pack: str = "",
     ) -> bytes:
-        """The sections (and more, and some before) in an ELF file whose code is at [start, start + size) of `text`."""
+        """The sections (and more, and some before) in an ELF file whose code is at [start, start + size) of `text`;
+        .debug_info is packed by the method `pack`."""
         named = {
             "info": self.info, "abbrev": self.abbrev, "str": self.strings, "line_str": self.line_strings,
             "ranges": self.ranges, "rnglists": self.rnglists, "addr": self.addr, "str_offsets": self.str_offsets,
@@ -195,6 +197,8 @@ class Debug:
         sections = [Section(".text", b"", type=8, flags=6, vaddr=text[0], size=text[1])]
         sections += before
         sections += [Section(f".debug_{name}{suffix}", bytes(data)) for name, data in named.items() if data]
+        if pack:
+            sections[1 + len(before)] = packed(sections[1 + len(before)], pack, self.address_size * 8, self.order)
         return forge([*sections, *more], bits=self.address_size * 8, order=self.order, type=type)
 
 

@@ -9,6 +9,7 @@ info.py            DebugInfo: the units of a file, and their ranges, on all core
   sections.py      which sections; where code can be
   units.py         unit headers and root DIEs
   unit_set.py      units that are read together: all, or those a question needs
+  arriving.py      units read while .debug_info is being unpacked
   claims.py        what units claim: which can hold an address, which rows are theirs
   split.py         split units: .dwo files, .dwp packages
   threads.py       pieces of work shared by threads

@@ -23,6 +23,7 @@ from cython.cimports.whence.dwarf.shared import (
     F_EXPRLOC,
     F_IMPLICIT_CONST,
     F_INDIRECT,
+    F_REF_ADDR,
     F_STRING,
     LANGUAGE,
     OFFSET_SIZE,
@@ -261,3 +262,33 @@ def forget(table):
     table.entries = cython.NULL
     table.ops = cython.NULL
     table.count = table.room = table.op_count = table.op_room = 0
+
+
+def stay_inside(data: cython.const[cython.uchar][::1]):
+    """Do no attributes of any table of a .debug_abbrev refer to DIEs of other units of the file? False in doubt."""
+    p: cython.pointer[cython.const[cython.uchar]] = cython.NULL
+    at: cython.ulonglong = 0
+    size: cython.ulonglong = data.shape[0]
+    name: cython.ulonglong
+    form: cython.ulonglong
+    good: cython.bint = True
+    if size == 0:
+        return True
+    p = cython.address(data[0])
+    with cython.nogil:
+        while good and at < size:
+            if uleb(p, cython.address(at), size) == 0:  # the end of a table
+                continue
+            uleb(p, cython.address(at), size)
+            fixed(p, cython.address(at), size, 1, 0)
+            while True:
+                name = uleb(p, cython.address(at), size)
+                form = uleb(p, cython.address(at), size)
+                if form == F_IMPLICIT_CONST:
+                    sleb(p, cython.address(at), size)
+                if at > size or form == F_REF_ADDR or form == F_INDIRECT:
+                    good = False
+                    break
+                if name == 0 and form == 0:
+                    break
+    return good

@@ -45,7 +45,7 @@ class UnitView:
     def __init__(self, info: DebugInfo, index: int) -> None:
         self.unit = info.units[index]
         self._text = info.strings.text
-        worker = Worker(info, True, info.all)
+        worker = Worker(info, info.sections, True, info.all)
         self._scopes, self._rows = worker.look(index)
         self.problems = worker.finish()
 

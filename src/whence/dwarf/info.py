@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 
 from whence.dwarf import aranges_kernel, units
+from whence.dwarf.arriving import Arriving, NotThisWay
 from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.problems import problem
 from whence.dwarf.sections import ET_REL, Sections, code_of, read_sections
@@ -44,10 +46,8 @@ class DebugInfo:
     ) -> None:
         self.problems: list[DwarfError | ElfError] = []
         self.elf, self.strings = elf, strings
-        self.sections = read_sections(elf, self.problems)
         self.code = code_of(elf)
         self.alt_sections = read_sections(alt, self.problems)
-        self.sections.alt_str = self.alt_sections.debug_str
         self.alt = self.alt_sections.parts(strings, elf.order, self.code)
         self.alt_units = UnitSet(self.alt, self.alt, strings).units
         self.split = SplitFiles(self, dwp, dwo)
@@ -56,6 +56,13 @@ class DebugInfo:
 
     def __bool__(self) -> bool:
         return len(self.sections.debug_info) > 0
+
+    @cached_property
+    def sections(self) -> Sections:
+        """The sections with everything in them; the first use unpacks them."""
+        found = read_sections(self.elf, self.problems)
+        found.alt_str = self.alt_sections.debug_str
+        return found
 
     @cached_property
     def all(self) -> UnitSet:
@@ -96,6 +103,10 @@ class DebugInfo:
 
         `jobs` threads (None: one per core). Memory beyond the result: the scopes of about 2 MB of DIEs per thread.
         """
+        if units is None and jobs != 1 and "sections" not in self.__dict__:
+            table = self._arriving_ranges(jobs, lines)
+            if table is not None:
+                return table
         offsets = None if units is None else sorted(set(units))
         if offsets is not None and self._some is not None and "all" not in self.__dict__:
             chosen = self._some.at(offsets)
@@ -134,28 +145,71 @@ class DebugInfo:
     def _ranges(self, of: UnitSet, chosen: Sequence[int], jobs: int | None, lines: bool) -> Ranges | None:
         """The ranges of these units of a set; None when their names lie in units that the set does not have."""
         jobs = max(1, min(jobs or os.cpu_count() or 1, len(chosen)))
-        workers = [Worker(self, lines, of) for _ in range(jobs)]
+        workers = [Worker(self, self.sections, lines, of) for _ in range(jobs)]
+        of.claims  # noqa: B018 - made before threads share it
+        batches = list(of.batches(chosen, jobs))
+        out = self._joined(workers, ((of, batch) for batch in batches), lambda n: self._let_go(of, batches[n]))
+        problems = finished(workers)
+        if not of.whole and any(worker.strangers() for worker in workers):
+            return None
+        self.problems += problems
+        return out
+
+    def _arriving_ranges(self, jobs: int | None, lines: bool) -> Ranges | None:
+        """All ranges, read while .debug_info is being unpacked; None when it can't be done like that."""
+        arriving = Arriving.of(self)
+        if arriving is None:
+            return None
+        workers: list[Worker] = []
+        wave_of: list[int] = []
+
+        def pieces() -> Iterator[tuple[UnitSet, list[list[int]]]]:
+            for wave, of in enumerate(arriving.waves()):
+                of.claims  # noqa: B018 - made before threads share it
+                for batch in of.batches(range(len(of.units))):
+                    wave_of.append(wave)
+                    yield of, batch
+
+        try:
+            waiting = pieces()
+            first = next(waiting, None)
+            if first is None:
+                return None
+            count = jobs or os.cpu_count() or 1
+            workers = [Worker(self, arriving.sections, lines, first[0], arriving.source) for _ in range(count)]
+            out = self._joined(workers, chain([first], waiting), lambda n: arriving.done_before(wave_of[n]))
+            problems = finished(workers)
+            if any(worker.strangers() for worker in workers):
+                return None
+            self.problems += [*arriving.problems, *problems]
+            return out
+        except NotThisWay:
+            return None
+        finally:
+            arriving.close()
+
+    def _joined(
+        self, workers: list[Worker], pieces: Iterable[tuple[UnitSet, list[list[int]]]], done: Callable[[int], None]
+    ) -> Ranges:
+        """The ranges of batches of units, in their order; `done` is told when those of a batch and all before it are
+        there."""
         out, waiting, lock = Ranges(self.strings), dict[int, Ranges](), threading.Lock()
         joined = 0
-        of.claims  # noqa: B018 - made before threads share it
 
-        def work(worker: Worker, piece: tuple[int, list[list[int]]]) -> None:
+        def work(worker: Worker, piece: tuple[int, tuple[UnitSet, list[list[int]]]]) -> None:
             nonlocal joined
-            number, groups = piece
+            number, (of, groups) = piece
+            if worker.of is not of:
+                worker.turn_to(of)
             found = worker.run(groups)
-            self._let_go(of, groups)
             with lock:  # in the order of units, whoever is faster; and at once, so that nothing is held twice
                 waiting[number] = found
                 while joined in waiting:
                     join([out, waiting.pop(joined)])
+                    done(joined)
                     joined += 1
 
-        share(workers, enumerate(of.batches(chosen, jobs)), work)
-        problems = [problem for worker in workers for problem in worker.finish()]
-        problems.sort(key=lambda problem: (problem.part, problem.offset or 0))  # whichever thread met them
-        if not of.whole and any(worker.strangers() for worker in workers):
-            return None
-        self.problems += problems
+        share(workers, enumerate(pieces), work)
         return out
 
     def _let_go(self, of: UnitSet, batch: list[list[int]]) -> None:
@@ -170,6 +224,12 @@ class DebugInfo:
     def lowest(self) -> int:
         """The lowest vaddr that can be code; line sequences below it are what a linker left of dropped sections."""
         return self.code[0]
+
+
+def finished(workers: list[Worker]) -> list[DwarfError]:
+    """The problems that workers met, in order of place."""
+    problems = [problem for worker in workers for problem in worker.finish()]
+    return sorted(problems, key=lambda problem: (problem.part, problem.offset or 0))
 
 
 __all__ = ["DebugInfo", "Sections"]

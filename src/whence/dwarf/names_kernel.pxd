@@ -5,11 +5,12 @@ from whence.dwarf.shared cimport File
 
 cdef struct Start:  # a function's declaration coordinates
     unsigned long long name
-    unsigned long long file  # unit's number << 32 | number in its file table; ALT_FILE: a unit of the supplementary file
+    unsigned long long file  # number in the file table of the unit that is walked; or OTHER, see below
     unsigned int line
 
-cdef enum:
-    ALT_FILE = 63
+cdef enum:  # bits of a file that counts in another table: unit's number << 32 | number there
+    OTHER_FILE = 62  # of a unit of the same file
+    ALT_FILE = 63  # of one of the supplementary file
 
 cdef struct Names:
     unsigned long long* keys  # a hash table: key + 1 -> name
@@ -19,6 +20,7 @@ cdef struct Names:
     unsigned long long* plain  # keys of DIEs whose name lacks what stands around them (C++, Rust)
     unsigned long long plain_count
     unsigned long long plain_room
+    const unsigned long long* current  # the unit that is walked
     Start* starts
     unsigned long long start_count
     unsigned long long start_room

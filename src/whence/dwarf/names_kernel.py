@@ -29,8 +29,11 @@ from cython.cimports.whence.dwarf.shared import (
     END,
     F_IMPLICIT_CONST,
     FAULT,
+    HAS,
+    HAS_STMT_LIST,
     LANGUAGE,
     OFFSET,
+    STMT_LIST,
     WIDTH,
     File,
     u64,
@@ -136,6 +139,19 @@ def remember_start(names: cython.pointer[Names], name: u64, file: u64, line: u64
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+@cython.inline
+def same_files(
+    one: cython.pointer[cython.const[u64]], other: cython.pointer[cython.const[u64]]
+) -> cython.bint:  # fmt: skip
+    """Do two units count their files in one table?"""
+    return one == other or (
+        one[HAS] & other[HAS] & HAS_STMT_LIST != 0 and one[STMT_LIST] == other[STMT_LIST]
+    )  # fmt: skip
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def follow(
     names: cython.pointer[Names], file: cython.pointer[cython.const[File]], alt: cython.pointer[cython.const[File]],
     table: cython.pointer[Table], left: cython.p_ulonglong, key: u64,
@@ -164,7 +180,7 @@ def follow(
         other = where if here >> ALT_BIT & 1 else alt
         at = here & ((cython.cast(u64, 1) << ALT_BIT) - 1)
         unit = unit_at(where, at)
-        if unit == cython.NULL and names != cython.NULL and not linkage and at < where.info.size:
+        if unit == cython.NULL and names != cython.NULL and at < where.info.size:
             names.strangers = True
         if unit == cython.NULL or unit[FAULT] or at <= unit[OFFSET]:
             break
@@ -205,11 +221,12 @@ def follow(
                 if names != cython.NULL and not linkage:
                     linkage = name_of(where, other, unit, value, form)
             elif name == 0x3A:
-                if not has & 1 and value >> 32 == 0:
+                if names != cython.NULL and not has & 1 and value >> 32 == 0:
                     has |= 1
-                    decl_file = (unit - where.units) // WIDTH << 32 | value
-                    if here >> ALT_BIT & 1:
-                        decl_file |= cython.cast(u64, 1) << ALT_FILE
+                    decl_file = value
+                    if here >> ALT_BIT & 1 or not same_files(unit, names.current):
+                        decl_file |= cython.cast(u64, unit - where.units) // WIDTH << 32
+                        decl_file |= cython.cast(u64, 1) << (ALT_FILE if here >> ALT_BIT & 1 else OTHER_FILE)
             elif name == 0x3B:
                 if not has & 2:
                     has |= 2

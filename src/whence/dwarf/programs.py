@@ -1,4 +1,4 @@
-"""The line programs of a batch of units, with the files that their scopes name.
+"""The line programs of a batch of units, with the files that their scopes and starts name.
 
 Nearly all programs keep every rule and are read by programs_kernel, all at once; the odd ones are read one by one by
 lines.py, which is also what reads a single program.
@@ -18,7 +18,7 @@ from whence.ranges.table import NO_FILE
 if TYPE_CHECKING:
     from whence.dwarf.lines import LineTable
     from whence.dwarf.units import Units
-    from whence.ranges import Scopes, StringSpace
+    from whence.ranges import Scopes, Starts, StringSpace
 
 ODD = 2  # as in programs_kernel
 NOTHING = (1 << 64) - 1  # the place of a directory that is not there
@@ -34,13 +34,15 @@ class Programs:
         self._kernel = programs_kernel.Programs(data, big, lowest)
         self._paths, self._strings, self._odd = paths, strings, odd
 
-    def read(self, units: Units, chosen: array[int], scopes: Scopes, scope_ends: array[int]) -> tuple[Rows, array[int]]:
-        """The rows of the programs of these units, and where those of each end. `scope_ends` says where the scopes of
-        each end: their call files, numbers so far, become names."""
+    def read(
+        self, units: Units, chosen: array[int], scopes: Scopes, scope_ends: array[int], starts: Starts,
+        start_ends: array[int],
+    ) -> tuple[Rows, array[int]]:  # fmt: skip
+        """The rows of the programs of these units, and where those of each end. `scope_ends` and `start_ends` say where
+        the scopes and starts of each end: their files, numbers so far, become names (a number beyond the table: 0)."""
         status = bytearray(len(chosen))
-        room, keys, left = self._kernel.read(
-            units.rows, chosen, scopes.call_file, scope_ends, status, max(self._paths.left, 0)
-        )
+        named = scopes.call_file, scope_ends, starts.file, start_ends
+        room, keys, left = self._kernel.read(units.rows, chosen, *named, status, max(self._paths.left, 0))
         self._paths.left = min(self._paths.left, left)
         names = self._names(keys)
         places: dict[int, int] = {}
@@ -48,10 +50,10 @@ class Programs:
         rows = Rows(array("Q", bytes(8 * room)), array("I", bytes(4 * room)), array("I", bytes(4 * room)))
         rows.files.extend(places)
         ends = array("I", bytes(4 * len(chosen)))
-        count = self._kernel.settle(numbers, names, scope_ends, scopes.call_file, rows.va, rows.file, rows.line, ends)
+        count = self._kernel.settle(numbers, names, *named, rows.va, rows.file, rows.line, ends)
         del rows.va[count:], rows.file[count:], rows.line[count:]
         if ODD in status:
-            return self._with_odd(status, chosen, scopes, scope_ends, rows, ends)
+            return self._with_odd(status, chosen, named, rows, ends)
         return rows, ends
 
     def _names(self, count: int) -> array[int]:
@@ -71,12 +73,12 @@ class Programs:
         return names
 
     def _with_odd(
-        self, status: bytearray, chosen: array[int], scopes: Scopes, scope_ends: array[int], rows: Rows,
-        ends: array[int],
-    ) -> tuple[Rows, array[int]]:  # fmt: skip
+        self, status: bytearray, chosen: array[int], named: tuple[array[int], ...], rows: Rows, ends: array[int]
+    ) -> tuple[Rows, array[int]]:
         """The same rows, with those of the odd programs where they belong."""
         out, out_ends = Rows(files=rows.files), array("I")
-        done = scope = 0
+        call_file, scope_ends, start_file, start_ends = named
+        done = scope = start = 0
         for at, index in enumerate(chosen):
             if status[at] == ODD:
                 table = self._odd(index)
@@ -85,12 +87,12 @@ class Programs:
                 out.va += table.rows.va
                 out.file.extend(file if file == NO_FILE else base + file for file in table.rows.file)
                 out.line += table.rows.line
-                for place in range(scope, scope_ends[at]):
-                    scopes.call_file[place] = table.file(scopes.call_file[place])
+                call_file[scope : scope_ends[at]] = array("Q", map(table.file, call_file[scope : scope_ends[at]]))
+                start_file[start : start_ends[at]] = array("Q", map(table.file, start_file[start : start_ends[at]]))
             else:
                 out.va += rows.va[done : ends[at]]
                 out.file += rows.file[done : ends[at]]
                 out.line += rows.line[done : ends[at]]
-            done, scope = ends[at], scope_ends[at]
+            done, scope, start = ends[at], scope_ends[at], start_ends[at]
             out_ends.append(len(out))
         return out, out_ends

@@ -48,6 +48,17 @@ def grown(block: cython.p_void, room: cython.p_Py_ssize_t, need: cython.Py_ssize
     return found
 
 
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def named(
+    number: u64, known: u64, key_of: cython.p_uint, ref: cython.const[cython.ulonglong][::1]
+) -> u64:  # fmt: skip
+    """The name of a file by its number in a program; 0 where it has none."""
+    return ref[key_of[number]] if number < known and key_of[number] != UNUSED else 0
+
+
 @cython.final
 @cython.cclass
 class Programs:
@@ -221,10 +232,11 @@ class Programs:
     def _one(
         self, program: cython.pointer[Program], offset: u64, address_size: u64, comp_dir: u64,
         call_file: cython.const[cython.ulonglong][::1], first: cython.Py_ssize_t, last: cython.Py_ssize_t,
+        start_file: cython.const[cython.ulonglong][::1], first_start: cython.Py_ssize_t, last_start: cython.Py_ssize_t,
         left: cython.p_ulonglong,
     ) -> cython.int:  # fmt: skip
-        """Read the program at `offset`, whose files the scopes [first, last) name as well; gives what became of it.
-        Steps and fields as in line_header.py."""
+        """Read the program at `offset`, whose files the scopes [first, last) and the starts [first_start, last_start)
+        name as well; gives what became of it. Steps and fields as in line_header.py."""
         machine = cython.address(self._machine)
         data = machine.data
         size: u64 = self._data.shape[0]
@@ -344,6 +356,9 @@ class Programs:
         for n in range(first, last):
             if call_file[n] < cython.cast(u64, machine.known):
                 self._used[call_file[n]] = 1
+        for n in range(first_start, last_start):
+            if start_file[n] < cython.cast(u64, machine.known):
+                self._used[start_file[n]] = 1
         program.files = self._files
         program.known = machine.known
         if self._files + machine.known > self._file_room:
@@ -371,14 +386,17 @@ class Programs:
         chosen: cython.const[cython.uint][::1],
         call_file: cython.const[cython.ulonglong][::1],
         scope_ends: cython.const[cython.uint][::1],
+        start_file: cython.const[cython.ulonglong][::1],
+        start_ends: cython.const[cython.uint][::1],
         status: cython.uchar[::1],
         left: cython.ulonglong,
     ):
         """Read the programs of the chosen rows of `units`. `scope_ends` says where the scopes of each end, `call_file`
-        which file numbers those name. Fills `status` and gives (rows, keys, left): the room that `settle` needs, how
+        which file numbers those name; `start_ends` and `start_file` the same of starts. Fills `status` and gives (rows, keys, left): the room that `settle` needs, how
         many different files are named, and how many of the `left` bytes of programs may still be read."""
         at: cython.Py_ssize_t
         scope: cython.Py_ssize_t = 0
+        start: cython.Py_ssize_t = 0
         rows: cython.Py_ssize_t
         sequences: cython.Py_ssize_t
         machine = cython.address(self._machine)
@@ -403,7 +421,7 @@ class Programs:
                 if unit[HAS] & 1 and unit[TAG] != 0x3C:
                     program.status = self._one(
                         program, unit[STMT_LIST], unit[ADDRESS_SIZE], unit[COMP_DIR], call_file, scope, scope_ends[at],
-                        cython.address(left),
+                        start_file, start, start_ends[at], cython.address(left),
                     )  # fmt: skip
                 else:
                     program.status = NONE
@@ -412,6 +430,7 @@ class Programs:
                     machine.sequences = sequences
                 status[at] = cython.cast(cython.uchar, program.status)
                 scope = scope_ends[at]
+                start = start_ends[at]
                 if program.status == NO_MEMORY:
                     break
         if self._count and status[at] == NO_MEMORY:
@@ -428,19 +447,22 @@ class Programs:
         self,
         number: cython.const[cython.uint][::1],
         ref: cython.const[cython.ulonglong][::1],
-        scope_ends: cython.const[cython.uint][::1],
         call_file: cython.ulonglong[::1],
+        scope_ends: cython.const[cython.uint][::1],
+        start_file: cython.ulonglong[::1],
+        start_ends: cython.const[cython.uint][::1],
         va: cython.ulonglong[::1],
         file: cython.uint[::1],
         line: cython.uint[::1],
         ends: cython.uint[::1],
     ):
         """Write the rows of all good programs, and where those of each end; gives how many. `number` and `ref` say for
-        each key what stands for it in rows and in `call_file`, where refs take the place of file numbers."""
+        each key what stands for it in rows, and in `call_file` and `start_file`, where refs take the place of numbers."""
         at: cython.Py_ssize_t
         n: cython.Py_ssize_t
         row: cython.Py_ssize_t = 0
         scope: cython.Py_ssize_t = 0
+        start: cython.Py_ssize_t = 0
         machine = cython.address(self._machine)
         with cython.nogil:
             for at in range(self._count):
@@ -448,10 +470,9 @@ class Programs:
                 key_of = self._key_of + program.files
                 if program.status != ODD:
                     for n in range(scope, scope_ends[at]):
-                        if call_file[n] < cython.cast(u64, program.known) and key_of[call_file[n]] != UNUSED:
-                            call_file[n] = ref[key_of[call_file[n]]]
-                        else:
-                            call_file[n] = 0
+                        call_file[n] = named(call_file[n], program.known, key_of, ref)
+                    for n in range(start, start_ends[at]):
+                        start_file[n] = named(start_file[n], program.known, key_of, ref)
                 if program.status == GOOD and program.count:
                     for n in range(program.known):
                         if key_of[n] != UNUSED:
@@ -462,6 +483,7 @@ class Programs:
                         cython.address(line[row]),
                     )  # fmt: skip
                 scope = scope_ends[at]
+                start = start_ends[at]
                 ends[at] = cython.cast(cython.uint, row)
             if machine.room > 1 << 20:  # forget the room of unusually long programs
                 free(machine.va)

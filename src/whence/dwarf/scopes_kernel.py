@@ -278,6 +278,7 @@ class Scoper:
         first: u64 = 0
         last: u64
         file: cython.pointer[File] = cython.address(self.parts.file)
+        self.names.current = unit
         self.nodes.at = 0
         fault = digest(cython.address(self.table), file, unit)
         if fault:
@@ -299,8 +300,8 @@ class Scoper:
         return fault
 
     def run(self, units: cython.const[cython.uint][::1], found: cython.ulonglong[::1]):
-        """Walk these units (numbers of rows). `found` has three numbers per unit: how many scopes there are up to and
-        including it, its fault (0: none), the fault's offset in .debug_info."""
+        """Walk these units (numbers of rows). `found` has four numbers per unit: how many scopes there are up to and
+        including it, its fault (0: none), the fault's offset in .debug_info, and how many starts there are up to it."""
         at: cython.Py_ssize_t
         file: cython.pointer[File] = cython.address(self.parts.file)
         self.count = 0
@@ -314,10 +315,15 @@ class Scoper:
                     continue
                 unit = cython.address(file.units[cython.cast(u64, units[at]) * WIDTH])
                 if unit[FAULT] == 0 and unit[KIND] != 2 and unit[KIND] != 6:
-                    found[3 * at + 1] = self.unit(unit)
-                    found[3 * at + 2] = self.nodes.at
-                found[3 * at] = self.count
+                    found[4 * at + 1] = self.unit(unit)
+                    found[4 * at + 2] = self.nodes.at
+                found[4 * at] = self.count
+                found[4 * at + 3] = self.names.start_count
         return self.count, self.names.plain_count, self.names.start_count
+
+    def turn_to(self, parts: Parts):
+        """The units to come are those of `parts`, which has the same sections."""
+        self.parts = parts
 
     def strangers(self):
         """Were names asked of DIEs that lie in no known unit?"""
@@ -349,7 +355,7 @@ class Scoper:
     def take_starts(
         self, function: cython.ulonglong[::1], file: cython.ulonglong[::1], line: cython.uint[::1]
     ):  # fmt: skip
-        """Write the declarations that the last run met. A file is its unit's number << 32 | its number there."""
+        """Write the starts that the last run met; files as in names_kernel.pxd."""
         at: cython.Py_ssize_t
         with cython.nogil:
             for at in range(line.shape[0]):
@@ -367,3 +373,15 @@ def rename(function: cython.ulonglong[::1], names: cython.const[cython.ulonglong
             if function[at] >> 48 == 0xFFFF:
                 place = function[at] << 16 >> 16
                 function[at] = names[place] if place < cython.cast(u64, names.shape[0]) else 0
+
+
+def of_source(function: cython.const[cython.ulonglong][::1], source: cython.ulonglong, out: cython.uint[::1]):
+    """The places of the names of one source; `out` has room for all. Gives how many."""
+    at: cython.Py_ssize_t
+    found: cython.Py_ssize_t = 0
+    with cython.nogil:
+        for at in range(function.shape[0]):
+            if function[at] >> 48 == source:
+                out[found] = cython.cast(cython.uint, at)
+                found += 1
+    return found

@@ -47,33 +47,34 @@ class Sections:
 
 
 def read_sections(
-    elf: ElfFile | None, problems: list[DwarfError | ElfError], *, suffix: str = "", lines: bool = True
-) -> Sections:
+    elf: ElfFile | None, problems: list[DwarfError | ElfError], *, suffix: str = "", lines: bool = True,
+    info: memoryview | None = None,
+) -> Sections:  # fmt: skip
     """The sections of a file (`suffix` ".dwo" for those of a split file), unpacked at the same time where compressed.
 
-    A damaged section is left empty and its error kept in `problems`.
+    A damaged section is left empty and its error kept in `problems`. With `info` that is .debug_info.
     """
-    names = [f".debug_{name}{suffix}" for name in (*PARTS, *(LINES if lines else ()))]
+    parts = PARTS if info is None else PARTS[1:]
+    names = [f".debug_{name}{suffix}" for name in (*parts, *(LINES if lines else ()))]
 
-    def content(name: str) -> memoryview:
-        if elf is None:
-            return memoryview(b"")
+    found = dict.fromkeys(names, memoryview(b""))
+    packed = [] if elf is None else [name for name in names if (there := elf.section(name)) and there.compressed]
+
+    def read(name: str) -> None:
+        assert elf is not None
         try:
-            return joined(elf, name) if elf.type == ET_REL else elf.content(name)
+            found[name] = joined(elf, name) if elf.type == ET_REL else elf.content(name)
         except ElfError as error:
             problems.append(error)
-            return memoryview(b"")
 
-    def unpack(name: str) -> None:
-        content(name)  # the file keeps it
-
-    packed = [] if elf is None else [name for name in names if (found := elf.section(name)) and found.compressed]
-    if elf is not None and packed:
+    if elf is not None:
         largest_first = sorted(packed, key=lambda name: -getattr(elf.section(name), "size", 0))
-        share(range(min(2, len(packed))), largest_first, lambda _, name: unpack(name))
-        problems[:] = list({str(problem): problem for problem in problems}.values())
-    views = {name[1:].removesuffix(suffix): content(name) for name in names}
-    return Sections(**{"debug_line": memoryview(b""), **views})
+        share(range(max(1, min(2, len(packed)))), largest_first, lambda _, name: read(name))
+        for name in names:
+            if name not in packed:
+                read(name)
+    views = {name[1:].removesuffix(suffix): view for name, view in found.items()}
+    return Sections(**{"debug_line": memoryview(b""), "debug_info": info or memoryview(b""), **views})
 
 
 def joined(elf: ElfFile, name: str) -> memoryview:

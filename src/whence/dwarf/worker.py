@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from whence.dwarf import scopes_kernel, units
 from whence.dwarf.declarations import Declarations
-from whence.dwarf.line_files import FileNames, Paths
+from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LineTable, read_lines
 from whence.dwarf.problems import problem
 from whence.dwarf.programs import Programs
@@ -21,6 +21,7 @@ from whence.ranges.strings import Arena
 
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
+    from whence.dwarf.sections import Sections
     from whence.dwarf.split import SplitFile
     from whence.dwarf.unit_set import UnitSet
 
@@ -31,51 +32,61 @@ COLUMNS = ("va", "end", "depth", "function", "call_file", "call_line")
 class Worker:
     """Has scratch, names and a table of its own, so that threads share nothing they write to."""
 
-    def __init__(self, info: DebugInfo, lines: bool, of: UnitSet) -> None:
-        self.info, self.lines, self.units = info, lines, of.units
-        self.of = of
+    def __init__(self, info: DebugInfo, sections: Sections, lines: bool, of: UnitSet, passing: int = 0) -> None:
+        """`passing` is the source of names that will not stay: they are copied."""
+        self.info, self.sections, self.lines, self.passing = info, sections, lines, passing
         self.arena = Arena(info.strings)
         self.problems: list[DwarfError] = []
         self._scoper = scopes_kernel.Scoper(of.parts, info.alt)
-        self._paths = Paths(info.sections, info.elf.order, self.arena)
-        self._starts = Declarations(info, of, self._paths)
-        big, line = info.elf.order == "big", info.sections.debug_line
+        self._paths = Paths(sections, info.elf.order, self.arena)
+        self._declarations = Declarations(info, sections, self._paths)
+        big, line = info.elf.order == "big", sections.debug_line
         self._programs = Programs(line, big, info.lowest, self._paths, info.strings, self._line_table)
+        self.turn_to(of)
+
+    def turn_to(self, of: UnitSet) -> None:
+        """The units to come are of this set, of the same sections as the ones before."""
+        self.of, self.units = of, of.units
+        self._scoper.turn_to(of.parts)
 
     def run(self, groups: list[list[int]]) -> Ranges:
         """The ranges of groups of units; those of a group share a line program."""
         out = Ranges(self.info.strings)
-        scopes, ends, rows, row_ends = self._found(groups)
+        scopes, ends, rows, row_ends, out.starts = self._found(groups)
         units = array("I", chain.from_iterable(groups))
         unit_ends = array("I", accumulate(map(len, groups)))
         rows, row_ends = self.of.claims.clip(units, unit_ends, scopes, ends, rows, row_ends)
         if len(scopes) or len(rows):
             compose_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
-        out.starts = self._starts.take()
         return out
 
     def look(self, index: int) -> tuple[Scopes, Rows]:
         """The scopes and rows of one unit, as they are before they become ranges."""
-        scopes, _, rows, _ = self._found([[index]])
+        scopes, _, rows, _, _ = self._found([[index]])
         return scopes, rows
 
-    def _found(self, groups: list[list[int]]) -> tuple[Scopes, array[int], Rows, array[int]]:
-        """The scopes and rows of groups of units, and where those of each group end."""
+    def _found(self, groups: list[list[int]]) -> tuple[Scopes, array[int], Rows, array[int], Starts]:
+        """The scopes and rows of groups of units, and where those of each group end; and where functions start."""
         chosen = array("I", chain.from_iterable(groups))
-        found = array("Q", bytes(24 * len(chosen)))
-        scopes = self._scopes(chosen, found)
-        ends = array("I", [found[3 * last - 3] for last in accumulate(map(len, groups))])
+        found = array("Q", bytes(32 * len(chosen)))
+        scopes, starts = self._scopes(chosen, found)
+        last = list(accumulate(map(len, groups)))
+        ends, start_ends = (array("I", [found[4 * end - back] for end in last]) for back in (4, 1))
         if any(self.units.value(index, units.DWO_NAME) for index in chosen):
-            scopes, ends = self._with_split(scopes, ends, groups)
+            scopes, ends, starts, start_ends = self._with_split(scopes, ends, starts, start_ends, groups)
         if self.lines:
-            rows, row_ends = self._programs.read(self.units, array("I", [group[0] for group in groups]), scopes, ends)
+            elsewhere = self._declarations.names_of_others(starts, self.units)
+            firsts = array("I", [group[0] for group in groups])
+            rows, row_ends = self._programs.read(self.units, firsts, scopes, ends, starts, start_ends)
+            for place, name in elsewhere.items():
+                starts.file[place] = name
         else:
             scopes.call_file = array("Q", bytes(8 * len(scopes)))
-            rows, row_ends = Rows(), array("I", bytes(4 * len(groups)))
+            rows, row_ends, starts = Rows(), array("I", bytes(4 * len(groups))), Starts()
         for place, index in enumerate(chosen):
-            if found[3 * place + 1]:
-                self._tell(index, found[3 * place + 1], found[3 * place + 2])
-        return scopes, ends, rows, row_ends
+            if found[4 * place + 1]:
+                self._tell(index, found[4 * place + 1], found[4 * place + 2])
+        return scopes, ends, rows, row_ends, starts
 
     def strangers(self) -> bool:
         """Do names lie in units that are not read here?"""
@@ -91,15 +102,15 @@ class Worker:
         self.problems.append(problem(fault, offset, index, name))
 
     def _scopes(
-        self, chosen: array[int], found: array[int], file: SplitFile | None = None, skeleton: FileNames | None = None
-    ) -> Scopes:
-        """The scopes of these units of the set, or of a split file, whose files are its skeleton's; `found` as
-        Scoper.run fills it. Where they are declared goes to the Declarations."""
+        self, chosen: array[int], found: array[int], file: SplitFile | None = None
+    ) -> tuple[Scopes, Starts]:  # fmt: skip
+        """The scopes of these units of the set, or of a split file, and where they start; `found` as Scoper.run fills
+        it."""
         parts, alt, strings, scoper = self.of.parts, self.info.alt, self.info.strings, self._scoper
         if file is not None:
             parts, alt, strings = file.parts, file.alt, file.strings
             scoper = scopes_kernel.Scoper(parts, alt)
-        rows, plain, starts = scoper.run(chosen, found)
+        rows, plain, begun = scoper.run(chosen, found)
         wide, narrow = bytes(8 * rows), bytes(4 * rows)
         scopes = Scopes(
             array("Q", wide), array("Q", wide), array("I", narrow), array("Q", wide), array("Q", wide),
@@ -107,37 +118,51 @@ class Worker:
         )  # fmt: skip
         keys = array("Q", bytes(8 * plain))
         scoper.take(scopes.va, scopes.end, scopes.depth, scopes.function, scopes.call_file, scopes.call_line, keys)
-        if not self.lines:
-            starts = 0
-        declared = Starts(array("Q", bytes(8 * starts)), array("Q", bytes(8 * starts)), array("I", bytes(4 * starts)))
-        scoper.take_starts(declared.function, declared.file, declared.line)
+        starts = Starts(array("Q", bytes(8 * begun)), array("Q", bytes(8 * begun)), array("I", bytes(4 * begun)))
+        scoper.take_starts(starts.function, starts.file, starts.line)
         if file is not None and file.alone:
             own = {name for name in scopes.function if name >> 48 != PLAIN}
             copied = {name: self.arena.add(strings.raw(name)) for name in own}
-            scopes.function = array("Q", [copied.get(name, name) for name in scopes.function])
-            declared.function = array("Q", [copied.get(name, name) for name in declared.function])
-        if plain:
-            names = qualified_names(parts, alt, strings, keys, self.arena)
-            scopes_kernel.rename(scopes.function, names)
-            scopes_kernel.rename(declared.function, names)
-        self._starts.add(declared, skeleton)
-        return scopes
+            for columns in (scopes, starts):
+                columns.function = array("Q", [copied.get(name, name) for name in columns.function])
+        names = qualified_names(parts, alt, strings, keys, self.arena) if plain else array("Q")
+        for columns in (scopes, starts):
+            if plain:
+                scopes_kernel.rename(columns.function, names)
+            if self.passing:
+                self._keep_names(columns.function)
+        return scopes, starts
 
-    def _with_split(self, scopes: Scopes, ends: array[int], groups: list[list[int]]) -> tuple[Scopes, array[int]]:
-        """The scopes of groups, each followed by those of the split units of its skeletons. Their call files count in
-        the skeletons' line programs."""
+    def _keep_names(self, names: array[int]) -> None:
+        """Copy those names that will not stay where they are."""
+        places = array("I", bytes(4 * len(names)))
+        kept: dict[int, int] = {}
+        for place in places[: scopes_kernel.of_source(names, self.passing, places)]:
+            name = names[place]
+            if name not in kept:
+                kept[name] = self.arena.add(self.info.strings.raw(name))
+            names[place] = kept[name]
+
+    def _with_split(
+        self, scopes: Scopes, ends: array[int], starts: Starts, start_ends: array[int], groups: list[list[int]]
+    ) -> tuple[Scopes, array[int], Starts, array[int]]:
+        """The scopes and starts of groups, each followed by those of the split units of its skeletons. Their files
+        count in the skeletons' line programs."""
         out, out_ends, done = Scopes(), array("I"), 0
-        for group, end in zip(groups, ends):
+        begun, begun_ends, before = Starts(), array("I"), 0
+        for group, end, start_end in zip(groups, ends, start_ends):
             for name in COLUMNS:
                 getattr(out, name).extend(getattr(scopes, name)[done:end])
+            begun.extend(starts.part(before, start_end))
             for index in group:
-                self._add_split(out, index)
+                self._add_split(out, begun, index)
             out_ends.append(len(out))
-            done = end
-        return out, out_ends
+            begun_ends.append(len(begun))
+            done, before = end, start_end
+        return out, out_ends, begun, begun_ends
 
-    def _add_split(self, scopes: Scopes, index: int) -> None:
-        """Append the scopes of the split unit of a skeleton, if it is one."""
+    def _add_split(self, scopes: Scopes, starts: Starts, index: int) -> None:
+        """Append the scopes and starts of the split unit of a skeleton, if it is one."""
         if not self.units.value(index, units.DWO_NAME):
             return
         try:
@@ -147,10 +172,12 @@ class Worker:
             return
         if where is not None:
             file, at = where
-            found = array("Q", bytes(24))
-            more = self._scopes(array("I", [at]), found, file, self._starts.files_of(index))
+            found = array("Q", bytes(32))
+            more, begun = self._scopes(array("I", [at]), found, file)
             for name in COLUMNS:
                 getattr(scopes, name).extend(getattr(more, name))
+            self._declarations.forget_others(begun)
+            starts.extend(begun)
             if found[1]:
                 self._tell(index, found[1], found[2])
             if file.alone:
@@ -163,7 +190,7 @@ class Worker:
         info, rows = self.info, self.units.rows
         row = index * units.WIDTH
         table = read_lines(
-            info.sections,
+            self.sections,
             offset=rows[row + units.STMT_LIST],
             arena=self.arena,
             order=info.elf.order,

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence.elf import layout
-from whence.elf.compress import unpack_section, unpack_xz, unpack_zdebug
+from whence.elf.compress import Unpacking, unpack_section, unpack_xz, unpack_zdebug
 from whence.elf.header import read_header
 from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
 from whence.elf.notes import Note, build_id, go_build_id, read_notes
@@ -126,17 +126,28 @@ class ElfFile:
         known = self._contents.get(section.index)
         if known is not None:
             return known
-        raw = stored(self.data, section)
-        if section.flags & layout.SHF_COMPRESSED and len(raw):
-            stop = partial(self.done_with, section, 0)
-            raw = unpack_section(raw, self.bits, self.order, section.part, stop)
+        unpacking = self.unpacking(section)
+        if unpacking is not None:
+            raw = unpacking.run()
             self.done_with(section)
-        elif section.name.startswith(".zdebug_") and len(raw):
-            raw = unpack_zdebug(raw, section.part)
-            self.done_with(section)
+        else:
+            raw = stored(self.data, section)
         if self.type == layout.ET_REL and section.name.startswith((".debug_", ".zdebug_")):
             raw = self._relocations.applied(section, raw, self.problems)
         return self._contents.setdefault(section.index, raw)
+
+    def unpacking(self, section: Section) -> Unpacking | None:
+        """What unpacks a section, not yet begun, for those who read it as it comes; None when it is not compressed."""
+        raw = stored(self.data, section)
+        if section.flags & layout.SHF_COMPRESSED and len(raw):
+            return unpack_section(raw, self.bits, self.order, section.part, partial(self.done_with, section, 0))
+        if section.name.startswith(".zdebug_") and len(raw):
+            return unpack_zdebug(raw, section.part)
+        return None
+
+    def keep(self, section: Section, content: memoryview) -> None:
+        """Let content that was unpacked elsewhere be the section's."""
+        self._contents.setdefault(section.index, content)
 
     @cached_property
     def _relocations(self) -> Relocations:

@@ -86,6 +86,9 @@ class Starts:
     def __len__(self) -> int:
         return len(self.line)
 
+    def part(self, first: int, last: int) -> Starts:
+        return Starts(self.function[first:last], self.file[first:last], self.line[first:last])
+
     def extend(self, other: Starts) -> None:
         self.function.extend(other.function)
         self.file.extend(other.file)

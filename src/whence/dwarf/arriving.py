@@ -1,0 +1,126 @@
+"""Units of a compressed .debug_info, read while it is being unpacked, and forgotten once they were read.
+
+Unpacking one stream takes one core; the others read the units that have come out of it. As soon as all units of a
+wave are ranges their bytes leave memory. This needs units that don't refer to each other's DIEs, and names that are
+copied out of .debug_info. What cannot be done (units that do refer, that share a line program with a far one, that are
+broken) is left alone, to be read when everything is there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from whence.dwarf import abbrev_kernel, units
+from whence.dwarf.sections import ET_REL, Sections, read_sections
+from whence.dwarf.unit_set import BATCH, UnitSet
+from whence.errors import DwarfError, ElfError
+from whence.ranges.strings import OFFSET_BITS
+from whence.window import ByteOrder
+
+if TYPE_CHECKING:
+    from whence.dwarf.info import DebugInfo
+    from whence.elf.compress import Unpacking
+
+SMALLEST = 4 << 20  # packed bytes: below that there is little to win
+
+
+class NotThisWay(Exception):
+    """The units have to be read when all of them are there."""
+
+
+class Arriving:
+    """A .debug_info on its way, being unpacked on a thread of its own."""
+
+    def __init__(self, info: DebugInfo, unpacking: Unpacking) -> None:
+        self._info, self._unpacking = info, unpacking
+        self._thread = threading.Thread(target=self._unpack)
+        self._starts: list[int] = []  # of the waves
+        self._failed = False
+        self.problems: list[DwarfError | ElfError] = []
+        self._thread.start()
+        self.sections: Sections = read_sections(info.elf, self.problems, info=unpacking.content)
+        self.sections.alt_str = info.alt_sections.debug_str
+
+    @classmethod
+    def of(cls, info: DebugInfo) -> Arriving | None:
+        """One for this file; None when its .debug_info is not compressed, or small, or part of an object file."""
+        section = info.elf.section(".debug_info")
+        if section is None or not section.compressed or section.size < SMALLEST or info.elf.type == ET_REL:
+            return None
+        try:
+            unpacking = info.elf.unpacking(section)
+        except ElfError:
+            return None
+        return None if unpacking is None else cls(info, unpacking)
+
+    def _unpack(self) -> None:
+        try:
+            self._unpacking.run()
+        except ElfError:
+            self._failed = True
+
+    @property
+    def source(self) -> int:
+        """The source of names that lie in .debug_info itself."""
+        assert self.sections.refs is not None
+        return self.sections.refs[0] >> OFFSET_BITS
+
+    def waves(self) -> Iterator[UnitSet]:
+        """The units that have arrived whole, some two megabytes of them at a time, until all have."""
+        info, sections = self._info, self.sections
+        if not abbrev_kernel.stay_inside(sections.debug_abbrev):
+            raise NotThisWay
+        at, size = 0, self._unpacking.size
+        programs: set[int] = set()
+        wanted = BATCH
+        while at < size:
+            end = min(at + wanted, size)
+            there = self._unpacking.wait(end)
+            offsets, after = whole_units(sections.debug_info, at, min(there, end), info.elf.order)
+            if not offsets:
+                if there < end or end == size:
+                    raise NotThisWay  # there is no more to come, or it makes no sense
+                wanted *= 2
+                continue
+            found = UnitSet(sections.parts(info.strings, info.elf.order, info.code), info.alt, info.strings, offsets)
+            lines = {value for value, has in zip(found.units.column(units.STMT_LIST), found.units.column(units.HAS))
+                     if has & units.HAS_STMT_LIST}  # fmt: skip
+            if any(found.units.column(units.FAULT)) or programs & lines:
+                raise NotThisWay
+            programs |= lines
+            self._starts.append(at)
+            yield found
+            at, wanted = after, BATCH
+        self._thread.join()
+        if self._failed:
+            raise NotThisWay
+
+    def done_before(self, wave: int) -> None:
+        """All waves before this one were read."""
+        self._unpacking.forget(self._starts[wave])
+
+    def close(self) -> None:
+        """Wait for the thread. What is whole stays with the file; names that lie in the rest are no more."""
+        self._thread.join()
+        section = self._info.elf.section(".debug_info")
+        unpacking = self._unpacking
+        if section is not None and unpacking.done == unpacking.size and not unpacking.forgotten:
+            self._info.elf.keep(section, unpacking.content)
+        elif self.sections.refs is not None:
+            self._info.strings.sources[self.source] = memoryview(b"")
+
+
+def whole_units(data: memoryview, at: int, end: int, order: ByteOrder) -> tuple[list[int], int]:
+    """Where the units begin that lie in [at, end), and where the last of them ends, going by their lengths."""
+    offsets = []
+    while end - at >= 12:
+        head, length = 4, int.from_bytes(data[at : at + 4], order)
+        if length == 0xFFFFFFFF:
+            head, length = 12, int.from_bytes(data[at + 4 : at + 12], order)
+        if head + length > end - at:
+            break
+        offsets.append(at)
+        at += head + length
+    return offsets, at

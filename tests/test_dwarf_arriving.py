@@ -1,0 +1,122 @@
+"""A compressed .debug_info that is read while it is being unpacked gives what it gives when all of it is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.forge import dwarf as d
+from tests.forge.dwarf import Debug, Die, function, inlined
+from tests.forge.lines import program
+from tests.forge.ranges import R, listed
+from whence.dwarf import DebugInfo, arriving, unit_set
+from whence.elf import ElfFile, compress
+from whence.ranges import StringSpace
+from whence.window import ByteOrder
+
+UNITS = 400
+TEXT = (0x1000, 0x100000)
+
+
+@pytest.fixture(autouse=True)
+def _small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes at which a few kilobytes come in many waves and pages are forgotten one by one."""
+    monkeypatch.setattr(arriving, "SMALLEST", 1)
+    monkeypatch.setattr(arriving, "BATCH", 1000)
+    monkeypatch.setattr(unit_set, "BATCH", 500)
+    monkeypatch.setattr(compress, "STEP", 64)
+    monkeypatch.setattr(compress, "KEPT_TOGETHER", 4096)
+
+
+def many(version: int = 4, order: ByteOrder = "little") -> Debug:
+    """Units with names inside .debug_info, a call inlined in each, and lines."""
+    debug = Debug(version, order)
+    for number in range(UNITS):
+        callee = Die(d.FUNCTION, [(d.NAME, d.STRING, f"callee{number * 7919}")])
+        low = 0x1000 + number * 0x100
+        root = [(d.STMT_LIST, d.SEC_OFFSET, len(debug.line)), (d.COMP_DIR, d.STRING, f"/src/{number % 9}"),
+                (d.NAME, d.STRING, f"{number}.c")]  # fmt: skip
+        debug.line += program(
+            [("set_address", low), ("copy",), ("special", 4, 3), ("end", 0x40)], version=version, order=order
+        )
+        caller = function(f"caller{number * 104729}", low, 0x80, inlined(callee, low + 8, 8, number))
+        debug.unit(Die(d.CU, root, [callee, caller]))
+    return debug
+
+
+def as_values(info: DebugInfo, jobs: int) -> list[R]:
+    return listed(info.ranges(jobs=jobs))
+
+
+def opened(data: bytes) -> DebugInfo:
+    return DebugInfo(ElfFile.from_bytes(data), strings=StringSpace())
+
+
+def both(data: bytes) -> tuple[DebugInfo, list[R], list[R]]:
+    """The file read as it arrives if it can be; its ranges, and those of the file read at once."""
+    info = opened(data)
+    return info, as_values(info, 2), as_values(opened(data), 1)
+
+
+def was_read_as_it_came(info: DebugInfo) -> bool:
+    return "sections" not in info.__dict__
+
+
+@pytest.mark.parametrize("method", ["zlib", "zstd", "zdebug"])
+@pytest.mark.parametrize(("version", "order"), [(4, "little"), (5, "little"), (4, "big")])
+def test_units_read_as_they_arrive_give_the_ranges_they_give_when_all_are_there(
+    version: int, order: ByteOrder, method: str
+) -> None:
+    info, arrived, whole = both(many(version, order).elf(text=TEXT, pack=method))
+    assert was_read_as_it_came(info)
+    assert arrived == whole
+    assert len(whole) > 2 * UNITS
+    assert not info.problems
+    assert len(info.units) == UNITS  # whoever asks for units has them unpacked again
+
+
+def test_units_that_refer_to_each_other_are_read_when_all_are_there() -> None:
+    debug = many()
+    callee = Die(d.FUNCTION, [(d.NAME, d.STRING, "far")])
+    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "a.c")], [callee]))
+    call = [(d.ORIGIN, d.REF_ADDR, callee), (d.LOW, d.ADDR, 0x90000), (d.HIGH, d.UDATA, 8)]
+    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "b.c")], [Die(d.FUNCTION, call)]))
+    info, arrived, whole = both(debug.elf(text=TEXT, pack="zlib"))
+    assert not was_read_as_it_came(info)
+    assert arrived == whole
+    assert arrived[-1].function == "far"
+
+
+def test_units_far_apart_that_share_a_line_program_are_read_when_all_are_there() -> None:
+    debug = many()
+    debug.unit(Die(d.CU, [(d.STMT_LIST, d.SEC_OFFSET, 0)], [function("late", 0x1020, 8)]))
+    info, arrived, whole = both(debug.elf(text=TEXT, pack="zlib"))
+    assert not was_read_as_it_came(info)
+    assert arrived == whole
+
+
+@pytest.mark.parametrize("cut", [1, 7, 500])
+def test_a_stream_that_ends_early_costs_the_section_and_is_told_once(cut: int) -> None:
+    debug = many()
+    data = debug.elf(text=TEXT, pack="zlib")
+    elf = ElfFile.from_bytes(data)
+    section = elf.section(".debug_info")
+    assert section is not None
+    at = section.file_offset + section.size - cut
+    info, arrived, whole = both(data[:at] + bytes(cut) + data[at + cut :])
+    assert arrived == whole == []
+    assert len(info.problems) == 1
+
+
+@pytest.mark.parametrize("length", [0, 3, 0x7FFFFFF0, 0xFFFFFFF5, 0xFFFFFFFF])
+def test_a_unit_whose_length_is_wrong_costs_what_it_costs_when_all_is_there(length: int) -> None:
+    debug = many()
+    middle = len(debug.info)
+    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "bad.c")], [function("bad", 0x90000, 8)]))
+    debug.info[middle : middle + 4] = length.to_bytes(4, "little")
+    data = debug.elf(text=TEXT, pack="zlib")
+    info, arrived, whole = both(data)
+    assert arrived == whole
+    once = opened(data)
+    as_values(once, 1)
+    assert list(map(str, info.problems)) == list(map(str, once.problems))
+    assert info.problems
