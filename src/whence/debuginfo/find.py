@@ -18,11 +18,11 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 
 from whence.elf import ElfFile
 from whence.errors import Mismatch, WhenceError
+from whence.records import Record, field
 
 DEBUG_DIRS = ("/usr/lib/debug",)
 DEBUG_INFO = ".debug_info"
@@ -38,8 +38,7 @@ class Outcome(Enum):
     EMPTY = "holds no debug info"
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(Record, frozen=True):
     """A candidate: its path, how it came to be one ("build-id", "debug link", ...), what became of it and why."""
 
     path: str
@@ -51,8 +50,7 @@ class Tried:
         return f"{self.path} ({self.how}): {self.outcome.value}{': ' + self.detail if self.detail else ''}"
 
 
-@dataclass(slots=True)
-class Search:
+class Search(Record):
     """The end of a search: `elf` is the open file that was taken (the caller closes it), or None."""
 
     wanted: str

@@ -16,11 +16,11 @@ before:    include_directories, file_names (each ends with an empty name)
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 
 from whence.dwarf import line_tables_kernel
 from whence.dwarf.line_files import FileNames, Paths
 from whence.errors import DwarfError
+from whence.records import Record
 from whence.window import Window
 
 RULES = {
@@ -32,8 +32,7 @@ RULES = {
 }
 
 
-@dataclass(slots=True)
-class Header:
+class Header(Record):
     """What the machine needs to know, and where its program lies in .debug_line."""
 
     offset: int

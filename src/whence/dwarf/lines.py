@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import threading
 from array import array
-from dataclasses import dataclass, field
 
 from whence.dwarf import lines_kernel
 from whence.dwarf.line_files import PLACE_BITS, STRING, FileNames, LineSections, Paths
@@ -35,6 +34,7 @@ from whence.errors import DwarfError
 from whence.ranges import Rows
 from whence.ranges.strings import Arena
 from whence.ranges.table import NO_FILE
+from whence.records import Record, field
 from whence.window import ByteOrder, Window
 
 # What lines_kernel.run stops with, when it is no fault
@@ -46,8 +46,7 @@ AT, ROWS, SEQUENCES, FIRST = 0, 6, 7, 8
 UNSORTED = 1 << 63
 
 
-@dataclass(slots=True)
-class LineTable:
+class LineTable(Record):
     """The rows of one program, and its files by number (a DIE's DW_AT_call_file counts the same way)."""
 
     rows: Rows = field(default_factory=Rows)

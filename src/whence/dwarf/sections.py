@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from typing import Any
 
 from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.threads import share
 from whence.elf import ElfFile, layout
 from whence.errors import DwarfError, ElfError
 from whence.ranges.strings import StringSpace
+from whence.records import Record, field
 
 PARTS = ("info", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists")
 LINES = ("line",)
@@ -19,8 +20,7 @@ PT_LOAD = 1
 LAST = (1 << 64) - 3  # -1 and -2 mark code that a linker dropped
 
 
-@dataclass(slots=True)
-class Sections:
+class Sections(Record):
     """The DWARF sections of a file as views; empty where it has none. Names as the line programs' rooms want them."""
 
     debug_info: memoryview
@@ -33,7 +33,7 @@ class Sections:
     debug_rnglists: memoryview
     debug_line: memoryview
     alt_str: memoryview = field(default_factory=lambda: memoryview(b""))
-    refs: tuple[int, ...] | None = field(default=None, init=False)  # of the first bytes of info, str, line_str
+    refs: tuple[int, ...] | None = None  # of the first bytes of info, str, line_str
 
     def parts(self, strings: StringSpace, order: str, code: array[int]) -> Parts:
         """The same for kernels. The sections that hold names become sources of the string space."""
@@ -73,7 +73,7 @@ def read_sections(
         for name in names:
             if name not in packed:
                 read(name)
-    views = {name[1:].removesuffix(suffix): view for name, view in found.items()}
+    views: dict[str, Any] = {name[1:].removesuffix(suffix): view for name, view in found.items()}
     return Sections(**{"debug_line": memoryview(b""), "debug_info": info or memoryview(b""), **views})
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import overload
 
 from whence.ranges.strings import StringSpace
+from whence.records import Record
 
 (
     OFFSET, END, DIE, ABBREV, VERSION, ADDRESS_SIZE, OFFSET_SIZE, KIND, SIGNATURE, TAG, LANGUAGE, NAME, COMP_DIR,
@@ -25,8 +25,7 @@ TAG_PARTIAL, KIND_PARTIAL = 0x3C, 3
 TYPE_KINDS = (2, 6)
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Record, frozen=True):
     """A unit of .debug_info: [offset, end) in bytes there. `kind` is DW_UT_* (1 compile, 3 partial, 4 skeleton ...);
     `dwo_name` and `dwo_id` say where a skeleton's DIEs are; `line_offset` counts in .debug_line (None: no lines)."""
 

@@ -7,10 +7,10 @@ gABI "ELF Header" has it: e_shnum 0 -> sh_size, e_phnum PN_XNUM -> sh_info, e_sh
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from whence.elf import layout
 from whence.errors import ElfError
+from whence.records import Record
 from whence.window import ByteOrder, Window
 
 # what people give by mistake, by the first four bytes
@@ -22,8 +22,7 @@ HINTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Record, frozen=True):
     """Where a table of headers lies: `count` entries of `stride` bytes from `file_offset`."""
 
     file_offset: int
@@ -31,8 +30,7 @@ class Table:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Record, frozen=True):
     bits: int
     order: ByteOrder
     type: int

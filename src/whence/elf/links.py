@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from whence.errors import ElfError
+from whence.records import Record
 from whence.window import ByteOrder, Window
 
 
-@dataclass(frozen=True, slots=True)
-class DebugLink:
+class DebugLink(Record, frozen=True):
     """.gnu_debuglink: the file with the debug info, and the CRC32 (IEEE, as zlib computes it) of all its bytes."""
 
     name: str
     crc: int
 
 
-@dataclass(frozen=True, slots=True)
-class AltLink:
+class AltLink(Record, frozen=True):
     """.gnu_debugaltlink: the supplementary file that dwz moved shared DWARF into, and its build-id in hex."""
 
     name: str

@@ -10,20 +10,19 @@ the notes lay in the program it was taken from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from whence.elf import layout
 from whence.elf.sections import Section
 from whence.elf.segments import Segment
 from whence.errors import ElfError
+from whence.records import Record
 from whence.window import ByteOrder, Window
 
 HEAD_SIZE = 12
 BUILD_ID_LIMIT = 64  # bytes; linkers write 8 to 32
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Record, frozen=True):
     """A note of `owner`; `desc` is a view of its description in the file, at `file_offset`."""
 
     owner: str

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from whence.elf import layout
 from whence.elf.header import Header, entries
 from whence.errors import ElfError
+from whence.records import Record
 
 MAX_ALIGN = 1 << 16
 NAME_LIMIT = 4096  # bytes of a name that are read; -ffunction-sections puts whole linkage names there
 NAME_SHARING = 16  # names may overlap in their table; together they are at most this many times its size
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Record, frozen=True):
     """One section header. `size` is in bytes as stored: a compressed section unpacks to more.
 
     `vaddr` is sh_addr, but in a relocatable file, where nothing has an address yet, the place `laid_out` gives it.

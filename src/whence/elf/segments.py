@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from whence.elf import layout
 from whence.elf.header import Header, entries
+from whence.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Record, frozen=True):
     """One program header. Bytes [file_offset, file_offset + file_size) are at vaddr; up to memory_size come zeros."""
 
     type: int

@@ -7,19 +7,18 @@ needs and no strip removes. Without section headers .dynsym is found as the load
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whence.elf import layout
 from whence.elf.dynamic import dynamic_symbols
 from whence.errors import ElfError
+from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.elf.file import ElfFile
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolTable:
+class SymbolTable(Record, frozen=True):
     """The bytes of a symbol table, its names, and its extended section indexes (for SHN_XINDEX)."""
 
     entries: memoryview
@@ -27,8 +26,7 @@ class SymbolTable:
     extended: memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class Symbols:
+class Symbols(Record, frozen=True):
     """Every entry of a table, the null entry first. `name_offset` counts in `names`; read a name with `name(i)`."""
 
     names: memoryview

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import BinaryIO, Literal
 
@@ -25,12 +24,12 @@ from whence.model import Source
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.strings import Arena
+from whence.records import Record
 
 PRODUCER = f"whence {__version__}"
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
+class Created(Record, frozen=True):
     """What went into an archive and what it cost.
 
     `sources` counts the ranges of each source by its word; `problems` says what of the debug info was skipped and why;
@@ -41,7 +40,7 @@ class Created:
     sources: dict[str, int]
     seconds: float
     debug_file: str = ""
-    problems: tuple[str, ...] = field(default=())
+    problems: tuple[str, ...] = ()
 
 
 def create(

@@ -4,7 +4,7 @@
     footer, the last 32 bytes of the file:
       0x00  8  file offset of the first chunk, which is the end of the line tables
       0x08  8  size of all chunks
-      0x10  4  CRC32C of all chunks
+      0x10  4  CRC32C of all chunks; 0: none was made
       0x14  4  version, 1
       0x18  8  magic "\\0whence+"
 
@@ -61,9 +61,11 @@ def pack(
     runs: tuple[Sequence[int], bytes] | None,
     offset: int,
     declared: array[int] | None = None,
+    *,
+    crc: bool = True,
 ) -> bytes:
     """The chunks and the footer. `sources`: a byte per range; `runs` (first ranges, values): the same in short;
-    `declared`: the numbers of STRT, row by row."""
+    `declared`: the numbers of STRT, row by row. Without `crc` the checksum is 0, as those of the sections are then."""
     chunks = []
     for tag, content in (
         (b"BLID", bytes.fromhex(extra.build_id)),
@@ -83,7 +85,7 @@ def pack(
     if declared:
         chunks.append((b"STRT", little_endian(declared)))
     body = b"".join(_CHUNK.pack(tag, 0, len(content)) + content for tag, content in chunks)
-    return body + FOOTER.pack(offset, len(body), crc32c_of(body), VERSION, MAGIC)
+    return body + FOOTER.pack(offset, len(body), crc32c_of(body) if crc else 0, VERSION, MAGIC)
 
 
 def little_endian(words: array[int]) -> bytes:
@@ -142,7 +144,7 @@ def check(data: memoryview, found: Found) -> None:
         raise found.problem
     start, end = found.bounds
     have = crc32c_of(data[start:end])
-    if have != found.crc:
+    if found.crc and have != found.crc:
         raise ChecksumError("extra", start, f"its bytes have the CRC32C {found.crc:#010x}", f"{have:#010x}")
 
 

@@ -16,8 +16,6 @@ import io
 import os
 from array import array
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from whence._version import __version__
@@ -26,6 +24,7 @@ from whence.lidia.crc import crc32c
 from whence.lidia.layout import HEADER_SIZE, Header, Section
 from whence.lidia.starts import rows_of
 from whence.ranges import columns_kernel, order_kernel
+from whence.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +38,7 @@ _PIECE = 1 << 20  # bytes handed over at once
 _U32 = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Record, frozen=True):
     """What went into an archive: counts, and sizes in bytes."""
 
     ranges: int
@@ -75,19 +73,20 @@ def write(
     """
     if not isinstance(out, (str, os.PathLike)):
         return _write(ranges, out, crc, lines, files, strings, compat, extra)
-    path = Path(out)
-    if path.exists() and not path.is_file():  # a pipe or a device is written to, not replaced
-        with path.open("wb") as file:
+    path = os.fspath(out)
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device is written to, not replaced
+        with open(path, "wb") as file:
             return _write(ranges, file, crc, lines, files, strings, compat, extra)
-    path = path.resolve()  # of a link the file it leads to is replaced
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    path = os.path.realpath(path)  # of a link the file it leads to is replaced
+    folder, name = os.path.split(path)
+    beside = os.path.join(folder, f".{name}.{os.getpid()}.part")
     try:
-        with beside.open("wb") as file:
+        with open(beside, "wb") as file:
             done = _write(ranges, file, crc, lines, files, strings, compat, extra)
-        beside.replace(path)
+        os.replace(beside, path)
     except BaseException as error:
         with suppress(OSError):
-            beside.unlink()
+            os.unlink(beside)
         if isinstance(error, OSError):
             error.filename = os.fspath(out)
         raise
@@ -108,7 +107,7 @@ def _write(
         about = (about or extra.Extra())._replace(tidy=body.tidy)
         if not about.producer:
             about = about._replace(producer=f"whence {__version__}")
-        tail = extra.pack(about, *body.sources(), sized.end, body.starts)
+        tail = extra.pack(about, *body.sources(), sized.end, body.starts, crc=crc)
     else:
         tail = b""
         crc = True

@@ -9,9 +9,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from whence.ranges.strings import StringSpace
+from whence.records import Record, field
 
 
 def column(code: str) -> array[int]:
@@ -31,8 +31,7 @@ def _b() -> array[int]:
     return array("B")
 
 
-@dataclass(slots=True)
-class Scopes:
+class Scopes(Record):
     """What a producer found: intervals [va, end) of functions and inlined calls, not yet cut or ordered.
 
     Depth 0 is a function (one scope for each disjoint part of it); depth n+1 lies inside the scope of depth n that
@@ -51,8 +50,7 @@ class Scopes:
         return len(self.va)
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(Record):
     """Line rows: from `va` to the next row's va the code comes from `files[file]`, `line`.
 
     In ascending order of va; of several rows with the same va the last one counts. `file` is an index into `files`
@@ -71,8 +69,7 @@ class Rows:
 NO_FILE = 0xFFFFFFFF
 
 
-@dataclass(slots=True)
-class Starts:
+class Starts(Record):
     """Where functions are declared: `function` (a name) starts on `line` (from 1) of `file` (a name).
 
     In any order, with repetitions; a function may have several rows (static ones of one name). Only a frame that lies
@@ -95,8 +92,7 @@ class Starts:
         self.line.extend(other.line)
 
 
-@dataclass(slots=True)
-class Ranges:
+class Ranges(Record):
     """The table. `arrange` leaves it in order of (va, depth): an inlined range follows the range it lies in.
 
     A range covers [va, va + length). Its lines are rows [line_index, line_index + line_count) of `line_offset` (bytes

@@ -1,0 +1,104 @@
+"""Small classes of named fields, made as dataclasses are and read as such by type checkers:
+
+>>> class Span(Record, frozen=True):
+...     start: int
+...     end: int
+...     name: str = ""
+>>> Span(0x1000, end=0x1040)
+Span(start=4096, end=4160, name='')
+
+`dataclasses` imports inspect, ast and dis, and compiles methods for each class: together a third of the time that one
+address of an ELF file took, which needs some twenty such classes. These share their methods. Fields are slots; a frozen
+record can be hashed and refuses to be changed. There is no inheritance of fields.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar, dataclass_transform
+
+    T = TypeVar("T")
+else:
+
+    def dataclass_transform(**_options):
+        return lambda made: made
+
+
+class Made:
+    """A default that is made anew for each record."""
+
+    __slots__ = ("make",)
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+
+def field(*, default_factory: Callable[[], T]) -> T:
+    """A field that nobody needs to give."""
+    return Made(default_factory)  # type: ignore[return-value]
+
+
+@dataclass_transform(field_specifiers=(field,))
+class Kind(type):
+    """Makes record classes: what is annotated is a field."""
+
+    _fields: tuple[str, ...]
+    _defaults: dict[str, Any]
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], frozen: bool = False) -> Kind:
+        fields = tuple(space.get("__annotations__", ()))
+        defaults = {name: space.pop(name) for name in fields if name in space}
+        space |= {"__slots__": fields, "__match_args__": fields}
+        if frozen:
+            space |= {"__setattr__": _refuse, "__delattr__": _refuse, "__hash__": _hash}
+        made = super().__new__(mcs, name, bases, space)
+        made._fields, made._defaults = fields, defaults
+        return made
+
+    def __init__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any], frozen: bool = False) -> None:
+        super().__init__(name, bases, space)
+
+
+class Record(metaclass=Kind):
+    def __init__(self, *values: object, **named: object) -> None:
+        kind = type(self)
+        fields, put = kind._fields, object.__setattr__
+        if len(values) > len(fields):
+            raise TypeError(f"{kind.__name__} has {len(fields)} fields, not {len(values)}")
+        for name, value in zip(fields, values):
+            put(self, name, value)
+        for name in fields[len(values) :]:
+            if name in named:
+                put(self, name, named.pop(name))
+            elif name in kind._defaults:
+                default = kind._defaults[name]
+                put(self, name, default.make() if type(default) is Made else default)
+            else:
+                raise TypeError(f"{kind.__name__} needs {name}")
+        if named:
+            raise TypeError(f"{kind.__name__} has no field {next(iter(named))}, or was given it twice")
+
+    def __eq__(self, other: object) -> bool:
+        return values_of(self) == values_of(other) if type(other) is type(self) else NotImplemented
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self)._fields)
+        return f"{type(self).__name__}({fields})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), values_of(self)
+
+
+def values_of(record: Any) -> tuple[object, ...]:
+    """The values of a record's fields, in order."""
+    return tuple(getattr(record, name) for name in type(record)._fields)
+
+
+def _hash(self: Record) -> int:
+    return hash(values_of(self))
+
+
+def _refuse(self: Record, name: str, *_value: object) -> None:
+    raise AttributeError(f"{name} of a {type(self).__name__} cannot be changed")
