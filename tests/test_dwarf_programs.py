@@ -15,7 +15,7 @@ from whence.dwarf import DebugInfo, units
 from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LineTable, read_lines
 from whence.dwarf.programs import Programs
-from whence.ranges import Rows, Scopes
+from whence.ranges import Rows, Scopes, Starts
 from whence.ranges.strings import Arena
 from whence.ranges.table import NO_FILE
 from whence.window import ByteOrder
@@ -91,7 +91,11 @@ def test_programs_read_at_once_say_what_each_says_by_itself(order: ByteOrder, si
     programs = Programs(
         info.sections.debug_line, order == "big", 1, Paths(info.sections, order, arena), info.strings, alone
     )
-    rows, ends = programs.read(info.units, array("I", range(len(made))), scopes, scope_ends)
+    starts = Starts(file=array("Q", [number for _ in made for number in (2, 1)]))
+    declared = array("Q", starts.file)
+    start_ends = array("I", range(2, 2 * len(made) + 1, 2))
+    chosen = array("I", range(len(made)))
+    rows, ends = programs.read(info.units, chosen, scopes, scope_ends, starts, start_ends)
     expected = [by_itself(index) for index in range(len(made))]
     arena.seal()
     assert len(made) - len(odd) > 20
@@ -101,6 +105,8 @@ def test_programs_read_at_once_say_what_each_says_by_itself(order: ByteOrder, si
         assert as_text(info, rows, first, ends[index]) == as_text(info, table.rows, 0, len(table.rows)), index
         called = [info.strings.text(name) for name in scopes.call_file[4 * index : 4 * index + 4]]
         assert called == [info.strings.text(table.file(n)) for n in numbers[4 * index : 4 * index + 4]], index
+        begun = [info.strings.text(name) for name in starts.file[2 * index : 2 * index + 2]]
+        assert begun == [info.strings.text(table.file(n)) for n in declared[2 * index : 2 * index + 2]], index
         assert index in odd or not table.problems
         first = ends[index]
 
@@ -116,5 +122,6 @@ def test_programs_are_read_no_more_often_than_their_bytes_justify_when_read_at_o
         return LineTable()
 
     programs = Programs(info.sections.debug_line, False, 1, paths, info.strings, odd)
-    programs.read(info.units, array("I", [0] * 5), Scopes(), array("I", bytes(20)))
+    none = array("I", bytes(20))
+    programs.read(info.units, array("I", [0] * 5), Scopes(), none, Starts(), none)
     assert alone == [0, 0, 0]

@@ -52,6 +52,16 @@ def grown(block: cython.p_void, room: cython.p_Py_ssize_t, need: cython.Py_ssize
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
+def is_index(place: u64) -> cython.bint:
+    """Does a place count strings (DW_FORM_strx and its sizes, GNU_str_index) instead of saying where one is?"""
+    form: cython.int = cython.cast(cython.int, place >> 56)
+    return form == 0x1A or 0x25 <= form <= 0x28 or form == 0x02
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
 def named(
     number: u64, known: u64, key_of: cython.p_uint, ref: cython.const[cython.ulonglong][::1]
 ) -> u64:  # fmt: skip
@@ -308,6 +318,8 @@ class Programs:
             if files < 0:
                 return ODD if files == -1 else NO_MEMORY
             n = 2 * directories
+            if (directories and is_index(self._places[0])) or (files and is_index(self._places[n])):
+                return ODD  # its strings are found through the unit
         else:
             if read_old(data, at, program_at, cython.NULL, cython.NULL, cython.NULL, False, cython.address(found)):
                 return ODD
@@ -392,8 +404,9 @@ class Programs:
         left: cython.ulonglong,
     ):
         """Read the programs of the chosen rows of `units`. `scope_ends` says where the scopes of each end, `call_file`
-        which file numbers those name; `start_ends` and `start_file` the same of starts. Fills `status` and gives (rows, keys, left): the room that `settle` needs, how
-        many different files are named, and how many of the `left` bytes of programs may still be read."""
+        which file numbers those name; `start_ends` and `start_file` the same of starts. Fills `status` and gives (rows,
+        keys, left): the room that `settle` needs, how many different files are named, and how many of the `left` bytes
+        of programs may still be read."""
         at: cython.Py_ssize_t
         scope: cython.Py_ssize_t = 0
         start: cython.Py_ssize_t = 0
@@ -457,7 +470,8 @@ class Programs:
         ends: cython.uint[::1],
     ):
         """Write the rows of all good programs, and where those of each end; gives how many. `number` and `ref` say for
-        each key what stands for it in rows, and in `call_file` and `start_file`, where refs take the place of numbers."""
+        each key what stands for it in rows, and in `call_file` and `start_file`, where refs take the place of
+        numbers."""
         at: cython.Py_ssize_t
         n: cython.Py_ssize_t
         row: cython.Py_ssize_t = 0
