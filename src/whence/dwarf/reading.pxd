@@ -1,43 +1,15 @@
-# How the DWARF kernels read numbers, forms and references.
+# How the DWARF kernels read forms and references, and, from whence.numbers, numbers.
 #
 # Reading is by offset and sticky: a read that would pass `end` sets the offset to end + 1, from where every later read
 # fails too; so a kernel checks once per DIE (`at > end`) instead of once per byte.
-
-from libc.string cimport memcpy
 
 from whence.dwarf.shared cimport (
     ADDRESS_SIZE, ADDR_BASE, ALT_BIT, DIE, END, F_ADDRX, F_ADDRX1, F_ADDRX4, F_BLOCK, F_BLOCK1, F_BLOCK2, F_BLOCK4,
     F_EXPRLOC, F_FLAG_PRESENT, F_GNU_ADDR_INDEX, F_GNU_REF_ALT, F_GNU_STRP_ALT, F_GNU_STR_INDEX, F_IMPLICIT_CONST,
     F_INDIRECT, F_LINE_STRP, F_REF1, F_REF_ADDR, F_REF_SUP4, F_REF_SUP8, F_REF_UDATA, F_SDATA, F_STRING, F_STRP,
-    F_STRP_SUP, F_STRX, F_STRX1, F_STRX4, OFFSET, OFFSET_SIZE, STR_BASE, VERSION, WIDTH, File, Part, bytes_at, u8,
-    u16, u32, u64,
+    F_STRP_SUP, F_STRX, F_STRX1, F_STRX4, OFFSET, OFFSET_SIZE, STR_BASE, VERSION, WIDTH, File, Part, bytes_at, u64,
 )
-
-
-cdef inline u64 number(bytes_at data, int size, int big) noexcept nogil:
-    """`size` (1 to 8) bytes as an unsigned number; the caller has checked that they are there."""
-    cdef u64 value = 0
-    cdef u32 word = 0
-    cdef u16 half = 0
-    cdef int i
-    if not big:
-        if size == 4:
-            memcpy(&word, data, 4)
-            return word
-        if size == 8:
-            memcpy(&value, data, 8)
-            return value
-        if size == 1:
-            return data[0]
-        if size == 2:
-            memcpy(&half, data, 2)
-            return half
-        for i in range(size):
-            value |= (<u64>data[i]) << (8 * i)
-        return value
-    for i in range(size):
-        value = value << 8 | data[i]
-    return value
+from whence.numbers cimport number, sleb, uleb
 
 
 cdef inline u64 fixed(bytes_at data, u64* at, u64 end, int size, int big) noexcept nogil:
@@ -47,45 +19,6 @@ cdef inline u64 fixed(bytes_at data, u64* at, u64 end, int size, int big) noexce
         return 0
     at[0] = here + size
     return number(data + here, size, big)
-
-
-cdef inline u64 uleb(bytes_at data, u64* at, u64 end) noexcept nogil:
-    cdef u64 here = at[0]
-    cdef u64 value = 0
-    cdef int shift = 0
-    cdef u8 byte
-    while here < end:
-        byte = data[here]
-        here += 1
-        if shift < 64:
-            value |= (<u64>(byte & 0x7F)) << shift
-        shift += 7
-        if byte < 0x80:
-            at[0] = here
-            return value
-    at[0] = end + 1
-    return 0
-
-
-cdef inline u64 sleb(bytes_at data, u64* at, u64 end) noexcept nogil:
-    """A signed number, as the 64 bits of its two's complement."""
-    cdef u64 here = at[0]
-    cdef u64 value = 0
-    cdef int shift = 0
-    cdef u8 byte
-    while here < end:
-        byte = data[here]
-        here += 1
-        if shift < 64:
-            value |= (<u64>(byte & 0x7F)) << shift
-        shift += 7
-        if byte < 0x80:
-            if byte & 0x40 and shift < 64:
-                value |= ~<u64>0 << shift
-            at[0] = here
-            return value
-    at[0] = end + 1
-    return 0
 
 
 cdef inline void skip(u64* at, u64 end, u64 size) noexcept nogil:

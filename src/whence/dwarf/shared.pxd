@@ -1,9 +1,6 @@
 # What the DWARF kernels share: the parts of a file, the record of a unit, the numbers of forms. Reading: reading.pxd.
 
 ctypedef unsigned long long u64
-ctypedef unsigned int u32
-ctypedef unsigned short u16
-ctypedef unsigned char u8
 ctypedef const unsigned char* bytes_at
 
 cdef struct Part:  # a section's bytes

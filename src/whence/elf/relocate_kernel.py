@@ -1,6 +1,7 @@
 """Kernel: the relocations of one section of an object file, applied to its bytes. relocate.py says what they mean."""
 
 import cython
+from cython.cimports.whence.numbers import number
 
 MAX_KINDS = cython.declare(cython.ulonglong, 512)
 
@@ -16,18 +17,6 @@ NOTHING = cython.declare(cython.int, 0)
 UNKNOWN_KIND = cython.declare(cython.int, 1)
 OUTSIDE = cython.declare(cython.int, 2)
 NO_SYMBOL = cython.declare(cython.int, 3)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def load(p: cython.pointer[cython.const[cython.uchar]], width: cython.uint, big: cython.bint) -> cython.ulonglong:
-    value: cython.ulonglong = 0
-    i: cython.uint
-    for i in range(width):
-        value = value << 8 | p[i if big else width - 1 - i]
-    return value
 
 
 @cython.cfunc
@@ -113,12 +102,12 @@ def apply(
     with cython.nogil:
         for i in range(count):
             p = cython.address(relocations[i * stride])
-            at = load(p, cython.cast(cython.uint, width), big)
+            at = number(p, cython.cast(cython.uint, width), big)
             if mips:
-                symbol = load(p + 8, 4, big)
+                symbol = number(p + 8, 4, big)
                 type_ = p[15]
             else:
-                info = load(p + width, cython.cast(cython.uint, width), big)
+                info = number(p + width, cython.cast(cython.uint, width), big)
                 if wide:
                     symbol = info >> 32
                     type_ = cython.cast(cython.uint, info)
@@ -151,27 +140,27 @@ def apply(
             if symbol:
                 s = cython.address(symbols[cython.cast(cython.longlong, symbol) * symbol_size])
                 if wide:
-                    section = load(s + 6, 2, big)
-                    value = load(s + 8, 8, big)
+                    section = number(s + 6, 2, big)
+                    value = number(s + 8, 8, big)
                 else:
-                    section = load(s + 14, 2, big)
-                    value = load(s + 4, 4, big)
+                    section = number(s + 14, 2, big)
+                    value = number(s + 4, 4, big)
                 if section < cython.cast(cython.ulonglong, section_vaddr.shape[0]):
                     value += section_vaddr[section]
             if explicit:
-                info = load(p + 2 * width, cython.cast(cython.uint, width), big)
+                info = number(p + 2 * width, cython.cast(cython.uint, width), big)
                 if wide:
                     value += info
                 else:
                     value += cython.cast(cython.ulonglong, cython.cast(cython.int, info))  # sign-extended
             elif bytes_ and (kind & 0xF0 == STORE or kind & 0xF0 == RELATIVE):
-                value += load(cython.address(content[at]), bytes_, big)
+                value += number(cython.address(content[at]), bytes_, big)
             if kind & 0xF0 == RELATIVE:
                 value -= at
             elif kind & 0xF0 == ADD:
-                value = load(cython.address(content[at]), bytes_, big) + value
+                value = number(cython.address(content[at]), bytes_, big) + value
             elif kind & 0xF0 == SUB:
-                value = load(cython.address(content[at]), bytes_, big) - value
+                value = number(cython.address(content[at]), bytes_, big) - value
             if kind & 0xF0 == STORE_ULEB or kind & 0xF0 == SUB_ULEB:
                 if not uleb(content, at, kind & 0xF0 == SUB_ULEB, value):
                     if fault == 0:

@@ -5,6 +5,7 @@ settle_kernel. symbols.py and functions.py say what the columns mean.
 """
 
 import cython
+from cython.cimports.whence.numbers import u16, u32, u64
 
 ELF32_SYMBOL = cython.declare(cython.longlong, 16)
 ELF64_SYMBOL = cython.declare(cython.longlong, 24)
@@ -26,40 +27,6 @@ Symbol = cython.struct(
     other=cython.uint,
     section=cython.uint,
 )
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def u16(p: cython.pointer[cython.const[cython.uchar]], big: cython.bint) -> cython.uint:
-    if big:
-        return cython.cast(cython.uint, p[0]) << 8 | p[1]
-    return cython.cast(cython.uint, p[1]) << 8 | p[0]
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def u32(p: cython.pointer[cython.const[cython.uchar]], big: cython.bint) -> cython.uint:
-    a: cython.uint = p[0]
-    b: cython.uint = p[1]
-    c: cython.uint = p[2]
-    d: cython.uint = p[3]
-    if big:
-        return a << 24 | b << 16 | c << 8 | d
-    return d << 24 | c << 16 | b << 8 | a
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def u64(p: cython.pointer[cython.const[cython.uchar]], big: cython.bint) -> cython.ulonglong:
-    if big:
-        return cython.cast(cython.ulonglong, u32(p, True)) << 32 | u32(p + 4, True)
-    return cython.cast(cython.ulonglong, u32(p + 4, False)) << 32 | u32(p, False)
 
 
 @cython.cfunc

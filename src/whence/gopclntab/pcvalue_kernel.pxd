@@ -1,7 +1,5 @@
 # What ranges_kernel.py calls of pcvalue_kernel.py.
 
-cdef unsigned int u32(const unsigned char *data, bint big) noexcept nogil
-
 cdef Py_ssize_t unpack(
     const unsigned char *table,
     Py_ssize_t size,

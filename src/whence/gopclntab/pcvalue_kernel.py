@@ -5,24 +5,11 @@ a value delta of 0 ends it, except in the first pair.
 """
 
 import cython
+from cython.cimports.whence.numbers import u32
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 MAX_DEPTH = cython.declare(cython.int, 256)
 MAX_STANDSTILL = cython.declare(cython.int, 64)  # pairs of one table that move no pc
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def u32(data: cython.p_const_uchar, big: cython.bint) -> cython.uint:
-    a: cython.uint = data[0]
-    b: cython.uint = data[1]
-    c: cython.uint = data[2]
-    d: cython.uint = data[3]
-    if big:
-        return a << 24 | b << 16 | c << 8 | d
-    return d << 24 | c << 16 | b << 8 | a
 
 
 @cython.cfunc

@@ -10,7 +10,8 @@ lines. Both are counted.
 """
 
 import cython
-from cython.cimports.whence.gopclntab.pcvalue_kernel import climb, file_name, u32, unpack, value_at
+from cython.cimports.whence.gopclntab.pcvalue_kernel import climb, file_name, unpack, value_at
+from cython.cimports.whence.numbers import u32
 
 NO_TREE = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 MAX_DEPTH = cython.declare(cython.int, 256)  # the caller's stack columns have one more

@@ -4,6 +4,8 @@
 
 from libc.string cimport memchr
 
+from whence.numbers cimport u16, u32, u64
+
 cdef enum:
     MOST_FRAMES = 512  # a chain is not followed further
     MOST_STEPS = 65536  # nor are links of ranges that do not cover the address
@@ -58,14 +60,11 @@ cdef inline int view_of(View *v, const unsigned char *base, tuple places) except
 
 cdef inline unsigned long long load(const unsigned char *at, int width) noexcept nogil:
     """A little-endian number of 2, 4 or 8 bytes."""
-    cdef unsigned int low, high
     if width == 2:
-        return <unsigned int>at[0] | <unsigned int>at[1] << 8
-    low = <unsigned int>at[0] | <unsigned int>at[1] << 8 | <unsigned int>at[2] << 16 | <unsigned int>at[3] << 24
+        return u16(at, False)
     if width == 4:
-        return low
-    high = <unsigned int>at[4] | <unsigned int>at[5] << 8 | <unsigned int>at[6] << 16 | <unsigned int>at[7] << 24
-    return <unsigned long long>high << 32 | low
+        return u32(at, False)
+    return u64(at, False)
 
 
 cdef inline unsigned long long va_of(View *v, Py_ssize_t place) noexcept nogil:

@@ -1,0 +1,84 @@
+# How kernels read numbers from bytes. The caller has checked that they are there, except where an end is given.
+#
+# Written byte by byte, for hosts of either order and any alignment; compilers make one load of it (and a swap).
+
+ctypedef unsigned long long wide
+
+
+cdef inline unsigned int u16(const unsigned char* at, bint big) noexcept nogil:
+    if big:
+        return <unsigned int>at[0] << 8 | at[1]
+    return <unsigned int>at[1] << 8 | at[0]
+
+
+cdef inline unsigned int u32(const unsigned char* at, bint big) noexcept nogil:
+    cdef unsigned int a = at[0]
+    cdef unsigned int b = at[1]
+    cdef unsigned int c = at[2]
+    cdef unsigned int d = at[3]
+    if big:
+        return a << 24 | b << 16 | c << 8 | d
+    return d << 24 | c << 16 | b << 8 | a
+
+
+cdef inline wide u64(const unsigned char* at, bint big) noexcept nogil:
+    if big:
+        return <wide>u32(at, True) << 32 | u32(at + 4, True)
+    return <wide>u32(at + 4, False) << 32 | u32(at, False)
+
+
+cdef inline wide number(const unsigned char* at, int size, bint big) noexcept nogil:
+    """`size` (1 to 8) bytes as an unsigned number."""
+    cdef wide value = 0
+    cdef int i
+    if size == 4:
+        return u32(at, big)
+    if size == 8:
+        return u64(at, big)
+    if size == 1:
+        return at[0]
+    if size == 2:
+        return u16(at, big)
+    for i in range(size):
+        value = value << 8 | at[i if big else size - 1 - i]
+    return value
+
+
+cdef inline wide uleb(const unsigned char* data, wide* at, wide end) noexcept nogil:
+    """The ULEB128 number at at[0], of which 64 bits count; at[0] moves behind it, to end + 1 when it is not whole."""
+    cdef wide here = at[0]
+    cdef wide value = 0
+    cdef int shift = 0
+    cdef unsigned char byte
+    while here < end:
+        byte = data[here]
+        here += 1
+        if shift < 64:
+            value |= (<wide>(byte & 0x7F)) << shift
+        shift += 7
+        if byte < 0x80:
+            at[0] = here
+            return value
+    at[0] = end + 1
+    return 0
+
+
+cdef inline wide sleb(const unsigned char* data, wide* at, wide end) noexcept nogil:
+    """The same of a SLEB128 number, as the 64 bits of its two's complement."""
+    cdef wide here = at[0]
+    cdef wide value = 0
+    cdef int shift = 0
+    cdef unsigned char byte
+    while here < end:
+        byte = data[here]
+        here += 1
+        if shift < 64:
+            value |= (<wide>(byte & 0x7F)) << shift
+        shift += 7
+        if byte < 0x80:
+            if byte & 0x40 and shift < 64:
+                value |= ~<wide>0 << shift
+            at[0] = here
+            return value
+    at[0] = end + 1
+    return 0
