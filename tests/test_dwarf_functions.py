@@ -12,6 +12,7 @@ from tests.forge.lines import uleb
 from whence.dwarf import DebugInfo
 from whence.elf import ElfFile
 from whence.ranges import StringSpace
+from whence.window import ByteOrder
 
 SHAPES = [
     pytest.param(version, order, size, wide, id=f"v{version}-{order}-{8 * size}bit{'-wide' if wide else ''}")
@@ -110,6 +111,30 @@ def test_methods_of_enumerations_are_found_where_a_language_has_them(language: i
         units.unit(Die(d.CU, [(d.LANGUAGE, d.DATA1, each)], children), abbrev_at=at)
     names = [name for _, _, _, name in found(read(units.elf()), jobs=1)]
     assert names == sorted(["f", *expected])
+
+
+@pytest.mark.parametrize(("wide", "order"), [(False, "little"), (True, "big")])
+def test_a_class_that_only_refers_to_its_type_unit_has_its_name_there(wide: bool, order: ByteOrder) -> None:
+    debug = Debug(5, order, wide=wide)
+    names = b"".join(debug.offset(debug.text(text)) for text in ("unused", "Box"))
+    debug.str_offsets += debug.length(debug.number(5, 2) + b"\0\0" + names)
+    base = (d.STR_BASE, d.SEC_OFFSET, 24 if wide else 12)  # of the second name
+    described = Die(d.CLASS, [(d.NAME, d.STRX1, 0)])
+    skeletons = [
+        Die(d.CLASS, [(0x69, d.REF_SIG8, signature), (d.DECLARATION, d.PRESENT, 1)], [function("at", vaddr, 4)])
+        for vaddr, signature in ((0x1000, 7), (0x2000, 9))
+    ]
+    debug.unit(Die(d.CU, [(d.LANGUAGE, d.DATA1, 4)], [Die(d.NAMESPACE, [(d.NAME, d.STRING, "n")], skeletons)]))
+    for signature in (6, 7):
+        start = len(debug.info)
+        die = Die(0x41, [(d.LANGUAGE, d.DATA1, 4), base], [described])
+        place = (40 if wide else 24) + 2 + (8 if wide else 4)
+        debug.unit(die, kind=2, extra=debug.number(signature, 8) + debug.offset(place))
+        assert described.offset == start + place
+    info = read(debug.elf())
+    assert [name for _, _, _, name in found(info)] == ["n::Box::at", "n::(anonymous)::at"]
+    assert not info.problems
+    assert info.units_at([0x1000]) == [0]
 
 
 @pytest.mark.parametrize("language", [0x04, 0x1A, 0x21, 0x2A, 0x2B, 0x3A])

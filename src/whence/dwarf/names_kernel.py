@@ -4,6 +4,7 @@ one that is as in the declaration it completes).
 
 In: the key of a DIE (its offset in .debug_info; with ALT_BIT, in the supplementary file's). Out: a name reference,
 remembered per DIE, because an inlined function is met hundreds of times. A chain is followed for at most 16 steps.
+A class that only refers to its type unit (clang's -fdebug-types-section) has its name there.
 
 A C++ or Rust function without a linkage name (a static one, say) is given a reference of the source PLAIN, whose offset
 counts in the list of such DIEs: their qualified names are put together afterwards, of many at once (qualified.py).
@@ -16,6 +17,7 @@ from cython.cimports.whence.dwarf.abbrev_kernel import Table, entry_of_code
 from cython.cimports.whence.dwarf.reading import (
     find_abbrev,
     name_of,
+    number,
     read_form,
     skip_form,
     sleb,
@@ -26,13 +28,18 @@ from cython.cimports.whence.dwarf.reading import (
 from cython.cimports.whence.dwarf.shared import (
     ABBREV,
     ALT_BIT,
+    DIE,
     END,
     F_IMPLICIT_CONST,
+    F_REF_SIG8,
     FAULT,
     HAS,
     HAS_STMT_LIST,
+    KIND,
     LANGUAGE,
     OFFSET,
+    OFFSET_SIZE,
+    SIGNATURE,
     STMT_LIST,
     WIDTH,
     File,
@@ -152,6 +159,25 @@ def same_files(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def type_of(file: cython.pointer[cython.const[File]], signature: u64, left: cython.p_ulonglong) -> u64:
+    """Where the type of a signature is described: what its unit's header says; 0 when no unit here has it."""
+    at: u64
+    for at in range(file.unit_count):
+        if left[0] == 0:
+            break
+        left[0] -= 1
+        unit = cython.address(file.units[at * WIDTH])
+        if unit[SIGNATURE] == signature and (unit[KIND] == 2 or unit[KIND] == 6) and not unit[FAULT]:
+            value: u64 = number(
+                file.info.at + unit[DIE] - unit[OFFSET_SIZE], cython.cast(cython.int, unit[OFFSET_SIZE]), file.big
+            )
+            return unit[OFFSET] + value if value < unit[END] - unit[OFFSET] else 0
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def follow(
     names: cython.pointer[Names], file: cython.pointer[cython.const[File]], alt: cython.pointer[cython.const[File]],
     table: cython.pointer[Table], left: cython.p_ulonglong, key: u64,
@@ -208,7 +234,7 @@ def follow(
                 break
             if (
                 name != 0x03 and name != 0x6E and name != 0x2007 and name != 0x31 and name != 0x47 and name != 0x3A
-                and name != 0x3B
+                and name != 0x3B and (name != 0x69 or names != cython.NULL)
             ):  # fmt: skip
                 skip_form(where.info.at, cython.address(at), unit[END], form, unit, where.big)
                 continue
@@ -237,7 +263,10 @@ def follow(
                     named = here
                     language = unit[LANGUAGE]
             else:
-                value = target_of(unit, value, form)
+                if name == 0x69:
+                    value = type_of(where, value, left) if form == F_REF_SIG8 else 0
+                else:
+                    value = target_of(unit, value, form)
                 if value and here >> ALT_BIT & 1:
                     value |= cython.cast(u64, 1) << ALT_BIT
                 if name == 0x47:

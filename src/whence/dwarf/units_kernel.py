@@ -263,12 +263,15 @@ def headers(parts: Parts, rows: cython.ulonglong[::1], split: cython.bint):
 
 
 def roots(parts: Parts, alt: Parts, rows: cython.ulonglong[::1]):
-    """Fill in what the root DIEs say, of every unit whose header is whole and that is no type unit."""
+    """Fill in what the root DIEs say, of every unit whose header is whole. A type unit has no tag here, as it has no
+    code; its bases are wanted where a class is named by it."""
     row: cython.Py_ssize_t
     at: cython.p_ulonglong
     left: u64 = 2 * parts.file.abbrev.size + 65536
     with cython.nogil:
         for row in range(rows.shape[0] // WIDTH):
             at = cython.address(rows[row * WIDTH])
-            if at[FAULT] == 0 and at[KIND] != 2 and at[KIND] != 6:
+            if at[FAULT] == 0:
                 root(cython.address(parts.file), cython.address(alt.file), at, cython.address(left))
+                if at[KIND] == 2 or at[KIND] == 6:
+                    at[TAG] = 0
