@@ -137,3 +137,15 @@ def test_a_name_in_a_unit_that_was_not_asked_for_is_found() -> None:
     info = with_aranges(debug, aranges(debug, [(offset, 0x1000, 16)]))
     assert info.units_at([0x1000]) == [offset]
     assert found(info, units=[offset]) == [(0x1000, 0x1010, 0, "main"), (0x1004, 0x1008, 1, "helper")]
+
+
+def test_a_class_in_a_type_unit_that_was_not_asked_for_names_its_functions() -> None:
+    debug = Debug(5)
+    class_ = Die(d.CLASS, [(0x69, d.REF_SIG8, 7)], [function("f", 0x1000, 16)])
+    root = [(d.LANGUAGE, d.DATA1, 4), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.DATA1, 16)]
+    debug.unit(Die(d.CU, root, [class_]))
+    described = Die(0x41, [(d.LANGUAGE, d.DATA1, 4)], [Die(d.CLASS, [(d.NAME, d.STRING, "Box")])])
+    debug.unit(described, kind=2, extra=debug.number(7, 8) + debug.offset(26))
+    info = with_aranges(debug, aranges(debug, [(0, 0x1000, 16)]))
+    assert info.units_at([0x1000]) == [0]
+    assert found(info, units=[0]) == [(0x1000, 0x1010, 0, "Box::f")]

@@ -31,6 +31,6 @@ cdef unsigned long long function_name(
     Names* names, const File* file, const File* alt, Table* table, unsigned long long key
 ) noexcept nogil
 cdef unsigned long long own_name(
-    const File* file, const File* alt, unsigned long long* left, unsigned long long key
+    const File* file, const File* alt, unsigned long long* left, unsigned long long key, int* strangers
 ) noexcept nogil
 cdef void forget_names(Names* names) noexcept nogil

@@ -180,9 +180,10 @@ def type_of(file: cython.pointer[cython.const[File]], signature: u64, left: cyth
 @cython.exceptval(check=False)
 def follow(
     names: cython.pointer[Names], file: cython.pointer[cython.const[File]], alt: cython.pointer[cython.const[File]],
-    table: cython.pointer[Table], left: cython.p_ulonglong, key: u64,
+    table: cython.pointer[Table], left: cython.p_ulonglong, key: u64, strangers: cython.p_int,
 ) -> u64:  # fmt: skip
-    """Read DIEs from the key on along origins and specifications; gives the name. With `names`, its start is kept."""
+    """Read DIEs from the key on along origins and specifications; gives the name. With `names` its start is kept, too;
+    without, no linkage name is looked for."""
     step: cython.int
     here: u64 = key
     following: u64
@@ -206,8 +207,8 @@ def follow(
         other = where if here >> ALT_BIT & 1 else alt
         at = here & ((cython.cast(u64, 1) << ALT_BIT) - 1)
         unit = unit_at(where, at)
-        if unit == cython.NULL and names != cython.NULL and at < where.info.size:
-            names.strangers = True
+        if unit == cython.NULL and at < where.info.size:
+            strangers[0] = True
         if unit == cython.NULL or unit[FAULT] or at <= unit[OFFSET]:
             break
         spec = uleb(where.info.at, cython.address(at), unit[END])
@@ -265,6 +266,7 @@ def follow(
             else:
                 if name == 0x69:
                     value = type_of(where, value, left) if form == F_REF_SIG8 else 0
+                    strangers[0] |= value == 0
                 else:
                     value = target_of(unit, value, form)
                 if value and here >> ALT_BIT & 1:
@@ -294,19 +296,19 @@ def function_name(names, file, alt, table, key):
         memset(names.keys, 0, names.room * 8)
         names.count = 0
     if names.count * 2 >= names.room and not widen(names):
-        return follow(names, file, alt, table, cython.address(names.left), key)
+        return follow(names, file, alt, table, cython.address(names.left), key, cython.address(names.strangers))
     at = slot_for(names, key)
     if names.keys[at] == 0:
-        name = follow(names, file, alt, table, cython.address(names.left), key)
+        name = follow(names, file, alt, table, cython.address(names.left), key, cython.address(names.strangers))
         names.keys[at] = key + 1
         names.names[at] = name
         names.count += 1
     return names.names[at]
 
 
-def own_name(file, alt, left, key):
+def own_name(file, alt, left, key, strangers):
     """The name of a DIE of any kind, without what stands around it; linkage names are not looked for."""
-    return follow(cython.NULL, file, alt, cython.NULL, left, key)
+    return follow(cython.NULL, file, alt, cython.NULL, left, key, strangers)
 
 
 def forget_names(names):

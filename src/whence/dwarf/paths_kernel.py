@@ -120,9 +120,15 @@ def around(parts: Parts, keys: cython.const[cython.ulonglong][::1]):
 
 
 def names(parts: Parts, alt: Parts, keys: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]):
-    """The DW_AT_name of each DIE, following its origins and specifications; 0 where there is none."""
+    """The DW_AT_name of each DIE, following its origins, specifications and type units; 0 where there is none. Gives
+    whether any may lie in a unit that is not known here."""
     at: cython.Py_ssize_t
     left: u64 = 1 << 28
+    strangers: cython.int = 0
     with cython.nogil:
         for at in range(keys.shape[0]):
-            out[at] = own_name(cython.address(parts.file), cython.address(alt.file), cython.address(left), keys[at])
+            out[at] = own_name(
+                cython.address(parts.file), cython.address(alt.file), cython.address(left), keys[at],
+                cython.address(strangers),
+            )  # fmt: skip
+    return strangers != 0

@@ -22,9 +22,13 @@ NAMESPACE = 0x39
 TELLING = {0x02, 0x04, 0x13, 0x17, 0x1E, 0x38, NAMESPACE}  # classes, enums, structures, unions, modules, interfaces
 
 
-def qualified_names(own: Parts, alt: Parts, strings: StringSpace, keys: array[int], arena: Arena) -> array[int]:
-    """The name in the arena for each key (a DIE of `own`, or of the supplementary file, with a plain name)."""
+def qualified_names(
+    own: Parts, alt: Parts, strings: StringSpace, keys: array[int], arena: Arena
+) -> tuple[array[int], bool]:
+    """The name in the arena for each key (a DIE of `own`, or of the supplementary file, with a plain name), and whether
+    parts of any lie in units that `own` does not know."""
     known: dict[int, int] = {}
+    strangers = False
     for parts, alt_bit in ((own, 0), (alt, ALT_BIT)):
         chosen = array("Q", sorted({key ^ alt_bit for key in keys if key & ALT_BIT == alt_bit}))
         if not chosen:
@@ -33,7 +37,7 @@ def qualified_names(own: Parts, alt: Parts, strings: StringSpace, keys: array[in
         telling = sorted({place & OFFSET_MASK for place in around if place >> 48 in TELLING})
         asked = chosen + array("Q", telling)
         refs = array("Q", bytes(8 * len(asked)))
-        paths_kernel.names(parts, alt, asked, refs)
+        strangers |= paths_kernel.names(parts, alt, asked, refs)
         plain = dict(zip(asked, refs))
         text = {place: strings.raw(plain[place]) for place in telling}
         for at, key in enumerate(chosen):
@@ -43,4 +47,4 @@ def qualified_names(own: Parts, alt: Parts, strings: StringSpace, keys: array[in
                     unnamed = b"(anonymous namespace)" if place >> 48 == NAMESPACE else b"(anonymous)"
                     words.append(text[place & OFFSET_MASK] or unnamed)
             known[key | alt_bit] = arena.add(b"::".join((*reversed(words), strings.raw(plain[key]))))
-    return array("Q", [known[key] for key in keys])
+    return array("Q", [known[key] for key in keys]), strangers

@@ -37,6 +37,7 @@ class Worker:
         self.info, self.sections, self.lines, self.passing = info, sections, lines, passing
         self.arena = Arena(info.strings)
         self.problems: list[DwarfError] = []
+        self._strangers = False
         self._scoper = scopes_kernel.Scoper(of.parts, info.alt)
         self._paths = Paths(sections, info.elf.order, self.arena)
         self._declarations = Declarations(info, sections, self._paths)
@@ -90,7 +91,7 @@ class Worker:
 
     def strangers(self) -> bool:
         """Do names lie in units that are not read here?"""
-        return bool(self._scoper.strangers())
+        return self._strangers or bool(self._scoper.strangers())
 
     def finish(self) -> list[DwarfError]:
         """Make the names readable; gives the problems met."""
@@ -125,7 +126,8 @@ class Worker:
             copied = {name: self.arena.add(strings.raw(name)) for name in own}
             for columns in (scopes, starts):
                 columns.function = array("Q", [copied.get(name, name) for name in columns.function])
-        names = qualified_names(parts, alt, strings, keys, self.arena) if plain else array("Q")
+        names, strangers = qualified_names(parts, alt, strings, keys, self.arena) if plain else (array("Q"), False)
+        self._strangers |= strangers and file is None
         for columns in (scopes, starts):
             if plain:
                 scopes_kernel.rename(columns.function, names)
