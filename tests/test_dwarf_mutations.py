@@ -15,7 +15,12 @@ from whence.elf import ElfFile
 from whence.errors import WhenceError
 from whence.producers import Producers
 
-RECIPES = [Recipe("gcc", 4, "-O2"), Recipe("gcc", 5, "-O3 -flto"), Recipe("x86_64-linux-musl", 5, "-O2")]
+RECIPES = [
+    Recipe("gcc", 4, "-O2"),
+    Recipe("gcc", 5, "-O3 -flto"),
+    Recipe("x86_64-linux-musl", 5, "-O2"),
+    Recipe("x86_64-linux-musl", 5, "-O2 -gsce -fdebug-types-section"),  # names along type units
+]
 
 
 def damaged(whole: bytes, spans: list[tuple[int, int]], dice: random.Random) -> bytes:
