@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from whence.cli.words import plain
+from whence.cli.main import ANSWERED, SOME_UNKNOWN
+from whence.cli.words import address, plain
 from whence.demangle import demangle
 from whence.errors import WhenceError
 from whence.model import Frame
@@ -82,6 +85,44 @@ def frame_text(frame: Frame) -> str:
     if frame.file:
         place = f" at {plain(frame.file)}" + (f":{frame.line}" if frame.line else "")
     return f"{plain(frame.function) or '??'}{place}{' (inlined)' if frame.inlined else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPlace:
+    """Where a thread is: what JSON and text begin with, then the answer for its pc, or why it has none."""
+
+    head: dict[str, object]
+    title: str
+    answer: Answer | None
+    why: str = ""
+
+
+def show_threads(places: Sequence[ThreadPlace], as_json: bool) -> int:
+    """Print where threads are, remedies on stderr; gives the exit code."""
+    for place in places:
+        if as_json:
+            said = {"frames": [], "reason": place.why} if place.answer is None else as_object(place.answer)
+            print(json.dumps({**place.head, **said}))
+            continue
+        print(place.title)
+        for line in [f"?? {place.why}"] if place.answer is None else as_lines(place.answer):
+            print(f"  {line}")
+    tell_remedies([place.answer for place in places if place.answer is not None])
+    return ANSWERED if all(place.answer for place in places) else SOME_UNKNOWN
+
+
+def show(answers: list[Answer], as_json: bool, readable: bool) -> int:
+    """Print answers (their names demangled if `readable`), remedies on stderr; gives the exit code."""
+    answers = demangled(answers) if readable else answers
+    for answer in answers:
+        print(json.dumps(as_object(answer)) if as_json else "\n".join(as_lines(answer)))
+    tell_remedies(answers)
+    return ANSWERED if all(answer.frames for answer in answers) else SOME_UNKNOWN
+
+
+def addresses_from(words: Sequence[str]) -> list[int]:
+    """Addresses of a command line; "-" by itself: from stdin. Raises ValueError."""
+    return [address(word) for word in (sys.stdin.read().split() if list(words) == ["-"] else words)]
 
 
 def tell_remedies(answers: Iterable[Answer]) -> None:

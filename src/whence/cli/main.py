@@ -22,6 +22,7 @@ COMMANDS = {
     "dwarf": ("dwarf", "units, functions, inlined calls and lines of debug info, to explore"),
     "maps": ("maps", "executable mappings of a process, with build-ids"),
     "pid": ("pid", "frames of runtime addresses, or of every thread, of a live process"),
+    "core": ("core", "frames of addresses, or of every thread, in a core file"),
     "trace": ("trace", "raw Go execution traces: text, wire, info, verify, filter, anonymize and more"),
     "profile": ("profile", "name the addresses of pprof, OTLP and perf profiles"),
     "explain": ("explain", "the whole chain for one address: what was tried and what answered"),

@@ -22,11 +22,16 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     with Resolver() as resolver:
         mappings = every(resolver, options.pid) if options.all else executable_mappings(resolver, options.pid)
+    nothing = f"process {options.pid} has no memory of its own: it ended, or is a part of the kernel"
+    return show_mappings(mappings, options.json, nothing)
+
+
+def show_mappings(mappings: list[Mapping], as_json: bool, nothing: str) -> int:
+    """Print mappings, or on stderr that there is nothing; gives the exit code."""
     for mapping in mappings:
-        print(json.dumps(as_object(mapping)) if options.json else as_line(mapping))
+        print(json.dumps(as_object(mapping)) if as_json else as_line(mapping))
     if not mappings:
-        who = f"process {options.pid}"
-        print(f"whence: {who} has no memory of its own: it ended, or is a part of the kernel", file=sys.stderr)
+        print(f"whence: {nothing}", file=sys.stderr)
     return ANSWERED if mappings else SOME_UNKNOWN
 
 

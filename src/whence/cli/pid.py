@@ -5,16 +5,22 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.answers import as_lines, as_object, demangled, executable_mappings, tell_remedies
-from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
-from whence.cli.words import address, plain
+from whence.cli.answers import (
+    ThreadPlace,
+    addresses_from,
+    demangled,
+    executable_mappings,
+    show,
+    show_threads,
+)
+from whence.cli.main import ANSWERED, WRONG_USE
+from whence.cli.words import plain
 from whence.procmap import Resolver
 from whence.procmap.threads import Thread, threads
-from whence.symbolize import Answer, Symbolizer, opener_with
+from whence.symbolize import Symbolizer, opener_with
 
 INTERMIXED = True
 ENDED = "ZXx"  # states of threads that are no more: zombie, dead
@@ -33,9 +39,8 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     if options.snapshot:
         return snapshot(options.pid, options.snapshot)
-    words = sys.stdin.read().split() if options.addresses == ["-"] else options.addresses
     try:
-        addresses = [address(word) for word in words]
+        addresses = addresses_from(options.addresses)
     except ValueError as error:
         print(f"whence pid: {error}", file=sys.stderr)
         return WRONG_USE
@@ -45,7 +50,7 @@ def run(options: Namespace) -> int:
         if options.addresses:
             answers = symbolizer.lookup_many(options.pid, addresses, return_addresses=options.return_addresses)
             return show(answers, options.json, not options.no_demangle)
-        return show_threads(symbolizer, options)
+        return show_threads(thread_places(symbolizer, options), options.json)
 
 
 def snapshot(pid: int, out: str) -> int:
@@ -54,6 +59,11 @@ def snapshot(pid: int, out: str) -> int:
     with Resolver() as resolver:
         executable_mappings(resolver, pid)  # no process, no right: an error with a remedy
         text = Snapshot.take(pid, resolver).to_json()
+    return write_snapshot(text, out)
+
+
+def write_snapshot(text: str, out: str) -> int:
+    """Write a snapshot's JSON to a file, or "-" for stdout; gives the exit code."""
     if out == "-":
         print(text)
     else:
@@ -62,34 +72,23 @@ def snapshot(pid: int, out: str) -> int:
     return ANSWERED
 
 
-def show(answers: list[Answer], as_json: bool, readable: bool) -> int:
-    """Print answers (their names demangled if `readable`), remedies on stderr; gives the exit code."""
-    answers = demangled(answers) if readable else answers
-    for answer in answers:
-        print(json.dumps(as_object(answer)) if as_json else "\n".join(as_lines(answer)))
-    tell_remedies(answers)
-    return ANSWERED if all(answer.frames for answer in answers) else SOME_UNKNOWN
-
-
-def show_threads(symbolizer: Symbolizer, options: Namespace) -> int:
+def thread_places(symbolizer: Symbolizer, options: Namespace) -> list[ThreadPlace]:
+    """Where every thread of the process is."""
     found = threads(symbolizer.resolver.directory(options.pid))
     stopped = [thread for thread in found if thread.pc is not None]
     answers = symbolizer.lookup_many(options.pid, [thread.pc or 0 for thread in stopped])
     if not options.no_demangle:
         answers = demangled(answers)
     answer_of = {thread.tid: answer for thread, answer in zip(stopped, answers, strict=True)}
-    for thread in found:
-        answer = answer_of.get(thread.tid)
-        if options.json:
-            said = as_object(answer) if answer is not None else {"frames": [], "reason": unseen(thread)}
-            head = {"tid": thread.tid, "name": thread.name, "state": thread.state, "syscall": thread.syscall}
-            print(json.dumps({**head, **said}))
-            continue
-        print(f"thread {thread.tid} {plain(thread.name)} ({thread.state})")
-        for line in as_lines(answer) if answer is not None else [f"?? {unseen(thread)}"]:
-            print(f"  {line}")
-    tell_remedies(answers)
-    return ANSWERED if len(stopped) == len(found) and all(answers) else SOME_UNKNOWN
+    return [
+        ThreadPlace(
+            {"tid": thread.tid, "name": thread.name, "state": thread.state, "syscall": thread.syscall},
+            f"thread {thread.tid} {plain(thread.name)} ({thread.state})",
+            answer_of.get(thread.tid),
+            unseen(thread),
+        )
+        for thread in found
+    ]
 
 
 def unseen(thread: Thread) -> str:

@@ -17,6 +17,7 @@ of names that are not in ELF files: perf maps and kallsyms.
     vdso.py            the kernel's own library, from memory
     threads.py         where each thread is
     snapshot.py        mappings kept for later
+    core.py            a core file as such a snapshot, with threads
 
     >>> import ctypes, os
     >>> address = ctypes.cast(ctypes.pythonapi.Py_GetVersion, ctypes.c_void_p).value

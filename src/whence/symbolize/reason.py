@@ -42,7 +42,8 @@ class Reason(enum.Enum):
     )
     NO_FILE = (
         "the mapped file is not on this machine",
-        "give the file or an archive of it (addr --snapshot: a word; profile: --binary, --archive-dir, --debuginfod)",
+        "give the file or an archive of it (addr --snapshot: a word; core, profile: --binary; profile also: "
+        "--archive-dir, --debuginfod)",
     )
     NOT_PLACED = (
         "nothing says where in the process the file was mapped",

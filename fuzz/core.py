@@ -1,0 +1,37 @@
+"""Core files: mappings, threads and the files whose first pages they hold."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tests.forge.core import Mapped, core, status
+from tests.forge.elf import Segment, build_id_note, forge
+from whence.elf import ElfFile
+from whence.errors import WhenceError
+from whence.procmap.core import read_core
+
+
+def seeds() -> list[bytes]:
+    segments = [
+        Segment(1, 5, file_offset=0x1000, vaddr=0x401000, file_size=0x1800, align=0x1000),
+        Segment(4, 4, of=".note.gnu.build-id", align=4),
+    ]
+    page = forge([build_id_note("0123456789abcdef")], segments, section_table=False)
+    mapped = [
+        Mapped(0x10000, 0x11000, "/opt/app", 0, 4, page),
+        Mapped(0x11000, 0x13000, "/opt/app", 0x1000),
+        Mapped(0x20000, 0x21000),
+    ]
+    threads = [status(78, 0x11234), status(77, 0x20001)]
+    narrow = [status(78, 0x11234, bits=32, machine=3)]
+    return [core(mapped, threads, vdso=0x20000), core(mapped, narrow, bits=32, machine=3)]
+
+
+def target(data: bytes) -> None:
+    with suppress(WhenceError):
+        found = read_core(ElfFile.from_bytes(data))
+        for mapping, file in zip(found.snapshot.mappings, found.snapshot.file_of, strict=True):
+            assert mapping.start < mapping.limit <= 1 << 64
+            if file is not None and file.mapper is not None:
+                file.mapper.vaddr(mapping, mapping.start)
+        found.snapshot.to_json()

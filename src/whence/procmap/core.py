@@ -1,0 +1,216 @@
+"""A core file as a process that is gone: what was mapped where, of which files, and where each thread was.
+
+    PT_LOAD        a mapping: its permissions, and its memory as far as that was written down
+    NT_FILE        the files behind mappings: count, page size; start, end, offset in pages of each; then their names
+    NT_PRSTATUS    a thread: the signal that ended the process, the thread's id and registers
+    NT_PRPSINFO    the process: pid and command
+    NT_AUXV        where the vDSO is
+
+Linux and gdb write down the first page of each mapped ELF file (bit 4 of /proc/PID/coredump_filter), and with it the
+program headers and, as linkers lay files out, the build-id: so it is known which file to look for, and where in it an
+address lies, on any machine. Documents: core(5), elf(5), Linux's fs/binfmt_elf.c and include/linux/elfcore.h.
+
+A core that was cut short still has its notes, which come first.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_right
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from whence.elf import ElfFile, Note, Segment, layout
+from whence.errors import ElfError, MapsError
+from whence.procmap.address_mapper import AddressMapper
+from whence.procmap.mapping import EXECUTE, READ, WRITE, Kind, Mapping, kind_of
+from whence.procmap.snapshot import Snapshot, SnapshotFile, stamp_of
+from whence.regular import open_regular
+
+NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_FILE = 1, 3, 6, 0x46494C45
+AT_SYSINFO_EHDR = 33  # where the vDSO is
+PERMISSIONS = ((layout.PF_R, READ), (layout.PF_W, WRITE), (layout.PF_X, EXECUTE))
+HEAD_LIMIT = 1 << 16  # bytes of a mapped file that are looked at for its headers
+
+SIGNAL_AT = 12  # in struct elf_prstatus: pr_cursig, 16 bits
+TID_AT = {64: 32, 32: 24}  # pr_pid
+# where in it the program counter and the stack pointer are, by e_machine: pr_reg begins at 112 (64 bits) or 72
+REGISTERS_AT = {62: (240, 264), 3: (120, 132), 183: (368, 360), 40: (132, 124)}  # x86-64, i386, aarch64, arm
+PID_AT = {64: 24, 32: 12}  # in struct elf_prpsinfo: pr_pid, pr_fname
+COMMAND_AT = {64: 40, 32: 28}
+COMMAND_SIZE = 16
+
+
+class CoreThread(NamedTuple):
+    """A thread: its pc and stack pointer (None where registers aren't known), the process's signal (0: it lived on)."""
+
+    tid: int
+    signal: int
+    pc: int | None = None
+    sp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """The executable mappings of a process, and its threads: in a core of the kernel the one that ended it comes first.
+
+    `missing` counts the bytes that the end of the file lacks, where it was cut short.
+    """
+
+    snapshot: Snapshot
+    threads: tuple[CoreThread, ...]
+    missing: int = 0
+
+
+class _Mapped(NamedTuple):
+    """An entry of NT_FILE: [start, end) is the file from `offset` on."""
+
+    start: int
+    end: int
+    offset: int
+    name: str
+
+
+def read_core(elf: ElfFile) -> Core:
+    """What a core file tells. Raises MapsError when it is no core or its notes are damaged, ElfError."""
+    if elf.type != layout.ET_CORE:
+        hint = "whence addr names the addresses of a program or a library"
+        raise MapsError("core", None, "the type of the ELF file is ET_CORE, 4", elf.type).with_hint(hint)
+    if not elf.segments and elf.problems:
+        raise elf.problems[0]
+    notes = [note for note in elf.notes() if note.owner == "CORE"]
+    mapped = [entry for note in notes if note.type == NT_FILE for entry in _mapped(elf, note)]
+    pid, command = next((_who(elf, note) for note in notes if note.type == NT_PRPSINFO), (0, ""))
+    threads = tuple(_thread(elf, note) for note in notes if note.type == NT_PRSTATUS)
+    mappings, file_of = _mappings(elf, sorted(set(mapped)))
+    end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
+    return Core(Snapshot(pid, command, 0, 0.0, mappings, file_of), threads, max(0, end - elf.size))
+
+
+def _mapped(elf: ElfFile, note: Note) -> list[_Mapped]:
+    word = "Q" if elf.bits == 64 else "I"
+    mark, size = "<" if elf.order == "little" else ">", elf.bits // 8
+    data = bytes(note.desc)
+    if len(data) < 2 * size:
+        raise MapsError("core NT_FILE", 0, f"it has {2 * size} bytes of count and page size", f"{len(data)}")
+    count, page = struct.unpack_from(mark + 2 * word, data)
+    names_at = (2 + 3 * count) * size
+    if names_at > len(data):
+        raise MapsError("core NT_FILE", 0, f"its {count} entries fit in its {len(data)} bytes")
+    names = data[names_at:].split(b"\0")
+    if len(names) <= count:
+        raise MapsError("core NT_FILE", names_at, f"it has a name for each of its {count} entries", len(names) - 1)
+    rows = struct.iter_unpack(mark + 3 * word, data[2 * size : names_at])
+    return [
+        _Mapped(start, end, offset * page, name.decode("utf-8", "surrogateescape"))
+        for (start, end, offset), name in zip(rows, names)
+    ]
+
+
+def _number(elf: ElfFile, note: Note, at: int, size: int) -> int | None:
+    """An unsigned number in a note's description; None where that ends before."""
+    raw = bytes(note.desc[at : at + size])
+    return int.from_bytes(raw, elf.order) if len(raw) == size else None
+
+
+def _thread(elf: ElfFile, note: Note) -> CoreThread:
+    pc_at, sp_at = REGISTERS_AT.get(elf.machine, (len(note.desc), len(note.desc)))
+    width = elf.bits // 8
+    return CoreThread(
+        _number(elf, note, TID_AT[elf.bits], 4) or 0,
+        _number(elf, note, SIGNAL_AT, 2) or 0,
+        _number(elf, note, pc_at, width),
+        _number(elf, note, sp_at, width),
+    )
+
+
+def _who(elf: ElfFile, note: Note) -> tuple[int, str]:
+    """Pid and command."""
+    at = COMMAND_AT[elf.bits]
+    command = bytes(note.desc[at : at + COMMAND_SIZE]).partition(b"\0")[0]
+    return _number(elf, note, PID_AT[elf.bits], 4) or 0, command.decode("utf-8", "surrogateescape")
+
+
+def _mappings(elf: ElfFile, mapped: list[_Mapped]) -> tuple[list[Mapping], list[SnapshotFile | None]]:
+    """Executable mappings by address, and the file of each.
+
+    gdb leaves out the PT_LOAD of what the file has anyway: there the file's own segments tell what is code.
+    """
+    loads = {segment.vaddr: segment for segment in elf.segments if segment.type == layout.PT_LOAD}
+    starts = [entry.start for entry in mapped]
+    beginning, files = _beginnings(mapped), dict[_Mapped, SnapshotFile]()
+    vdso = _auxiliary(elf).get(AT_SYSINFO_EHDR)
+    found: list[tuple[Mapping, SnapshotFile | None]] = []
+
+    def add(start: int, limit: int, permissions: int, entry: _Mapped | None) -> None:
+        if entry is None:
+            kind, path = (Kind.VDSO, "[vdso]") if start == vdso else (Kind.ANONYMOUS, "")
+            found.append((Mapping(path, start, limit, 0, "", kind, permissions), None))
+            return
+        kind, path, deleted = kind_of(entry.name)
+        file = None
+        if kind.has_file:
+            base = beginning[entry]
+            if base not in files:
+                files[base] = _file(elf, path, loads.get(base.start))
+            file = files[base]
+        build_id, offset = file.build_id if file is not None else "", entry.offset + start - entry.start
+        mapping = Mapping(path, start, min(limit, entry.end), offset, build_id, kind, permissions, deleted=deleted)
+        found.append((mapping, file))
+
+    for start, segment in loads.items():
+        limit = start + segment.memory_size
+        if segment.executable and start < limit <= 1 << 64:
+            at = bisect_right(starts, start) - 1
+            entry = mapped[at] if at >= 0 and start < mapped[at].end else None
+            add(start, limit, sum(bit for flag, bit in PERMISSIONS if segment.flags & flag), entry)
+    for entry in mapped:
+        if entry.start not in loads and entry.start < entry.end:
+            add(entry.start, entry.end, READ | EXECUTE, entry)
+            mapping, file = found[-1]
+            if file is not None and file.mapper is not None and file.mapper.segment_of(mapping) is None:
+                found.pop()
+    found.sort(key=lambda pair: pair[0].start)
+    return [mapping for mapping, _ in found], [file for _, file in found]
+
+
+def _auxiliary(elf: ElfFile) -> dict[int, int]:
+    """What the kernel told the program when it began, by number (getauxval(3))."""
+    form = ("<" if elf.order == "little" else ">") + ("QQ" if elf.bits == 64 else "II")
+    for note in elf.notes():
+        if note.owner == "CORE" and note.type == NT_AUXV:
+            whole = len(note.desc) - len(note.desc) % struct.calcsize(form)
+            return dict(struct.iter_unpack(form, note.desc[:whole]))
+    return {}
+
+
+def _beginnings(mapped: list[_Mapped]) -> dict[_Mapped, _Mapped]:
+    """For each entry the one before it that has the beginning of the same file (itself, where there is none)."""
+    latest: dict[str, _Mapped] = {}
+    found = {}
+    for entry in mapped:
+        if not entry.offset:
+            latest[entry.name] = entry
+        found[entry] = latest.get(entry.name, entry)
+    return found
+
+
+def _file(elf: ElfFile, path: str, load: Segment | None) -> SnapshotFile:
+    """A mapped file by what the core has of its first page."""
+    if load is None:
+        return SnapshotFile(path, "", None)
+    head = elf.data[load.file_offset : load.file_offset + min(load.file_size, HEAD_LIMIT)]
+    mapper: AddressMapper | None = None
+    build_id = ""
+    with suppress(ElfError):
+        inner = ElfFile.from_bytes(head, path)
+        build_id = inner.build_id
+        mapper = AddressMapper.from_elf(inner)
+    stamp: tuple[int, ...] = ()
+    if not build_id and len(head):  # then a file here is the one if it begins as the one in memory did
+        with suppress(OSError, ValueError, ElfError), open_regular(path, ElfError) as (descriptor, _):
+            if os.read(descriptor, len(head)) == head:
+                stamp = stamp_of(path)
+    return SnapshotFile(path, build_id, mapper, stamp)

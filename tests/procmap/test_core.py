@@ -1,0 +1,234 @@
+"""Core files: mappings, files by build-id, and threads, forged and as Linux and gdb write them."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.forge.core import Mapped, core, status
+from tests.forge.elf import Segment, build_id_note, forge
+from tests.procmap.live import compiled, running
+from whence.cli.main import main
+from whence.elf import ElfFile, layout
+from whence.errors import MapsError, WhenceError
+from whence.lidia.build import create
+from whence.procmap.core import Core, read_core
+from whence.window import ByteOrder
+
+ID = "0123456789abcdef" * 2
+CRASH = """#include <pthread.h>
+#include <unistd.h>
+__attribute__((noinline)) static void boom(volatile int *p) { *p = 1; }
+__attribute__((noinline)) static void *wait(void *x) { for (;;) pause(); return x; }
+int main(void) { pthread_t t; pthread_create(&t, 0, wait, 0); usleep(50000); boom((int *)8); return 0; }
+"""
+
+
+def head(bits: int = 64, order: ByteOrder = "little", build_id: str = ID) -> bytes:
+    """The first page of a program whose code is at offset 0x1000, vaddr 0x401000."""
+    segments = [Segment(layout.PT_LOAD, 5, file_offset=0x1000, vaddr=0x401000, file_size=0x1800, align=0x1000)]
+    sections = []
+    if build_id:
+        sections = [build_id_note(build_id, order)]
+        segments.append(Segment(layout.PT_NOTE, 4, of=".note.gnu.build-id", align=4))
+    return forge(sections, segments, bits=bits, order=order, section_table=False).ljust(0x1000, b"\0")
+
+
+def program(bits: int = 64, order: ByteOrder = "little", load: bool = True) -> list[Mapped]:
+    name = "/opt/a b\n"
+    return [
+        Mapped(0x10000, 0x11000, name, 0, 4, head(bits, order)),
+        Mapped(0x11000, 0x13000, name, 0x1000, 5, load=load),
+        Mapped(0x20000, 0x21000, flags=5),
+        Mapped(0x30000, 0x31000, flags=6),
+    ]
+
+
+def read(data: bytes) -> Core:
+    return read_core(ElfFile.from_bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("machine", "bits", "order"),
+    [
+        (layout.EM_X86_64, 64, "little"),
+        (layout.EM_386, 32, "little"),
+        (layout.EM_AARCH64, 64, "little"),
+        (layout.EM_AARCH64, 64, "big"),
+        (layout.EM_ARM, 32, "little"),
+    ],
+)
+def test_threads_mappings_and_files_are_read_on_each_machine(machine: int, bits: int, order: ByteOrder) -> None:
+    threads = [
+        status(tid, pc, sp, 11, bits=bits, order=order, machine=machine)
+        for tid, pc, sp in ((78, 0x11234, 0x30100), (77, 0x20001, 0x30200))
+    ]
+    found = read(core(program(bits, order), threads, bits=bits, order=order, machine=machine, vdso=0x20000))
+    assert found.threads == ((78, 11, 0x11234, 0x30100), (77, 11, 0x20001, 0x30200))
+    assert (found.snapshot.pid, found.snapshot.command, found.missing) == (77, "app", 0)
+    code, vdso = found.snapshot.mappings
+    assert (code.path, code.start, code.limit, code.offset, code.build_id) == (
+        "/opt/a b\n",
+        0x11000,
+        0x13000,
+        0x1000,
+        ID,
+    )
+    assert (vdso.kind.value, vdso.start, vdso.limit) == ("vdso", 0x20000, 0x21000)
+    file, none = found.snapshot.file_of
+    assert file is not None
+    assert file.mapper is not None
+    assert file.mapper.vaddr(code, 0x11234) == 0x401234
+    assert none is None
+
+
+def test_registers_of_other_machines_are_not_guessed() -> None:
+    data = core(program(), [status(78, 0x11234, machine=layout.EM_S390)], machine=layout.EM_S390)
+    assert read(data).threads == ((78, 11, None, None),)
+
+
+def test_what_gdb_leaves_out_because_the_file_has_it_is_code_where_the_file_says_so() -> None:
+    mapped = program(load=False)
+    mapped.append(Mapped(0x13000, 0x14000, mapped[0].name, 0x5000, load=False))  # behind the executable segment
+    (code,) = [m for m in read(core(mapped)).snapshot.mappings if m.kind.has_file]
+    assert (code.start, code.limit, code.build_id) == (0x11000, 0x13000, ID)
+
+
+def test_a_file_mapped_anew_under_the_same_name_is_another_file() -> None:
+    other = "fedcba98" * 4
+    mapped = [
+        *program(),
+        Mapped(0x40000, 0x41000, "/opt/a b\n", 0, 4, head(build_id=other)),
+        Mapped(0x41000, 0x43000, "/opt/a b\n", 0x1000),
+    ]
+    ids = [m.build_id for m in read(core(mapped)).snapshot.mappings if m.kind.has_file]
+    assert ids == [ID, other]
+
+
+def test_a_file_without_a_build_id_is_believed_if_it_begins_as_it_did_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "app"
+    mapped = [Mapped(0x10000, 0x11000, str(path), 0, 4, head(build_id="")), Mapped(0x11000, 0x13000, str(path), 0x1000)]
+    path.write_bytes(head(build_id="") + bytes(0x2000))
+    (file,) = read(core(mapped)).snapshot.file_of
+    assert file is not None
+    assert file.stamp
+    path.write_bytes(head() + bytes(0x2000))
+    (file,) = read(core(mapped)).snapshot.file_of
+    assert file is not None
+    assert not file.stamp
+    path.unlink()
+    os.mkfifo(path)  # nor is one waited for
+    read(core(mapped))
+
+
+def test_every_cut_and_flipped_byte_of_a_core_ends_in_words_or_answers() -> None:
+    whole = core(program(), [status(78, 0x11234), status(77, 0x20001)], vdso=0x20000)
+    for data in [whole[:size] for size in range(0, len(whole), 3)] + [
+        whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :]
+        for at in range(min(len(whole), 0x800))
+        for flip in (1, 0x80)
+    ]:
+        try:
+            found = read(data)
+        except WhenceError:
+            continue
+        assert len(found.snapshot.mappings) == len(found.snapshot.file_of)
+        assert found.snapshot.to_json()
+    assert 0 < read(whole[:-0x400]).missing <= 0x400
+
+
+def test_what_is_no_core_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(MapsError, match="the type of the ELF file is ET_CORE"):
+        read(core(program(), type=layout.ET_DYN))
+    (tmp_path / "empty").write_bytes(core([]))
+    assert main(["core", str(tmp_path / "empty")]) == 1
+    assert capsys.readouterr().err == f"whence: {tmp_path}/empty tells of no thread\n"
+    assert main(["core", str(tmp_path / "empty"), "zz"]) == 2
+    assert main(["core", str(tmp_path / "none")]) == 3
+
+
+def test_a_counted_but_missing_entry_of_nt_file_is_told() -> None:
+    data = bytearray(core(program()))
+    at = data.index((2).to_bytes(8, "little") + (0x1000).to_bytes(8, "little"))
+    data[at : at + 8] = (1 << 60).to_bytes(8, "little")
+    with pytest.raises(MapsError, match="core NT_FILE"):
+        read(bytes(data))
+
+
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A program of two threads and the core that it left."""
+    directory = tmp_path_factory.mktemp("core")
+    path = compiled(directory, "-pthread", source=CRASH)
+    if Path("/proc/sys/kernel/core_pattern").read_text().strip() not in ("core", "core.%p"):
+        pytest.skip("cores do not go into the folder of the process here")
+
+    def allow() -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    subprocess.run([path], cwd=directory, preexec_fn=allow)
+    cores = list(directory.glob("core*"))
+    if not cores:
+        pytest.skip("no core was left")
+    return path, cores[0]
+
+
+def test_a_core_of_linux_names_its_threads_the_one_that_crashed_first(
+    crashed: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, file = crashed
+    main(["core", str(file)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("thread ")
+    assert lines[0].endswith(" signal 11")
+    assert lines[2] == f"      boom at {path}.c:3"
+    assert sum(line.startswith("thread ") for line in lines) == 2
+    main(["core", str(file), "--json"])
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert (first["signal"], first["frames"][0]["function"]) == (11, "boom")
+    assert main(["core", str(file), "--maps"]) == 0
+    assert str(path) in capsys.readouterr().out
+
+
+def test_a_core_is_named_by_archives_and_later_by_its_snapshot(
+    crashed: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, file = crashed
+    (pc, *_) = (thread.pc for thread in read(file.read_bytes()).threads)
+    assert pc is not None
+    create(path, tmp_path / "archive")
+    moved = path.rename(tmp_path / "moved")
+    try:
+        assert main(["core", str(file), f"{pc:x}"]) == 1
+        assert "no-file" in capsys.readouterr().out
+        for given in (tmp_path / "archive", moved):
+            assert main(["core", str(file), f"{pc:x}", "--binary", str(given)]) == 0
+            assert "boom at" in capsys.readouterr().out
+        assert main(["core", str(file), "--snapshot", str(tmp_path / "snapshot")]) == 0
+        assert main(["addr", "--snapshot", str(tmp_path / "snapshot"), str(tmp_path / "archive"), f"{pc:x}"]) == 0
+        assert "boom at" in capsys.readouterr().out
+    finally:
+        moved.rename(path)
+
+
+def test_a_core_of_gdb_answers_like_the_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if shutil.which("gcore") is None:
+        pytest.skip("gcore (of gdb) is not on this machine")
+    with running([compiled(tmp_path)]) as (pid, words):
+        done = subprocess.run(["gcore", "-o", tmp_path / "core", str(pid)], capture_output=True)
+        if done.returncode:
+            pytest.skip("gdb may not look at processes here")
+        main(["pid", str(pid), *words])
+        live = capsys.readouterr().out
+        main(["pid", str(pid)])
+        stopped = capsys.readouterr().out.splitlines()[1:]
+    assert main(["core", str(tmp_path / f"core.{pid}"), *words]) == 0
+    assert capsys.readouterr().out == live
+    main(["core", str(tmp_path / f"core.{pid}")])
+    assert capsys.readouterr().out.splitlines()[1:] == stopped
