@@ -41,7 +41,7 @@ def binaries() -> list[Path]:
     return found[:5]
 
 
-def made(paths: list[Path]) -> bytes:
+def made(paths: list[Path], size_bytes: int = BYTES) -> bytes:
     """The profile: mappings as a loader makes them, locations in functions, samples until it is large enough."""
     dice = random.Random(1)
     strings = ["", "samples", "count", *(str(path) for path in paths)]
@@ -66,7 +66,7 @@ def made(paths: list[Path]) -> bytes:
     size = sum(map(len, parts))
     ids = [wire.varint(number + 1) for number in range(len(locations))]
     stack = dice.choices(ids, k=40)
-    while size < BYTES:
+    while size < size_bytes:
         keep = dice.randrange(len(stack))
         stack = dice.choices(ids, k=dice.randrange(1, 12)) + stack[min(keep, 12) :]
         stack = stack[-64:]
@@ -76,7 +76,8 @@ def made(paths: list[Path]) -> bytes:
     return b"".join(parts)
 
 
-def run() -> None:
+def archived() -> tuple[Path, list[Path]]:
+    """A folder with the archives of the binaries, and the binaries."""
     paths = binaries()
     folder = ROOT / ".cache" / "bench" / "profile"
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,6 +86,11 @@ def run() -> None:
             archive = folder / f"{elf.build_id}.lidia"
         if not archive.exists():
             create(path, archive)
+    return folder, paths
+
+
+def run() -> None:
+    folder, paths = archived()
     plain = made(paths)
     (folder / "in.pb").write_bytes(plain)
     (folder / "in.pb.gz").write_bytes(gz.deflated(plain))

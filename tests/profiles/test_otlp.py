@@ -73,7 +73,7 @@ def test_both_forms_are_read_alike(form: str) -> None:
     assert profile.frames == [(), (Frame("inner", "/src/a.c", 12, True), Frame("outer", "", 30)), ()]
     samples = profile.samples
     assert [list(column) for column in samples.values] == [[15, -3, 0], [0, 0, 3]]
-    assert [list(samples.stack[samples.first[i] : samples.first[i + 1]]) for i in range(3)] == [[0, 1], [2, 1], [0, 1]]
+    assert [list(samples.locations(i)) for i in range(3)] == [[0, 1], [2, 1], [0, 1]]
     assert samples.labels[0] == (Label("thread.name", "main"), Label("thread.id", number=42))
 
 
@@ -194,3 +194,67 @@ def test_every_cut_of_a_binary_profile_is_an_error_of_ours_or_a_profile() -> Non
             otlp.read(data[:size])
         except ProfileError:
             continue
+
+
+@pytest.mark.parametrize("json_form", [False, True])
+def test_the_process_a_resource_tells_is_a_label_of_its_samples(json_form: bool) -> None:
+    data = message()
+    attributes = data.resource_profiles[0].resource.attributes
+    attributes.add(key="process.pid").value.int_value = 4242
+    form = as_json(data) if json_form else data.SerializeToString()
+    samples = otlp.read(form).samples
+    assert samples.labels[0] == (
+        Label("thread.name", "main"),
+        Label("thread.id", number=42),
+        Label("process.pid", number=4242),
+    )
+    assert samples.labels[1] == (Label("process.pid", number=4242),)
+    data.dictionary.string_table.append("process.pid")
+    data.dictionary.attribute_table[3].key_strindex = len(data.dictionary.string_table) - 1
+    form = as_json(data) if json_form else data.SerializeToString()
+    assert otlp.read(form).samples.labels[0] == (Label("thread.name", "main"), Label("process.pid", number=42))
+
+
+@pytest.mark.parametrize("json_form", [False, True])
+def test_stacks_that_samples_share_are_not_taken_apart(json_form: bool) -> None:
+    """A stack of a thousand locations in ten thousand samples: ten million places in eleven thousand numbers."""
+    data = message()
+    data.dictionary.stack_table[1].location_indices.extend([1, 2] * 500)
+    cpu = data.resource_profiles[0].scope_profiles[0].profiles[0]
+    for value in range(10_000):
+        cpu.samples.add(stack_index=1, values=[value])
+    samples = otlp.read(as_json(data) if json_form else data.SerializeToString()).samples
+    assert len(samples) == 10_003
+    assert len(samples.stack) == 1004
+    assert len(samples.locations(5000)) == 1002
+
+
+def test_json_text_is_passed_on_but_for_what_changes() -> None:
+    text = """ {"resourceProfiles" : [ ], "new" : [1, {"a": 2.50}],
+  "dictionary": {"stringTable": [ "" ], "locationTable": [{}, {"address": "4096", "odd": 1.0e2}], "other": 7 } }\n"""
+    profile = otlp.read(text.encode())
+    profile.name(0, (Frame("leaf", "", 3),))
+    out = otlp.write(profile).decode()
+    assert out.startswith(' {"resourceProfiles" : [ ], "new" : [1, {"a": 2.50}],\n')
+    assert out.endswith(', "other": 7 } }\n')
+    assert '"odd":100.0' in out
+    assert otlp.read(out.encode()).frames == [(Frame("leaf", "", 3),)]
+    profile = otlp.read(out.encode())
+    profile.name(0, (Frame("other"),))
+    assert otlp.read(otlp.write(profile)).frames == [(Frame("other"),)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"dictionary": {}} x', '{"dictionary": {}', '{"dictionary": {"stackTable": [{"locationIndices": 5}]}}',
+        '{"dictionary": {"stackTable": [[]]}}', '{"dictionary": {"locationTable": [{"address": 1.5}]}}',
+        '{"dictionary": {"locationTable": [{"address": true}]}}', '{"dictionary": {"stringTable": [5]}}',
+        '{"dictionary": {"locationTable": [{"address": 99999999999999999999999}]}}',
+        '{"dictionary" {}}', "{dictionary: {}}",
+        '{"resourceProfiles": [{"scopeProfiles": [{"profiles": [{"samples": [{"values": ["x"]}]}]}]}]}',
+    ],
+)  # fmt: skip
+def test_json_that_breaks_a_rule_is_an_error_of_ours(text: str) -> None:
+    with pytest.raises(ProfileError):
+        otlp.read(text.encode())

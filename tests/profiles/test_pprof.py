@@ -31,7 +31,7 @@ def test_a_profile_is_read_with_its_mappings_locations_frames_samples_and_labels
     assert list(profile.address) == [0x401000, 0x402000, 0xFFFF]
     assert profile.frames == [(), (INNER, OUTER), ()]
     samples = profile.samples
-    assert [list(samples.stack[samples.first[i] : samples.first[i + 1]]) for i in (0, 1)] == [[0, 1], [2, 1]]
+    assert [list(samples.locations(i)) for i in (0, 1)] == [[0, 1], [2, 1]]
     assert list(samples.values[0]) == [10, -5]
     assert samples.labels == [(Label("thread", "main"),), ()]
 

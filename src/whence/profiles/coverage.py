@@ -75,9 +75,10 @@ def weights(profile: Profile) -> array[int]:
     samples = profile.samples
     counted = bool(profile.sample_types) and profile.sample_types[0].unit == "count"
     column = samples.values[0] if counted and samples.values else array("q")
-    if any(value < 0 for value in column):  # the difference of two profiles
+    if len(column) and min(column) < 0:  # the difference of two profiles
         column = array("q")
-    weigh(samples.first, samples.stack, column, out)
+    each = array("q", bytes(8 * (len(samples.first) - 1)))
+    weigh(samples.first, samples.stack, samples.of, column, each, out)
     return out if any(out) else array("q", [1]) * len(out)
 
 

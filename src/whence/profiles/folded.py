@@ -62,10 +62,14 @@ def write(profile: Profile, kind: int | None = None) -> str:
     """The profile's stacks with their values of one sample type (an index; default: the profile's own), in order."""
     kind = profile.default_type if kind is None else kind
     stacks = Stacks(profile)
+    samples = profile.samples
     totals: dict[str, int] = {}
-    values = profile.samples.values[kind] if profile.samples.values else []
-    for sample, value in enumerate(values):
-        line = ";".join(escaped(frame.name) for frame in stacks[sample])
+    lines: dict[tuple[int, str], str] = {}  # of a stack and the command that ran it
+    for sample, value in enumerate(samples.values[kind] if samples.values else ()):
+        key = samples.of[sample], ";".join(label.text for label in samples.labels[sample] if label.key == "comm")
+        line = lines.get(key)
+        if line is None:
+            line = lines[key] = ";".join(escaped(frame.name) for frame in stacks[sample])
         totals[line] = totals.get(line, 0) + value
     return "".join(f"{line} {totals[line]}\n" for line in sorted(totals))
 

@@ -70,11 +70,10 @@ def pids_of(profile: Profile, mapping: Mapping | None, members: Sequence[int]) -
     if len(pids) <= 1:
         return dict.fromkeys(members, pids) if pids else {}
     out: dict[int, set[int]] = {location: set() for location in members}
-    first, stack = samples.first, samples.stack
     for sample, labels in enumerate(samples.labels):
         pid = known.get(labels, 0)
         if pid:
-            for location in out.keys() & stack[first[sample] : first[sample + 1]]:
+            for location in out.keys() & set(samples.locations(sample)):
                 out[location].add(pid)
     return {location: frozenset(found) for location, found in out.items()}
 

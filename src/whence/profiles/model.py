@@ -57,17 +57,31 @@ class Mapping:
 
 @dataclass(slots=True)
 class Samples:
-    """Sample i is stack[first[i]:first[i + 1]] (locations, leaf first), values[t][i] of type t, and labels[i]."""
+    """Sample i has the locations of stack of[i] (leaf first), values[t][i] of type t, and labels[i].
+
+    Stack s is stack[first[s]:first[s + 1]]. Samples may share stacks, as OTLP's do: what they would take apart has no
+    bound in the size of the file.
+    """
 
     first: array[int] = field(default_factory=lambda: array("Q", [0]))
     stack: array[int] = field(default_factory=lambda: array("I"))
+    of: array[int] = field(default_factory=lambda: array("I"))
     values: list[array[int]] = field(default_factory=list)
     labels: list[tuple[Label, ...]] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.first) - 1
+        return len(self.of)
+
+    def locations(self, sample: int) -> array[int]:
+        """The stack of a sample, leaf first."""
+        return self.locations_of(self.of[sample])
+
+    def locations_of(self, stack: int) -> array[int]:
+        return self.stack[self.first[stack] : self.first[stack + 1]]
 
     def add(self, stack: list[int], values: list[int], labels: tuple[Label, ...] = ()) -> None:
+        """A sample with a stack of its own."""
+        self.of.append(len(self.first) - 1)
         self.stack.extend(stack)
         self.first.append(len(self.stack))
         while len(self.values) < len(values):

@@ -11,7 +11,6 @@ process.executable.build_id.gnu and .go. A sample without values counts its time
 
 from __future__ import annotations
 
-import json as json_text
 from dataclasses import dataclass
 
 from whence._version import __version__
@@ -19,6 +18,7 @@ from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import gz, otlp_binary, otlp_json
 from whence.profiles.model import NO_MAPPING, Profile
+from whence.profiles.otlp_json import Text, compact
 from whence.profiles.otlp_schema import Document, encoded, jsonable
 from whence.profiles.otlp_tables import BUILD_IDS, Tables, first_location, profile_of
 from whence.profiles.wire import Messages
@@ -28,7 +28,7 @@ from whence.profiles.wire import Messages
 class Origin:
     """What an OTLP profile was read from: a JSON document, or the whole message and its dictionary."""
 
-    document: Document | None
+    document: Text | None
     whole: Messages | None
     tables: Tables
     compressed: bool
@@ -44,10 +44,9 @@ def read(data: bytes, *, compressed: bool = False) -> Profile:
     plain = gz.inflated(data) if packed else data
     if plain.lstrip()[:1] == b"{":
         try:
-            document = json_text.loads(plain)
+            document, tables = otlp_json.read(plain.decode("utf-8"))
         except (ValueError, RecursionError) as error:
             raise ProfileError("otlp", None, "it is JSON", str(error)) from error
-        tables = otlp_json.tables_of(document)
         origin = Origin(document, None, tables, compressed)
     else:
         whole = Messages.whole(plain, "ProfilesData")
@@ -64,14 +63,13 @@ def write(profile: Profile, *, json: bool | None = None) -> bytes:
     if isinstance(origin, Origin) and (json is None or json == (origin.document is not None)):
         names = Names(profile, origin.tables)
         if origin.document is not None:
-            document = otlp_json.renamed(profile, origin.document, names, first_location(origin.tables))
-            out = json_text.dumps(document, separators=(",", ":")).encode()
+            out = otlp_json.renamed(profile, origin.document, names, first_location(origin.tables)).encode()
         else:
             assert origin.whole is not None
             out = otlp_binary.renamed(profile, origin.whole, names, first_location(origin.tables))
         return gz.deflated(out) if origin.compressed else out
     document = document_of(profile)
-    return json_text.dumps(jsonable(document), separators=(",", ":")).encode() if json else encoded(document)
+    return compact(jsonable(document)).encode() if json else encoded(document)
 
 
 class Names:
@@ -82,11 +80,11 @@ class Names:
         self.new_strings: list[str] = []
         self.new_functions: list[Document] = []
         self.strings: dict[str, int] = {}
-        self._strings = len(tables.strings) if tables else 0
+        self._strings = tables.strings if tables else 0
         self._functions = len(tables.functions) if tables else 0
         self._known: dict[tuple[str, str, int], int] = {}
-        for index, text in enumerate(tables.strings if tables else ()):
-            self.strings.setdefault(text, index)
+        for index in range(self._strings):
+            self.strings.setdefault(tables.text(index) if tables else "", index)
         self.string("")
         if not self._functions:
             self.new_functions.append({})
@@ -137,11 +135,15 @@ def document_of(profile: Profile) -> Document:
         locations.append(entry)
     samples = profile.samples
     stacks: dict[tuple[int, ...], int] = {(): 0}
+    places: dict[int, int] = {}  # where each stack went
     rows = []
     for index in range(len(samples)):
-        stack = tuple(at + 1 for at in samples.stack[samples.first[index] : samples.first[index + 1]])
+        at = samples.of[index]
+        if at not in places:
+            stack = tuple(one + 1 for one in samples.locations_of(at))
+            places[at] = stacks.setdefault(stack, len(stacks))
         labels = [attribute(one.key, one.text or one.number, one.unit) for one in samples.labels[index]]
-        rows.append((stacks.setdefault(stack, len(stacks)), labels))
+        rows.append((places[at], labels))
     profiles = []
     for kind, column in zip(profile.sample_types, samples.values, strict=False):
         entry = {

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from whence.errors import ProfileError
-from whence.profiles import wire
+from whence.profiles import stacks_kernel, wire
 from whence.profiles.model import Profile
 from whence.profiles.otlp_schema import encoded
-from whence.profiles.otlp_tables import Kind, Tables
+from whence.profiles.otlp_tables import PID, Kind, Lists, Tables, signed
 from whence.profiles.wire import Messages
 
 if TYPE_CHECKING:
     from whence.profiles.otlp import Names
 
 
-def signed(value: int, bits: int = 64) -> int:
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
-
-
-def index(value: int) -> int:
-    """An int32 as it was meant; negative ones are no index and are refused where they are used."""
-    return signed(value, 32)
-
-
-def groups(messages: Messages, number: int, fixed64: bool = False) -> list[array[int]]:
+def lists(messages: Messages, number: int, fixed64: bool = False) -> Lists:
     """The repeated numbers of each message."""
-    values, first = messages.numbers(number, fixed64)
-    return [values[first[i] : first[i + 1]] for i in range(len(messages))]
+    return Lists(*messages.numbers(number, fixed64))
 
 
 def dictionary_of(whole: Messages) -> Messages:
@@ -44,47 +34,66 @@ def tables_of(whole: Messages) -> Tables:
     dictionary = dictionary_of(whole)
     tables = Tables()
     strings = dictionary.field(5, "string_table")
-    tables.strings = [strings.text(i) for i in range(len(strings))]
+    tables.strings, tables.text = len(strings), strings.text
     mappings = dictionary.field(1, "mapping_table")
     rows = mappings.table(5)
-    attributes = groups(mappings, 5)
+    attributes = lists(mappings, 5)
     tables.mappings = [
-        (rows[5 * i + 1], rows[5 * i + 2], rows[5 * i + 3], index(rows[5 * i + 4]), attributes[i])
+        (rows[5 * i + 1], rows[5 * i + 2], rows[5 * i + 3], rows[5 * i + 4], attributes[i])
         for i in range(len(mappings))
     ]
     locations = dictionary.field(2, "location_table")
     rows = locations.table(3)
-    tables.location_mapping = [index(one) for one in rows[1::3]]
+    tables.location_mapping = rows[1::3]
     tables.location_address = rows[2::3]
     lines = locations.field(3, "line")
-    rows = lines.table(4)
-    for at, parent in enumerate(lines.parent):
-        tables.lines.setdefault(parent, []).append((index(rows[4 * at + 1]), signed(rows[4 * at + 2])))
+    rows = lines.table(3)
+    tables.line_location = array("Q", lines.parent)
+    tables.line_function, tables.line = rows[1::3], rows[2::3]
     rows = dictionary.field(3, "function_table").table(5)
-    tables.functions = [
-        (index(rows[i + 1]), index(rows[i + 2]), index(rows[i + 3]), signed(rows[i + 4]))
-        for i in range(0, len(rows), 5)
-    ]
-    tables.stacks = list(groups(dictionary.field(7, "stack_table"), 1))
+    tables.functions = list(zip(rows[1::5], rows[2::5], rows[3::5], rows[4::5], strict=True))
+    tables.stacks = lists(dictionary.field(7, "stack_table"), 1)
     _attributes(tables, dictionary.field(6, "attribute_table"))
-    profiles = whole.field(1, "resource_profiles").field(2, "scope_profiles").field(2, "profile")
-    tables.kinds = [_kind(profiles.one(at)) for at in range(len(profiles))]
+    resources = whole.field(1, "resource_profiles")
+    scopes = resources.field(2, "scope_profiles")
+    profiles = scopes.field(2, "profile")
+    for at in range(len(profiles)):
+        kind = _kind(profiles.one(at))
+        kind.pid = _pid(resources.one(scopes.parent[profiles.parent[at]]), strings)
+        tables.kinds.append(kind)
     return tables
 
 
 def _attributes(tables: Tables, attributes: Messages) -> None:
     rows = attributes.table(4)
+    for at, (text, number) in enumerate(_values(attributes, tables.strings, tables.text)):
+        tables.attributes.append((rows[4 * at + 1], text, number, rows[4 * at + 3]))
+
+
+def _values(attributes: Messages, strings: int, text: Callable[[int], str]) -> list[tuple[str, int]]:
+    """The AnyValue in field 2 of each message, as text and as a number."""
+    out = [("", 0)] * len(attributes)
     values = attributes.field(2, "value")
     held = values.table(9)
     texts = values.field(1, "string_value")
-    text = {values.parent[texts.parent[at]]: texts.text(at) for at in range(len(texts))}
-    number = {parent: (signed(held[9 * at + 3]), index(held[9 * at + 8])) for at, parent in enumerate(values.parent)}
-    for at in range(len(attributes)):
-        whole, string = number.get(at, (0, 0))
-        words = text.get(at, "")
-        if string and 0 < string < len(tables.strings):
-            words = tables.strings[string]
-        tables.attributes.append((index(rows[4 * at + 1]), words, whole, index(rows[4 * at + 3])))
+    words = {parent: texts.text(at) for at, parent in enumerate(texts.parent)}
+    for at, parent in enumerate(values.parent):
+        index = held[9 * at + 8]
+        out[parent] = text(index) if 0 < index < strings else words.get(at, ""), signed(held[9 * at + 3])
+    return out
+
+
+def _pid(resource: Messages, strings: Messages) -> int:
+    """The process a resource says its profiles are of; 0 when it does not."""
+    attributes = resource.field(1, "resource").field(1, "attributes")
+    keys = attributes.field(1, "key")
+    named = {parent: keys.text(at) for at, parent in enumerate(keys.parent)}
+    rows = attributes.table(4)
+    for at, (_, number) in enumerate(_values(attributes, len(strings), strings.text)):
+        index = rows[4 * at + 3]
+        if (named.get(at) or (strings.text(index) if 0 < index < len(strings) else "")) == PID:
+            return number
+    return 0
 
 
 def _kind(profile: Messages) -> Kind:
@@ -95,15 +104,15 @@ def _kind(profile: Messages) -> Kind:
         if len(types):
             _, type_, unit = types.table(3)[-3:]
             if number == 1:
-                kind.type, kind.unit = index(type_), index(unit)
+                kind.type, kind.unit = type_, unit
             else:
-                kind.period_type = index(type_), index(unit)
+                kind.period_type = type_, unit
     samples = profile.field(2, "sample")
-    kind.stack = [index(one) for one in samples.table(2)[1::2]]
-    times = groups(samples, 5, fixed64=True)
-    values = groups(samples, 4)
-    kind.value = [sum(map(signed, one)) if len(one) else len(times[at]) for at, one in enumerate(values)]
-    kind.attributes = list(groups(samples, 2))
+    kind.stack = samples.table(2)[1::2]
+    values, times = lists(samples, 4), lists(samples, 5, fixed64=True)
+    kind.value = wire.room("q", len(samples))
+    stacks_kernel.add_up(values.values, values.first, times.first, kind.value)
+    kind.attributes = lists(samples, 2)
     return kind
 
 

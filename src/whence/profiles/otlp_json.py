@@ -1,19 +1,29 @@
-"""OTLP in JSON: the same tables from a document, and the document with other names."""
+"""OTLP in JSON: the same tables from a text, and the text with other names.
+
+A document of tens of megabytes takes ten times as much as objects, so it is read value by value, and the large tables
+become columns at once. Written, the text is cut where it changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from array import array
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 from whence.errors import ProfileError
+from whence.profiles import json_text, stacks_kernel, wire
 from whence.profiles.model import Profile
 from whence.profiles.otlp_schema import Document, jsonable
-from whence.profiles.otlp_tables import Kind, Tables
+from whence.profiles.otlp_tables import PID, Kind, Lists, Tables
 
 if TYPE_CHECKING:
     from whence.profiles.otlp import Names
 
 INT64 = range(-(1 << 63), 1 << 64)
+MASK = (1 << 64) - 1
 
 
 def number(entry: Any, name: str, part: str) -> int:
@@ -26,80 +36,171 @@ def number(entry: Any, name: str, part: str) -> int:
 def whole(value: Any, part: str) -> int:
     try:
         found = int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = None
-    if found is None or found not in INT64 or isinstance(value, bool):
-        raise ProfileError(part, None, "it is a 64-bit number", repr(value))
+    if found is None or found not in INT64 or isinstance(value, bool) or (isinstance(value, float) and found != value):
+        raise ProfileError(part, None, "it is a 64-bit number", repr(value)[:80])
     return found
 
 
+def column(values: list[Any], part: str) -> array[int]:
+    """Numbers as 64 bits each; negative ones as two's complement."""
+    if set(map(type, values)) <= {int}:
+        try:
+            return array("Q", values)
+        except OverflowError:
+            pass
+    return array("Q", [whole(one, part) & MASK for one in values])
+
+
+def field(rows: list[Any], name: str, part: str) -> array[int]:
+    """A number of each row; 0 where it is not there."""
+    return column([one.get(name, 0) for one in rows], f"{part} {name}")
+
+
+def lists(rows: list[Any], name: str, part: str) -> Lists:
+    """A list of numbers of each row; an empty one where it is not there."""
+    found = [one.get(name, ()) for one in rows]
+    if not set(map(type, found)) <= {list, tuple}:
+        wrong = next(one for one in found if not isinstance(one, list | tuple))
+        raise ProfileError(f"{part} {name}", None, "it is a list", type(wrong).__name__)
+    first = array("Q", [0])
+    first.extend(accumulate(map(len, found)))
+    return Lists(column(list(chain.from_iterable(found)), f"{part} {name}"), first)
+
+
 def entries(entry: Any, name: str, part: str) -> list[Any]:
-    """A list; empty when it is not there."""
+    """A list of objects; empty when it is not there."""
     if not isinstance(entry, dict):
         raise ProfileError(part, None, "it is an object", type(entry).__name__)
     found = entry.get(name, [])
     if not isinstance(found, list):
         raise ProfileError(f"{part} {name}", None, "it is a list", type(found).__name__)
+    if not set(map(type, found)) <= {dict}:
+        wrong = next(one for one in found if not isinstance(one, dict))
+        raise ProfileError(f"{part} {name}", None, "it holds objects", type(wrong).__name__)
     return found
 
 
-def numbers(entry: Any, name: str, part: str) -> list[int]:
-    return [whole(one, f"{part} {name}") for one in entries(entry, name, part)]
+@dataclass(slots=True)
+class Text:
+    """A ProfilesData document: its text, where the values of its dictionary stand, and the tables that may change."""
+
+    text: str
+    start: int = -1  # of the dictionary
+    extents: dict[str, tuple[int, int]] = dataclass_field(default_factory=dict)
+    locations: list[Any] = dataclass_field(default_factory=list)
+
+    def changed(self, locations: list[Any], more: dict[str, list[Any]]) -> str:
+        """The text with another location table, and with more entries behind those of other tables."""
+        cuts = [(*self.extents["locationTable"], compact(locations))]
+        for name, new in more.items():
+            if name in self.extents:
+                start, end = self.extents[name]
+                comma = "," if new and self.text[start + 1 : end - 1].strip(" \t\r\n") else ""
+                cuts.append((end - 1, end - 1, comma + compact(new)[1:-1]))
+            else:  # in front of the tables that are there
+                cuts.append((self.start + 1, self.start + 1, f'"{name}":{compact(new)},'))
+        out: list[str] = []
+        at = 0
+        for start, end, text in sorted(cuts):
+            out += (self.text[at:start], text)
+            at = end
+        return "".join([*out, self.text[at:]])
 
 
-def address(value: int) -> int:
-    return value & 0xFFFFFFFFFFFFFFFF
+def compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
-def profiles_of(document: Document) -> Iterator[Any]:
-    for resource in entries(document, "resourceProfiles", "ProfilesData"):
-        for scope in entries(resource, "scopeProfiles", "resourceProfiles"):
-            yield from entries(scope, "profiles", "scopeProfiles")
+def read(text: str) -> tuple[Text, Tables]:
+    """A document and its tables. Raises ValueError where it is no JSON."""
+    found, tables = Text(text), Tables()
+    kept: Document = {}  # tables that refer to strings, which may come later
+    resources: list[Any] = []
+
+    def in_dictionary(name: str, start: int) -> int:
+        table, end = json_text.value(text, start)
+        found.extents[name] = start, end
+        if name == "stackTable":
+            tables.stacks = lists(entries({name: table}, name, "dictionary"), "locationIndices", "stack")
+        else:
+            kept[name] = table
+        return end
+
+    def in_document(name: str, start: int) -> int:
+        if name == "dictionary":
+            if text[start : start + 1] != "{":
+                raise ProfileError("ProfilesData", None, "it has one dictionary", text[start : start + 10])
+            found.start = start
+            return json_text.members(text, start, in_dictionary)
+        value, end = json_text.value(text, start)
+        if name == "resourceProfiles":
+            for resource in entries({name: value}, name, "ProfilesData"):
+                told = resource.get("resource", {})
+                for scope in entries(resource, "scopeProfiles", "resourceProfiles"):
+                    for one in entries(scope, "profiles", "scopeProfiles"):
+                        tables.kinds.append(_kind(one))
+                        resources.append(told)
+        return end
+
+    json_text.whole(text, in_document)
+    if found.start < 0:
+        raise ProfileError("ProfilesData", None, "it has one dictionary", "none")
+    found.locations = entries(kept, "locationTable", "dictionary")
+    _fill(tables, kept)
+    for kind, resource in zip(tables.kinds, resources, strict=True):
+        kind.pid = _pid(resource, kept.get("stringTable", []))
+    return found, tables
 
 
-def tables_of(document: Document) -> Tables:
-    """The tables of a ProfilesData document."""
-    dictionary = document.get("dictionary")
-    if not isinstance(dictionary, dict):
-        raise ProfileError("ProfilesData", None, "it has one dictionary", type(dictionary).__name__)
+def _fill(tables: Tables, dictionary: Document) -> None:
+    """The tables of a dictionary but for the stacks."""
     part = "dictionary"
-    tables = Tables()
-    strings = entries(dictionary, "stringTable", part)
-    if not all(isinstance(one, str) for one in strings):
+    strings = dictionary.get("stringTable", [])
+    if not isinstance(strings, list) or not set(map(type, strings)) <= {str}:
         raise ProfileError("stringTable", None, "it holds text")
-    tables.strings = strings
-    for one in entries(dictionary, "mappingTable", part):
-        start, limit, offset, name = (
-            number(one, field, "mapping") for field in ("memoryStart", "memoryLimit", "fileOffset", "filenameStrindex")
-        )
-        attributes = numbers(one, "attributeIndices", "mapping")
-        tables.mappings.append((address(start), address(limit), address(offset), name, attributes))
+    tables.strings, tables.text = len(strings), strings.__getitem__
+    mappings = entries(dictionary, "mappingTable", part)
+    attributes = lists(mappings, "attributeIndices", "mapping")
+    names = ("memoryStart", "memoryLimit", "fileOffset", "filenameStrindex")
+    columns = [field(mappings, name, "mapping") for name in names]
+    tables.mappings = [(*row, attributes[at]) for at, row in enumerate(zip(*columns, strict=True))]
     locations = entries(dictionary, "locationTable", part)
-    tables.location_mapping = [number(one, "mappingIndex", "location") for one in locations]
-    tables.location_address = [address(number(one, "address", "location")) for one in locations]
+    tables.location_mapping = field(locations, "mappingIndex", "location")
+    tables.location_address = field(locations, "address", "location")
+    lines: list[Any] = []
     for at, one in enumerate(locations):
-        lines = entries(one, "lines", "location")
-        if lines:
-            tables.lines[at] = [(number(row, "functionIndex", "line"), number(row, "line", "line")) for row in lines]
-    for one in entries(dictionary, "functionTable", part):
-        fields = ("nameStrindex", "systemNameStrindex", "filenameStrindex")
-        name, system, file, start = (number(one, field, "function") for field in (*fields, "startLine"))
-        tables.functions.append((name, system, file, start))
-    tables.stacks = [numbers(one, "locationIndices", "stack") for one in entries(dictionary, "stackTable", part)]
+        if "lines" in one:
+            rows = entries(one, "lines", "location")
+            tables.line_location.extend([at] * len(rows))
+            lines += rows
+    tables.line_function, tables.line = field(lines, "functionIndex", "line"), field(lines, "line", "line")
+    functions = entries(dictionary, "functionTable", part)
+    names = ("nameStrindex", "systemNameStrindex", "filenameStrindex", "startLine")
+    tables.functions = list(zip(*(field(functions, name, "function") for name in names), strict=True))
     for one in entries(dictionary, "attributeTable", part):
-        tables.attributes.append(_attribute(one, tables.strings))
-    tables.kinds = [_kind(one) for one in profiles_of(document)]
-    return tables
+        key, unit = number(one, "keyStrindex", "attribute") & MASK, number(one, "unitStrindex", "attribute") & MASK
+        tables.attributes.append((key, *_value(one, strings), unit))
 
 
-def _attribute(one: Any, strings: Any) -> tuple[int, str, int, int]:
-    key, unit = number(one, "keyStrindex", "attribute"), number(one, "unitStrindex", "attribute")
+def _value(one: Any, strings: list[str]) -> tuple[str, int]:
+    """An AnyValue as text and as a number."""
     value = one.get("value", {})
     text = value.get("stringValue", "") if isinstance(value, dict) else ""
     named = number(value, "stringValueStrindex", "attribute")
     if 0 < named < len(strings):
         text = strings[named]
-    return key, text if isinstance(text, str) else "", number(value, "intValue", "attribute"), unit
+    return text if isinstance(text, str) else "", number(value, "intValue", "attribute")
+
+
+def _pid(resource: Any, strings: list[str]) -> int:
+    """The process a resource says its profiles are of; 0 when it does not."""
+    for one in entries(resource, "attributes", "resource"):
+        named = number(one, "keyStrindex", "attribute")
+        if (one.get("key") or (strings[named] if 0 < named < len(strings) else "")) == PID:
+            return _value(one, strings)[1]
+    return 0
 
 
 def _kind(one: Any) -> Kind:
@@ -111,29 +212,25 @@ def _kind(one: Any) -> Kind:
         number(period_type, "typeStrindex", "periodType"),
         number(period_type, "unitStrindex", "periodType"),
     )
-    for sample in entries(one, "samples", part):
-        values = numbers(sample, "values", "sample")
-        kind.stack.append(number(sample, "stackIndex", "sample"))
-        kind.value.append(sum(values) if values else len(entries(sample, "timestampsUnixNano", "sample")))
-        kind.attributes.append(numbers(sample, "attributeIndices", "sample"))
+    samples = entries(one, "samples", part)
+    kind.stack = field(samples, "stackIndex", "sample")
+    values, times = lists(samples, "values", "sample"), lists(samples, "timestampsUnixNano", "sample")
+    kind.value = wire.room("q", len(samples))
+    stacks_kernel.add_up(values.values, values.first, times.first, kind.value)
+    kind.attributes = lists(samples, "attributeIndices", "sample")
     return kind
 
 
-def renamed(profile: Profile, document: Document, names: Names, skip: int) -> Document:
-    """The document again with the frames of profile.changed; the one that was given stays as it is."""
+def renamed(profile: Profile, document: Text, names: Names, skip: int) -> str:
+    """The text again with the frames of profile.changed."""
     if not profile.changed:
-        return document
-    dictionary = dict(document["dictionary"])
-    locations = list(entries(dictionary, "locationTable", "dictionary"))
+        return document.text
+    locations = list(document.locations)
     for location in sorted(profile.changed):
         lines = [
             {"functionIndex": names.function(frame), "line": max(0, frame.line)} for frame in profile.frames[location]
         ]
-        entry = dict(locations[location + skip])
-        entry["lines"] = [jsonable(line, "Line") for line in lines]
-        locations[location + skip] = entry
-    dictionary["locationTable"] = locations
+        lines = [jsonable(line, "Line") for line in lines]
+        locations[location + skip] = {**locations[location + skip], "lines": lines}
     functions = [jsonable(one, "Function") for one in names.new_functions]
-    dictionary["functionTable"] = [*entries(dictionary, "functionTable", "dictionary"), *functions]
-    dictionary["stringTable"] = [*entries(dictionary, "stringTable", "dictionary"), *names.new_strings]
-    return {**document, "dictionary": dictionary}
+    return document.changed(locations, {"functionTable": functions, "stringTable": names.new_strings})

@@ -1,24 +1,54 @@
-"""OTLP's dictionary and samples as plain tables: filled from binary or JSON, read by one road into a Profile.
+"""OTLP's dictionary and samples as columns: filled from binary or JSON, checked and read by one road into a Profile.
 
-Entry 0 of every table stands for "none". Locations of the profile are those of the table without that entry.
+Entry 0 of every table stands for "none". Locations of the profile are those of the table without that entry. Indices
+are 32-bit and signed; as columns hold them a negative one is larger than any table, and refused like one.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from whence.errors import ProfileError
 from whence.model import Frame
-from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.profiles import stacks_kernel, wire
+from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
 
 BUILD_IDS = ("process.executable.build_id.gnu", "process.executable.build_id.go", "process.executable.build_id.htlhash")
+PID = "process.pid"
+
+
+def column() -> array[int]:
+    return array("Q")
+
+
+@dataclass(slots=True)
+class Lists:
+    """A list of numbers for each row of a table: row i has values[first[i]:first[i + 1]]."""
+
+    values: array[int] = field(default_factory=column)
+    first: array[int] = field(default_factory=lambda: array("Q", [0]))
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    def __getitem__(self, row: int) -> array[int]:
+        return self.values[self.first[row] : self.first[row + 1]]
+
+    def rows(self) -> Iterator[tuple[int, ...]]:
+        for start, end in pairwise(self.first):
+            yield tuple(self.values[start:end])
+
+    def add(self, values: Sequence[int]) -> None:
+        self.values.extend(values)
+        self.first.append(len(self.values))
 
 
 @dataclass(slots=True)
 class Kind:
-    """One OTLP profile: what it counts (string indices), its samples as rows."""
+    """One OTLP profile: what it counts (string indices), the process its resource tells (0: none), its samples."""
 
     type: int
     unit: int
@@ -26,21 +56,27 @@ class Kind:
     duration_ns: int = 0
     period: int = 0
     period_type: tuple[int, int] = (0, 0)
-    stack: list[int] = field(default_factory=list)
-    value: list[int] = field(default_factory=list)
-    attributes: list[Sequence[int]] = field(default_factory=list)
+    pid: int = 0
+    stack: array[int] = field(default_factory=column)
+    value: array[int] = field(default_factory=lambda: array("q"))
+    attributes: Lists = field(default_factory=Lists)
 
 
 @dataclass(slots=True)
 class Tables:
-    strings: Sequence[str] = ()
+    """`text(i)` is string i of `strings`. Lines are rows of location, function and line."""
+
+    strings: int = 0
+    text: Callable[[int], str] = str
     # start, limit, file offset, file name, attributes
     mappings: list[tuple[int, int, int, int, Sequence[int]]] = field(default_factory=list)
-    location_mapping: Sequence[int] = ()
-    location_address: Sequence[int] = ()
-    lines: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # location -> (function, line)
+    location_mapping: array[int] = field(default_factory=column)
+    location_address: array[int] = field(default_factory=column)
+    line_location: array[int] = field(default_factory=column)
+    line_function: array[int] = field(default_factory=column)
+    line: array[int] = field(default_factory=column)
     functions: list[tuple[int, int, int, int]] = field(default_factory=list)  # name, system name, file, start line
-    stacks: list[Sequence[int]] = field(default_factory=list)
+    stacks: Lists = field(default_factory=Lists)
     attributes: list[tuple[int, str, int, int]] = field(default_factory=list)  # key, text, number, unit
     kinds: list[Kind] = field(default_factory=list)
 
@@ -48,7 +84,20 @@ class Tables:
 def first_location(tables: Tables) -> int:
     """1 where entry 0 of the location table stands for none, as it should; else 0."""
     empty = bool(len(tables.location_address)) and not tables.location_address[0] and not tables.location_mapping[0]
-    return int(empty and 0 not in tables.lines)
+    return int(empty and not (tables.line_location and tables.line_location[0] == 0))
+
+
+def signed(value: int) -> int:
+    """The 64 bits of a column as the number that was meant."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def inside(indices: array[int], size: int, part: str, rule: str, first: Sequence[int] | None = None) -> None:
+    """Raise unless every index is below the size of its table; `first` tells rows of several apart."""
+    at = wire.first_beyond(indices, size)
+    if at >= 0:
+        row = at if first is None else next(row for row, (a, b) in enumerate(pairwise(first)) if a <= at < b)
+        raise ProfileError(f"{part} {row}", None, rule, f"{signed(indices[at])} of {size}")
 
 
 class Checked:
@@ -58,19 +107,19 @@ class Checked:
         self.tables = tables
 
     def string(self, index: int, part: str) -> str:
-        strings = self.tables.strings
-        if not 0 <= index < len(strings):
+        if not 0 <= index < self.tables.strings:
             if index == 0:
                 return ""
-            raise ProfileError(part, None, "it is an index into string_table", f"{index} of {len(strings)}")
-        return strings[index]
+            raise ProfileError(
+                part, None, "it is an index into string_table", f"{signed(index)} of {self.tables.strings}"
+            )
+        return self.tables.text(index)
 
     def label(self, index: int, part: str) -> Label:
         table = self.tables.attributes
         if not 0 <= index < len(table):
-            raise ProfileError(
-                part, None, "attribute_indices are indices into attribute_table", f"{index} of {len(table)}"
-            )
+            rule = "attribute_indices are indices into attribute_table"
+            raise ProfileError(part, None, rule, f"{signed(index)} of {len(table)}")
         key, text, number, unit = table[index]
         return Label(self.string(key, "attribute"), text, number, self.string(unit, "attribute"))
 
@@ -82,46 +131,49 @@ class Checked:
 
 
 def profile_of(tables: Tables) -> Profile:
-    """The profile: sample types are the distinct ones of the OTLP profiles inside."""
+    """The profile: sample types are the distinct ones of the profiles inside. Samples come when asked for."""
     checked = Checked(tables)
     profile = Profile()
     profile.mappings = [checked.mapping(index) for index in range(len(tables.mappings))]
     none = bool(profile.mappings) and profile.mappings[0] == Mapping()
     skip = first_location(tables)
     known = len(profile.mappings)
-    for mapping in tables.location_mapping[skip:]:
-        if mapping and not 0 <= mapping < known:
-            raise ProfileError(
-                "location", None, "mapping_index is an index into mapping_table", f"{mapping} of {known}"
-            )
-        profile.mapping.append(NO_MAPPING if mapping == 0 and (none or not known) else mapping)
-    profile.address = array("Q", tables.location_address[skip:])
+    rule = "mapping_index is an index into mapping_table"
+    inside(tables.location_mapping, max(known, 1), "location", rule)
+    profile.mapping = array("q", tables.location_mapping[skip:].tobytes())
+    if none or not known:
+        profile.mapping = array("q", [one or NO_MAPPING for one in profile.mapping])
+    profile.address = tables.location_address[skip:]
     profile.frames = [()] * len(profile.address)
-    for location, lines in tables.lines.items():
-        chain = []
-        for function, line in lines:
-            if not 0 <= function < len(tables.functions):
-                found = f"{function} of {len(tables.functions)}"
-                raise ProfileError(
-                    f"location {location}", None, "function_index is an index into function_table", found
-                )
-            name, system, file, start = tables.functions[function]
-            part = f"function {function}"
-            text = checked.string(name, part) or checked.string(system, part)
-            chain.append(Frame(text, checked.string(file, part), max(0, line), True, "", max(0, start)))
-        chain[-1] = chain[-1]._replace(inlined=False)
-        profile.frames[location - skip] = tuple(chain)
-    _samples(profile, checked, skip)
+    _names(profile, checked, skip)
+    _kinds(profile, checked)
+    _check_samples(tables)
+    profile.load = lambda: _samples(profile, checked, skip)
     return profile
 
 
-def _samples(profile: Profile, checked: Checked, skip: int) -> None:
+def _names(profile: Profile, checked: Checked, skip: int) -> None:
+    """Frames of the locations that come with lines."""
     tables = checked.tables
+    inside(tables.line_function, len(tables.functions), "line", "function_index is an index into function_table")
+    chains: dict[int, list[Frame]] = {}
+    for location, function, line in zip(tables.line_location, tables.line_function, tables.line, strict=True):
+        name, system, file, start = tables.functions[function]
+        part = f"function {function}"
+        text = checked.string(name, part) or checked.string(system, part)
+        path = checked.string(file, part)
+        frame = Frame(text, path, max(0, signed(line)), True, start_line=max(0, signed(start)))
+        chains.setdefault(location, []).append(frame)
+    for location, chain in chains.items():
+        chain[-1] = chain[-1]._replace(inlined=False)
+        profile.frames[location - skip] = tuple(chain)
+
+
+def _kinds(profile: Profile, checked: Checked) -> None:
+    """What the profiles inside count, and when they were taken."""
     kinds: dict[SampleType, int] = {}
-    for kind in tables.kinds:
-        kinds.setdefault(
-            SampleType(checked.string(kind.type, "profile"), checked.string(kind.unit, "profile")), len(kinds)
-        )
+    for kind in checked.tables.kinds:
+        kinds.setdefault(_type(checked, kind), len(kinds))
         profile.time_ns = profile.time_ns or kind.time_ns
         profile.duration_ns = max(profile.duration_ns, kind.duration_ns)
         profile.period = profile.period or kind.period
@@ -129,35 +181,44 @@ def _samples(profile: Profile, checked: Checked, skip: int) -> None:
             profile.period_type = SampleType(*(checked.string(one, "period_type") for one in kind.period_type))
     profile.sample_types = list(kinds)
     profile.default_type = max(0, len(kinds) - 1)
-    stacks: dict[int, list[int]] = {}
-    labels: dict[tuple[int, ...], tuple[Label, ...]] = {}
-    samples = profile.samples
+
+
+def _type(checked: Checked, kind: Kind) -> SampleType:
+    return SampleType(checked.string(kind.type, "profile"), checked.string(kind.unit, "profile"))
+
+
+def _check_samples(tables: Tables) -> None:
+    """Every index of stacks and samples."""
+    rule = "location_indices are indices into location_table"
+    inside(tables.stacks.values, len(tables.location_address), "stack", rule, tables.stacks.first)
     for kind in tables.kinds:
-        column = kinds[SampleType(tables.strings[kind.type], tables.strings[kind.unit])] if tables.strings else 0
-        for index, value, attributes in zip(kind.stack, kind.value, kind.attributes, strict=True):
-            if index not in stacks:
-                stacks[index] = _stack(tables, index, skip)
-            key = tuple(attributes)
-            if key not in labels:
-                labels[key] = tuple(checked.label(at, "sample") for at in key)
-            values = [0] * len(kinds)
-            values[column] = value
-            samples.add(stacks[index], values, labels[key])
-    profile._samples = samples
+        inside(kind.stack, max(len(tables.stacks), 1), "sample", "stack_index is an index into stack_table")
+        rule = "attribute_indices are indices into attribute_table"
+        inside(kind.attributes.values, len(tables.attributes), "sample", rule, kind.attributes.first)
 
 
-def _stack(tables: Tables, index: int, skip: int) -> list[int]:
-    if index == 0 and not tables.stacks:
-        return []
-    if not 0 <= index < len(tables.stacks):
-        raise ProfileError(
-            "sample", None, "stack_index is an index into stack_table", f"{index} of {len(tables.stacks)}"
-        )
-    out = []
-    for location in tables.stacks[index]:
-        if not 0 <= location < len(tables.location_address):
-            found = f"{location} of {len(tables.location_address)}"
-            raise ProfileError(f"stack {index}", None, "location_indices are indices into location_table", found)
-        if location >= skip:
-            out.append(location - skip)
+def _samples(profile: Profile, checked: Checked, skip: int) -> Samples:
+    """The samples of all the profiles inside, which share their stacks."""
+    tables = checked.tables
+    stacks = tables.stacks if len(tables.stacks) else Lists(first=array("Q", [0, 0]))
+    out = Samples(first=wire.room("Q", len(stacks.first)), stack=wire.room("I", len(stacks.values)))
+    left, _, _ = stacks_kernel.without_none(stacks.values, stacks.first, skip, out.stack, out.first)
+    del out.stack[left:]
+    out.values = [array("q") for _ in profile.sample_types]
+    for kind in tables.kinds:
+        out.of.extend(array("I", kind.stack))
+        at = profile.sample_types.index(_type(checked, kind))
+        for index, values in enumerate(out.values):
+            values.extend(kind.value if index == at else wire.room("q", len(kind.value)))
+        told = (Label(PID, number=kind.pid),) if kind.pid else ()
+        if not len(kind.attributes.values):
+            out.labels += [told] * len(kind.stack)
+            continue
+        known: dict[tuple[int, ...], tuple[Label, ...]] = {}
+        for row in kind.attributes.rows():
+            labels = known.get(row)
+            if labels is None:
+                labels = tuple(checked.label(one, "sample") for one in row)
+                labels = known[row] = labels if any(one.key == PID for one in labels) else labels + told
+            out.labels.append(labels)
     return out

@@ -209,7 +209,8 @@ def _stacks(samples: Messages, ids: Ids, kinds: int) -> tuple[array[int], array[
 def _samples(kinds: int, samples: Messages, ids: Ids, labels: Messages, rows: array[int], strings: Messages) -> Samples:
     first, stack, values = _stacks(samples, ids, kinds)
     signed = array("q", values.tobytes())
-    out = Samples(first, stack, [signed[kind::kinds] for kind in range(kinds)], [()] * len(samples))
+    own, columns = array("I", range(len(samples))), [signed[kind::kinds] for kind in range(kinds)]
+    out = Samples(first, stack, own, columns, [()] * len(samples))
     known: dict[tuple[int, ...], Label] = {}
     width = WIDTH["label"]
     for row, parent in enumerate(labels.parent):

@@ -143,9 +143,7 @@ def _samples(profile: Profile, names: Names) -> list[bytes]:
     out = []
     ids = [wire.varint(index + 1) for index in range(len(profile.address))]
     for index in range(len(samples)):
-        body = wire.payload(
-            1, b"".join(ids[one] for one in samples.stack[samples.first[index] : samples.first[index + 1]])
-        )
+        body = wire.payload(1, b"".join([ids[one] for one in samples.locations(index)]))
         body += wire.packed(2, [column[index] for column in samples.values])
         for label in samples.labels[index]:
             fields = (names.string(label.key), names.string(label.text), label.number, names.string(label.unit))

@@ -76,7 +76,7 @@ class Stacks:
     def __getitem__(self, sample: int) -> list[Shown]:
         samples = self.profile.samples
         out = [Shown(label.text) for label in samples.labels[sample] if label.key == "comm"]
-        for location in reversed(samples.stack[samples.first[sample] : samples.first[sample + 1]]):
+        for location in reversed(samples.locations(sample)):
             out += self.frames(location)
         return out
 
@@ -84,13 +84,12 @@ class Stacks:
         """Equal stacks added up: the locations (leaf first) of each, and its values for each sample type."""
         samples = self.profile.samples
         out: dict[tuple[int, ...], list[int]] = {}
-        first, stack, columns = samples.first, samples.stack, samples.values
-        for sample in range(len(samples)):
-            key = tuple(stack[first[sample] : first[sample + 1]])
-            values = out.get(key)
-            if values is None:
-                out[key] = [column[sample] for column in columns]
-            else:
-                for kind, column in enumerate(columns):
-                    values[kind] += column[sample]
+        rows: dict[int, list[int]] = {}
+        kinds = range(len(samples.values))
+        for at, values in zip(samples.of, zip(*samples.values, strict=True)):
+            row = rows.get(at)
+            if row is None:
+                row = rows[at] = out.setdefault(tuple(samples.locations_of(at)), [0] * len(kinds))
+            for kind in kinds:
+                row[kind] += values[kind]
         return out

@@ -1,4 +1,4 @@
-"""Over every stack of a profile at once."""
+"""Over every sample of a profile at once."""
 
 import cython
 
@@ -6,30 +6,89 @@ import cython
 def weigh(
     first: cython.const[cython.ulonglong][::1],
     stack: cython.const[cython.uint][::1],
+    of: cython.const[cython.uint][::1],
     weights: cython.const[cython.longlong][::1],
+    each: cython.longlong[::1],
     out: cython.longlong[::1],
 ) -> tuple[int, int, int]:
-    """Add each sample's weight (1 without weights) to out[location] for each location of its stack."""
+    """Add each sample's weight (1 without weights) to out[location] for each location of its stack.
+
+    `each` has a zero for each stack: samples are added up there first, so that every stack is walked once.
+    """
     i: cython.Py_ssize_t
     k: cython.ulonglong
-    weight: cython.longlong = 1
     fault: cython.int = 0
-    samples: cython.Py_ssize_t = first.shape[0] - 1
+    samples: cython.Py_ssize_t = of.shape[0]
+    stacks: cython.Py_ssize_t = first.shape[0] - 1
     weighted: cython.bint = weights.shape[0] == samples
-    if samples < 1 or stack.shape[0] == 0:
+    if stacks < 1 or stack.shape[0] == 0 or each.shape[0] != stacks:
         return 0, 0, 0
     with cython.nogil:
         for i in range(samples):
-            if first[i + 1] > cython.cast(cython.ulonglong, stack.shape[0]):
+            if of[i] >= cython.cast(cython.ulonglong, stacks):
                 fault = 1
                 break
-            if weighted:
-                weight = weights[i]
+            each[of[i]] += weights[i] if weighted else 1
+        for i in range(stacks):
+            if fault or first[i + 1] > cython.cast(cython.ulonglong, stack.shape[0]):
+                fault = 1
+                break
+            if each[i] == 0:
+                continue
             for k in range(first[i], first[i + 1]):
                 if stack[k] >= cython.cast(cython.ulonglong, out.shape[0]):
                     fault = 1
                     break
-                out[stack[k]] = out[stack[k]] + weight
-            if fault:
-                break
+                out[stack[k]] += each[i]
     return samples, fault, 0
+
+
+def add_up(
+    values: cython.const[cython.ulonglong][::1],
+    first: cython.const[cython.ulonglong][::1],
+    times: cython.const[cython.ulonglong][::1],
+    out: cython.longlong[::1],
+) -> tuple[int, int, int]:
+    """The sum of each sample's values values[first[i]:first[i + 1]]; of one without, how many times it has."""
+    i: cython.Py_ssize_t = 0
+    k: cython.ulonglong
+    total: cython.ulonglong
+    samples: cython.Py_ssize_t = out.shape[0]
+    if first.shape[0] != samples + 1 or times.shape[0] != samples + 1:
+        return 0, 1, 0
+    with cython.nogil:
+        for i in range(samples):
+            total = 0
+            if first[i] == first[i + 1]:
+                total = times[i + 1] - times[i]
+            for k in range(first[i], first[i + 1]):
+                if k < cython.cast(cython.ulonglong, values.shape[0]):
+                    total += values[k]  # two's complement: signed numbers add up the same
+            out[i] = cython.cast(cython.longlong, total)
+    return samples, 0, 0
+
+
+def without_none(
+    values: cython.const[cython.ulonglong][::1],
+    first: cython.const[cython.ulonglong][::1],
+    skip: cython.ulonglong,
+    out: cython.uint[::1],
+    out_first: cython.ulonglong[::1],
+) -> tuple[int, int, int]:
+    """Stacks of indices into a table whose first `skip` entries stand for none: without those, counted behind them.
+
+    Gives how many are left.
+    """
+    i: cython.Py_ssize_t
+    k: cython.ulonglong
+    rows: cython.Py_ssize_t = 0
+    if out_first.shape[0] != first.shape[0] or out.shape[0] < values.shape[0]:
+        return 0, 1, 0
+    with cython.nogil:
+        for i in range(first.shape[0] - 1):
+            for k in range(first[i], first[i + 1]):
+                if k < cython.cast(cython.ulonglong, values.shape[0]) and values[k] >= skip:
+                    out[rows] = cython.cast(cython.uint, values[k] - skip)
+                    rows += 1
+            out_first[i + 1] = rows
+    return rows, 0, 0

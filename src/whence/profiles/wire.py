@@ -125,6 +125,11 @@ class Ids:
         return out
 
 
+def first_beyond(column: array[int], limit: int) -> int:
+    """Where a column first has a number that is not below the limit; -1 when all are."""
+    return int(wire_kernel.first_beyond(column, 1, 0, limit))
+
+
 def below(rows: array[int], width: int, number: int, limit: int, part: str, rule: str) -> None:
     """Raise unless field `number` of every row is below the limit."""
     row = wire_kernel.first_beyond(rows, width, number, limit)

@@ -1,0 +1,57 @@
+"""JSON decoded member by member, with where each value stands in the text.
+
+What was read can be let go before the next value is read, and a text with some values changed is written by cutting it
+at their extents: everything else is passed on as it lies.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+BLANK = re.compile(r"[ \t\n\r]*")
+_decode = json.JSONDecoder().raw_decode
+
+
+def blank(text: str, at: int) -> int:
+    found = BLANK.match(text, at)
+    return found.end() if found else at
+
+
+def value(text: str, at: int) -> tuple[Any, int]:
+    """The value at `at`, and where it ends. ValueError where there is none."""
+    return _decode(text, at)
+
+
+def members(text: str, at: int, visit: Callable[[str, int], int]) -> int:
+    """Walk the object at `at`: `visit` is called with each name and where its value starts, and gives where it ends.
+
+    Gives where the object ends. Raises ValueError where the text is no JSON.
+    """
+    at = expect(text, at, "{")
+    if text[at : at + 1] == "}":
+        return at + 1
+    while True:
+        if text[at : at + 1] != '"':
+            raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
+        name, at = _decode(text, at)
+        at = blank(text, visit(name, expect(text, blank(text, at), ":")))
+        if text[at : at + 1] == "}":
+            return at + 1
+        at = expect(text, at, ",")
+
+
+def expect(text: str, at: int, what: str) -> int:
+    """Where the text goes on behind a character and blanks."""
+    if text[at : at + 1] != what:
+        raise json.JSONDecodeError(f"Expecting {what!r}", text, at)
+    return blank(text, at + 1)
+
+
+def whole(text: str, visit: Callable[[str, int], int]) -> None:
+    """Walk the one object a text is."""
+    end = blank(text, members(text, blank(text, 0), visit))
+    if end != len(text):
+        raise json.JSONDecodeError("Extra data", text, end)
