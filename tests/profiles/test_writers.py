@@ -92,7 +92,7 @@ def test_a_browser_draws_searches_zooms_and_explains(tmp_path: Path) -> None:
     const press = (key) => dispatchEvent(new KeyboardEvent("keydown", { key }));
     const box = (text) => [...document.querySelectorAll(".f")].find((one) => one.textContent === text);
     const all = (kind) => document.querySelectorAll(kind).length;
-    const out = { frames: all(".f"), unnamed: all(".unnamed") };
+    const out = { frames: all(".f"), unnamed: all(".f.unnamed") };
     box("libz.so.1+0x1f20").dispatchEvent(new MouseEvent("mousemove", { bubbles: true, clientX: 5, clientY: 5 }));
     out.tip = document.getElementById("tip").textContent;
     press("ArrowDown"); press("ArrowDown");
@@ -108,7 +108,16 @@ def test_a_browser_draws_searches_zooms_and_explains(tmp_path: Path) -> None:
     const type = document.getElementById("type");
     type.value = 0; type.dispatchEvent(new Event("change"));
     out.detail = document.getElementById("found").textContent;
+    document.querySelector("#legend span:last-child").click();
+    out.blank = search.value + " " + document.getElementById("found").textContent;
+    press("l");
+    const cells = (row) => [...row.cells].map((one) => one.textContent).join(" ");
+    out.list = [...document.querySelectorAll("#list tbody tr")].map(cells);
+    press("?");
+    out.help = document.getElementById("help").open;
+    press("?");
     press("t"); press("i");
+    out.hash = location.hash.includes("theme=" + document.documentElement.dataset.theme);
     out.theme = document.documentElement.dataset.theme;
     out.legend = document.getElementById("legend").textContent;
     const result = document.createElement("pre"); result.id = "result"; result.textContent = JSON.stringify(out);
@@ -131,5 +140,24 @@ def test_a_browser_draws_searches_zooms_and_explains(tmp_path: Path) -> None:
     assert out["wide"] == "100%"
     assert out["back"] == "all"
     assert out["found"] == "2 found, 100.00 %"
+    assert out["blank"].startswith("is:unnamed 1 found")
+    assert out["list"][:2] == ["66.67 % 66.67 % inner<1;2>", "33.33 % 33.33 % libz.so.1+0x1f20"]
+    assert out["help"]
+    assert out["hash"]
     assert out["theme"] in ("dark", "light")
     assert "app 66.67 %" in out["legend"]
+
+
+def test_a_tree_too_large_to_draw_keeps_the_largest_and_loses_no_value() -> None:
+    profile = Profile([SampleType("samples", "count")])
+    main = profile.location(NO_MAPPING, 0, (Frame("main"),))
+    for index in range(50):
+        leaf = profile.location(NO_MAPPING, 0, (Frame(f"leaf{index}"),))
+        profile.samples.add([leaf, main], [index + 1])
+    whole = tree(profile)
+    cut = tree(profile, 10)
+    names = [cut["frames"][one][0] for one in cut["frame"][1:]]  # type: ignore[index]
+    assert len(names) <= 11
+    assert names[:1] == ["main"]
+    assert {"leaf49", "leaf45", "(smaller)"} < set(names)
+    assert sum(cut["self"][0]) == sum(whole["self"][0])  # type: ignore[index]

@@ -17,8 +17,23 @@ for (const row of children) row.sort((a, b) => (name(a) < name(b) ? -1 : name(a)
 const reason = (i) => (i === 0 || data.frames[data.frame[i]][4] < 0 ? "" : data.reasons[data.frames[data.frame[i]][4]]);
 const binary = (i) => (i === 0 ? "" : data.binaries[data.frames[data.frame[i]][3]]);
 const hue = (b) => (b * 137.508 + 40) % 360;
+const UNNAMED = "is:unnamed"; // as a search: every frame without a name
 
-const state = { type: data.type, zoom: 0, at: -1, flipped: false, past: [], hits: null, pattern: null };
+// Frames of one binary share a hue; a little lightness tells their functions apart.
+const shades = new Map();
+function shade(i) {
+  const text = name(i);
+  let found = shades.get(text);
+  if (found === undefined) {
+    let hash = 7;
+    for (let at = 0; at < text.length; at++) hash = (hash * 31 + text.charCodeAt(at)) | 0;
+    found = ((hash >>> 3) % 9) - 4;
+    shades.set(text, found);
+  }
+  return found;
+}
+
+const state = { type: data.type, zoom: 0, at: -1, flipped: false, past: [], hits: null, theme: "", listed: false };
 let total = new Float64Array(count);
 
 function addUp() {
@@ -87,19 +102,27 @@ function draw() {
     if (state.hits) classes.push(state.hits.has(node) ? "hit" : "off");
     if (node === state.at) classes.push("at");
     if (width * wide < 24) classes.push("thin");
-    else box.textContent = name(node);
+    else {
+      box.append(Object.assign(document.createElement("span"), { textContent: name(node) }));
+      if (width * wide > 200 && node) box.dataset.share = share(total[node]);
+    }
     box.className = classes.join(" ");
     box.dataset.node = node;
     box.style.left = `${100 * left}%`;
     box.style.width = `${100 * width}%`;
     box.style.top = `${state.flipped ? room - (depth[node] + 1) * ROW : depth[node] * ROW}px`;
-    if (node) box.style.setProperty("--hue", hue(data.frames[data.frame[node]][3]));
+    if (node) {
+      box.style.setProperty("--hue", hue(data.frames[data.frame[node]][3]));
+      box.style.setProperty("--shade", `${shade(node)}%`);
+    }
     boxes.set(node, box);
     fragment.append(box);
   }
   const floor = document.createElement("div");
   floor.style.height = `${room}px`;
   graph.replaceChildren(fragment, floor);
+  el("back").disabled = !state.past.length;
+  el("reset").disabled = !state.zoom && !state.hits;
   path();
 }
 
@@ -153,6 +176,7 @@ function zoom(node, remember = true) {
   state.zoom = node;
   state.at = node;
   draw();
+  list();
   describe(node);
   save();
 }
@@ -168,13 +192,14 @@ function search(text) {
   el("found").textContent = "";
   if (text) {
     let matches;
-    try {
+    if (text === UNNAMED) matches = () => false;
+    else try {
       const pattern = new RegExp(text, /[A-Z]/.test(text) ? "" : "i");
       matches = (s) => pattern.test(s);
     } catch {
       matches = (s) => s.toLowerCase().includes(text.toLowerCase());
     }
-    const good = data.frames.map((frame) => matches(frame[0]) || matches(frame[1]) || matches(data.binaries[frame[3]]));
+    const good = data.frames.map((frame) => (text === UNNAMED && frame[4] >= 0) || matches(frame[0]) || matches(frame[1]) || matches(data.binaries[frame[3]]));
     state.hits = new Set();
     const inside = new Uint8Array(count);
     let value = 0;
@@ -204,6 +229,65 @@ function legend() {
     item.onclick = () => search(data.binaries[b].replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
     bar.append(item);
   }
+  let blank = 0;
+  for (let i = 1; i < count; i++) if (reason(i)) blank += Math.max(0, data.self[state.type]?.[i] ?? 0);
+  if (!data.frames.some((frame) => frame[4] >= 0)) return;
+  const item = document.createElement("span");
+  const dot = document.createElement("i");
+  dot.className = "unnamed";
+  item.append(dot, `no name ${share(blank)}`);
+  item.title = "Search for the frames without a name";
+  item.onclick = () => search(UNNAMED);
+  bar.append(item);
+}
+
+// Functions by what they take, themselves and with what they call (a call inside itself counts once).
+function functions() {
+  const own = new Float64Array(data.frames.length);
+  const all = new Float64Array(data.frames.length);
+  const open = new Uint16Array(data.frames.length);
+  const stack = [[state.zoom, false]];
+  while (stack.length) {
+    const [node, done] = stack.pop();
+    const frame = node ? data.frame[node] : -1;
+    if (done) {
+      open[frame]--;
+      continue;
+    }
+    if (frame >= 0) {
+      own[frame] += Math.max(0, data.self[state.type]?.[node] ?? 0);
+      if (!open[frame]) all[frame] += total[node];
+      open[frame]++;
+      stack.push([node, true]);
+    }
+    for (const child of children[node]) if (total[child] > 0) stack.push([child, false]);
+  }
+  return { own, all };
+}
+
+// The list beside the graph: functions under the zoom, by what they take themselves.
+function list() {
+  const panel = el("list");
+  panel.hidden = !state.listed;
+  el("functions").setAttribute("aria-pressed", String(state.listed));
+  if (!state.listed) return;
+  const { own, all } = functions();
+  const order = [...own.keys()].filter((f) => all[f] > 0).sort((x, y) => own[y] - own[x] || all[y] - all[x]).slice(0, 200);
+  const table = document.createElement("table");
+  table.innerHTML = "<thead><tr><th>itself</th><th>with calls</th><th>function</th></tr></thead>";
+  const body = table.createTBody();
+  for (const f of order) {
+    const row = body.insertRow();
+    row.insertCell().textContent = share(own[f]);
+    row.insertCell().textContent = share(all[f]);
+    const cell = row.insertCell();
+    cell.textContent = data.frames[f][0];
+    cell.title = [data.frames[f][0], data.binaries[data.frames[f][3]], data.frames[f][1]].filter(Boolean).join("\n");
+    cell.style.setProperty("--hue", hue(data.frames[f][3]));
+    if (data.frames[f][4] >= 0) cell.className = "unnamed";
+    row.onclick = () => search(`^${data.frames[f][0].replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`);
+  }
+  panel.replaceChildren(table);
 }
 
 // Arrow keys walk the drawn frames: outwards, inwards, to the neighbours.
@@ -229,12 +313,25 @@ const theme = (value) => {
   document.documentElement.dataset.theme = value;
 };
 
+function toggleTheme() {
+  state.theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  theme(state.theme);
+  save();
+}
+
+function toggleList() {
+  state.listed = !state.listed;
+  list();
+  draw();
+}
+
 // The address keeps the view: #q=search&z=node&t=type
 function save() {
   const part = new URLSearchParams();
   if (el("search").value) part.set("q", el("search").value);
   if (state.zoom) part.set("z", state.zoom);
   if (state.type !== data.type) part.set("t", state.type);
+  if (state.theme) part.set("theme", state.theme);
   history.replaceState(null, "", part.size ? `#${part}` : location.pathname + location.search);
 }
 
@@ -243,7 +340,8 @@ function restore() {
   const whole = (key, limit, other) => (Number(part.get(key)) < limit && part.has(key) ? Math.max(0, Number(part.get(key)) | 0) : other);
   state.type = whole("t", data.types.length, data.type);
   state.zoom = whole("z", count, 0);
-  theme(part.get("theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+  state.theme = ["dark", "light"].includes(part.get("theme")) ? part.get("theme") : "";
+  theme(state.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
   addUp();
   legend();
   search(part.get("q") ?? "");
@@ -265,11 +363,18 @@ el("search").addEventListener("input", (event) => search(event.target.value));
 el("reset").onclick = () => { state.past = []; search(""); zoom(0, false); };
 el("back").onclick = back;
 el("flip").onclick = () => { state.flipped = !state.flipped; draw(); if (state.flipped) graph.scrollTop = graph.scrollHeight; };
-el("theme").onclick = () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+el("theme").onclick = toggleTheme;
+el("functions").onclick = toggleList;
+el("keys").onclick = () => el("help").showModal();
+el("help").onclick = () => el("help").close();
 el("type").append(...data.types.map(([type, unit], i) => new Option(unit ? `${type} (${unit})` : type, i, i === data.type, i === data.type)));
-el("type").onchange = (event) => { state.type = Number(event.target.value); addUp(); legend(); search(el("search").value); };
+el("type").onchange = (event) => { state.type = Number(event.target.value); addUp(); legend(); list(); search(el("search").value); };
 addEventListener("resize", draw);
 addEventListener("keydown", (event) => {
+  if (el("help").open) {
+    if (event.key === "?") el("help").close();
+    return;
+  }
   if (event.key === "/" || (event.key === "f" && (event.ctrlKey || event.metaKey))) {
     if (document.activeElement !== el("search")) { event.preventDefault(); el("search").focus(); }
     return;
@@ -280,7 +385,9 @@ addEventListener("keydown", (event) => {
   else if (event.key === "Enter") zoom(Math.max(0, state.at));
   else if (event.key === "Backspace") { event.preventDefault(); back(); }
   else if (event.key === "i") el("flip").click();
-  else if (event.key === "t") el("theme").click();
+  else if (event.key === "t") toggleTheme();
+  else if (event.key === "l") toggleList();
+  else if (event.key === "?") el("help").showModal();
 });
 restore();
 el("type").value = state.type;
