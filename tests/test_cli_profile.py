@@ -39,12 +39,12 @@ def test_a_profile_is_named_in_place(profile: Path, tmp_path: Path) -> None:
     assert functions(out) == ["main", "sum", "known already", ""]
 
 
-@pytest.mark.parametrize("ending", [".otlp", ".otlp.json", ".pb", ".pb.gz"])
+@pytest.mark.parametrize("ending", [".otlp", ".otlp.json", ".json", ".pb", ".pb.gz"])
 def test_the_format_follows_the_name_of_the_output(profile: Path, tmp_path: Path, ending: str) -> None:
     out = tmp_path / f"out{ending}"
     assert main(["profile", str(profile), "-o", str(out)]) == 0
     assert functions(out)[:2] == ["main", "sum"]
-    assert formats.read(out.read_bytes())[1] == ("otlp" if "otlp" in ending else "pprof")
+    assert formats.read(out.read_bytes())[1] == ("otlp" if "otlp" in ending or ending == ".json" else "pprof")
 
 
 def test_folded_stacks_go_to_stdout(profile: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -104,5 +104,33 @@ def test_what_is_wrong_is_one_line_and_an_exit_code(
     assert main(["profile", str(broken)]) == 3
     assert capfd.readouterr().err.startswith("whence: profile profile+0x0: a field ends inside its message")
     assert main(["profile", str(tmp_path / "nowhere")]) == 3
-    assert main(["profile", str(profile), "--debuginfod", "ftp://x", "--coverage"]) == 3
+    assert main(["profile", str(profile), "-o", str(tmp_path / "no" / "out.pb")]) == 3
+    assert capfd.readouterr().err.endswith("no/out.pb: No such file or directory\n")
+    assert main(["profile", str(profile), "--debuginfod", "ftp://x", "--coverage"]) == 2
     assert "http:// or https://" in capfd.readouterr().err
+    assert main(["profile", str(profile), "-o", str(tmp_path / "flame.html")]) == 2
+    assert "--flamegraph" in capfd.readouterr().err
+    for word in ("101", "-1", "nan", "much"):
+        with pytest.raises(SystemExit) as stopped:
+            main(["profile", str(profile), "--fail-under", word])
+        assert stopped.value.code == 2
+
+
+def test_addresses_without_a_name_are_no_failure_unless_a_gate_says_so(
+    profile: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", str(profile), "-o", str(tmp_path / "out.pb"), "--coverage"]) == 0
+    assert main(["profile", str(profile), "-o", str(tmp_path / "out.pb"), "--fail-under", "60%"]) == 0
+    assert main(["profile", str(profile), "-o", str(tmp_path / "out.pb"), "--fail-under", "100"]) == 1
+    assert (tmp_path / "out.pb").exists()
+    with pytest.raises(SystemExit):
+        main(["profile", "--help"])
+    assert "1 fewer have names than --fail-under asks" in " ".join(capfd.readouterr().out.split())
+
+
+def test_debuginfod_without_any_server_is_wrong_use(
+    profile: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("DEBUGINFOD_URLS")
+    assert main(["profile", str(profile), "--coverage", "--debuginfod"]) == 2
+    assert "DEBUGINFOD_URLS" in capfd.readouterr().err

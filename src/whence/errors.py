@@ -5,6 +5,7 @@
         ElfError  DwarfError  GopclntabError  LidiaError  TraceError  ProfileError  MapsError
       ChecksumError        a stored checksum and the bytes disagree (also a FormatError)
       Unsupported          a valid thing this version does not read
+      WrongUse             what was asked for makes no sense; nothing is wrong with any input
       Mismatch             two things that must belong together do not (a build-id, a CRC of a debug link)
 
 Rules are worded as the truth that failed: ``lidia header+0x0: the magic is ".dia" (found 45 4c 46 21)``. A remedy is
@@ -23,6 +24,10 @@ class WhenceError(Exception):
         """The same error, carrying what a person may try next."""
         self.hint = hint
         return self
+
+
+class WrongUse(WhenceError):
+    """What was asked for makes no sense, for instance an option's value."""
 
 
 class FormatError(WhenceError):

@@ -22,6 +22,8 @@ from whence.profiles.binaries import Binaries, skeleton
 from whence.profiles.coverage import coverage, text, total
 from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.naming import Named, name
+from whence.profiles.reasons import Missing
+from whence.profiles.remedies import remedy
 from whence.symbolize.reason import Reason
 from whence.window import ByteOrder
 
@@ -288,3 +290,23 @@ def test_a_profile_address_and_its_vaddr_agree_with_the_segments() -> None:
         symbols = elf.symbols(".symtab")
         at = {symbols.name(i): symbols.value[i] for i in range(len(symbols.value))}
     assert got[0] == at["main"]
+
+
+def test_a_remedy_names_the_package_the_file_and_the_server(tmp_path: Path) -> None:
+    lists = tmp_path / "var/lib/dpkg/info"
+    lists.mkdir(parents=True)
+    (lists / "findutils.list").write_text("/.\n/usr/bin\n/usr/bin/find\n/usr/bin/xargs\n")
+    (lists / "libc6:amd64.list").write_text("/.\n/lib/x86_64-linux-gnu/libc.so.6\n")
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/os-release").write_text('NAME="Pop"\nID=pop\nID_LIKE="ubuntu debian"\n')
+    stripped = Missing(Reason.NO_DEBUG_FILE)
+    said = remedy(stripped, "/usr/bin/find", "ab" * 20, str(tmp_path))
+    assert "install findutils-dbgsym" in said
+    assert f"/usr/lib/debug/.build-id/ab/{'ab' * 19}.debug" in said
+    assert "--debuginfod https://debuginfod.ubuntu.com" in said
+    assert "install libc6-dbg" in remedy(stripped, "/usr/lib/x86_64-linux-gnu/libc.so.6", "", str(tmp_path))
+    assert "install the debug package" in remedy(stripped, "/opt/app", "", str(tmp_path))
+    assert "debuginfod" not in remedy(stripped, "/opt/app", "", str(tmp_path)).replace("--debug-dir", "")
+    gone = remedy(Missing(Reason.NO_FILE), "/opt/app", "cd" * 20, str(tmp_path / "none"))
+    assert "--debuginfod https://debuginfod.elfutils.org" in gone
+    assert remedy(Missing(Reason.NO_FILE, "", "do this"), "/opt/app", "cd" * 20) == "do this"

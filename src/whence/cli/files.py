@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whence.errors import WhenceError
+from whence.errors import WrongUse
 
 if TYPE_CHECKING:
     from whence.debuginfo.cache import Cache
@@ -66,13 +66,13 @@ def servers(options: Namespace) -> list[str]:
         if one == FROM_ENVIRONMENT:
             known = os.environ.get("DEBUGINFOD_URLS", "").split()
             if not known:
-                raise WhenceError("--debuginfod without a URL takes DEBUGINFOD_URLS, which is not set")
+                raise WrongUse("--debuginfod without a URL takes DEBUGINFOD_URLS, which is not set")
             out += known
         else:
             out.append(one)
     for one in out:
         if not one.startswith(("http://", "https://")):
-            raise WhenceError(f"a debuginfod server is an http:// or https:// address, not {one!r}")
+            raise WrongUse(f"a debuginfod server is an http:// or https:// address, not {one!r}")
     return list(dict.fromkeys(out))
 
 

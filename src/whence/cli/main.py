@@ -9,7 +9,7 @@ from importlib import import_module
 
 from whence._version import __version__
 from whence.cli import streams
-from whence.errors import WhenceError
+from whence.errors import WhenceError, WrongUse
 
 ANSWERED, SOME_UNKNOWN, WRONG_USE, BROKEN_INPUT = 0, 1, 2, 3
 
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
         if debug:
             raise
         print(f"whence: {worded(error)}", file=sys.stderr)
-        return BROKEN_INPUT
+        return WRONG_USE if isinstance(error, WrongUse) else BROKEN_INPUT
     except KeyboardInterrupt:
         print("whence: interrupted", file=sys.stderr)
         return 130

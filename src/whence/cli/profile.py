@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from whence.cli.files import add_file_options, files
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+from whence.errors import WrongUse
 
 if TYPE_CHECKING:
     from whence.profiles.coverage import Row
@@ -35,7 +36,11 @@ def configure(parser: ArgumentParser) -> None:
         "--coverage", action="store_true", help="print what got names for each binary, and what did not"
     )
     parser.add_argument("--json", action="store_true", help="print the coverage as JSON")
-    parser.add_argument("--fail-under", type=float, metavar="PERCENT", help="exit 1 when fewer frames have names")
+    parser.add_argument("--fail-under", type=share, metavar="PERCENT", help="exit 1 when fewer frames have names")
+    parser.epilog = (
+        "Exit codes: 0 done, also when some addresses have no names; 1 fewer have names than --fail-under asks; "
+        "2 wrong use; 3 an input that can't be read."
+    )
     add_file_options(parser)
     more = parser.add_argument_group("names of code that is in no file")
     more.add_argument(
@@ -51,6 +56,17 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help=SUPPRESS)
 
 
+def share(word: str) -> float:
+    """A percentage. Raises ValueError, which argparse words."""
+    found = float(word.removesuffix("%"))
+    if not 0 <= found <= 100:
+        raise ValueError(word)
+    return found
+
+
+share.__name__ = "percentage"  # as argparse calls it
+
+
 def run(options: Namespace) -> int:
     from whence.profiles import formats
     from whence.profiles.naming import name
@@ -60,6 +76,8 @@ def run(options: Namespace) -> int:
     del data
     format = options.format or format_of(options.output or "", came)
     reporting = options.coverage or options.json or options.fail_under is not None
+    if (options.output or "").endswith((".html", ".htm")):
+        raise WrongUse(f"-o writes a profile; for a flame graph give --flamegraph {options.output}")
     output = options.output or (None if reporting or options.flamegraph else "-")
     if output == "-" and format == "pprof" and sys.stdout.isatty():
         print(
@@ -78,12 +96,12 @@ def run(options: Namespace) -> int:
         put(options.flamegraph, page(profile, title).encode("utf-8", "replace"))
     if not reporting:
         return ANSWERED
-    from whence.profiles.coverage import coverage, total
+    from whence.profiles.coverage import coverage, shown, total
 
     rows = coverage(profile, reports)
     tell(rows, options, sys.stdout if output != "-" else sys.stderr)
     if options.fail_under is not None and total(rows) < options.fail_under:
-        print(f"whence profile: {total(rows):.1f} % named, under {options.fail_under:g} %", file=sys.stderr)
+        print(f"whence profile: {shown(total(rows))} named, under {options.fail_under:g} %", file=sys.stderr)
         return SOME_UNKNOWN
     return ANSWERED
 
@@ -91,7 +109,7 @@ def run(options: Namespace) -> int:
 def format_of(output: str, came: str) -> str:
     """The format to write: told by the ending of the output's name, else as the profile came."""
     endings = {".folded": "folded", ".txt": "folded", ".speedscope.json": "speedscope", ".pb": "pprof"}
-    endings |= {".pb.gz": "pprof", ".pprof": "pprof", ".otlp": "otlp", ".otlp.json": "otlp"}
+    endings |= {".pb.gz": "pprof", ".pprof": "pprof", ".otlp": "otlp", ".otlp.json": "otlp", ".json": "otlp"}
     for ending in sorted(endings, key=len, reverse=True):
         if output.endswith(ending):
             return endings[ending]
@@ -114,6 +132,9 @@ def put(path: str, data: bytes) -> None:
         try:
             Path(new).write_bytes(data)
             os.replace(new, path)
+        except OSError as error:
+            error.filename = path
+            raise
         finally:
             Path(new).unlink(missing_ok=True)
     else:  # a pipe or a device

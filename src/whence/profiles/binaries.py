@@ -52,6 +52,7 @@ class Opened:
     binary: Names
     segments: Sequence[Segment] | None
     how: str  # in words: which file, and how it was found
+    build_id: str = ""  # of the file
     placing: Placing | None = None  # the kernel's files have rules of their own
 
     def vaddrs(self, mapping: Mapping, addresses: array[int]) -> array[int]:
@@ -137,6 +138,7 @@ class Binaries:
         for one, where in self._candidates(mapping, search.tried):
             search.tried.append(f"{where} {one.path}: answers")
             search.opened = opened = self._open_file(one, mapping, where, addresses)
+            opened.build_id = next(iter(one.build_ids), "")
             if is_kernel(mapping):
                 opened.placing = placing(one.path, opened.segments, self.lists.text_address)
             return

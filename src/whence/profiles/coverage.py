@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from whence.profiles.model import Profile
 from whence.profiles.naming import Named
 from whence.profiles.reasons import Missing
+from whence.profiles.remedies import remedy
 from whence.profiles.stacks_kernel import weigh
 
 
@@ -46,6 +47,9 @@ class Row:
     def lines_percent(self) -> float:
         return percent(self.lines, self.samples)
 
+    def remedy(self, missing: Missing) -> str:
+        return remedy(missing, self.path, self.build_id)
+
     def as_json(self) -> dict[str, object]:
         return {
             "path": self.path,
@@ -57,7 +61,7 @@ class Row:
             "sources": dict(self.sources.most_common()),
             "answered_by": self.answered_by,
             "missing": [
-                {"reason": one.reason.word, "sentence": str(one), "remedy": one.remedy, "addresses": count}
+                {"reason": one.reason.word, "sentence": str(one), "remedy": self.remedy(one), "addresses": count}
                 for one, count in self.missing
             ],
             "tried": self.tried,
@@ -87,6 +91,7 @@ def coverage(profile: Profile, reports: Sequence[Named]) -> list[Row]:
     weight = weights(profile)
     rows = []
     for report in reports:
+        search = report.search
         named = lines = 0
         for location in report.members:
             frames = profile.frames[location]
@@ -94,10 +99,9 @@ def coverage(profile: Profile, reports: Sequence[Named]) -> list[Row]:
                 named += weight[location]
                 if frames[0].line:
                     lines += weight[location]
-        search = report.search
         row = Row(
             report.path,
-            report.build_id,
+            report.build_id or (search.opened.build_id if search and search.opened else ""),
             report.locations,
             sum(map(weight.__getitem__, report.members)),
             named,
@@ -111,6 +115,15 @@ def coverage(profile: Profile, reports: Sequence[Named]) -> list[Row]:
     return sorted(rows, key=lambda row: -row.samples)
 
 
+def shown(share: float) -> str:
+    """A percentage with one digit; less than all is never shown as all, more than nothing never as nothing.
+
+    >>> shown(99.97), shown(100.0), shown(0.01), shown(33.333)
+    ('99.9 %', '100.0 %', '0.1 %', '33.3 %')
+    """
+    return f"{min(max(share, 0.1), 99.9):.1f} %" if 0 < share < 100 else f"{share:.1f} %"
+
+
 def total(rows: Sequence[Row]) -> float:
     """The share of named frames in all samples, in percent."""
     return percent(sum(row.named for row in rows), sum(row.samples for row in rows))
@@ -121,7 +134,7 @@ def text(rows: Sequence[Row]) -> str:
     head = ("binary", "build-id", "addresses", "samples", "named", "lines", "by")
     cells = [head]
     for row in rows:
-        named, lines = f"{row.named_percent:.1f} %", f"{row.lines_percent:.1f} %"
+        named, lines = shown(row.named_percent), shown(row.lines_percent)
         by = ", ".join(name for name, _ in row.sources.most_common(2)) or "-"
         identity = row.build_id[:12] or "-"
         cells.append((row.name or "(no file)", identity, f"{row.addresses}", f"{row.samples}", named, lines, by))
@@ -137,6 +150,6 @@ def text(rows: Sequence[Row]) -> str:
             row = rows[index - 1]
             for missing, count in row.missing[:2]:
                 out.append(f"    {count} without a name: {missing}")
-                out.append(f"      {missing.remedy}")
-    out.append(f"{total(rows):.1f} % of the frames in samples have names")
+                out.append(f"      {row.remedy(missing)}")
+    out.append(f"{shown(total(rows))} of the frames in samples have names")
     return "\n".join(out) + "\n"
