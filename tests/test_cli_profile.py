@@ -134,3 +134,22 @@ def test_debuginfod_without_any_server_is_wrong_use(
     monkeypatch.delenv("DEBUGINFOD_URLS")
     assert main(["profile", str(profile), "--coverage", "--debuginfod"]) == 2
     assert "DEBUGINFOD_URLS" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "found nothing"),
+        (b"PERFILE2" + bytes(100), "perf script"),
+        (b"\x7fELF" + bytes(60), "an ELF file"),
+        (b"FLR\0\0\2", "jfrconv"),
+        (b"heap profile: 1: 2 [ 3: 4] @ heap/1048576\n", "pprof -proto"),
+        (b"<html><body>404</body></html>", "HTML"),
+    ],
+)
+def test_a_file_that_is_no_profile_is_told_apart_with_what_to_do(
+    tmp_path: Path, data: bytes, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").write_bytes(data)
+    assert main(["profile", str(tmp_path / "in")]) == 3
+    assert said in capfd.readouterr().err

@@ -30,6 +30,7 @@ SHARED_PAGE = [code(0x1000, 0x11000, 0x800), code(0x1800, 0x22800, 0x900)]
         (PIE, Mapping(0x7F0000, 0x7F8000, 0x1000), 0x7F7000, NOWHERE),  # behind the file's code
         (PIE, Mapping(0x7F0000, 0x7F4000, 0x1000), 0x2300, 0x2300),  # outside the limits: normalized
         (PIE, Mapping(0, 0, 0), 0x2300, 0x2300),
+        (PIE, Mapping(0x7F0000, 0, 0x1000), 0x7F0234, 0x2234),  # a limit that is not told
         (PIE, Mapping(0, 0x10000, 0), 0x2300, 0x2300),  # nothing is mapped at 0
         (PIE, Mapping(0, (1 << 64) - 1, 0), 0x7F1234567890, NOWHERE),
         (FIXED, Mapping(0x400000, 0x405000, 0), 0x401000, 0x401000),

@@ -127,6 +127,7 @@ BROKEN = {
     "label 1: key is an index into string_table (found 99 of 10)": forge.small(forge.sample([1], [1], (99, 0, 0))),
     "comment 0: it is an index into string_table (found 10 of 10)": forge.small(wire.packed(13, [10])),
     "drop_frames: it is an index into string_table (found 10 of 10)": forge.small(wire.number(7, 10)),
+    "doc_url: it is an index into string_table (found 10 of 10)": forge.small(wire.number(15, 10)),
     "profile+0x0: a field is a varint, a fixed number or has a length (found 0b)": b"\x0b",
     "profile+0x0: field numbers start at 1 (found 00)": b"\x00",
     "profile+0x0: a field ends inside its message (found 0a 05)": b"\x0a\x05",

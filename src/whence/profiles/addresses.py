@@ -2,8 +2,8 @@
 
 Profiles hold two kinds of addresses and do not say which; the mapping's limits tell them apart:
 
-    runtime      0 < start <= address < limit: the file offset is address - start + the mapping's own; the segment that
-                 loads this byte of the file gives the vaddr
+    runtime      0 < start <= address < limit (a limit of 0 is not told): the file offset is address - start + the
+                 mapping's own; the segment that loads this byte of the file gives the vaddr
     normalized   start is 0 (no process maps there), or the address is outside the limits: it is a vaddr already, as
                  Parca's agent and OpenTelemetry's eBPF profiler write it
 
@@ -27,7 +27,7 @@ NOWHERE = MASK  # no file has code in its last byte
 
 def is_runtime(mapping: Mapping, address: int) -> bool:
     """Whether an address is one of the process, not of the file."""
-    return 0 < mapping.start <= address < mapping.limit
+    return 0 < mapping.start <= address < (mapping.limit or 1 << 64)
 
 
 def mapped_segment(segments: Iterable[Segment], mapping: Mapping, file_offset: int) -> Segment | None:

@@ -14,11 +14,28 @@ from whence.profiles import gz
 from whence.profiles.model import Profile
 from whence.profiles.wire import Messages
 
+# what else people have at hand: how it begins, what it is, what makes a profile of it
+OTHERS = (
+    (b"PERFILE2", "perf's own recording", "perf script -i FILE --show-mmap-events | whence profile -"),
+    (b"\x7fELF", "an ELF file", "give it with --binary, and a profile first"),
+    (b"FLR\0", "a JFR recording", "convert it to pprof or folded stacks (jfrconv)"),
+    (b"\x28\xb5\x2f\xfd", "packed by zstd", "zstd -dc FILE | whence profile -"),
+    (b"PK\x03\x04", "a zip archive", "unpack it first"),
+    (b"heap profile:", "a profile of gperftools' old form", "pprof -proto FILE > FILE.pb"),
+    (bytes(8) + b"\x03" + bytes(7), "a profile of gperftools' old form", "pprof -proto PROGRAM FILE > FILE.pb"),
+    (b"go 1.", "a Go execution trace", "whence trace pprof"),
+    (b"<", "a page of HTML or XML", "look for what the server answered"),
+)
 WRITTEN = ("pprof", "otlp", "folded", "speedscope")
 
 
 def recognized(data: bytes) -> str:
     """pprof, otlp, perf or folded; of plain bytes. Two formats of protocol buffers differ by their tables' places."""
+    if not data.strip():
+        raise ProfileError("file", None, "it holds a profile", "nothing")
+    for magic, what, remedy in OTHERS:
+        if data.startswith(magic):
+            raise ProfileError("file", None, "it holds a profile", what).with_hint(remedy)
     head = data[:4096]
     if head.lstrip()[:1] == b"{":
         return "otlp"

@@ -172,7 +172,8 @@ def _about(profile: Profile, origin: Origin, fields: array[int]) -> None:
     strings, whole = origin.strings, origin.whole
     comments, _ = whole.numbers(COMMENT)
     wire.below(array("Q", comments), 1, 0, len(strings), "comment", "it is an index into string_table")
-    for number, name in ((DROP, "drop_frames"), (KEEP, "keep_frames"), (DEFAULT_TYPE, "default_sample_type")):
+    texts = (DROP, "drop_frames"), (KEEP, "keep_frames"), (DEFAULT_TYPE, "default_sample_type"), (DOC_URL, "doc_url")
+    for number, name in texts:
         if fields[number] >= len(strings):
             raise ProfileError(name, None, "it is an index into string_table", f"{fields[number]} of {len(strings)}")
     profile.comments = [strings.text(index) for index in comments]
