@@ -55,7 +55,9 @@ def test_a_stripped_file_says_which_debug_files_were_looked_for(tmp_path: Path, 
     said = [outcome for what, outcome in chain if what == "debug file"]
     assert status == 1
     assert any(str(tmp_path / ".build-id") in one and "not there" in one for one in said)
-    assert "--debuginfod" in dict(chain)["to do"]
+    assert "the file is stripped" in dict(chain)["answer"]
+    assert "install the debug package" in dict(chain)["to do"]
+    assert "--debuginfod https://" in dict(chain)["to do"]
 
 
 def test_names_from_elsewhere_are_shown_with_where_they_came_from(tmp_path: Path, capfd: Said) -> None:
@@ -106,3 +108,9 @@ def test_text_is_a_line_a_step_and_wrong_words_are_refused(capfd: Said) -> None:
     assert capfd.readouterr().out.splitlines()[-1].startswith("+ answer ")
     assert main(["explain", str(compiled()), "zzz"]) == 2
     assert main(["explain", "/not/there", "1"]) == 3
+
+
+def test_an_address_of_the_kernel_is_said_to_be_one(capfd: Said) -> None:
+    status, chain = steps(capfd, str(os.getpid()), "ffffffff81001000")
+    assert dict(chain)["mapping"] == "the kernel's half of the addresses"
+    assert status == (0 if "kallsyms" in dict(chain)["answer"] else 1)

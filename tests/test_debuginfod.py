@@ -117,6 +117,20 @@ def test_what_is_not_the_file_asked_for_is_thrown_away(cache: Cache, wrong: byte
     assert not list(cache.root.rglob("*.part"))
 
 
+def test_a_file_whose_length_was_announced_too_short_is_not_taken_for_whole(cache: Cache) -> None:
+    def short(handler: behave.Handler) -> None:
+        handler.begin(200, Content_Length=len(FILE) - 100)
+        handler.wfile.write(FILE)
+
+    with serving(short) as server:
+        client = Client(cache, server.url)
+        assert client.fetch(ID) is None
+    assert "not the whole file" in client.said[-1]
+    assert cache.get(f"{ID}.debuginfo") is None
+    with serving(short, behave.whole(FILE)) as server:
+        assert Client(cache, server.url).fetch(ID) is not None
+
+
 def test_a_file_announced_larger_than_allowed_is_not_taken(cache: Cache) -> None:
     with serving(lambda handler: handler.begin(200, Content_Length=1 << 40)) as server:
         client = Client(cache, server.url)

@@ -82,7 +82,10 @@ def of_process(pid: int, runtime: int, options: Namespace) -> Iterator[Step]:
         answer = symbolizer.lookup(pid, runtime)
         mapping = answer.mapping
         if mapping is None:
-            yield Step("mapping", f"none holds {runtime:#x} in process {pid}", answer.reason is None)
+            none = (
+                "the kernel's half of the addresses" if runtime >> 63 else f"none holds {runtime:#x} in process {pid}"
+            )
+            yield Step("mapping", none, answer.reason is None)
             yield from the_end(answer)
             return
         yield from of_mapping(mapping, runtime)
@@ -103,11 +106,11 @@ def of_process(pid: int, runtime: int, options: Namespace) -> Iterator[Step]:
             return
         yield Step("vaddr", f"{answer.vaddr:#x}, file offset {answer.file_offset:#x}")
         vaddr = answer.vaddr
-    yield from of_file(path, vaddr, options)
+    yield from of_file(path, vaddr, options, mapping.path)
 
 
 def of_mapping(mapping: Mapping, runtime: int) -> Iterator[Step]:
-    deleted = ", deleted" if mapping.deleted else ""
+    deleted = ", deleted" if mapping.deleted and str(mapping.kind) != "deleted" else ""
     about = f"{mapping.start:#x}-{mapping.limit:#x} {mapping.shown_permissions} {mapping.kind}{deleted}"
     yield Step("mapping", f"{about} {mapping.path or '(no name)'}", mapping.is_exec)
     offset = mapping.file_offset(runtime)
@@ -127,7 +130,8 @@ def the_end(answer: Answer) -> Iterator[Step]:
 # a file
 
 
-def of_file(path: str, vaddr: int, options: Namespace) -> Iterator[Step]:
+def of_file(path: str, vaddr: int, options: Namespace, mapped: str = "") -> Iterator[Step]:
+    """What a file says of a vaddr. `mapped` is the name a process knows it by, where that is another."""
     from whence.binary import is_archive, open_binary
 
     with open_binary(path, debug_dirs=options.debug_dir) as binary:
@@ -151,11 +155,12 @@ def of_file(path: str, vaddr: int, options: Namespace) -> Iterator[Step]:
         for problem in binary.problems[:5]:
             yield Step("skipped", problem)
         identity = elf.build_id
+        named = mapped or os.path.abspath(path)
         described = binary.producers.dwarf is not None
     if not lines and inside and (options.debuginfod or options.binary or options.archive_dir):
         yield from elsewhere(path, identity, vaddr, options)
     elif not answered:
-        yield Step("to do", remedy(inside, identity, described))
+        yield Step("to do", remedy(inside, named, identity, described))
 
 
 def of_address(elf: ElfFile, vaddr: int) -> Generator[Step, None, bool]:
@@ -241,20 +246,23 @@ def short(frame: Frame) -> str:
 
 
 def missing(binary: Binary, inside: bool) -> str:
+    from whence.symbolize.naming import why_nothing
     from whence.symbolize.reason import Reason
 
-    if not inside:
-        return Reason.OUTSIDE_SEGMENTS.sentence
-    return (Reason.NOT_IN_ARCHIVE if any(True for _ in binary.functions()) else Reason.NO_DEBUG_FILE).sentence
+    return (why_nothing(binary) if inside else Reason.OUTSIDE_SEGMENTS).sentence
 
 
-def remedy(inside: bool, build_id: str, described: bool = False) -> str:
+def remedy(inside: bool, path: str, build_id: str, described: bool = False) -> str:
+    """What to do about an address of a file that nothing names."""
+    from whence.profiles.reasons import Missing
+    from whence.profiles.remedies import remedy as remedy_of
+    from whence.symbolize.reason import Reason
+
     if not inside:
         return "compare the address with the segments: is it a runtime address or a file offset?"
     if described:
         return "nothing: the debug info is there, and this code has no name (padding, a PLT's head, hand-written code)"
-    server = f", or ask a server for {build_id} with --debuginfod" if build_id else ""
-    return f"install the debug package, give a folder with --debug-dir{server}"
+    return remedy_of(Missing(Reason.NO_DEBUG_FILE), path, build_id)
 
 
 def elsewhere(path: str, build_id: str, vaddr: int, options: Namespace) -> Iterator[Step]:
@@ -273,4 +281,4 @@ def elsewhere(path: str, build_id: str, vaddr: int, options: Namespace) -> Itera
             if not frames:
                 yield Step("answer", "none there either", False)
         else:
-            yield Step("to do", remedy(True, build_id))
+            yield Step("to do", remedy(True, path, build_id))

@@ -206,9 +206,16 @@ class Debuginfod:
         try:
             with ElfFile.open(part) as elf:
                 found = elf.build_id
+                end = max((one.file_offset + one.size for one in elf.sections if one.in_file), default=0)
+                cut = (
+                    bool(elf.problems) or end > elf.size
+                )  # a length that was announced too short cuts the last sections
         except (WhenceError, OSError) as error:
             part.unlink(missing_ok=True)
             raise Refused(f"what arrived is no ELF file ({error})") from error
+        if cut:
+            part.unlink(missing_ok=True)
+            raise Refused("what arrived is not the whole file, thrown away", again=True)
         if found != build_id:
             part.unlink(missing_ok=True)
             raise Refused(f"what arrived has build-id {found or 'none'}, thrown away")
