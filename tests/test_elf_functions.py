@@ -210,6 +210,34 @@ def test_ranges_never_overlap_and_cover_what_the_symbols_cover(rows: list[tuple[
         assert any(not r[1] or at + size <= 0x1000 + r[0] + r[1] for r in holders)
 
 
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 0x60), st.integers(0, 0x40), st.sampled_from([0, 1, 2]), st.text("abL._", min_size=1)),
+        max_size=12,
+    ),
+    st.lists(
+        st.tuples(st.integers(0, 0x60), st.integers(0, 0x40), st.sampled_from([0, 1, 2]), st.text("abL._", min_size=1)),
+        max_size=6,
+    ),
+)
+def test_the_symbols_near_a_few_addresses_name_them_as_all_symbols_do(
+    rows: list[tuple[int, int, int, str]], dynamic: list[tuple[int, int, int, str]]
+) -> None:
+    def made(rows: list[tuple[int, int, int, str]]) -> list[Symbol]:
+        return [Symbol(name, 0x1000 + at, size, bind=bind) for at, size, bind, name in rows]
+
+    elf = ElfFile.from_bytes(forge([TEXT], symbols=made(rows), dynamic_symbols=made(dynamic)))
+    asked = [0, *range(0xFFF, 0x10B0), 1 << 63]
+    whole = functions(elf).holding(asked)
+    for vaddr in asked:
+        near = functions(elf, near=[vaddr]).holding([vaddr])
+        expected = functions(elf).holding([vaddr])
+        assert [row[2] for row in named(near) if row[0] <= vaddr < row[0] + row[1]] == [
+            row[2] for row in named(expected) if row[0] <= vaddr < row[0] + row[1]
+        ], vaddr
+    assert [row[2] for row in named(functions(elf, near=asked).holding(asked))] == [row[2] for row in named(whole)]
+
+
 # against readelf, whole
 
 

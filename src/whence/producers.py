@@ -100,7 +100,7 @@ class Producers:
             tables.append(self.pclntab.ranges(self.strings, lines=lines, files=files, near=near))
         if self._symtab:
             for file in dict.fromkeys((self.debug_elf, self.elf)):
-                symbols = functions(file, self.strings, program=self.elf, problems=self.problems)
+                symbols = functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
                 tables.append(symbols if near is None else symbols.holding(near))
         return arrange(tables) if tables else Ranges(self.strings)
 
@@ -141,7 +141,10 @@ def may_be_go(elf: ElfFile) -> bool:
     symbols, has no table."""
     if not elf.sections or any(elf.section(name) is not None for name in GO_SECTIONS):
         return True
+    from whence.elf import symbols_kernel
+
     try:
-        return GO_SYMBOLS in bytes(elf.content(".strtab"))
+        found: bool = symbols_kernel.holds(elf.content(".strtab"), GO_SYMBOLS)
+        return found
     except WhenceError:
         return True

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.programs import compiled, folder
+from whence.cli import addr
+from whence.cli.main import Plain, parsed
 from whence.elf import ElfFile, functions
 from whence.lidia.build import create
 from whence.ranges import StringSpace
@@ -167,3 +169,8 @@ def test_help_and_addr_load_nothing_heavy() -> None:
     for words in (["--help"], ["addr", str(archive_of(compiled())), "1000"]):
         done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
         assert done.stdout.endswith("HEAVY []\n")
+
+
+def test_without_options_the_defaults_are_those_that_argparse_would_give() -> None:
+    words = ["addr", "FILE", "0x10", "20"]
+    assert vars(Plain(words[1:], False, addr.PLAIN)) == vars(parsed(words, False, addr))

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from whence.binary import Binary, open_binary
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
@@ -16,7 +15,14 @@ from whence.cli.words import ADDRESS, threads
 from whence.errors import shown
 from whence.lidia.render import Renderer, addresses_of
 
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
+
 INTERMIXED = True
+PLAIN = {  # the options when none is given; `words` are all the others
+    "style": "llvm", "no_demangle": False, "return_addresses": False, "debug_dir": None, "jobs": None, "snapshot": None,
+}  # fmt: skip
 BLOCK = 1 << 18
 NO_FRAMES = b'"frames": [], "reason": '
 

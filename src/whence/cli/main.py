@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, HelpFormatter
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from whence._version import __version__
 from whence.cli import streams
 from whence.errors import WhenceError, WrongUse
+
+if TYPE_CHECKING:
+    from argparse import HelpFormatter, Namespace
 
 ANSWERED, SOME_UNKNOWN, WRONG_USE, BROKEN_INPUT = 0, 1, 2, 3
 
@@ -47,11 +50,33 @@ def usage() -> str:
 
 def formatter(prog: str) -> HelpFormatter:
     """As wide as the terminal. Left to itself argparse asks shutil, which costs milliseconds to import."""
+    from argparse import HelpFormatter
+
     try:
         columns = int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
     except (OSError, ValueError):
         columns = 80
     return HelpFormatter(prog, width=max(columns - 2, 40))
+
+
+class Plain:
+    """The options of a command that was given none, without argparse: it costs milliseconds to import and to ask."""
+
+    def __init__(self, words: list[str], debug: bool, defaults: dict[str, object]) -> None:
+        self.__dict__ |= {"words": words, "debug": debug, **defaults}
+
+
+def parsed(words: list[str], debug: bool, command: Any) -> Namespace:
+    """What argparse makes of a command's words, its name first."""
+    from argparse import ArgumentParser
+
+    line = COMMANDS[words[0]][1]
+    parser = ArgumentParser(prog=f"whence {words[0]}", description=line, allow_abbrev=False, formatter_class=formatter)
+    parser.add_argument("--debug", action="store_true", default=debug, help="show tracebacks of errors")
+    command.configure(parser)
+    # options may stand between FILE and the addresses: argparse allows that only where it is told to
+    parse = parser.parse_intermixed_args if getattr(command, "INTERMIXED", False) else parser.parse_args
+    return parse(words[1:])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -91,14 +116,14 @@ def answer(words: list[str]) -> int:
     if words[0] not in COMMANDS:
         print(f"whence: no command named {words[0]!r} (whence --help lists them)", file=sys.stderr)
         return WRONG_USE
-    name, line = COMMANDS[words[0]]
-    command = import_module(f"whence.cli.{name}")
-    parser = ArgumentParser(prog=f"whence {words[0]}", description=line, allow_abbrev=False, formatter_class=formatter)
-    parser.add_argument("--debug", action="store_true", default=debug, help="show tracebacks of errors")
-    command.configure(parser)
-    # options may stand between FILE and the addresses: argparse allows that only where it is told to
-    parse = parser.parse_intermixed_args if getattr(command, "INTERMIXED", False) else parser.parse_args
-    status: int = command.run(parse(words[1:]))
+    command = import_module(f"whence.cli.{COMMANDS[words[0]][0]}")
+    plain = getattr(command, "PLAIN", None)
+    options: Any
+    if plain is not None and not any(word.startswith("-") for word in words[1:]):
+        options = Plain(words[1:], debug, plain)
+    else:
+        options = parsed(words, debug, command)
+    status: int = command.run(options)
     return status
 
 

@@ -26,20 +26,24 @@ from whence.ranges import Ranges, StringSpace
 from whence.ranges.strings import OFFSET_BITS, Arena
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from whence.elf.file import ElfFile
     from whence.elf.sections import Section
 
 PREFERENCE = {Source.SYMTAB: 4, Source.MINIDEBUG: 3, Source.DYNSYM: 2, Source.PLT: 1}
 NO_SECTION = 0xFFFFFFFF
 EF_PPC64_ABI = 3
+FEW = 4096  # symbols that may have a say in what a few addresses are called
 MAX_REGIONS = 256  # each symbol without a section is looked for in all of them
 
 
 class Collector:
     """Symbols of several tables, appended to one set of columns."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room: int, near: Sequence[int] = ()) -> None:
         self.rows = 0
+        self.near, self.leads = array("Q", near), array("Q", bytes(8 * len(near)))
         self.va = array("Q", bytes(8 * room))
         self.end = array("Q", bytes(8 * room))
         self.limit = array("Q", bytes(8 * room))
@@ -48,8 +52,11 @@ class Collector:
         self.source = array("B", bytes(room))
 
     def add_table(
-        self, elf: ElfFile, table: SymbolTable, strings: StringSpace, source: Source, program: ElfFile
-    ) -> None:
+        self, elf: ElfFile, table: SymbolTable, strings: StringSpace, source: Source, program: ElfFile, *,
+        leading: bool = False,
+    ) -> None:  # fmt: skip
+        """Append a table's symbols. Where only those near some vaddrs are wanted, all tables come twice: `leading`
+        first."""
         from whence.elf import symbols_kernel
 
         start, end, kind = array("Q"), array("Q"), array("B")
@@ -71,7 +78,7 @@ class Collector:
             elf.order == "big",
             table.extended,
             table.names,
-            strings.add(table.names) << OFFSET_BITS,
+            0 if leading else strings.add(table.names) << OFFSET_BITS,
             elf.machine,
             PREFERENCE[source],
             start,
@@ -90,6 +97,9 @@ class Collector:
             self.source,
             source,
             self.rows,
+            self.near,
+            self.leads,
+            leading,
         )
 
     def add(self, va: int, size: int, name: int, source: Source) -> None:
@@ -153,12 +163,14 @@ def functions(
     plt: bool = True,
     program: ElfFile | None = None,
     problems: list[WhenceError] | None = None,
+    near: Sequence[int] | None = None,
 ) -> Ranges:
     """Every function that a symbol names, as depth-0 ranges in order of va, none overlapping, with their source.
 
     `program` is the file a debug file belongs to, which has what the debug file only mentions (function descriptors). A
     damaged table is left out and its error appended to `problems`. Names are references into `strings`; the bytes
-    they point into are views of the file. Costs about 0.1 microseconds a symbol.
+    they point into are views of the file. Costs about 0.1 microseconds a symbol. With vaddrs in `near` only the ranges
+    that hold those are sure to be right; that costs a tenth.
     """
     strings = strings if strings is not None else StringSpace()
     problems = problems if problems is not None else []
@@ -184,12 +196,18 @@ def functions(
         except ElfError as error:
             problems.append(error)
     room = sum(len(table.entries) // layout.SYMBOL_SIZE[holder.bits] for holder, table, _ in tables) + len(jumps)
-    collector = Collector(room)
-    for holder, table, source in tables:
-        try:
-            collector.add_table(holder, table, strings, source, program or elf)
-        except WhenceError as error:
-            problems.append(error)
+    collector = Collector(room if near is None else min(room, FEW), () if near is None else near)
+    for leading in (False,) if near is None else (True, False):
+        for holder, table, source in list(tables):
+            try:
+                collector.add_table(holder, table, strings, source, program or elf, leading=leading)
+            except WhenceError as error:
+                problems.append(error)
+                tables.remove((holder, table, source))
+    if near is not None and collector.rows + len(jumps) >= FEW:  # some may have been left out
+        return functions(
+            elf, strings, symtab=symtab, mini_debug=mini_debug, dynsym=dynsym, plt=plt, program=program
+        )  # fmt: skip
     if jumps:
         arena = Arena(strings)
         for va, size, name_bytes in jumps:

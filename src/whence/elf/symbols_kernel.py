@@ -5,6 +5,7 @@ settle_kernel. symbols.py and functions.py say what the columns mean.
 """
 
 import cython
+from cython.cimports.libc.string import memchr, memcmp
 from cython.cimports.whence.numbers import u16, u32, u64
 
 ELF32_SYMBOL = cython.declare(cython.longlong, 16)
@@ -157,6 +158,39 @@ def rank_of(
     )
 
 
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def has_a_say(
+    near: cython.const[cython.ulonglong][::1], leads: cython.const[cython.ulonglong][::1], start: cython.ulonglong,
+    stop: cython.ulonglong, leading: cython.bint,
+) -> cython.bint:  # fmt: skip
+    """Does a symbol matter for one of the vaddrs; while they are looked for, can it be the lead of one?"""
+    at: cython.Py_ssize_t
+    for at in range(near.shape[0]):
+        if start > near[at]:
+            continue
+        if leading:
+            if start > leads[at]:
+                return True
+        elif start >= leads[at] or stop > leads[at]:
+            return True
+    return False
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def lead(
+    near: cython.const[cython.ulonglong][::1], leads: cython.ulonglong[::1], start: cython.ulonglong
+) -> cython.void:
+    """A symbol starts here: it leads the vaddrs from there on that have no closer one."""
+    at: cython.Py_ssize_t
+    for at in range(near.shape[0]):
+        if leads[at] < start <= near[at]:
+            leads[at] = start
+
+
 def collect(
     table: cython.const[cython.uchar][::1],
     wide: cython.bint,
@@ -182,8 +216,15 @@ def collect(
     source: cython.uchar[::1],
     source_number: cython.uchar,
     rows: cython.longlong,
+    near: cython.const[cython.ulonglong][::1],
+    leads: cython.ulonglong[::1],
+    leading: cython.bint,
 ) -> cython.longlong:
     """Append the symbols that can name code to the columns from `rows` on; gives the new number of rows.
+
+    When vaddrs are given in `near`, only those symbols that have a say in what these are called: for each vaddr the
+    ones that cover it, the ones that start at its lead (the last start at or before it), and the ones that cover its
+    lead. A first round over all tables, with `leading`, appends nothing and finds the `leads`.
 
     section_kind is 0 for no memory, 1 for memory, 2 for code. A symbol whose section index is beyond the table (a file
     without one) is placed by the code regions. `descriptors` is ppc64's .opd, whose symbols point at the code's
@@ -206,8 +247,6 @@ def collect(
             s = entry(table, i, wide, big, extended)
             kind = s.info & 15
             if (kind != 0 and kind != 2 and kind != 10) or s.section == 0 or s.name == 0:
-                continue
-            if s.name >= strings.shape[0] or strings[s.name] == 0:
                 continue
             start = s.value
             if (machine == EM_ARM or machine == EM_MIPS) and kind != 0:
@@ -235,11 +274,18 @@ def collect(
                     if code_start[r] <= start < code_end[r]:
                         bound = code_end[r]
                         break
-            if bound == 0 or (kind == 0 and is_label(strings, s.name, machine)):
+            if bound == 0:
                 continue
             stop = start + s.size
             if stop > bound or stop < start:
                 stop = bound
+            if near.shape[0] and not has_a_say(near, leads, start, stop, leading):
+                continue
+            if s.name >= strings.shape[0] or strings[s.name] == 0 or (kind == 0 and is_label(strings, s.name, machine)):
+                continue
+            if leading:
+                lead(near, leads, start)
+                continue
             va[rows] = start
             end[rows] = stop
             limit[rows] = bound
@@ -248,3 +294,24 @@ def collect(
             source[rows] = source_number
             rows += 1
     return rows
+def holds(data: cython.const[cython.uchar][::1], text: cython.const[cython.uchar][::1]):
+    """Does `text`, two bytes at least, lie somewhere in the data? Nothing is copied."""
+    at: cython.Py_ssize_t = 0
+    last: cython.Py_ssize_t = data.shape[0] - text.shape[0]
+    found: cython.bint = False
+    if last < 0 or text.shape[0] < 2:
+        return False
+    with cython.nogil:
+        while at <= last:  # the second byte is the rarer one: the first is a NUL between names
+            here = cython.cast(
+                cython.pointer(cython.const[cython.uchar]),
+                memchr(cython.address(data[at + 1]), text[1], last - at + 1),
+            )
+            if here == cython.NULL:
+                break
+            at = here - cython.address(data[0]) - 1
+            if memcmp(cython.address(data[at]), cython.address(text[0]), text.shape[0]) == 0:
+                found = True
+                break
+            at += 1
+    return found
