@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -81,8 +82,19 @@ def parsed(words: list[str], debug: bool, command: Any) -> Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; gives the exit code (0 answered, 1 some unknown, 2 wrong use, 3 broken input)."""
+    if arguments is not None:
+        return guarded(list(arguments))
+    # A process that answers and ends: importing makes no garbage, and nobody needs what is left to be looked through.
+    gc.set_threshold(50_000)
+    try:
+        return guarded(sys.argv[1:])
+    finally:
+        gc.freeze()
+
+
+def guarded(words: list[str]) -> int:
+    """Let a command line be answered, and word its errors."""
     streams.prepare()
-    words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     try:
         status = answer(words)

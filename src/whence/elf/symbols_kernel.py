@@ -294,6 +294,8 @@ def collect(
             source[rows] = source_number
             rows += 1
     return rows
+
+
 def holds(data: cython.const[cython.uchar][::1], text: cython.const[cython.uchar][::1]):
     """Does `text`, two bytes at least, lie somewhere in the data? Nothing is copied."""
     at: cython.Py_ssize_t = 0
