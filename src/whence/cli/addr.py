@@ -17,7 +17,7 @@ from whence.lidia.render import Renderer, addresses_of
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 INTERMIXED = True
 PLAIN = {  # the options when none is given; `words` are all the others
@@ -168,6 +168,11 @@ class Desk:
 
 def readable(name: str) -> str:
     """A readable form of a linkage name. The demangler is imported when the first such name comes up."""
-    from whence.demangle import demangle
+    if not _demanglers:
+        from whence.demangle import demangle
 
-    return demangle(name)
+        _demanglers.append(demangle)
+    return _demanglers[0](name)
+
+
+_demanglers: list[Callable[[str], str]] = []

@@ -17,12 +17,28 @@ at once when it has few references, else after a closer look (expansion.py).
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_NAME = 4096
 CACHED = 1 << 16
 FEW = 24  # references: of 4096 bytes they make at most 4096 * 3^8 characters
 
 MANGLED = ("_Z", "__Z", "___Z", "____Z", "_R", "__R", "$s", "$S", "_$s", "_$S", "_T0", "_Tt")
+
+
+_text_of: Callable[[str], str] | None = None  # the demangler, once a name needed it
+
+
+def _load() -> Callable[[str], str]:
+    global _text_of
+    from pydemumble import demangle
+
+    found: Callable[[str], str] = demangle
+    _text_of = found
+    return found
 
 
 @lru_cache(CACHED)
@@ -33,10 +49,8 @@ def demangle(name: str) -> str:
     base, at, version = name.partition("@")
     if not bounded(base):
         return name
-    from pydemumble import demangle as text_of
-
     try:
-        text: str = text_of(base)
+        text: str = (_text_of or _load())(base)
     except TypeError:  # not UTF-8
         return name
     return text + at + version if text else name

@@ -7,7 +7,6 @@ k references make text at most 3^(k/3) times as long; where that says nothing, a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 MAX_TEXT = 1 << 26  # characters, as estimated; one character of a name can stand for some twenty of text
 
@@ -39,14 +38,13 @@ def bounded(name: str) -> bool:
     return start[:1] == "Z" and expansion(start[1:]) <= MAX_TEXT
 
 
-@dataclass(slots=True)
 class Group:
     """An open bracket: where it starts in the text, how often a pack repeats it, its members so far, its letter."""
 
-    start: int
-    repeated: int
-    members: int
-    kind: str
+    __slots__ = ("kind", "members", "repeated", "start")
+
+    def __init__(self, start: int, repeated: int, members: int, kind: str) -> None:
+        self.start, self.repeated, self.members, self.kind = start, repeated, members, kind
 
 
 def expansion(name: str) -> int:
@@ -59,6 +57,8 @@ def expansion(name: str) -> int:
     size = longest = argument = item = 0
     members = 1
     groups: list[Group] = []
+    uncounted = lists = 0  # how many groups are not plain; how many are lists of arguments
+    scopes: list[int] = []  # where the groups of nested names start
     ended: list[int] = []  # the longest part, at the end of the j-th part that can be referred to
     named = tagged = False  # whether the token before was a name, or says that the next name is no part (an ABI tag)
     at = 0
@@ -67,7 +67,7 @@ def expansion(name: str) -> int:
         assert token is not None
         at = token.end()
         kind, text = token.lastgroup, token[0]
-        counted = all(group.kind in PLAIN for group in groups)
+        counted = not uncounted
         after_name, named = named, False
         if kind == "size":
             length = min(int(text[:9]), len(name) - at)
@@ -90,19 +90,27 @@ def expansion(name: str) -> int:
                 size *= members
         elif kind == "open":
             if text == "I":
-                longest = max([longest, *(size - group.start for group in groups if group.kind == "N")])
+                if scopes:
+                    longest = max(longest, size - scopes[0])
                 if after_name and counted:
                     ended.append(longest)
+                lists += 1
+            elif text == "N":
+                scopes.append(size)
+            uncounted += text not in PLAIN
             groups.append(Group(item if text == "I" else size, 1, 0, text))
         elif kind == "close" and groups:
             group = groups.pop()
+            uncounted -= group.kind not in PLAIN
+            lists -= group.kind == "I"
+            if group.kind == "N":
+                scopes.pop()
             size = group.start + (size - group.start) * group.repeated
             item = group.start
             longest = max(longest, size - item)
-            inside = any(outer.kind == "I" for outer in groups)
-            if inside or group.kind == "J":
+            if lists or group.kind == "J":
                 argument = max(argument, size - item)
-            if inside and group.kind == "I" and all(outer.kind in PLAIN for outer in groups):
+            if lists and group.kind == "I" and not uncounted:
                 ended.append(longest)
             if group.kind == "J":
                 members = max(members, group.members)
