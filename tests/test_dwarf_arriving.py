@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die, function, inlined
 from tests.forge.lines import program
 from tests.forge.ranges import R, listed
+from whence.binary import open_binary
 from whence.dwarf import DebugInfo, arriving, unit_set
 from whence.elf import ElfFile, compress
 from whence.ranges import StringSpace
@@ -120,3 +123,16 @@ def test_a_unit_whose_length_is_wrong_costs_what_it_costs_when_all_is_there(leng
     as_values(once, 1)
     assert list(map(str, info.problems)) == list(map(str, once.problems))
     assert info.problems
+
+
+def test_many_addresses_of_a_compressed_file_are_answered_without_unpacking_it_first(tmp_path: Path) -> None:
+    path = tmp_path / "many"
+    path.write_bytes(many().elf(text=TEXT, pack="zlib"))
+    asked = [0x1000 + number * 0x40 for number in range(4 * UNITS)]
+    with open_binary(path) as at_once, open_binary(path) as one_by_one:
+        answers = at_once.lookup_many(asked)
+        assert at_once.producers is not None
+        assert at_once.producers.dwarf is not None
+        assert was_read_as_it_came(at_once.producers.dwarf)
+        for place in range(0, len(asked), 97):
+            assert answers[place] == one_by_one.lookup(asked[place]), hex(asked[place])

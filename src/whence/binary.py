@@ -33,6 +33,7 @@ ARCHIVE_MAGIC = b".dia"
 SHARDS_KEPT = 64
 WHOLE_AFTER_SHARDS = 24
 FEW = 64  # addresses: a first question of no more is answered by the symbols at them, not by all
+MANY = 1000  # addresses: debug info that has to be unpacked for them is read whole while it is
 WHOLE_AT_SHARE = 4  # a question that needs more than 1/4 of the units builds the whole table
 
 
@@ -123,8 +124,10 @@ class Binary:
         assert self.producers is not None
         if return_address:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
-        units = tuple(self.producers.units_at(vaddrs))
         debug_info = self.producers.dwarf
+        if len(vaddrs) > MANY and debug_info is not None and debug_info.packed:
+            return self.table()
+        units = tuple(self.producers.units_at(vaddrs))
         every = debug_info.unit_count if debug_info is not None else 0
         if len(units) * WHOLE_AT_SHARE > every or self._made >= WHOLE_AFTER_SHARDS:
             return self.table()

@@ -23,7 +23,7 @@ INTERMIXED = True
 PLAIN = {  # the options when none is given; `words` are all the others
     "style": "llvm", "no_demangle": False, "return_addresses": False, "debug_dir": None, "jobs": None, "snapshot": None,
 }  # fmt: skip
-BLOCK = 1 << 18
+BLOCK = 1 << 16
 NO_FRAMES = b'"frames": [], "reason": '
 
 

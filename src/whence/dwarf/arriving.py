@@ -21,6 +21,7 @@ from whence.window import ByteOrder
 
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
+    from whence.elf import ElfFile
     from whence.elf.compress import Unpacking
 
 SMALLEST = 4 << 20  # packed bytes: below that there is little to win
@@ -43,11 +44,17 @@ class Arriving:
         self.sections: Sections = read_sections(info.elf, self.problems, info=unpacking.content)
         self.sections.alt_str = info.alt_sections.debug_str
 
+    @staticmethod
+    def fits(elf: ElfFile) -> bool:
+        """Whether a file's .debug_info is compressed, worth it, and needs no relocation."""
+        section = elf.section(".debug_info")
+        return section is not None and section.compressed and section.size >= SMALLEST and elf.type != ET_REL
+
     @classmethod
     def of(cls, info: DebugInfo) -> Arriving | None:
         """One for this file; None when its .debug_info is not compressed, or small, or part of an object file."""
         section = info.elf.section(".debug_info")
-        if section is None or not section.compressed or section.size < SMALLEST or info.elf.type == ET_REL:
+        if section is None or not cls.fits(info.elf):
             return None
         try:
             unpacking = info.elf.unpacking(section)

@@ -57,6 +57,12 @@ class DebugInfo:
     def __bool__(self) -> bool:
         return len(self.sections.debug_info) > 0
 
+    @property
+    def packed(self) -> bool:
+        """Is .debug_info big, compressed and not yet unpacked? Then `ranges` of all units cost little more time and
+        less memory than a question that needs it unpacked."""
+        return "sections" not in self.__dict__ and Arriving.fits(self.elf)
+
     @cached_property
     def sections(self) -> Sections:
         """The sections with everything in them; the first use unpacks them."""

@@ -34,7 +34,7 @@ _SEED = int.from_bytes(os.urandom(8), "little")
 
 
 class Renderer:
-    """Renders answers of one archive; demangled names are kept from call to call.
+    """Renders answers of one archive, for one thread; demangled names are kept from call to call.
 
     `demangle` turns a linkage name into a readable one (None: names as they are stored). It is asked once for each name
     that begins like a linkage name. `reason` and `bad_reason` are the JSON form's words for an address that nothing
@@ -52,6 +52,7 @@ class Renderer:
         self._back, self._width = return_addresses, width
         self._reasons = f'"{reason}"\n"{bad_reason}"'.encode()
         self._names: dict[int, bytes] = {}
+        self._out = render_kernel.Text()
         self.unknown = 0
 
     def lines(self, text: bytes) -> bytes:
@@ -83,7 +84,7 @@ class Renderer:
         file_rows = _shifted(file_rows, len(names))
         others = self._demangled(strings, offsets, text_start, text_size, mangled[:found], len(names))
         start_lines = answers.start_lines() if self._style == _STYLES["json"] else answers.line
-        out = render_kernel.Text()
+        out = self._out
         out.write(
             self._style, asked, bad, text, start, size, answers.starts, name_rows, file_rows, answers.line,
             start_lines, answers.inlined, answers.source, text_start, text_size, strings, others, _WORDS, _WORD_START,

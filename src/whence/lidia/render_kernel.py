@@ -9,6 +9,7 @@ from cython.cimports.libc.stdlib import free, malloc, realloc
 from cython.cimports.libc.string import memcpy
 
 OTHER = cython.declare(cython.ulonglong, 0x8000000000000000)  # marks a start in the second buffer
+KEPT = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes of room that stay from one text to the next
 LLVM = cython.declare(cython.int, 0)
 GNU = cython.declare(cython.int, 1)
 JSON = cython.declare(cython.int, 2)
@@ -267,8 +268,15 @@ class Text:
             self._put(b"??", 2)
 
     def take(self):
-        """What was written."""
-        return cython.cast(cython.p_char, self._bytes)[: self.size]
+        """What was written since it was last taken. The room stays, but for an unusual lot of it."""
+        found = cython.cast(cython.p_char, self._bytes)[: self.size]
+        self.size = 0
+        if self._room > KEPT:
+            now = realloc(self._bytes, KEPT)
+            if now != cython.NULL:
+                self._bytes = cython.cast(cython.p_uchar, now)
+                self._room = KEPT
+        return found
 
 
 @cython.cfunc
