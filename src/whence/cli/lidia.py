@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import os
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import address, plain, threads
@@ -19,7 +18,8 @@ if TYPE_CHECKING:
 
 def configure(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="create|info|verify|dump", required=True)
-    create = actions.add_parser("create", help="archive an ELF file", allow_abbrev=False)
+    alike: dict[str, Any] = {"allow_abbrev": False, "formatter_class": parser.formatter_class}
+    create = actions.add_parser("create", help="archive an ELF file", **alike)
     create.add_argument("binary", metavar="BINARY", help="the ELF file")
     create.add_argument("-o", "--output", metavar="OUT", help="default: BINARY's name + .lidia in the current folder")
     create.add_argument("--no-lines", action="store_true", help="leave line numbers out")
@@ -45,10 +45,10 @@ def configure(parser: ArgumentParser) -> None:
     )
     create.add_argument("--json", action="store_true", help="what went in, as one JSON object")
     for name, text in (("info", "header, sizes, build-id, producer, sources"), ("verify", "structure and checksums")):
-        action = actions.add_parser(name, help=text, allow_abbrev=False)
+        action = actions.add_parser(name, help=text, **alike)
         action.add_argument("archive", metavar="ARCHIVE")
         action.add_argument("--json", action="store_true")
-    dump = actions.add_parser("dump", help="ranges with nesting, lines and call sites", allow_abbrev=False)
+    dump = actions.add_parser("dump", help="ranges with nesting, lines and call sites", **alike)
     dump.add_argument("archive", metavar="ARCHIVE")
     dump.add_argument("start", metavar="START", nargs="?", type=address, help="first address, hex")
     dump.add_argument("end", metavar="END", nargs="?", type=address, help="end address (not included), hex")
@@ -65,8 +65,8 @@ def create(options: Namespace) -> int:
     from whence.cli.progress import working
     from whence.lidia.build import create as create_archive
 
-    output = options.output or Path(options.binary).name + ".lidia"
-    if Path(output).exists() and Path(output).samefile(options.binary):
+    output = options.output or os.path.basename(options.binary) + ".lidia"
+    if os.path.exists(output) and os.path.samefile(output, options.binary):
         print(f"whence lidia create: {output} is the binary itself", file=sys.stderr)
         return WRONG_USE
     if options.compat and (options.strings != "length" or options.demangle):
@@ -96,10 +96,10 @@ def create(options: Namespace) -> int:
         status = BROKEN_INPUT if created.problems else SOME_UNKNOWN
         print("whence: nothing in it names an address: no debug info, symbols or Go tables were found", file=sys.stderr)
     counts = created.written
-    input_size, output_size = Path(options.binary).stat().st_size, counts.size
+    input_size, output_size = os.stat(options.binary).st_size, counts.size
     if options.json:
         print(
-            json.dumps(
+            as_text(
                 {
                     "binary": options.binary,
                     "archive": output,
@@ -136,7 +136,7 @@ def info(options: Namespace) -> int:
     with lidia.open(options.archive) as table:
         facts = asdict(table.info())
     if options.json:
-        print(json.dumps(facts))
+        print(as_text(facts))
         return ANSWERED
     width = max(map(len, facts))
     for name, value in facts.items():
@@ -157,7 +157,7 @@ def verify(options: Namespace) -> int:
     with lidia.open(options.archive) as table:
         problems = table.verify()
     if options.json:
-        print(json.dumps({"archive": options.archive, "ok": not problems, "problems": problems}))
+        print(as_text({"archive": options.archive, "ok": not problems, "problems": problems}))
     else:
         for problem in problems:
             print(f"{options.archive}: {problem}")
@@ -178,7 +178,7 @@ def dump(options: Namespace) -> int:
             if options.end is not None and one.va >= options.end:
                 break
             if options.json:
-                print(json.dumps(as_json(one, readable)))
+                print(as_text(as_json(one, readable)))
             else:
                 print_range(one, readable)
     return ANSWERED
@@ -209,3 +209,10 @@ def print_range(one: Range, readable: Callable[[str], str]) -> None:
     print(f"{one.va:#014x}-{one.va + one.length:#014x} {indent}{name}{place}{called}{source}")
     for offset, line in one.line_table:
         print(f"{'':29} {indent}  {one.va + offset:#x} line {line}")
+
+
+def as_text(value: object) -> str:
+    """As JSON; its package is imported when it is asked for."""
+    import json
+
+    return json.dumps(value)
