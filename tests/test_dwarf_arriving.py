@@ -10,6 +10,7 @@ from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die, function, inlined
 from tests.forge.lines import program
 from tests.forge.ranges import R, listed
+from tests.test_dwarf_claims import aranges
 from whence.binary import open_binary
 from whence.dwarf import DebugInfo, arriving, unit_set
 from whence.elf import ElfFile, compress
@@ -18,6 +19,7 @@ from whence.window import ByteOrder
 
 UNITS = 400
 TEXT = (0x1000, 0x100000)
+OFFSETS = [0] * UNITS  # of the units of `many` in .debug_info
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +40,7 @@ def many(version: int = 4, order: ByteOrder = "little") -> Debug:
         low = 0x1000 + number * 0x100
         root = [(d.STMT_LIST, d.SEC_OFFSET, len(debug.line)), (d.COMP_DIR, d.STRING, f"/src/{number % 9}"),
                 (d.NAME, d.STRING, f"{number}.c")]  # fmt: skip
+        OFFSETS[number] = len(debug.info)
         debug.line += program(
             [("set_address", low), ("copy",), ("special", 4, 3), ("end", 0x40)], version=version, order=order
         )
@@ -136,3 +139,66 @@ def test_many_addresses_of_a_compressed_file_are_answered_without_unpacking_it_f
         assert was_read_as_it_came(at_once.producers.dwarf)
         for place in range(0, len(asked), 97):
             assert answers[place] == one_by_one.lookup(asked[place]), hex(asked[place])
+
+
+def with_aranges(debug: Debug) -> bytes:
+    listed = aranges(debug, [(offset, 0x1000 + n * 0x100, 0x80) for n, offset in enumerate(OFFSETS)])
+    return debug.elf(text=TEXT, pack="zlib", more=[listed])
+
+
+def asked(info: DebugInfo, vaddr: int) -> list[R]:
+    return listed(info.ranges(info.units_at([vaddr])))
+
+
+def unpacked_so_far(info: DebugInfo) -> int:
+    assert info._beginning is not None
+    return info._beginning._unpacking.done
+
+
+def claimed() -> Debug:
+    """Units that say which code is theirs, so that .debug_aranges is believed."""
+    debug = Debug()
+    for number in range(UNITS):
+        low = 0x1000 + number * 0x100
+        OFFSETS[number] = len(debug.info)
+        root = [(d.LOW, d.ADDR, low), (d.HIGH, d.DATA2, 0x80), (d.NAME, d.STRING, f"{number * 7919}.c")]
+        debug.unit(Die(d.CU, root, [function(f"f{number * 104729}", low, 0x80)]))
+    return debug
+
+
+def test_one_address_unpacks_no_more_than_what_comes_before_its_units_end() -> None:
+    data = with_aranges(claimed())
+    info, whole = opened(data), {row.va: row for row in as_values(opened(data), 1)}
+    before = 0
+    for number in (3, 100, 20, 399):
+        low = 0x1000 + number * 0x100
+        assert asked(info, low + 5) == [whole[low]]
+        assert unpacked_so_far(info) >= before
+        before = unpacked_so_far(info)
+        assert number == 399 or was_read_as_it_came(info)
+        assert number > 3 or before < OFFSETS[100]
+    assert as_values(info, 2) == as_values(opened(data), 1)
+    assert len(info.units) == UNITS
+    assert not info.problems
+
+
+def test_a_damaged_end_of_the_stream_costs_only_those_who_need_it() -> None:
+    data = with_aranges(claimed())
+    section = ElfFile.from_bytes(data).section(".debug_info")
+    assert section is not None
+    at = section.file_offset + section.size - 300
+    info = opened(data[:at] + bytes(300) + data[at + 300 :])
+    assert [row.va for row in asked(info, 0x1305)] == [0x1300]
+    assert not info.problems
+    assert asked(info, 0x1000 + 399 * 0x100) == []
+    assert len(info.problems) == 1
+
+
+@pytest.mark.parametrize("length", [0, 3, 0x7FFFFFF0, 0xFFFFFFF5, 0xFFFFFFFF])
+def test_a_listed_unit_whose_length_is_wrong_is_asked_for_in_vain(length: int) -> None:
+    debug = claimed()
+    debug.info[OFFSETS[50] : OFFSETS[50] + 4] = length.to_bytes(4, "little")
+    info = opened(with_aranges(debug))
+    low = 0x1000 + 50 * 0x100
+    assert asked(info, low) == []
+    assert info.problems

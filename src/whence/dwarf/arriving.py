@@ -4,12 +4,15 @@ Unpacking one stream takes one core; the others read the units that have come ou
 wave are ranges their bytes leave memory. This needs units that don't refer to each other's DIEs, and names that are
 copied out of .debug_info. What cannot be done (units that do refer, that share a line program with a far one, that are
 broken) is left alone, to be read when everything is there.
+
+Few addresses need few units, and of the stream no more than what goes before them: `Beginning`.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from whence.dwarf import abbrev_kernel, units
@@ -31,6 +34,69 @@ class NotThisWay(Exception):
     """The units have to be read when all of them are there."""
 
 
+def worth_it(elf: ElfFile) -> bool:
+    """Whether a file's .debug_info is compressed, big, and needs no relocation."""
+    section = elf.section(".debug_info")
+    return section is not None and section.compressed and section.size >= SMALLEST and elf.type != ET_REL
+
+
+class Beginning:
+    """The first bytes of a .debug_info, as many as the units needed so far. Threads may share it."""
+
+    def __init__(self, info: DebugInfo, unpacking: Unpacking) -> None:
+        self._info, self._unpacking = info, unpacking
+        self._lock = threading.Lock()
+        self._sections: Sections | None = None
+
+    @classmethod
+    def of(cls, info: DebugInfo) -> Beginning | None:
+        """One for this file; None when it has to be read whole."""
+        section = info.elf.section(".debug_info")
+        if section is None or not worth_it(info.elf):
+            return None
+        try:
+            unpacking = info.elf.unpacking(section)
+        except ElfError:
+            return None
+        return None if unpacking is None else cls(info, unpacking)
+
+    def sections_with(self, offsets: list[int]) -> Sections | None:
+        """The sections, with the units at these offsets in .debug_info; None when they are not whole there."""
+        with self._lock:
+            if self._sections is not None:
+                return self._sections if self._reach(offsets) else None
+            thread = threading.Thread(target=self._read_others)
+            thread.start()
+            reached = self._reach(offsets)
+            thread.join()
+            return self._sections if reached else None
+
+    def _read_others(self) -> None:
+        sections = read_sections(self._info.elf, [], info=self._unpacking.content)
+        sections.alt_str = self._info.alt_sections.debug_str
+        self._sections = sections
+
+    def _reach(self, offsets: list[int]) -> bool:
+        unpacking = self._unpacking
+        try:
+            for offset in offsets:
+                unpacking.advance(offset + 12)
+                end = offset + unit_size(unpacking.content, offset, self._info.elf.order)
+                if end > unpacking.size:
+                    return False
+                unpacking.advance(end)
+        except ElfError:
+            return False
+        return True
+
+    def keep(self) -> None:
+        """Unpack the rest, for the file to keep; whatever is wrong is told to those who read it there."""
+        section = self._info.elf.section(".debug_info")
+        assert section is not None
+        with self._lock, suppress(ElfError):
+            self._info.elf.keep(section, self._unpacking.run())
+
+
 class Arriving:
     """A .debug_info on its way, being unpacked on a thread of its own."""
 
@@ -44,17 +110,11 @@ class Arriving:
         self.sections: Sections = read_sections(info.elf, self.problems, info=unpacking.content)
         self.sections.alt_str = info.alt_sections.debug_str
 
-    @staticmethod
-    def fits(elf: ElfFile) -> bool:
-        """Whether a file's .debug_info is compressed, worth it, and needs no relocation."""
-        section = elf.section(".debug_info")
-        return section is not None and section.compressed and section.size >= SMALLEST and elf.type != ET_REL
-
     @classmethod
     def of(cls, info: DebugInfo) -> Arriving | None:
         """One for this file; None when its .debug_info is not compressed, or small, or part of an object file."""
         section = info.elf.section(".debug_info")
-        if section is None or not cls.fits(info.elf):
+        if section is None or not worth_it(info.elf):
             return None
         try:
             unpacking = info.elf.unpacking(section)
@@ -123,11 +183,15 @@ def whole_units(data: memoryview, at: int, end: int, order: ByteOrder) -> tuple[
     """Where the units begin that lie in [at, end), and where the last of them ends, going by their lengths."""
     offsets = []
     while end - at >= 12:
-        head, length = 4, int.from_bytes(data[at : at + 4], order)
-        if length == 0xFFFFFFFF:
-            head, length = 12, int.from_bytes(data[at + 4 : at + 12], order)
-        if head + length > end - at:
+        size = unit_size(data, at, order)
+        if size > end - at:
             break
         offsets.append(at)
-        at += head + length
+        at += size
     return offsets, at
+
+
+def unit_size(data: memoryview, at: int, order: ByteOrder) -> int:
+    """The bytes of a unit, by its length field; twelve bytes are there."""
+    length = int.from_bytes(data[at : at + 4], order)
+    return 4 + length if length != 0xFFFFFFFF else 12 + int.from_bytes(data[at + 4 : at + 12], order)

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain
 
 from whence.dwarf import aranges_kernel, units
-from whence.dwarf.arriving import Arriving, NotThisWay
+from whence.dwarf.arriving import Arriving, Beginning, NotThisWay, worth_it
 from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.problems import problem
 from whence.dwarf.sections import ET_REL, Sections, code_of, read_sections
@@ -52,6 +52,7 @@ class DebugInfo:
         self.alt_units = UnitSet(self.alt, self.alt, strings).units
         self.split = SplitFiles(self, dwp, dwo)
         self._some: UnitSet | None = None  # the units of the last question, when it needed few
+        self._beginning: Beginning | None = None  # of a compressed .debug_info, as far as few units needed it
         self._listed = 0
 
     def __bool__(self) -> bool:
@@ -61,11 +62,13 @@ class DebugInfo:
     def packed(self) -> bool:
         """Is .debug_info big, compressed and not yet unpacked? Then `ranges` of all units cost little more time and
         less memory than a question that needs it unpacked."""
-        return "sections" not in self.__dict__ and Arriving.fits(self.elf)
+        return "sections" not in self.__dict__ and worth_it(self.elf)
 
     @cached_property
     def sections(self) -> Sections:
         """The sections with everything in them; the first use unpacks them."""
+        if self._beginning is not None:
+            self._beginning.keep()
         found = read_sections(self.elf, self.problems)
         found.alt_str = self.alt_sections.debug_str
         return found
@@ -138,12 +141,23 @@ class DebugInfo:
             self._listed = 0
             return []
         offsets = sorted({place - 1 for place in places})
-        self._some = UnitSet(self._parts(), self.alt, self.strings, offsets)
+        sections = self._sections_with(offsets)
+        parts = sections.parts(self.strings, self.elf.order, self.code)
+        self._some = UnitSet(parts, self.alt, self.strings, offsets)
         good = not any(self._some.units.column(units.FAULT))
         if good and len(self._some.claims.units_at(vaddrs)) == len(offsets):
             return offsets
         self._some, self._listed = None, 0
         return []
+
+    def _sections_with(self, offsets: list[int]) -> Sections:
+        """The sections, .debug_info unpacked to the end of the units at these offsets at least."""
+        if not self.packed:
+            return self.sections
+        if self._beginning is None:
+            self._beginning = Beginning.of(self)
+        found = self._beginning.sections_with(offsets) if self._beginning is not None else None
+        return self.sections if found is None else found
 
     def _parts(self) -> Parts:
         return self.sections.parts(self.strings, self.elf.order, self.code)
@@ -151,7 +165,8 @@ class DebugInfo:
     def _ranges(self, of: UnitSet, chosen: Sequence[int], jobs: int | None, lines: bool) -> Ranges | None:
         """The ranges of these units of a set; None when their names lie in units that the set does not have."""
         jobs = max(1, min(jobs or os.cpu_count() or 1, len(chosen)))
-        workers = [Worker(self, self.sections, lines, of) for _ in range(jobs)]
+        sections = self.sections if of.whole else self._sections_with([])
+        workers = [Worker(self, sections, lines, of) for _ in range(jobs)]
         of.claims  # noqa: B018 - made before threads share it
         batches = list(of.batches(chosen, jobs))
         out = self._joined(workers, ((of, batch) for batch in batches), lambda n: self._let_go(of, batches[n]))

@@ -122,30 +122,42 @@ class Unpacking:
         self.content = memoryview(self._mapping or b"").toreadonly()
         self.size, self.done = size, 0
         self.forgotten = 0  # bytes from the start that are no longer there
+        self._at = 0  # of the packed bytes
         self._ended = False
         self._turn = threading.Condition()
 
     def run(self) -> memoryview:
         """Unpack it all: exactly `size` bytes, or an ElfError."""
-        try:
-            self._run()
-        finally:
-            with self._turn:
-                self._ended = True
-                self._turn.notify_all()
+        self.advance(self.size)
         return self.content
 
-    def _run(self) -> None:
+    def advance(self, size: int) -> None:
+        """Go on until so many bytes are there. ElfError when they can't be unpacked, or when all are wanted and more
+        follows."""
+        try:
+            self._advance(min(size, self.size))
+        except BaseException:
+            self._end()
+            raise
+        if self.done == self.size:
+            self._end()
+
+    def _end(self) -> None:
+        with self._turn:
+            self._ended = True
+            self._turn.notify_all()
+
+    def _advance(self, size: int) -> None:
         out, packed, unpacker = self._mapping, self._packed, self._unpacker
         if out is None:
             return
-        done = at = 0
+        done = self.done
         try:
-            while not unpacker.eof and at < len(packed):
-                piece = unpacker.decompress(packed[at : at + STEP], self.size - done + 1)
-                at += STEP
-                if self._read is not None and at % TOLD == 0:
-                    self._read(at)
+            while not unpacker.eof and self._at < len(packed) and (done < size or size == self.size):
+                piece = unpacker.decompress(packed[self._at : self._at + STEP], self.size - done + 1)
+                self._at += STEP
+                if self._read is not None and self._at % TOLD == 0:
+                    self._read(self._at)
                 if len(piece) > self.size - done:
                     raise ElfError(self.part, None, f"it unpacks to the {self.size} bytes it claims", "more")
                 out[done : done + len(piece)] = piece
@@ -157,7 +169,7 @@ class Unpacking:
             raise
         except Exception as error:  # zlib.error, ZstdError
             raise ElfError(self.part, None, "its packed bytes unpack", str(error)) from None
-        if done != self.size or not unpacker.eof:
+        if done < size or (size == self.size and not unpacker.eof):
             raise ElfError(self.part, None, f"it unpacks to the {self.size} bytes it claims", done)
 
     def wait(self, size: int) -> int:
