@@ -17,6 +17,7 @@ KERNELS = [
     "whence.dwarf.abbrev_kernel",
     "whence.dwarf.aranges_kernel",
     "whence.dwarf.claims_kernel",
+    "whence.dwarf.files_kernel",
     "whence.dwarf.line_tables_kernel",
     "whence.dwarf.lines_kernel",
     "whence.dwarf.names_kernel",

@@ -36,6 +36,7 @@ shared.pxd         the parts of a file, the row of a unit, the numbers of forms;
   parts_kernel       keeps the sections alive
   lines_kernel       the line number machine
   line_tables_kernel the tables of its headers
+  files_kernel       the files that a batch of programs names, each once
   programs_kernel    many programs, headers, machines and files, in two calls
 """
 

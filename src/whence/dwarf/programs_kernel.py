@@ -7,8 +7,9 @@ says what is wrong with it.
 """
 
 import cython
-from cython.cimports.libc.stdlib import calloc, free, realloc
+from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.whence.dwarf.files_kernel import Files, clear_files, file_number, forget_files
 from cython.cimports.whence.dwarf.line_tables_kernel import Counts, read_entries, read_old
 from cython.cimports.whence.dwarf.lines_kernel import Machine, execute, settled
 from cython.cimports.whence.dwarf.reading import number, reserved_length, uleb, wide_length
@@ -24,7 +25,6 @@ FULL = cython.declare(cython.int, 1)  # as lines_kernel has it
 UNSORTED = cython.declare(u64, 1 << 63)
 NOTHING = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)  # the place of a directory that is not there
 UNUSED = cython.declare(cython.uint, 0xFFFFFFFF)  # the key of a file that nobody names; also NO_FILE in rows
-MIX = cython.declare(u64, 0x9E3779B97F4A7C15)
 
 Program = cython.struct(
     status=cython.int,
@@ -86,11 +86,7 @@ class Programs:
     _key_of: cython.p_uint  # of all programs, by file number
     _files: cython.Py_ssize_t
     _file_room: cython.Py_ssize_t
-    _keys: cython.p_ulonglong  # compilation directory, directory, name
-    _key_count: cython.Py_ssize_t
-    _key_room: cython.Py_ssize_t
-    _slot: cython.p_uint  # a hash table of keys: 1 + number
-    _slot_mask: u64
+    _named: Files
 
     def __cinit__(self, data: cython.const[cython.uchar][::1], big: cython.bint, lowest: cython.ulonglong):
         """`data` is .debug_line; `lowest` the first vaddr that can be code."""
@@ -100,12 +96,12 @@ class Programs:
         self._machine.big = big
         self._machine.lowest = lowest
         self._programs = cython.NULL
-        self._places = self._keys = cython.NULL
+        self._places = cython.NULL
         self._used = cython.NULL
-        self._key_of = self._slot = cython.NULL
+        self._key_of = cython.NULL
         self._count = self._program_room = self._place_room = self._used_room = 0
-        self._files = self._file_room = self._key_count = self._key_room = 0
-        self._slot_mask = 0
+        self._files = self._file_room = 0
+        memset(cython.address(self._named), 0, cython.sizeof(self._named))
 
     def __dealloc__(self):
         free(self._machine.va)
@@ -116,8 +112,7 @@ class Programs:
         free(self._places)
         free(self._used)
         free(self._key_of)
-        free(self._keys)
-        free(self._slot)
+        forget_files(cython.address(self._named))
 
     @cython.cfunc
     @cython.nogil
@@ -146,53 +141,6 @@ class Programs:
             machine.line = cython.cast(cython.p_uint, narrow)
             machine.room = room
         return True
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _key(self, comp_dir: u64, directory: u64, name: u64) -> cython.uint:
-        """The number of a key; UNUSED when there is no memory."""
-        room: cython.Py_ssize_t = 0
-        at: u64
-        old: cython.Py_ssize_t
-        if 2 * cython.cast(u64, self._key_count + 1) > self._slot_mask:
-            slot = cython.cast(cython.p_uint, calloc(4 * (self._slot_mask + 1), 4))
-            if slot == cython.NULL:
-                return UNUSED
-            free(self._slot)
-            self._slot = slot
-            self._slot_mask = 4 * (self._slot_mask + 1) - 1
-            for old in range(self._key_count):
-                at = self._hash(self._keys[3 * old], self._keys[3 * old + 1], self._keys[3 * old + 2])
-                while self._slot[at]:
-                    at = (at + 1) & self._slot_mask
-                self._slot[at] = cython.cast(cython.uint, old + 1)
-        at = self._hash(comp_dir, directory, name)
-        while self._slot[at]:
-            key = self._keys + 3 * cython.cast(cython.Py_ssize_t, self._slot[at] - 1)
-            if key[0] == comp_dir and key[1] == directory and key[2] == name:
-                return self._slot[at] - 1
-            at = (at + 1) & self._slot_mask
-        if self._key_count >= self._key_room:
-            block = grown(self._keys, cython.address(room), self._key_count, 24)
-            if block == cython.NULL:
-                return UNUSED
-            self._keys = cython.cast(cython.p_ulonglong, block)
-            self._key_room = room
-        self._keys[3 * self._key_count] = comp_dir
-        self._keys[3 * self._key_count + 1] = directory
-        self._keys[3 * self._key_count + 2] = name
-        self._key_count += 1
-        self._slot[at] = cython.cast(cython.uint, self._key_count)
-        return cython.cast(cython.uint, self._key_count - 1)
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _hash(self, comp_dir: u64, directory: u64, name: u64) -> u64:
-        value: u64 = (comp_dir * MIX ^ directory) * MIX
-        value = ((value ^ (value >> 29)) + name) * MIX
-        return (value ^ (value >> 32)) & self._slot_mask
 
     @cython.cfunc
     @cython.nogil
@@ -383,7 +331,8 @@ class Programs:
             self._key_of[self._files + n] = UNUSED
             if self._used[n] and n >= lead:
                 parent = names[files + n - lead] - lead
-                self._key_of[self._files + n] = self._key(
+                self._key_of[self._files + n] = file_number(
+                    cython.address(self._named),
                     comp_dir,
                     self._places[parent] if parent < cython.cast(u64, directories) else NOTHING,
                     names[n - lead],
@@ -414,7 +363,7 @@ class Programs:
         sequences: cython.Py_ssize_t
         machine = cython.address(self._machine)
         machine.rows = machine.sequences = 0
-        self._files = self._key_count = 0
+        self._files = 0
         self._count = chosen.shape[0]
         if self._count > self._program_room:
             block = grown(self._programs, cython.address(self._program_room), self._count, cython.sizeof(Program))
@@ -422,8 +371,7 @@ class Programs:
                 raise MemoryError
             self._programs = cython.cast(cython.pointer[Program], block)
         with cython.nogil:
-            if self._slot_mask:
-                memset(self._slot, 0, 4 * (self._slot_mask + 1))
+            clear_files(cython.address(self._named))
             for at in range(self._count):
                 unit = cython.address(units[cython.cast(cython.Py_ssize_t, chosen[at]) * WIDTH])
                 program = cython.address(self._programs[at])
@@ -448,13 +396,13 @@ class Programs:
                     break
         if self._count and status[at] == NO_MEMORY:
             raise MemoryError
-        return machine.rows + machine.sequences, self._key_count, left
+        return machine.rows + machine.sequences, self._named.count, left
 
     def keys(self, out: cython.ulonglong[::1]):
         """The files that are named, three numbers each: the unit's compilation directory (a name reference), and the
         places of directory and name as line_files.py has them."""
-        if self._key_count:
-            memcpy(cython.address(out[0]), self._keys, 24 * self._key_count)
+        if self._named.count:
+            memcpy(cython.address(out[0]), self._named.rows, 24 * self._named.count)
 
     def settle(
         self,
