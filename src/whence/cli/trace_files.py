@@ -23,6 +23,14 @@ def add_output(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="OUT", default="-", help="where to write (default: standard output)")
 
 
+def add_padding(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--keep-padding",
+        action="store_true",
+        help="keep how many bytes each number takes on the wire (in text: leading zeros, and spaces after data=)",
+    )
+
+
 def source(name: str) -> str | BinaryIO:
     """What a gotrace reader takes for IN."""
     return sys.stdin.buffer if name == "-" else name

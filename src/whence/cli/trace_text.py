@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.trace_files import add_input, add_output, sink, source
+from whence.cli.trace_files import add_input, add_output, add_padding, sink, source
 
 
 def configure(parser: ArgumentParser) -> None:
     add_input(parser)
     add_output(parser)
-    parser.add_argument(
-        "--keep-padding",
-        action="store_true",
-        help="keep how many bytes each number takes on the wire (in text: leading zeros, and spaces after data=)",
-    )
+    add_padding(parser)
 
 
 def run(options: Namespace) -> int:

@@ -18,19 +18,8 @@ if TYPE_CHECKING:
     from whence.gotrace.feed import Source
 
 # Field numbers of profile.proto.
-SAMPLE_TYPE, SAMPLE, LOCATION, FUNCTION, STRING_TABLE, TIME, DURATION, PERIOD_TYPE, PERIOD = (
-    1,
-    2,
-    4,
-    5,
-    6,
-    9,
-    10,
-    11,
-    12,
-)
-
-
+SAMPLE_TYPE, SAMPLE, LOCATION, FUNCTION, STRING_TABLE = 1, 2, 4, 5, 6
+TIME, DURATION, PERIOD_TYPE, PERIOD = 9, 10, 11, 12
 INT64_MAX = (1 << 63) - 1
 
 

@@ -126,17 +126,6 @@ class EventSpec:
     def experimental(self) -> bool:
         return self.type >= FIRST_EXPERIMENTAL
 
-    @property
-    def stack_args(self) -> tuple[int, ...]:
-        """Which arguments are stack ids: the event's own stack first."""
-        found = [i for i, name in enumerate(self.args) if name.endswith("stack")]
-        return tuple(sorted(found, key=lambda i: self.args[i] != "stack"))
-
-    @property
-    def string_args(self) -> tuple[int, ...]:
-        """Which arguments are string ids."""
-        return tuple(i for i, name in enumerate(self.args) if name.endswith("_string"))
-
 
 class SpecTable:
     """The events of one version, by number and by name."""

@@ -11,7 +11,7 @@ import time
 from array import array
 from collections.abc import Sequence
 from os import PathLike, fspath
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, TypedDict, Unpack
 
 from whence._version import __version__
 from whence.debuginfo.find import Finder
@@ -43,42 +43,34 @@ class Created(Record, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-def create(
-    executable: str | PathLike[str],
-    output: str | PathLike[str],
-    *,
-    crc: bool = True,
-    lines: bool = True,
-    files: bool = True,
-    symtab: bool = True,
-    gopclntab: bool = True,
-    dwarf: bool = True,
-    compat: Literal["go"] | None = None,
-    strings: Literal["length", "nul"] = "length",
-    demangle: bool = False,
-    debug_dirs: Sequence[str] | None = None,
-    jobs: int | None = None,
-) -> Created:
+class Options(TypedDict, total=False):
+    """The options of `create`, by name."""
+
+    crc: bool
+    lines: bool
+    files: bool
+    symtab: bool
+    gopclntab: bool
+    dwarf: bool
+    compat: Literal["go"] | None
+    strings: Literal["length", "nul"]
+    demangle: bool
+    debug_dirs: Sequence[str] | None
+    jobs: int | None
+
+
+def create(executable: str | PathLike[str], output: str | PathLike[str], **options: Unpack[Options]) -> Created:
     """Archive the ELF file `executable` as `output` (written beside it under another name, then renamed).
+
+    `symtab`, `gopclntab` and `dwarf` leave a source of names unread when false; `lines` and `files` leave those out,
+    `crc` the checksums (all true). `compat="go"` writes the Go package's very bytes. `strings` says how names are
+    delimited ("length" or "nul"), `demangle` stores readable ones (false). `debug_dirs` replaces /usr/lib/debug in the
+    search for debug files; `jobs` is the number of threads (None: one a core).
 
     Raises ElfError when the file is not ELF, OSError when one of the two can't be opened.
     """
     with ElfFile.open(executable) as elf:
-        return create_from_elf(
-            elf,
-            fspath(output),
-            crc=crc,
-            lines=lines,
-            files=files,
-            symtab=symtab,
-            gopclntab=gopclntab,
-            dwarf=dwarf,
-            compat=compat,
-            strings=strings,
-            demangle=demangle,
-            debug_dirs=debug_dirs,
-            jobs=jobs,
-        )
+        return create_from_elf(elf, fspath(output), **options)
 
 
 def create_from_elf(
@@ -97,7 +89,7 @@ def create_from_elf(
     debug_dirs: Sequence[str] | None = None,
     jobs: int | None = None,
 ) -> Created:
-    """Archive an open ELF file into a path or a writable; the options of `create`."""
+    """Archive an open ELF file into a path or a writable; the options are those of `create`."""
     began = time.perf_counter()
     if compat == "go":
         table = go_table(elf, symtab=symtab, gopclntab=gopclntab)

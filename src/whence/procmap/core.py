@@ -36,8 +36,13 @@ HEAD_LIMIT = 1 << 16  # bytes of a mapped file that are looked at for its header
 
 SIGNAL_AT = 12  # in struct elf_prstatus: pr_cursig, 16 bits
 TID_AT = {64: 32, 32: 24}  # pr_pid
-# where in it the program counter and the stack pointer are, by e_machine: pr_reg begins at 112 (64 bits) or 72
-REGISTERS_AT = {62: (240, 264), 3: (120, 132), 183: (368, 360), 40: (132, 124)}  # x86-64, i386, aarch64, arm
+# where in it the program counter and the stack pointer are: pr_reg begins at 112 (64 bits) or 72 (32 bits)
+REGISTERS_AT = {
+    (layout.EM_X86_64, 64): (240, 264),
+    (layout.EM_AARCH64, 64): (368, 360),
+    (layout.EM_386, 32): (120, 132),
+    (layout.EM_ARM, 32): (132, 124),
+}
 PID_AT = {64: 24, 32: 12}  # in struct elf_prpsinfo: pr_pid, pr_fname
 COMMAND_AT = {64: 40, 32: 28}
 COMMAND_SIZE = 16
@@ -116,7 +121,7 @@ def _number(elf: ElfFile, note: Note, at: int, size: int) -> int | None:
 
 
 def _thread(elf: ElfFile, note: Note) -> CoreThread:
-    pc_at, sp_at = REGISTERS_AT.get(elf.machine, (len(note.desc), len(note.desc)))
+    pc_at, sp_at = REGISTERS_AT.get((elf.machine, elf.bits), (len(note.desc), len(note.desc)))
     width = elf.bits // 8
     return CoreThread(
         _number(elf, note, TID_AT[elf.bits], 4) or 0,

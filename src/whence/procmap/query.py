@@ -28,7 +28,6 @@ from whence.procmap.mapping import EXECUTE, Mapping, kind_of
 
 REQUEST = 0xC0686611
 COVERING_OR_NEXT = 0x10
-FILE_BACKED = 0x20
 
 _STRUCT = struct.Struct("=9Q4I2Q")
 _BUILD_ID_ROOM = 64
