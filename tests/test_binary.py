@@ -5,8 +5,12 @@ from __future__ import annotations
 import io
 import pydoc
 import subprocess
+from array import array
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy
 import pytest
 
 import whence
@@ -158,3 +162,35 @@ def test_what_is_loaded_late_is_there_for_help_and_completion() -> None:
     for module in (whence, lidia, gotrace):
         assert set(module.__all__) <= set(dir(module))
     assert "open_binary(path" in pydoc.plain(pydoc.render_doc(whence))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_addresses_come_in_any_form(whole: bool) -> None:
+    with whence.open(compiled()) as binary:
+        vaddrs = code(binary)[:9]
+    forms: list[Callable[[list[int]], Any]] = [
+        list, tuple, iter, lambda v: (va for va in v), lambda v: array("Q", v), lambda v: array("q", v),
+        *(lambda v, kind=kind: numpy.array(v, kind) for kind in ("u8", "i8", "u4", ">u8")),
+        lambda v: numpy.repeat(numpy.array(v, "u8"), 2)[::2],
+    ]  # fmt: skip
+    for form in forms:
+        for back in (False, True):
+            with whence.open(compiled()) as binary:
+                if whole:
+                    binary.table()
+                want = [binary.lookup(va, return_address=back) for va in vaddrs]
+            with whence.open(compiled()) as binary:
+                assert list(binary.lookup_many(form(vaddrs), return_address=back)) == want
+    with whence.open(compiled()) as binary:
+        assert list(binary.lookup_many([])) == []
+
+
+@pytest.mark.parametrize("odd", [-1, 1 << 64, 1 << 70])
+def test_what_has_no_64_bits_is_covered_by_nothing(odd: int) -> None:
+    with whence.open(compiled()) as binary:
+        assert binary.lookup(odd) == ()
+    with whence.open(compiled()) as binary:
+        (va, *_) = code(binary)
+    with whence.open(compiled()) as binary:
+        assert [bool(frames) for frames in binary.lookup_many(iter([va, odd, va]))] == [True, False, True]
+        assert [bool(frames) for frames in binary.lookup_many(iter([va, odd, va]), return_address=True)][1] is False

@@ -13,14 +13,14 @@ import io
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence import lidia
 from whence.errors import ElfError
-from whence.lidia.table import Table
+from whence.lidia.table import Table, as_words
 from whence.model import Frames
 from whence.regular import open_regular
 
@@ -157,12 +157,16 @@ class Binary:
 
         With `return_address` the address is one past a call: the byte before it is looked up.
         """
-        return self.table_for((vaddr,), return_address=return_address).lookup(vaddr, return_address=return_address)
+        try:
+            table = self.table_for((vaddr,), return_address=return_address)
+        except OverflowError:  # no address of 64 bits
+            return ()
+        return table.lookup(vaddr, return_address=return_address)
 
-    def lookup_many(self, vaddrs: Sequence[int], *, return_address: bool = False) -> Answers:
-        """Columns of frames for many addresses (see lidia.Answers)."""
-        table = self.table_for(vaddrs, return_address=return_address)
-        return table.lookup_many(vaddrs, return_address=return_address)
+    def lookup_many(self, vaddrs: Iterable[int], *, return_address: bool = False) -> Answers:
+        """Columns of frames for many addresses (see lidia.Answers): a list, a numpy array, whatever gives integers."""
+        asked = as_words(vaddrs)
+        return self.table_for(asked, return_address=return_address).lookup_many(asked, return_address=return_address)
 
     def ranges(self) -> Iterator[Range]:
         """Every range of the whole table in order of (va, depth)."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 
 from tests.procmap.live import compiled, may_unshare, python, running
@@ -110,3 +112,18 @@ def test_a_batch_over_every_process_never_fails() -> None:
         answers = symbolizer.answer(requests[:60] + requests[-1:])
     assert answers[-1].reason is Reason.NO_SUCH_PROCESS
     assert all(answer.frames or answer.reason for answer in answers)
+
+
+def test_addresses_of_numpy_are_integers_like_others() -> None:
+    address = ctypes.cast(ctypes.pythonapi.Py_GetVersion, ctypes.c_void_p).value
+    assert address is not None
+    with Symbolizer() as symbolizer:
+        for kind in ("u8", "i8"):
+            asked = numpy.array([address, 0], kind)
+            for back in (False, True):
+                found = symbolizer.lookup_many(os.getpid(), asked, return_addresses=back)
+                assert [type(answer.address) for answer in found] == [int, int]
+                assert found == symbolizer.lookup_many(os.getpid(), [address, 0], return_addresses=back)
+        for wrong in ("5", 5.0):
+            with pytest.raises(TypeError, match="integer"):
+                symbolizer.lookup(os.getpid(), wrong)  # type: ignore[arg-type]

@@ -88,7 +88,7 @@ class Table:
         the interpreter is not held while it works.
         """
         archive = self._still_open()
-        asked = _as_words(vaddrs)
+        asked = as_words(vaddrs)
         count = len(asked)
         back = 1 if return_address else 0
         starts, found = array("I", bytes(4 * count + 4)), lookup_kernel.Places(2 * count)
@@ -276,11 +276,14 @@ def _starts(found: extras.Found | None) -> tuple[int, int]:
     return offset, size // extras.START.size
 
 
-def _as_words(vaddrs: Iterable[int]) -> memoryview | array[int]:
+def as_words(vaddrs: Iterable[int]) -> memoryview | array[int]:
+    """Addresses as an array of 64-bit words: as they lie where they are such, all ones for one that has no 64 bits."""
     if isinstance(vaddrs, (array, memoryview)) or hasattr(vaddrs, "__array_interface__"):
         view = memoryview(vaddrs)  # type: ignore[arg-type]
         if view.itemsize == 8 and view.format in ("Q", "L") and view.c_contiguous and view.ndim == 1:
             return view.cast("B").cast("Q")
+    if not hasattr(vaddrs, "__len__"):
+        vaddrs = list(vaddrs)  # it may be needed once more
     try:
         return array("Q", vaddrs)
     except OverflowError:

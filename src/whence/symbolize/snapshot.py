@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from operator import index
 
 from whence.errors import ElfError, WhenceError
 from whence.procmap.address_mapper import AddressMapper
@@ -53,8 +54,8 @@ class SnapshotSymbolizer:
     def answer(self, addresses: Iterable[int], *, return_addresses: bool = False) -> list[Answer]:
         """One answer for each runtime address, in their order; with `return_addresses` for the byte before each."""
         if return_addresses:
-            return [one.after() for one in self.answer(address - 1 for address in addresses)]
-        asked = list(addresses)
+            return [one.after() for one in self.answer(index(address) - 1 for address in addresses)]
+        asked = list(map(index, addresses))
         known: dict[int, Answer] = {}
         by_file: dict[int, tuple[SnapshotFile, list[tuple[int, int]]]] = {}
         for address in asked:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable
+from operator import index
 
 import whence
 from whence.elf import ElfFile
@@ -79,8 +80,8 @@ class Symbolizer:
         With `return_addresses` each address is one past a call: the byte before it is looked up.
         """
         if return_addresses:
-            return [one.after() for one in self.answer((pid, address - 1) for pid, address in requests)]
-        asked = list(requests)
+            return [one.after() for one in self.answer((pid, index(address) - 1) for pid, address in requests)]
+        asked = [(pid, index(address)) for pid, address in requests]
         known: dict[tuple[int, int], Answer] = {}
         by_file: dict[object, list[tuple[int, int, Mapping]]] = defaultdict(list)
         generated: dict[int, list[tuple[int, Mapping]]] = defaultdict(list)
