@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence import lidia
-from whence.errors import ElfError
+from whence.errors import ElfError, Unsupported
 from whence.lidia.table import Table, as_words
 from whence.model import Frames
 from whence.regular import open_regular
@@ -226,14 +226,17 @@ def open_binary(
     `debug_dirs` replaces /usr/lib/debug in the search for separate debug files; `dwarf`, `symtab` and `gopclntab` leave
     a source out when false; `jobs` is the number of threads (default: one a core). Frames have the names that linkers
     use (`_ZN3foo3barEv`) unless `demangle` makes them readable: `whence.demangle.demangle` does. Raises ElfError,
-    LidiaError and OSError.
+    LidiaError, Unsupported (a core file) and OSError.
     """
     if is_archive(path):
         return Binary(table=lidia.open(path, demangle=demangle), path=os.fspath(path))
     from whence.elf import ElfFile
+    from whence.elf.layout import ET_CORE
 
     elf = ElfFile.open(path)
     try:
+        if elf.type == ET_CORE:
+            raise Unsupported(f"{elf.path} is a core file: it names nothing").with_hint("whence core reads it")
         return Binary.from_elf(
             elf, debug_dirs=debug_dirs, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, demangle=demangle
         )

@@ -153,6 +153,15 @@ def test_what_is_no_core_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["core", str(tmp_path / "none")]) == 3
 
 
+def test_commands_for_programs_say_what_reads_a_core(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "core").write_bytes(core(program()))
+    for command in ("addr", "explain"):
+        assert main([command, str(tmp_path / "core"), "11234"]) == 3
+        assert capsys.readouterr().err == (
+            f"whence: {tmp_path}/core is a core file: it names nothing (whence core reads it)\n"
+        )
+
+
 def test_a_counted_but_missing_entry_of_nt_file_is_told() -> None:
     data = bytearray(core(program()))
     at = data.index((2).to_bytes(8, "little") + (0x1000).to_bytes(8, "little"))
