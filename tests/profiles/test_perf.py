@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+
 import pytest
 
 from whence.errors import ProfileError
@@ -237,3 +240,16 @@ def test_the_kernels_mapping_keeps_where_its_first_symbol_lies() -> None:
     assert profile.mappings == [
         Mapping(0xFFFFFFFF9AA00000, 0xFFFFFFFF9BC08D88, 0xFFFFFFFF9AA00000, "[kernel.kallsyms]_text")
     ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["a" + " " * 50_000 + "b", "a " * 25_000, "1/1 [0] " * 6_000, "\t1d6 " + "(a) " * 12_000 + "x",
+     "\t1d6 " + " (" * 25_000, "\t1 " + "+0x1" * 12_000 + " x", " " * 50_000 + "x:1", "a;b" + " " * 50_000 + "x"],
+)  # fmt: skip
+def test_a_long_line_of_nonsense_costs_no_time(line: str) -> None:
+    began = time.process_time()
+    for reader in (perf, folded):
+        with contextlib.suppress(ProfileError):
+            reader.read(line)
+    assert time.process_time() - began < 2

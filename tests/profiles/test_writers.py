@@ -11,7 +11,7 @@ import pytest
 
 from whence.errors import ProfileError
 from whence.model import Frame
-from whence.profiles import folded, speedscope
+from whence.profiles import folded, formats, speedscope
 from whence.profiles.flamegraph import page
 from whence.profiles.flamegraph.tree import tree
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
@@ -46,7 +46,7 @@ def test_folded_stacks_are_outermost_first_with_inlined_calls_and_unnamed_places
 def test_folded_stacks_read_back_equal() -> None:
     text = "[unknown];b 7\na;/lib/x.so+0x10 2\na;b 5\n"
     again = folded.read(text)
-    assert folded.write(again) == "0x0;b 7\na;b 5\na;x.so+0x10 2\n"
+    assert folded.write(again) == "[unknown];b 7\na;b 5\na;x.so+0x10 2\n"
 
 
 def test_the_command_of_a_sample_is_its_outermost_frame() -> None:
@@ -161,3 +161,27 @@ def test_a_tree_too_large_to_draw_keeps_the_largest_and_loses_no_value() -> None
     assert names[:1] == ["main"]
     assert {"leaf49", "leaf45", "(smaller)"} < set(names)
     assert sum(cut["self"][0]) == sum(whole["self"][0])  # type: ignore[index]
+
+
+FOLDED = {
+    "stackcollapse-perf": "java-1234/1240;[unknown];start_thread_[k];do_idle_[k] 12\nmy app;main;[libc.so.6] 3\n",
+    "inferno": "app;[unknown] <7f12>;main_[j] 5\n",
+    "async-profiler": "[GC_active] 3\n[main tid=12];java/lang/Thread.run_[j];com/acme/Main.work(Ljava;)V 12\n",
+    "py-spy": "<module> (app.py:12);work (b.py:3) 4\n",
+    "bpftrace": "swapper/0;start_secondary+1;do_idle+12 5\n",
+    "dtrace": "libc.so.1`malloc;app`main+0x12 3\n",
+    "other lines": "a\u2028b;c 1\n",
+    "differences": "a;b 10 -20\n",
+}
+
+
+@pytest.mark.parametrize("tool", FOLDED)
+def test_folded_stacks_of_other_tools_come_out_as_they_went_in(tool: str) -> None:
+    profile, format = formats.read(FOLDED[tool].encode())
+    assert format == "folded"
+    assert folded.write(profile) == FOLDED[tool]
+
+
+def test_folded_stacks_with_other_line_ends_and_a_mark_in_front_are_read() -> None:
+    profile, _ = formats.read("\ufeffa;b\t17\r\nc 1.5\r\n\r\n".encode())
+    assert folded.write(profile) == "a;b 17\nc 1\n"

@@ -20,7 +20,7 @@ from whence.model import Frame
 from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.stacks import Stacks
 
-LINE = re.compile(r"(?P<stack>.*?)\s+(?P<value>-?\d{1,18})(?:\.\d+)?$")
+LINE = re.compile(r"(?P<stack>.*\S)\s+(?P<value>-?\d{1,18})(?:\.\d+)?$")
 PLACE = re.compile(r"\[?(?P<path>[^\]]*(?:/|\.so)[^\]]*)\+0x(?P<offset>[0-9a-fA-F]{1,16})\]?$")
 UNKNOWN = ("[unknown]", "[Unknown]", "??", "")
 
@@ -30,7 +30,8 @@ def read(text: str) -> Profile:
     profile = Profile([SampleType("samples", "count")])
     locations: dict[str, int] = {}
     mappings: dict[str, int] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.rstrip("\r")
         if not line.strip() or line.startswith("#"):
             continue
         found = LINE.match(line)

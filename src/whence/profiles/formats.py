@@ -24,7 +24,10 @@ OTHERS = (
     (b"heap profile:", "a profile of gperftools' old form", "pprof -proto FILE > FILE.pb"),
     (bytes(8) + b"\x03" + bytes(7), "a profile of gperftools' old form", "pprof -proto PROGRAM FILE > FILE.pb"),
     (b"go 1.", "a Go execution trace", "whence trace pprof"),
-    (b"<", "a page of HTML or XML", "look for what the server answered"),
+    (b"<!", "a page of HTML", "look at what the server answered"),
+    (b"<html", "a page of HTML", "look at what the server answered"),
+    (b"<?xml", "a page of XML", "look at what the server answered"),
+    (b"@[\n", "bpftrace's own output", "stackcollapse-bpftrace.pl FILE | whence profile -"),
 )
 WRITTEN = ("pprof", "otlp", "folded", "speedscope")
 
@@ -86,7 +89,7 @@ def read(data: bytes) -> tuple[Profile, str]:
         return otlp.read(data, compressed=compressed), format
     from whence.profiles import folded, perf
 
-    text = data.decode("utf-8", "surrogateescape")
+    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
     return perf.read(text) if format == "perf" else folded.read(text), format
 
 

@@ -36,6 +36,8 @@ MMAP = re.compile(
 FORK = re.compile(r"PERF_RECORD_FORK\((?P<child>\d+):(?P<tid>\d+)\):\((?P<parent>\d+):\d+\)")
 LINE = re.compile(r"\s+(?P<file>[^\s?:].*):(?P<line>[1-9]\d{0,9})(?: \(discriminator \d+\))?$")
 INTO = re.compile(r"\+0x[0-9a-f]+$")
+RUNS = re.compile(r"\s+")
+HEAD = 1024  # characters in which a header ends
 INLINED = "(inlined)"
 UNKNOWN = ("[unknown]", "")
 
@@ -64,6 +66,8 @@ class Place(NamedTuple):
 
 def header_of(text: str) -> Header | None:
     """The head of a sample; None for a line that is none."""
+    text = RUNS.sub(" ", text).strip()  # where blanks stand alone, no line can be read in many ways
+    text, behind = text[:HEAD], text[HEAD:]
     found = HEADER.match(text)
     sure = found is not None
     if found is None:
@@ -71,7 +75,13 @@ def header_of(text: str) -> Header | None:
         if found is None:
             return None
     comm, pid, tid, event, period, rest = found.group("comm", "pid", "tid", "event", "period", "rest")
-    return Header(comm or "", int(pid or 0), int(tid or 0), event or "", int(period or 1), rest, sure)
+    return Header(comm or "", int(pid or 0), int(tid or 0), event or "", int(period or 1), rest + behind, sure)
+
+
+def sure(text: str) -> bool:
+    """Whether a line is a header for certain."""
+    header = header_of(text)
+    return header is not None and header.sure
 
 
 def place_of(text: str) -> Place | None:
@@ -109,7 +119,7 @@ def looks_like(text: str) -> bool:
     for line in text.split("\n"):
         if not line.strip() or line.startswith("#"):
             continue
-        if "PERF_RECORD_" in line or HEADER.match(line) or (line.startswith("\t") and place_of(line)):
+        if "PERF_RECORD_" in line or sure(line) or (line.startswith("\t") and place_of(line)):
             return True
         seen += 1
         if seen > 1:

@@ -1,7 +1,7 @@
 """Stacks as people read them: outermost first, inlined calls as frames of their own, unnamed frames visible.
 
 A location without a name shows its file and where in it: `libc.so.6+0x2a1ca`, the file offset (or vaddr) of the
-instruction; without a file its address.
+instruction; without a file its address, and where there is none either, [unknown].
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def unnamed(profile: Profile, location: int) -> str:
     address = profile.address[location]
     binary = binary_of(profile, location)
     if mapping is None or not binary:
-        return f"{address:#x}"
+        return f"{address:#x}" if address else "[unknown]"
     if is_runtime(mapping, address):
         address += mapping.file_offset - mapping.start
     return f"{binary}+{address:#x}"
