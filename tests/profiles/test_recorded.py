@@ -15,6 +15,8 @@ from whence.model import Frame
 from whence.profiles import folded, perf, pprof
 from whence.profiles.addresses import vaddrs
 from whence.profiles.binaries import Binaries
+from whence.profiles.lists import Lists
+from whence.profiles.model import Mapping, Profile
 from whence.profiles.naming import name
 
 CPP = """
@@ -159,3 +161,71 @@ def test_a_recorded_program_is_named_as_addr2line_names_it(tmp_path: Path, langu
     assert [[frame[:4] for frame in one] for one in again.frames] == [
         [frame[:4] for frame in one] for one in profile.frames
     ]
+
+
+def script_of(folder: Path, *record: str) -> str:
+    """perf script's text of a run recorded with these words, with mapping events."""
+    if not shutil.which("perf"):
+        pytest.skip("no perf on this machine")
+    command = ["perf", "record", "-q", "-F", "499", "-g", "-o", "perf.data", *record]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"perf may not record here: {done.stderr.strip()[:80]}")
+    script = ["perf", "script", "-i", "perf.data", "--show-mmap-events"]
+    return subprocess.run(script, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def nameless(text: str, file: str) -> str:
+    """The text as it is when perf knows no names for the frames of some files."""
+    return re.sub(rf"^(\t *[0-9a-f]+) .* (\({file}\))$", r"\1 [unknown] \2", text, flags=re.MULTILINE)
+
+
+def names_in(profile: Profile, path: str) -> list[str]:
+    """The function of each location in files whose path has this in it, "" for none."""
+    members = [at for at in range(len(profile.address)) if path in (profile.mapping_of(at) or Mapping()).path]
+    return [profile.frames[at][-1].function if profile.frames[at] else "" for at in members]
+
+
+SCRIPT = """
+function inner(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) | 0; return s }
+function outer(k) { let t = 0; for (let i = 0; i < k; i++) t ^= inner(20000); return t }
+console.log(outer(20000));
+"""
+
+
+@pytest.mark.parametrize("how", ["perf map", "jitdump"])
+def test_generated_code_of_node_gets_the_names_perf_gives_it(tmp_path: Path, how: str) -> None:
+    if not shutil.which("node"):
+        pytest.skip("no node on this machine")
+    (tmp_path / "hot.js").write_text(SCRIPT)
+    if how == "jitdump":
+        script_of(tmp_path, "-k", "mono", "-e", "cpu-clock:u", "node", "--perf-prof", "hot.js")
+        subprocess.run(["perf", "inject", "--jit", "-i", "perf.data", "-o", "jit.data"], cwd=tmp_path, check=True)
+        command = ["perf", "script", "-i", "jit.data", "--show-mmap-events"]
+        text = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+        file, lists = ".*jitted-.*", Lists(local=False)
+    else:
+        text = script_of(tmp_path, "-e", "cpu-clock:u", "node", "--perf-basic-prof", "hot.js")
+        (told,) = set(re.findall(r"\((/tmp/perf-\d+\.map)\)", text))
+        shutil.move(told, tmp_path / "moved.map")
+        file, lists = "/tmp/perf-.*", Lists([tmp_path / "moved.map"])
+    known, profile = perf.read(text), perf.read(nameless(text, file))
+    with Binaries(lists=lists) as binaries:
+        name(profile, binaries)
+    part = "jitted-" if how == "jitdump" else "/tmp/perf-"
+    assert any("inner" in one for one in names_in(profile, part))
+    assert set(names_in(profile, part)) == set(names_in(known, part))
+
+
+def test_the_running_kernels_frames_get_the_names_perf_gives_them(tmp_path: Path) -> None:
+    text = script_of(tmp_path, "-e", "cpu-clock", "find", "/usr/lib", "-name", "none")
+    if not re.search(r"[0-9a-f]+ \w+\+0x[0-9a-f]+ \(\[kernel", text):
+        pytest.skip("perf may not see the kernel here")
+    known, profile = perf.read(text), perf.read(nameless(text, r"\[kernel.*"))
+    with Binaries() as binaries:
+        reports = name(profile, binaries)
+    ours, theirs = names_in(profile, "[kernel"), names_in(known, "[kernel")
+    assert "" not in ours
+    assert {source for one in reports for source in one.sources} >= {"kallsyms"}
+    same = len(set(ours) & set(theirs))  # of several names at one address each tool takes another
+    assert same > 0.9 * len(set(theirs))
