@@ -12,6 +12,7 @@ from whence.cli import main
 from whence.model import Frame
 from whence.profiles import otlp, perf, pprof
 from whence.profiles.binaries import Binaries, segments_of
+from whence.profiles.coverage import coverage
 from whence.profiles.lists import Lists
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
 from whence.profiles.naming import Named, name
@@ -50,6 +51,8 @@ def test_the_map_of_the_process_a_profile_tells_is_found(folder: Path) -> None:
     assert functions == BOTH
     assert profile.frames[0] == (Frame(BOTH[0], source="perfmap"),)
     assert report.sources == {"perfmap": 2}
+    (row,) = coverage(profile, [report])
+    assert row.answered_by == str(folder / "perf-42.map")
 
 
 @pytest.mark.parametrize("path", ["//anon", "", "[anon:v8]", "/memfd:doublemapper (deleted)", "/tmp/perf-42.map"])

@@ -107,7 +107,7 @@ def coverage(profile: Profile, reports: Sequence[Named]) -> list[Row]:
             named,
             lines,
             report.sources,
-            search.opened.how if search and search.opened else "",
+            "; ".join([*([search.opened.how] if search and search.opened else ()), *report.lists]),
             report.missing.most_common(),
             search.tried if search else [],
         )

@@ -72,8 +72,13 @@ def first_address(mapping: Mapping) -> int | None:
 def symbol_address(elf: ElfFile, name: str) -> int | None:
     """The vaddr of a symbol; None when the file has none of that name."""
     symbols = elf.symbols(".symtab")
-    at = bytes(symbols.names).find(b"\0" + name.encode() + b"\0") + 1
-    return symbols.value[symbols.name_offset.index(at)] if at and at in symbols.name_offset else None
+    text, wanted = bytes(symbols.names), name.encode() + b"\0"
+    at = text.find(wanted)
+    while at >= 0:
+        if at in symbols.name_offset:  # linkers keep a name as the end of a longer one
+            return symbols.value[symbols.name_offset.index(at)]
+        at = text.find(wanted, at + 1)
+    return None
 
 
 def placing(path: Path, segments: Sequence[Segment] | None, running: int | None) -> Placing:

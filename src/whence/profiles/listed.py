@@ -11,23 +11,27 @@ from whence.profiles.model import Label, Mapping, Profile
 from whence.profiles.reasons import MAP_PATH, NO_FRAME, Kind, Missing
 from whence.symbolize.reason import Reason
 
+Answer = tuple[int, Frames | Missing, str]
+"""A location, its frames or why there are none, and which list answered."""
+
 PID_LABELS = ("pid", "process.pid", "process_id", "tgid")
 """How samples say which process they are of: perf's and py-spy's readers, OpenTelemetry, others."""
 
 
-def kernel_names(
-    mapping: Mapping | None, addresses: Sequence[tuple[int, int]], lists: Lists
-) -> Iterator[tuple[int, Frames | Missing]]:
+def kernel_names(mapping: Mapping | None, addresses: Sequence[tuple[int, int]], lists: Lists) -> Iterator[Answer]:
     """An answer for each (location, address) from the list of the kernel's names."""
     found, otherwise = lists.of_kernel(mapping)
     for location, address in addresses:
         name = found.names.lookup(address) if found else ""
-        yield location, frames_of(found, name) if found and name else otherwise
+        if found and name:
+            yield location, frames_of(found, name), found.how
+        else:
+            yield location, otherwise, ""
 
 
 def generated_names(
     profile: Profile, mapping: Mapping | None, members: Sequence[int], kind: Kind, lists: Lists
-) -> Iterator[tuple[int, Frames | Missing]]:
+) -> Iterator[Answer]:
     """An answer for each location from the perf maps of the processes that were there.
 
     Where several processes were and their maps disagree, none is believed.
@@ -44,12 +48,12 @@ def generated_names(
         names = {(name, one) for one in asked if (name := one.names.lookup(profile.address[location]))}
         if len({name for name, _ in names}) > 1:
             told = ", ".join(sorted(one.how for _, one in names))
-            yield location, Missing(Reason.NOT_FILE_BACKED, f"{told} disagree", "give the one map with --perf-map")
+            yield location, Missing(Reason.NOT_FILE_BACKED, f"{told} disagree", "give the one map with --perf-map"), ""
         elif names:
             name, one = names.pop()
-            yield location, frames_of(one, name)
+            yield location, frames_of(one, name), one.how
         else:
-            yield location, otherwise
+            yield location, otherwise, ""
 
 
 def frames_of(listed: Listed, name: str) -> Frames:

@@ -14,7 +14,7 @@ from whence.demangle import demangle
 from whence.model import Frame, Frames
 from whence.profiles.addresses import NOWHERE
 from whence.profiles.binaries import Binaries, Search
-from whence.profiles.listed import generated_names, kernel_names
+from whence.profiles.listed import Answer, generated_names, kernel_names
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.reasons import OWN_PAGE, Kind, Missing, kind_of
 from whence.symbolize.binaries import Names
@@ -35,6 +35,7 @@ class Named:
     sources: Counter[str] = field(default_factory=Counter)
     missing: Counter[Missing] = field(default_factory=Counter)
     members: list[int] = field(default_factory=list)  # the locations
+    lists: dict[str, None] = field(default_factory=dict)  # those that answered, in words
     left: dict[int, Missing] = field(default_factory=dict)  # those without frames
 
 
@@ -77,13 +78,13 @@ def _name_mapping(
         kinds.setdefault(kind_of(mapping, profile.address[location]), []).append(location)
     for kind, part in kinds.items():
         if mapping is not None and kind is Kind.PAGE:
-            _answer(profile, [(at, Missing(Reason.NOT_FILE_BACKED, mapping.path, OWN_PAGE)) for at in part], report)
+            _answer(profile, [(at, Missing(Reason.NOT_FILE_BACKED, mapping.path, OWN_PAGE), "") for at in part], report)
         if mapping is not None and (kind is Kind.FILE or (kind is Kind.KERNEL and mapping.path)):
             report.search = search = binaries.search(mapping, len(part))
             if search.opened is not None:
                 _ask(profile, search, mapping, part, report)
             elif search.missing is not None:
-                _answer(profile, [(at, search.missing) for at in part], report)
+                _answer(profile, [(at, search.missing, "") for at in part], report)
         if kind is Kind.KERNEL:
             left = [(at, profile.address[at]) for at in part if at not in profile.changed]
             listed = kernel_names(mapping, left, binaries.lists)
@@ -114,13 +115,12 @@ def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int],
         report.sources[answer[-1].source] += 1
 
 
-def _answer(
-    profile: Profile, answers: Iterable[tuple[int, Frames | Missing]], report: Named, *, better: bool = False
-) -> None:
+def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, better: bool = False) -> None:
     """Frames and reasons to their locations; with `better` a reason that is there already stays."""
-    for location, answer in answers:
+    for location, answer, how in answers:
         if not isinstance(answer, Missing):
             profile.name(location, answer)
+            report.lists[how] = None
             report.left.pop(location, None)
             report.sources[answer[-1].source] += 1
         elif not (better and location in report.left):
