@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import gzip
+import lzma
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.programs import folder
+from whence.cli import main
 from whence.elf import ElfFile
 from whence.lidia.build import create
 from whence.profiles.binaries import Binaries
@@ -17,6 +21,7 @@ from whence.profiles.kernel import is_kernel, module_of, named_alike
 from whence.profiles.lists import Lists
 from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.naming import name
+from whence.profiles.reasons import Kind, kind_of
 from whence.symbolize.reason import Reason
 
 TEXT = 0xFFFFFFFF81000000
@@ -210,3 +215,28 @@ def test_which_file_is_called_like_which_mapping() -> None:
     assert not named_alike(Path("xfs.ko"), Mapping(path="[ext4]"))
     assert is_kernel(Mapping(0xFFFFFFFFC0401000, 0xFFFFFFFFC0402000, 0, "bpf_prog_1"))
     assert not is_kernel(Mapping(0x1000, 0x2000, 0, "/bin/app"))
+
+
+@pytest.mark.parametrize(
+    ("path", "address", "kind"),
+    [
+        ("[xfs]", 0xFFFFFFFFC0401000, Kind.KERNEL), ("[jit]", 0x7F0000001000, Kind.GENERATED),
+        ("[unknown]", 0x7F0000001000, Kind.NOWHERE), ("[unknown]", 0xFFFFFFFF81000000, Kind.KERNEL),
+        ("[vdso]", 0x7FFF00001000, Kind.PAGE), ("[kernel.kallsyms]_stext", 0x1000, Kind.KERNEL),
+        ("", 0x7F0000001000, Kind.GENERATED), ("", 0xFFFFFFFF81000000, Kind.KERNEL),
+        ("/lib/modules/6.1/xfs.ko.xz", 0x1000, Kind.KERNEL), ("/tmp/perf-7.map", 0x1000, Kind.GENERATED),
+        ("/root/.debug/jit/jitted-7-1.so", 0x1000, Kind.FILE), ("/usr/lib/libc.so.6", 0x1000, Kind.FILE),
+    ],
+)  # fmt: skip
+def test_the_mapping_and_the_address_say_where_to_look(path: str, address: int, kind: Kind) -> None:
+    assert kind_of(Mapping(path=path), address) is kind
+
+
+@pytest.mark.parametrize(("pack", "word"), [(lzma.compress, "xz"), (gzip.compress, "gzip")])
+def test_a_packed_module_is_refused_with_what_to_do(
+    tmp_path: Path, pack: Callable[[bytes], bytes], word: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "xfs.ko.packed").write_bytes(pack(module().read_bytes()))
+    (tmp_path / "in.folded").write_text("a;b 1\n")
+    assert main(["profile", str(tmp_path / "in.folded"), "--binary", str(tmp_path / "xfs.ko.packed")]) == 3
+    assert f"{word} -d" in capfd.readouterr().err

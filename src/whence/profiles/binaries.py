@@ -25,7 +25,7 @@ from whence.debuginfo.cache import Cache
 from whence.elf import ElfFile
 from whence.elf.layout import ET_REL, PT_LOAD
 from whence.elf.segments import Segment
-from whence.errors import WhenceError
+from whence.errors import ElfError, WhenceError
 from whence.profiles.addresses import vaddrs
 from whence.profiles.kernel import Placing, is_kernel, named_alike, placing
 from whence.profiles.lists import Lists
@@ -35,6 +35,7 @@ from whence.symbolize.binaries import Names
 from whence.symbolize.reason import Reason
 
 ARCHIVE_FROM = 64  # addresses from which on an archive is made for the cache
+PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are
 DEBUG_DIRS = ("/usr/lib/debug",)
 """Where debug files lie when nobody says otherwise."""
 
@@ -249,6 +250,10 @@ def candidate(path: Path) -> Candidate:
     if is_archive(path):
         with open_binary(path) as binary:
             return Candidate(path, (binary.build_id,) if binary.build_id else (), True)
+    with open(path, "rb") as file:
+        packed = PACKED.get(file.read(2))
+    if packed:
+        raise ElfError("file", None, "it is not packed", path.name).with_hint(f"{packed} -dk it first")
     with ElfFile.open(path) as elf:
         return Candidate(path, tuple(filter(None, (elf.build_id, elf.go_build_id))), False)
 

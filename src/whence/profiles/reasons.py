@@ -6,7 +6,7 @@ import enum
 import re
 from typing import NamedTuple
 
-from whence.profiles.kernel import HALF, is_kernel
+from whence.profiles.kernel import HALF, is_image, is_kernel
 from whence.profiles.model import Mapping
 from whence.symbolize.reason import Reason
 
@@ -30,7 +30,7 @@ GENERATED = re.compile(
     r"//anon|/anon_hugepage|\[anon|anon_inode:|/memfd:|/dev/(zero|shm/)|/SYSV|\[heap\]|\[stack|(.*/)?perf-\d+\.map$"
 )
 MAP_PATH = re.compile(r"(.*/)?perf-(?P<pid>\d{1,10})\.map")
-PAGES = ("[vdso]", "[vsyscall]", "[uprobes]", "linux-vdso.so.1")
+PAGES = ("[vdso]", "[vvar]", "[vsyscall]", "[uprobes]", "linux-vdso.so.1")
 OWN_PAGE = "nothing: the kernel lends this page to processes, and no file of it was recorded"
 NO_FRAME = (
     "most often no address at all: code without frame pointers was walked by them (record with --call-graph dwarf)"
@@ -55,12 +55,14 @@ class Kind(enum.Enum):
 
 def kind_of(mapping: Mapping | None, address: int) -> Kind:
     """What a location's mapping and address say about where to look."""
-    if mapping is None or not (mapping.path or mapping.build_id):
+    if mapping is None or mapping.path == "[unknown]" or not (mapping.path or mapping.build_id):
         if address >= HALF:
             return Kind.KERNEL
-        return Kind.NOWHERE if mapping is None else Kind.GENERATED
+        return Kind.NOWHERE if mapping is None or mapping.path else Kind.GENERATED
     if mapping.path in PAGES:
         return Kind.PAGE
     if GENERATED.match(mapping.path):
         return Kind.GENERATED
+    if mapping.path.startswith("[") and address < HALF and not is_image(mapping):
+        return Kind.GENERATED  # [xfs] is a module of the kernel only where the kernel is
     return Kind.KERNEL if is_kernel(mapping) else Kind.FILE
