@@ -66,8 +66,12 @@ def llvm_starts(path: str, addresses: Sequence[int]) -> list[tuple[Start, ...]]:
 
 
 def addr2line(path: str, addresses: Sequence[int]) -> list[Chain]:
+    """Silent about files it cannot read: those of machines it was not built for."""
     chains: list[Chain] = []
-    out = _run(["addr2line", "-afi", "-e", path], addresses)
+    try:
+        out = _run(["addr2line", "-afi", "-e", path], addresses)
+    except subprocess.CalledProcessError:
+        return [() for _ in addresses]
     for answer in re.split(r"^0x[0-9a-f]+\n", out, flags=re.MULTILINE)[1:]:
         lines = answer.splitlines()
         chains.append(tuple(call(function, place) for function, place in zip(lines[::2], lines[1::2], strict=True)))
