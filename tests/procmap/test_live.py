@@ -312,7 +312,11 @@ def test_a_process_that_ends_is_nothing_to_see_and_no_error(tmp_path: Path, quer
     child = subprocess.Popen([SLEEP, "60"])
     try:
         with Resolver(recheck=0, query=query) as resolver:
-            start = resolver.require(child.pid)[0].start
+            while not (
+                mappings := resolver.require(child.pid)
+            ):  # exec closes files before it maps
+                time.sleep(0.01)
+            start = mappings[0].start
             child.kill()
             os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
             assert resolver.find(child.pid, start + (1 << 40)) is None  # a zombie is there, and has no memory
