@@ -312,9 +312,7 @@ def test_a_process_that_ends_is_nothing_to_see_and_no_error(tmp_path: Path, quer
     child = subprocess.Popen([SLEEP, "60"])
     try:
         with Resolver(recheck=0, query=query) as resolver:
-            while not (
-                mappings := resolver.require(child.pid)
-            ):  # exec closes files before it maps
+            while not (mappings := resolver.require(child.pid)):  # exec closes files before it maps
                 time.sleep(0.01)
             start = mappings[0].start
             child.kill()
