@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from whence.demangle import demangle
 from whence.model import Frame, Frames
@@ -30,16 +30,15 @@ def kernel_names(mapping: Mapping | None, addresses: Sequence[tuple[int, int]], 
 
 
 def generated_names(
-    profile: Profile, mapping: Mapping | None, members: Sequence[int], kind: Kind, lists: Lists
+    processes: Processes, mapping: Mapping | None, members: Sequence[int], kind: Kind, lists: Lists
 ) -> Iterator[Answer]:
     """An answer for each location from the perf maps of the processes that were there.
 
     Where several processes were and their maps disagree, none is believed.
     """
-    pids = pids_of(profile, mapping, members)
+    profile = processes.profile
     for location in members:
-        mine = pids.get(location, frozenset())
-        asked, otherwise = lists.of_processes(mine)
+        asked, otherwise = lists.of_processes(processes.of(mapping, location))
         if kind is Kind.NOWHERE:
             address = profile.address[location]
             otherwise = Missing(Reason.UNMAPPED, "", NO_FRAME) if address else Missing(Reason.NOT_PLACED)
@@ -60,26 +59,36 @@ def frames_of(listed: Listed, name: str) -> Frames:
     return (Frame(demangle(name), source=listed.source.word),)
 
 
-def pids_of(profile: Profile, mapping: Mapping | None, members: Sequence[int]) -> dict[int, frozenset[int]]:
+class Processes:
     """The processes each location was seen in: told by the mapping's name (perf does that), or by samples' labels."""
-    told = MAP_PATH.fullmatch(mapping.path) if mapping is not None else None
-    if told is not None:
-        return dict.fromkeys(members, frozenset([int(told["pid"])]))
-    samples = profile.samples
-    known: dict[tuple[Label, ...], int] = {}
-    for labels in samples.labels:
-        if labels and labels not in known:
-            known[labels] = next((pid_in(one) for one in labels if one.key in PID_LABELS), 0)
-    pids = frozenset(pid for pid in known.values() if pid)
-    if len(pids) <= 1:
-        return dict.fromkeys(members, pids) if pids else {}
-    out: dict[int, set[int]] = {location: set() for location in members}
-    for sample, labels in enumerate(samples.labels):
-        pid = known.get(labels, 0)
-        if pid:
-            for location in out.keys() & set(samples.locations(sample)):
-                out[location].add(pid)
-    return {location: frozenset(found) for location, found in out.items()}
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._seen: dict[int, set[int]] | None = None
+        self._all: frozenset[int] = frozenset()
+
+    def of(self, mapping: Mapping | None, location: int) -> Collection[int]:
+        told = MAP_PATH.fullmatch(mapping.path) if mapping is not None else None
+        if told is not None:
+            return (int(told["pid"]),)
+        if self._seen is None:
+            self._seen = self._look()
+        return self._all if len(self._all) <= 1 else self._seen.get(location, ())
+
+    def _look(self) -> dict[int, set[int]]:
+        """One walk over every stack of every process; none where all samples are of one."""
+        samples = self.profile.samples
+        known: dict[tuple[Label, ...], int] = {}
+        for labels in samples.labels:
+            if labels and labels not in known:
+                known[labels] = next((pid_in(one) for one in labels if one.key in PID_LABELS), 0)
+        self._all = frozenset(pid for pid in known.values() if pid)
+        out: dict[int, set[int]] = {}
+        if len(self._all) > 1:
+            for stack, pid in {(at, known.get(labels, 0)) for at, labels in zip(samples.of, samples.labels)}:
+                for location in samples.locations_of(stack) if pid else ():
+                    out.setdefault(location, set()).add(pid)
+        return out
 
 
 def pid_in(label: Label) -> int:

@@ -14,7 +14,7 @@ from whence.demangle import demangle
 from whence.model import Frame, Frames
 from whence.profiles.addresses import NOWHERE
 from whence.profiles.binaries import Binaries, Search
-from whence.profiles.listed import Answer, generated_names, kernel_names
+from whence.profiles.listed import Answer, Processes, generated_names, kernel_names
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.reasons import OWN_PAGE, Kind, Missing, kind_of
 from whence.symbolize.binaries import Names
@@ -55,6 +55,7 @@ def name(
     for location, where in enumerate(profile.mapping):
         groups.setdefault(where, []).append(location)
     reports: dict[tuple[str, str], Named] = {}
+    processes = Processes(profile)
     for done, (index, members) in enumerate(sorted(groups.items())):
         mapping = None if index == NO_MAPPING else profile.mappings[index]
         key = (mapping.path, mapping.build_id) if mapping else ("", "")
@@ -64,15 +65,16 @@ def name(
         report.members += members
         wanted = [one for one in members if overwrite or not profile.frames[one]]
         if wanted:
-            _name_mapping(profile, mapping, wanted, binaries, report)
+            _name_mapping(processes, mapping, wanted, binaries, report)
     for report in reports.values():
         _count(profile, report)
     return list(reports.values())
 
 
 def _name_mapping(
-    profile: Profile, mapping: Mapping | None, members: list[int], binaries: Binaries, report: Named
+    processes: Processes, mapping: Mapping | None, members: list[int], binaries: Binaries, report: Named
 ) -> None:
+    profile = processes.profile
     kinds: dict[Kind, list[int]] = {}
     for location in members:
         kinds.setdefault(kind_of(mapping, profile.address[location]), []).append(location)
@@ -90,7 +92,7 @@ def _name_mapping(
             listed = kernel_names(mapping, left, binaries.lists)
             _answer(profile, listed, report, better=report.search is not None and report.search.opened is not None)
         elif kind in (Kind.GENERATED, Kind.NOWHERE):
-            _answer(profile, generated_names(profile, mapping, part, kind, binaries.lists), report)
+            _answer(profile, generated_names(processes, mapping, part, kind, binaries.lists), report)
 
 
 def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int], report: Named) -> None:
