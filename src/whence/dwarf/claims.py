@@ -6,32 +6,27 @@ from array import array
 from collections.abc import Iterable
 from itertools import accumulate
 
-from whence.dwarf import claims_kernel, rangelist_kernel, units
+from whence.dwarf import aranges_kernel, claims_kernel, rangelist_kernel, units
 from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.units import Units
 from whence.ranges import Rows, Scopes
 from whence.ranges.compose import by_key
 
-ASSEMBLER = 0x8001  # DW_LANG_Mips_Assembler, as all assemblers have it
-
 
 class Claims:
     """The spans of all units, by unit and by address. A unit that claims nothing, or whose list is bad, can hold any
-    address; only a partial unit (dwz's) then holds none. So can assembler of version 2, which has no range lists: clang
-    gives the first of its sections there."""
+    address; only a partial unit (dwz's) then holds none. So can one of version 2, which has no range lists, when
+    .debug_aranges tells of more than its span: clang's assembler and gcc -gstrict-dwarf give the first section's."""
 
-    def __init__(self, parts: Parts, all_units: Units) -> None:
+    def __init__(self, parts: Parts, all_units: Units, aranges: memoryview) -> None:
         starts, ends, owners, says = rangelist_kernel.unit_spans(parts, all_units.rows)
         self._start, self._end, self._owner = (
             array("Q", bytes(starts)),
             array("Q", bytes(ends)),
             array("I", bytes(owners)),
         )
-        languages, versions = all_units.column(units.LANGUAGE), all_units.column(units.VERSION)
-        if ASSEMBLER in languages:
-            for index, (language, version) in enumerate(zip(languages, versions)):
-                if language == ASSEMBLER and version == 2:
-                    says[index] = 0
+        if len(aranges) and 2 in all_units.column(units.VERSION):
+            aranges_kernel.beyond(aranges, parts, all_units.rows, says)
         self._says = says
         self._first = array("I", bytes(4 * (len(says) + 1)))
         for owner in self._owner:

@@ -76,7 +76,7 @@ class DebugInfo:
     @cached_property
     def all(self) -> UnitSet:
         """Every unit, its header and root DIE read. The first use costs a look at each."""
-        found = UnitSet(self._parts(), self.alt, self.strings)
+        found = UnitSet(self._parts(), self.alt, self.strings, aranges=self._aranges)
         for index, fault in enumerate(found.units.column(units.FAULT)):
             if fault:
                 name = self.strings.text(found.units.value(index, units.NAME))
@@ -131,10 +131,7 @@ class DebugInfo:
         """The units .debug_aranges names for all of the vaddrs, if it can be trusted to; else none."""
         if self.elf.type == ET_REL or not len(vaddrs):
             return []
-        try:
-            table = self.elf.content(".debug_aranges")
-        except ElfError:
-            return []
+        table = self._aranges
         places = array("Q", bytes(8 * len(vaddrs)))
         self._listed = aranges_kernel.find(table, self.elf.order == "big", vaddrs, places)
         if self._listed <= 0 or 0 in places:
@@ -143,7 +140,7 @@ class DebugInfo:
         offsets = sorted({place - 1 for place in places})
         sections = self._sections_with(offsets)
         parts = sections.parts(self.strings, self.elf.order, self.code)
-        self._some = UnitSet(parts, self.alt, self.strings, offsets)
+        self._some = UnitSet(parts, self.alt, self.strings, offsets, table)
         good = not any(self._some.units.column(units.FAULT))
         if good and len(self._some.claims.units_at(vaddrs)) == len(offsets):
             return offsets
@@ -158,6 +155,14 @@ class DebugInfo:
             self._beginning = Beginning.of(self)
         found = self._beginning.sections_with(offsets) if self._beginning is not None else None
         return self.sections if found is None else found
+
+    @cached_property
+    def _aranges(self) -> memoryview:
+        """The bytes of .debug_aranges; none when they are damaged."""
+        try:
+            return self.elf.content(".debug_aranges")
+        except ElfError:
+            return memoryview(b"")
 
     def _parts(self) -> Parts:
         return self.sections.parts(self.strings, self.elf.order, self.code)

@@ -15,13 +15,22 @@ from whence.ranges.strings import StringSpace
 BATCH = 2 << 20  # bytes of .debug_info a thread takes at once, at most
 BATCHES = 4  # for each thread, where there is less: so that they end at about the same time
 
+NOTHING = memoryview(b"")
+
 
 class UnitSet:
     """Rows of units, with the sections they are read from. A DIE of another unit has no name here."""
 
-    def __init__(self, parts: Parts, alt: Parts, strings: StringSpace, offsets: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        alt: Parts,
+        strings: StringSpace,
+        offsets: Sequence[int] | None = None,
+        aranges: memoryview = NOTHING,
+    ) -> None:
         """Read the headers and root DIEs: of every unit, or of those at ascending offsets."""
-        self.parts = parts
+        self.parts, self._aranges = parts, aranges
         if offsets is None:
             rows = array("Q", bytes(8 * WIDTH * units_kernel.count(parts)))
             units_kernel.headers(parts, rows, False)
@@ -36,7 +45,7 @@ class UnitSet:
     @cached_property
     def claims(self) -> Claims:
         """What the units' root DIEs claim."""
-        return Claims(self.parts, self.units)
+        return Claims(self.parts, self.units, self._aranges)
 
     def at(self, offsets: Iterable[int]) -> list[int]:
         """The numbers of the units at these offsets, as far as they are in the set."""
