@@ -138,6 +138,10 @@ def test_function_descriptors_of_old_ppc64_are_followed_to_the_code() -> None:
     assert got == [(0x1040, 12, "main")]
 
 
+def test_a_symbol_without_its_extended_section_index_is_in_no_section() -> None:
+    assert names([Symbol("lost", 0x1000, 4, section=layout.SHN_XINDEX), Symbol("f", 0x1010, 4)]) == [(0x1010, 4, "f")]
+
+
 def test_descriptors_that_only_the_program_has_are_followed_for_its_debug_file() -> None:
     words = struct.pack(">QQQ", 0x1040, 0, 0)
     opd = Section(".opd", words, flags=3, vaddr=0x3000)

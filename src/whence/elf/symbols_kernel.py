@@ -252,7 +252,7 @@ def collect(
             if (machine == EM_ARM or machine == EM_MIPS) and kind != 0:
                 start &= ~cython.cast(cython.ulonglong, 1)
             bound = 0
-            if s.section == descriptors_section:
+            if s.section == descriptors_section and s.section < sections:
                 if start < section_start[descriptors_section] or descriptors.shape[0] < 8:
                     continue
                 start -= section_start[descriptors_section]
