@@ -8,7 +8,6 @@ import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whence.cli.files import add_file_options, files
@@ -17,7 +16,6 @@ from whence.errors import WrongUse
 
 if TYPE_CHECKING:
     from whence.profiles.coverage import Row
-    from whence.profiles.model import Profile
 
 FORMATS = ("pprof", "otlp", "folded", "speedscope")
 
@@ -71,10 +69,12 @@ def run(options: Namespace) -> int:
     from whence.profiles import formats
     from whence.profiles.naming import name
 
-    data = sys.stdin.buffer.read() if options.profile == "-" else Path(options.profile).read_bytes()
-    profile, came = formats.read(data)
-    del data
-    format = options.format or format_of(options.output or "", came)
+    if options.profile == "-":
+        profile = formats.from_bytes(sys.stdin.buffer.read())
+    else:
+        profile = formats.open_profile(options.profile)
+    came = profile.format if profile.format in FORMATS else "folded"
+    format = options.format or formats.by_ending(options.output or "") or came
     reporting = options.coverage or options.json or options.fail_under is not None
     if (options.output or "").endswith((".html", ".htm")):
         raise WrongUse(f"-o writes a profile; for a flame graph give --flamegraph {options.output}")
@@ -89,7 +89,7 @@ def run(options: Namespace) -> int:
         reports = name(profile, binaries, overwrite=options.overwrite, progress=report)
     title = os.path.basename(options.profile) if options.profile != "-" else "profile"
     if output is not None:
-        put(output, formats.write(profile, format, title, json=as_json(options, profile)))
+        put(output, formats.to_bytes(profile, format, title, json=output.endswith(".json") or None))
     if options.flamegraph:
         from whence.profiles.flamegraph import page
 
@@ -106,39 +106,15 @@ def run(options: Namespace) -> int:
     return ANSWERED
 
 
-def format_of(output: str, came: str) -> str:
-    """The format to write: told by the ending of the output's name, else as the profile came."""
-    endings = {".folded": "folded", ".txt": "folded", ".speedscope.json": "speedscope", ".pb": "pprof"}
-    endings |= {".pb.gz": "pprof", ".pprof": "pprof", ".otlp": "otlp", ".otlp.json": "otlp", ".json": "otlp"}
-    for ending in sorted(endings, key=len, reverse=True):
-        if output.endswith(ending):
-            return endings[ending]
-    return came if came in FORMATS else "folded"
-
-
-def as_json(options: Namespace, profile: Profile) -> bool | None:
-    """OTLP's form: JSON where the output's name says so; as it came where it is OTLP already."""
-    return True if (options.output or "").endswith(".json") else None
-
-
 def put(path: str, data: bytes) -> None:
-    """The whole of some output: to stdout, or beside its place and then renamed."""
+    """The whole of some output, to a file or to stdout."""
     if path == "-":
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    if not Path(path).exists() or Path(path).is_file():
-        new = f"{path}.{os.getpid()}.new"
-        try:
-            Path(new).write_bytes(data)
-            os.replace(new, path)
-        except OSError as error:
-            error.filename = path
-            raise
-        finally:
-            Path(new).unlink(missing_ok=True)
-    else:  # a pipe or a device
-        Path(path).write_bytes(data)
+    from whence.profiles.formats import save
+
+    save(path, data)
 
 
 def tell(rows: list[Row], options: Namespace, where: object) -> None:

@@ -15,8 +15,52 @@
     coverage            how much got named, by what, and what would name the rest
 
 A profile that breaks a rule of its format is a ProfileError; an address that has no name is a reason, never an error.
+
+    from whence import profiles
+
+    profile = profiles.open("cpu.pb.gz")
+    with profiles.Binaries(given=["app.debug"]) as binaries:
+        for report in profiles.name(profile, binaries):
+            print(report.path, report.named, report.locations)
+    profiles.write(profile, "named.pb.gz")
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from whence.profiles.model import Label, Mapping, Profile, Samples, SampleType
 
-__all__ = ["Label", "Mapping", "Profile", "SampleType", "Samples"]
+if TYPE_CHECKING:
+    from whence.profiles.binaries import Binaries
+    from whence.profiles.formats import from_bytes, to_bytes, write
+    from whence.profiles.formats import open_profile as open
+    from whence.profiles.naming import Named, name
+
+__all__ = [
+    "Binaries", "Label", "Mapping", "Named", "Profile", "SampleType", "Samples", "from_bytes", "name", "open",
+    "to_bytes", "write",
+]  # fmt: skip
+
+_LAZY = {
+    "open": ("whence.profiles.formats", "open_profile"),
+    "from_bytes": ("whence.profiles.formats", "from_bytes"),
+    "to_bytes": ("whence.profiles.formats", "to_bytes"),
+    "write": ("whence.profiles.formats", "write"),
+    "Binaries": ("whence.profiles.binaries", "Binaries"),
+    "Named": ("whence.profiles.naming", "Named"),
+    "name": ("whence.profiles.naming", "name"),
+}
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> Any:  # kernels are untyped modules of this package
+    from importlib import import_module
+
+    if name in _LAZY:
+        module, attribute = _LAZY[name]
+        return getattr(import_module(module), attribute)
+    raise AttributeError(f"module 'whence.profiles' has no attribute {name!r}")

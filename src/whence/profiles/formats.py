@@ -5,9 +5,9 @@ Rooms of formats are imported when they are needed: a command starts with one of
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import stat
+from contextlib import suppress
 
 from whence.errors import ProfileError
 from whence.profiles import gz
@@ -30,6 +30,10 @@ OTHERS = (
     (b"@[\n", "bpftrace's own output", "stackcollapse-bpftrace.pl FILE | whence profile -"),
 )
 WRITTEN = ("pprof", "otlp", "folded", "speedscope")
+ENDINGS = (
+    (".speedscope.json", "speedscope"), (".otlp.json", "otlp"), (".json", "otlp"), (".otlp", "otlp"),
+    (".pb.gz", "pprof"), (".pprof", "pprof"), (".pb", "pprof"), (".folded", "folded"), (".txt", "folded"),
+)  # fmt: skip
 
 
 def recognized(data: bytes) -> str:
@@ -61,16 +65,23 @@ def otlp_inside(data: bytes) -> bool:
         return False
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Without the cycle collector: a profile has no cycles, and looking for some takes half of the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
+def open_profile(path: str | os.PathLike[str]) -> Profile:
+    """The profile in a file (or pipe), in gzip or not; its bytes tell the format.
+
+    Raises OSError, and ProfileError with what breaks which rule. The file is read whole.
+    """
+    with open(path, "rb") as file:
+        kind = os.fstat(file.fileno()).st_mode
+        if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
+            raise ProfileError("file", None, "it is a file or a pipe", f"the device {os.fspath(path)}")
+        return from_bytes(file.read())
+
+
+def from_bytes(data: bytes) -> Profile:
+    """The profile in some bytes, in gzip or not; they tell the format, which the profile then names."""
+    profile, format = read(data)
+    profile.format = format
+    return profile
 
 
 def read(data: bytes) -> tuple[Profile, str]:
@@ -93,8 +104,43 @@ def read(data: bytes) -> tuple[Profile, str]:
     return perf.read(text) if format == "perf" else folded.read(text), format
 
 
-def write(profile: Profile, format: str, name: str = "", *, json: bool | None = None) -> bytes:
-    """The profile in one of WRITTEN. `json` chooses OTLP's JSON form (default: the form it was read in)."""
+def by_ending(path: str) -> str:
+    """The format that the ending of a file's name tells; "" when it tells none."""
+    return next((format for ending, format in ENDINGS if path.endswith(ending)), "")
+
+
+def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
+    """Write a profile to a file, which never holds half of it; pipes and devices are written to.
+
+    `format` is one of WRITTEN (default: by the path's ending, else as it was read; text becomes folded stacks). `json`
+    chooses OTLP's JSON form (default: by the ending .json, else the form it was read in).
+    """
+    place = os.fspath(path)
+    format = format or by_ending(place) or (profile.format if profile.format in WRITTEN else "folded")
+    save(place, to_bytes(profile, format, os.path.basename(place), json=json or place.endswith(".json") or None))
+
+
+def save(path: str, data: bytes) -> None:
+    """Put bytes beside their place and rename them; into a pipe or a device they are written."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as file:
+            file.write(data)
+        return
+    new = f"{path}.{os.getpid()}.new"
+    try:
+        with open(new, "wb") as file:
+            file.write(data)
+        os.replace(new, path)
+    except OSError as error:
+        error.filename = path
+        raise
+    finally:
+        with suppress(OSError):
+            os.unlink(new)
+
+
+def to_bytes(profile: Profile, format: str, name: str = "", *, json: bool | None = None) -> bytes:
+    """The profile in one of WRITTEN, under a name where the format has room for one."""
     match format:
         case "pprof":
             from whence.profiles import pprof
@@ -108,7 +154,8 @@ def write(profile: Profile, format: str, name: str = "", *, json: bool | None = 
             from whence.profiles import speedscope
 
             return speedscope.write(profile, name).encode("utf-8", "replace")
-        case _:
+        case "folded":
             from whence.profiles import folded
 
             return folded.write(profile).encode("utf-8", "surrogateescape")
+    raise ValueError(f"a profile is written as {', '.join(WRITTEN)}, not {format!r}")

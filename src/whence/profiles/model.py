@@ -109,6 +109,7 @@ class Profile:
     comments: list[str] = field(default_factory=list)
     changed: set[int] = field(default_factory=set)  # locations that got their frames from us
     system_names: dict[str, str] = field(default_factory=dict)  # readable name -> linkage name, where they differ
+    format: str = ""  # pprof, otlp, perf or folded: what it was read from; "" when it was made by hand
     origin: object = None
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None

@@ -1,0 +1,74 @@
+"""Profiles from Python: opened, named, written, whatever their format."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.profiles.test_naming import program_profile
+from tests.programs import compiled
+from whence import profiles
+from whence.errors import ProfileError
+from whence.profiles import pprof
+
+
+def test_a_profile_is_opened_named_and_written(tmp_path: Path) -> None:
+    came = tmp_path / "cpu.pb.gz"
+    came.write_bytes(pprof.write(program_profile(compiled())))
+    profile = profiles.open(came)
+    assert profile.format == "pprof"
+    with profiles.Binaries() as binaries:
+        reports = profiles.name(profile, binaries)
+    assert [report.named >= 2 for report in reports] == [True]
+    named = tmp_path / "named.pb.gz"
+    profiles.write(profile, named)
+    again = profiles.open(named)
+    assert [frames[-1].function for frames in again.frames if frames][:2] == ["main", "sum"]
+    assert sorted(os.listdir(tmp_path)) == ["cpu.pb.gz", "named.pb.gz"]
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [("a.pb", "pprof"), ("a.otlp", "otlp"), ("a.json", "otlp"), ("a.otlp.json", "otlp"), ("a.folded", "folded"),
+     ("a.txt", "folded"), ("plain", "folded")],
+)  # fmt: skip
+def test_the_ending_of_the_path_tells_the_format(tmp_path: Path, name: str, format: str) -> None:
+    profile = profiles.from_bytes(b"main;work 3\nmain 1\n")
+    assert profile.format == "folded"
+    profiles.write(profile, tmp_path / name)
+    again = profiles.open(tmp_path / name)
+    assert again.format == format
+    assert len(again.samples) == 2
+    if name.endswith(".json"):
+        assert (tmp_path / name).read_bytes().startswith(b"{")
+
+
+def test_a_format_that_is_asked_for_counts_more_than_the_ending(tmp_path: Path) -> None:
+    profile = profiles.from_bytes(b"main;work 3\n")
+    profiles.write(profile, tmp_path / "a.txt", "pprof")
+    assert profiles.open(tmp_path / "a.txt").format == "pprof"
+    with pytest.raises(ValueError, match="not 'svg'"):
+        profiles.to_bytes(profile, "svg")
+
+
+def test_a_profile_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    profile = profiles.from_bytes(b"main;work 3\n")
+    with pytest.raises(OSError, match="nowhere") as caught:
+        profiles.write(profile, tmp_path / "nowhere" / "a.pb")
+    assert caught.value.filename == str(tmp_path / "nowhere" / "a.pb")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_pipe_is_read_and_written_and_a_device_is_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    profile = profiles.from_bytes(b"main;work 3\n")
+    writer = threading.Thread(target=profiles.write, args=(profile, pipe, "folded"))
+    writer.start()
+    assert profiles.open(pipe).format == "folded"
+    writer.join()
+    with pytest.raises(ProfileError, match="a file or a pipe"):
+        profiles.open("/dev/zero")
