@@ -151,7 +151,8 @@ class Arriving:
                     raise NotThisWay  # there is no more to come, or it makes no sense
                 wanted *= 2
                 continue
-            found = UnitSet(sections.parts(info.strings, info.elf.order, info.code), info.alt, info.strings, offsets)
+            parts = sections.parts(info.strings, info.elf.order, info.code)
+            found = UnitSet(parts, info.alt, info.strings, offsets, info.aranges)
             lines = {value for value, has in zip(found.units.column(units.STMT_LIST), found.units.column(units.HAS))
                      if has & units.HAS_STMT_LIST}  # fmt: skip
             if any(found.units.column(units.FAULT)) or programs & lines:

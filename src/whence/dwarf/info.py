@@ -76,7 +76,7 @@ class DebugInfo:
     @cached_property
     def all(self) -> UnitSet:
         """Every unit, its header and root DIE read. The first use costs a look at each."""
-        found = UnitSet(self._parts(), self.alt, self.strings, aranges=self._aranges)
+        found = UnitSet(self._parts(), self.alt, self.strings, aranges=self.aranges)
         for index, fault in enumerate(found.units.column(units.FAULT)):
             if fault:
                 name = self.strings.text(found.units.value(index, units.NAME))
@@ -131,7 +131,7 @@ class DebugInfo:
         """The units .debug_aranges names for all of the vaddrs, if it can be trusted to; else none."""
         if self.elf.type == ET_REL or not len(vaddrs):
             return []
-        table = self._aranges
+        table = self.aranges
         places = array("Q", bytes(8 * len(vaddrs)))
         self._listed = aranges_kernel.find(table, self.elf.order == "big", vaddrs, places)
         if self._listed <= 0 or 0 in places:
@@ -157,7 +157,7 @@ class DebugInfo:
         return self.sections if found is None else found
 
     @cached_property
-    def _aranges(self) -> memoryview:
+    def aranges(self) -> memoryview:
         """The bytes of .debug_aranges; none when they are damaged."""
         try:
             return self.elf.content(".debug_aranges")

@@ -27,7 +27,7 @@ A profile that breaks a rule of its format is a ProfileError; an address that ha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whence.profiles.model import Label, Mapping, Profile, Samples, SampleType
 
@@ -57,10 +57,12 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def __getattr__(name: str) -> Any:  # kernels are untyped modules of this package
-    from importlib import import_module
+if not TYPE_CHECKING:  # to type checkers the names above are there, and kernels are modules
 
-    if name in _LAZY:
-        module, attribute = _LAZY[name]
-        return getattr(import_module(module), attribute)
-    raise AttributeError(f"module 'whence.profiles' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name in _LAZY:
+            module, attribute = _LAZY[name]
+            return getattr(import_module(module), attribute)
+        raise AttributeError(f"module 'whence.profiles' has no attribute {name!r}")
