@@ -45,6 +45,7 @@ KERNELS = [
     "whence.lidia.asked_kernel",
     "whence.lidia.encode_kernel",
     "whence.lidia.inspect_kernel",
+    "whence.lidia.kept_kernel",
     "whence.lidia.lookup_kernel",
     "whence.lidia.render_kernel",
     "whence.lidia.starts_kernel",

@@ -15,6 +15,7 @@ lie outside the line tables.
 
 import cython
 from cython.cimports.libc.stdlib import calloc, free, malloc, realloc
+from cython.cimports.whence.lidia.kept_kernel import Kept
 from cython.cimports.whence.lidia.sections import (
     SAMPLED,
     View,
@@ -32,8 +33,9 @@ from cython.cimports.whence.lidia.sections import (
 )
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
+TEXTS = cython.declare(cython.int, 131072)  # kept, at most
+FRAMES = cython.declare(cython.int, 16384)  # not more: to find a frame must not cost more than to make one
 MIX = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
-CACHED = cython.declare(cython.Py_ssize_t, 65536)  # frames and texts kept
 
 
 @cython.final
@@ -95,10 +97,10 @@ class Archive:
     _make: object
     _words: tuple
     _demangle: object
-    _functions: dict
-    _texts: dict
-    _inner: dict
-    _outer: dict
+    _functions: Kept
+    _texts: Kept
+    _frames: Kept  # by range and line; around an inlined range by both ranges, all bits turned
+    _asked: cython.Py_ssize_t  # addresses, one by one
 
     def __cinit__(self, data: cython.const[cython.uchar][::1], places: tuple, tidy: cython.bint, seed: object):
         """`places` says where the sections lie in the data (Table has checked them); `tidy`: functions lie apart."""
@@ -111,8 +113,7 @@ class Archive:
         self._v.tidy = tidy
         self.count = self._view.count
         self._seed = seed
-        self._functions, self._texts = {}, {}
-        self._inner, self._outer = {}, {}
+        self._functions, self._texts, self._frames = Kept(TEXTS), Kept(TEXTS), Kept(FRAMES)
 
     def __dealloc__(self):
         free(self._view.up)
@@ -164,7 +165,7 @@ class Archive:
     @cython.cfunc
     def _text(self, offset: cython.ulonglong, function: cython.bint):
         """The text at an offset; None when it does not lie in the strings."""
-        kept: dict = self._functions if function else self._texts
+        kept: Kept = self._functions if function else self._texts
         if offset == 0 and not function:
             return ""  # no file, also where the strings begin with another text
         found = kept.get(offset)
@@ -175,9 +176,7 @@ class Archive:
             return found
         if function and self._demangle is not None:
             found = self._demangle(found)
-        if len(kept) >= CACHED:
-            kept.clear()
-        kept[offset] = found
+        kept.put(offset, found)
         return found
 
     @cython.cfunc
@@ -195,11 +194,9 @@ class Archive:
     @cython.cfunc
     def _frame_of(self, place: cython.uint, inner: cython.longlong, line: cython.longlong):
         """A frame: of the range itself (inner -1, with the line), or around the range `inner`. None on a fault."""
-        kept: dict = self._inner if inner < 0 else self._outer
-        key: object = cython.cast(cython.ulonglong, place) << 32 | cython.cast(
-            cython.ulonglong, line if inner < 0 else inner
-        )
-        found = kept.get(key)
+        key: cython.ulonglong = cython.cast(cython.ulonglong, place) << 32
+        key = key | cython.cast(cython.ulonglong, line) if inner < 0 else ~(key | cython.cast(cython.ulonglong, inner))
+        found = self._frames.get(key)
         if found is not None:
             return found
         function = self._text(field(self._v, place, 2), True)
@@ -227,9 +224,7 @@ class Archive:
                 ),
             ),
         )
-        if len(kept) >= CACHED:
-            kept.clear()
-        kept[key] = found
+        self._frames.put(key, found)
         return found
 
     def lookup(self, vaddr: cython.ulonglong):
@@ -238,7 +233,11 @@ class Archive:
         count: cython.int
         level: cython.int
         line: cython.longlong
-        place: cython.Py_ssize_t = place_of(self._v, vaddr)
+        place: cython.Py_ssize_t
+        self._asked += 1
+        if self._asked == 1024 + self.count // 32:  # by now the links and samples will pay
+            self.link()
+        place = place_of(self._v, vaddr)
         count = chain_at(self._v, place, vaddr, chain)
         if count < 0:
             self.link()
