@@ -1,8 +1,71 @@
-"""Walks over a whole archive: what is in it, and which rules it breaks."""
+"""What is in an archive: one row after the other, and walks over all of it that find the rules it breaks."""
 
 import cython
 from cython.cimports.libc.string import memset
-from cython.cimports.whence.lidia.sections import View, end_of, field, load, size_of, source_of, va_of, view_of
+from cython.cimports.whence.lidia.sections import (
+    View,
+    end_of,
+    field,
+    load,
+    size_of,
+    source_of,
+    start_of,
+    va_of,
+    view_of,
+)
+
+
+@cython.final
+@cython.cclass
+class Rows:
+    """The rows of an archive as they are stored. A name or line entry outside its section is None."""
+
+    _bytes: cython.const[cython.uchar][::1]
+    _view: View
+    _v: cython.pointer(View)
+
+    def __cinit__(self, data: cython.const[cython.uchar][::1], places: tuple):
+        """`places` says where the sections lie in the data (Table has checked them)."""
+        self._bytes = data
+        self._v = cython.address(self._view)
+        view_of(self._v, cython.address(data[0]) if data.shape[0] else cython.NULL, places)
+
+    def row(self, place: cython.Py_ssize_t):
+        """(va, length, depth, function, file, line index, line count, call file, call line, source) of a range; None
+        when there is no such range."""
+        if place < 0 or place >= self._view.count:
+            return None
+        fields: list = [field(self._v, place, number) for number in range(8)]
+        return (va_of(self._v, place), *fields, source_of(self._v, place))
+
+    def text(self, offset: cython.ulonglong):
+        """The text at an offset of the strings as it is stored; None when it does not lie inside."""
+        size: cython.longlong = size_of(self._v, offset)
+        if size < 0:
+            return None
+        if size == 0:
+            return b""
+        start: cython.ulonglong = offset if self._view.nul else offset + 4
+        return cython.cast(cython.p_char, self._view.string)[start : start + size]
+
+    def lines(self, index: cython.ulonglong, count: cython.ulonglong):
+        """Line entries as (offset, line) pairs; None when they are not in the tables."""
+        at: cython.ulonglong
+        size: cython.int = 2 * self._view.line_width
+        entry: cython.pointer(cython.const[cython.uchar])
+        if count == 0:
+            return ()
+        if index > self._view.lines or count > self._view.lines - index:
+            return None
+        out: list = []
+        for at in range(index, index + count):
+            entry = self._view.line + at * size
+            out.append((load(entry, self._view.line_width), load(entry + self._view.line_width, self._view.line_width)))
+        return tuple(out)
+
+    def start(self, function: cython.ulonglong, file: cython.ulonglong, line: cython.ulonglong):
+        """On which line a function starts; 0 where it is not known."""
+        return start_of(self._v, function, file, line)
 
 
 def count_sources(data: cython.const[cython.uchar][::1], places: tuple):

@@ -23,7 +23,6 @@ from cython.cimports.whence.lidia.sections import (
     end_of,
     field,
     line_of,
-    load,
     place_of,
     size_of,
     source_of,
@@ -352,10 +351,6 @@ class Archive:
             for at in range(line.shape[0]):
                 out[at] = start_of(self._v, function[at], file[at], line[at])
 
-    def start(self, function: cython.ulonglong, file: cython.ulonglong, line: cython.ulonglong):
-        """On which line a function starts; 0 where it is not known."""
-        return start_of(self._v, function, file, line)
-
     def texts(self, offsets: cython.const[cython.ulonglong][::1], function: cython.bint) -> list:
         """The texts at offsets; "" for one that does not lie in the strings. Each distinct one is made once."""
         count: cython.Py_ssize_t = offsets.shape[0]
@@ -388,35 +383,3 @@ class Archive:
             free(numbers)
             free(known)
         return out
-
-    def text(self, offset: cython.ulonglong):
-        """The text at an offset of the strings as it is stored; None when it does not lie inside."""
-        size: cython.longlong = size_of(self._v, offset)
-        if size < 0:
-            return None
-        if size == 0:
-            return b""
-        start: cython.ulonglong = offset if self._view.nul else offset + 4
-        return cython.cast(cython.p_char, self._view.string)[start : start + size]
-
-    def row(self, place: cython.Py_ssize_t):
-        """(va, length, depth, function, file, line index, line count, call file, call line, source) of a range."""
-        if place < 0 or place >= self.count:
-            return None
-        fields: list = [field(self._v, place, number) for number in range(8)]
-        return (va_of(self._v, place), *fields, source_of(self._v, place))
-
-    def lines(self, index: cython.ulonglong, count: cython.ulonglong):
-        """Line entries as (offset, line) pairs; None when they are not in the tables."""
-        at: cython.ulonglong
-        size: cython.int = 2 * self._view.line_width
-        entry: cython.pointer(cython.const[cython.uchar])
-        if count == 0:
-            return ()
-        if index > self._view.lines or count > self._view.lines - index:
-            return None
-        out: list = []
-        for at in range(index, index + count):
-            entry = self._view.line + at * size
-            out.append((load(entry, self._view.line_width), load(entry + self._view.line_width, self._view.line_width)))
-        return tuple(out)

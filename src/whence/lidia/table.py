@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from whence.lidia import inspect_kernel
     from whence.lidia.layout import Section
     from whence.lidia.range import Range
     from whence.lidia.verify import Info
@@ -59,6 +60,7 @@ class Table:
         seed = int.from_bytes(os.urandom(8), "little")
         self._archive = lookup_kernel.Archive(self._data, self._places, self.about.tidy, seed)
         self._archive.dress(Frame, WORDS, demangle)
+        self._inspected: inspect_kernel.Rows | None = None
         if crc:
             self.check_crc()
 
@@ -101,7 +103,7 @@ class Table:
 
     def _fault(self) -> LidiaError:
         place = self._archive.fault_at
-        row = self._archive.row(place)
+        row = self._rows().row(place)
         if self._archive.fault == 2:
             return LidiaError(
                 "range table", place * 8 * self.header.ranges.width,
@@ -123,26 +125,35 @@ class Table:
     def __len__(self) -> int:
         return self.header.va.entries
 
+    def _rows(self) -> inspect_kernel.Rows:
+        """Its rows as they are stored; lookups need none of this, so it is loaded late."""
+        self._still_open()
+        if self._inspected is None:
+            from whence.lidia.inspect_kernel import Rows
+
+            self._inspected = Rows(self._data, self._places)
+        return self._inspected
+
     def __getitem__(self, place: int) -> Range:
         """The range in a row of the archive."""
         from whence.lidia.range import LineTableEntry, Range
 
-        archive = self._still_open()
+        rows = self._rows()
         if place < 0:
             place += len(self)
-        row = archive.row(place)
+        row = rows.row(place)
         if row is None:
             raise IndexError("there is no such range")
         va, length, depth, function, file, index, count, call_file, call_line, source = row
-        texts = [archive.text(function), *(archive.text(offset) if offset else b"" for offset in (file, call_file))]
-        lines = archive.lines(index, count)
+        texts = [rows.text(function), *(rows.text(offset) if offset else b"" for offset in (file, call_file))]
+        lines = rows.lines(index, count)
         if None in texts or lines is None:
             at = place * 8 * self.header.ranges.width
             raise LidiaError("range table", at, "its names and line entries lie in their sections", row[3:8])
         names = [text.decode("utf-8", "surrogateescape") for text in texts]
         entries = tuple(LineTableEntry(offset, line) for offset, line in lines)
         word = WORDS[source] if source < len(WORDS) else ""
-        start_line = archive.start(function, file, lines[0][1] if lines else 0)
+        start_line = rows.start(function, file, lines[0][1] if lines else 0)
         return Range(va, length, names[0], names[1], names[2], call_line, depth, entries, word, start_line)
 
     def __iter__(self) -> Iterator[Range]:
@@ -193,7 +204,7 @@ class Table:
 
     def close(self) -> None:
         """Let the file go. Lookups that still run in other threads end well; later ones raise ValueError."""
-        self._archive = None
+        self._archive = self._inspected = None
         self._data = memoryview(b"")
         if self._mapped is not None:
             with suppress(BufferError):  # a lookup or an Answers still reads it: the last of them lets it go
