@@ -1,7 +1,12 @@
-"""The directory and file tables of a line program's header (DWARF 5, section 6.2.4), over bytes and columns."""
+"""The directory and file tables of a line program's header (DWARF 5, section 6.2.4), over bytes and columns.
+
+`read_tables` is for the kernel that reads many programs at once; `old_tables` and `entries` for line_header.py.
+"""
 
 import cython
+from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.reading import number, uleb
+from cython.cimports.whence.dwarf.shared import u64
 
 # What a table ends with; worded in line_header.py, with the faults of lines_kernel.
 DONE = cython.declare(cython.int, 0)
@@ -125,6 +130,100 @@ def read_entries(data, at, end, formats, format_count, wide, big, names, parents
     found.files = done
     found.at = start if status else at
     return status
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def make_room(tables: cython.pointer[Tables], need: cython.Py_ssize_t) -> cython.bint:
+    """Room for so many places; False when there is no memory."""
+    if need > tables.room:
+        block = grown(tables.block, cython.address(tables.room), need, 8)
+        if block == cython.NULL:
+            return False
+        tables.block = cython.cast(cython.p_ulonglong, block)
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def counts_strings(place: u64) -> cython.bint:
+    """Does a place count strings (DW_FORM_strx and its sizes, GNU_str_index) instead of saying where one is?"""
+    form: cython.int = cython.cast(cython.int, place >> 56)
+    return form == 0x1A or 0x25 <= form <= 0x28 or form == 0x02
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_table(
+    tables: cython.pointer[Tables], data: cython.pointer[cython.const[cython.uchar]], at: cython.p_ulonglong, end: u64,
+    wide: cython.bint, big: cython.bint, names: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:  # fmt: skip
+    """A version 5 table: its names lie from place `names` of the block on, behind them as many parents. Gives how
+    many, or less than 0: -ODD, -NO_MEMORY."""
+    formats: cython.ulonglong[512]
+    count: u64
+    step: cython.Py_ssize_t
+    width: cython.Py_ssize_t
+    found: Counts
+    if at[0] >= end:
+        return -ODD
+    width = data[at[0]]
+    at[0] += 1
+    for step in range(2 * width):
+        formats[step] = uleb(data, at, end)
+        if formats[step] > 0xFFFF:
+            formats[step] = 0xFFFF
+    count = uleb(data, at, end)
+    if at[0] > end or count > (end - at[0]) // (width if width else 1) or (count and not width):
+        return -ODD
+    if not make_room(tables, names + 2 * count):
+        return -NO_MEMORY
+    if count:
+        block = tables.block + names
+        memset(block, 0, 16 * count)
+        if read_entries(
+            data, at[0], end, formats, width, wide, big, block, block + count, count, cython.address(found)
+        ):
+            return -ODD
+        if counts_strings(block[0]):
+            return -ODD  # its strings are found through the unit
+        at[0] = found.at
+    return count
+
+
+def read_tables(tables, data, at, end, version, wide, big):
+    """The tables that begin at `at`, of a header that ends at `end`. ODD unless they keep every rule and say themselves
+    where their strings are."""
+    found: Counts
+    directories: cython.Py_ssize_t
+    files: cython.Py_ssize_t
+    if version == 5:
+        directories = read_table(tables, data, cython.address(at), end, wide, big, 0)
+        if directories < 0:
+            return -directories
+        files = read_table(tables, data, cython.address(at), end, wide, big, 2 * directories)
+        if files < 0:
+            return -files
+        tables.names = tables.block + 2 * directories
+    else:
+        if read_old(data, at, end, cython.NULL, cython.NULL, cython.NULL, False, cython.address(found)):
+            return ODD
+        directories = found.directories
+        files = found.files
+        if not make_room(tables, directories + 2 * files):
+            return NO_MEMORY
+        tables.names = tables.block + directories
+        read_old(data, at, end, tables.block, tables.names, tables.names + files, True, cython.address(found))
+    tables.directories = tables.block
+    tables.parents = tables.names + files
+    tables.directory_count = directories
+    tables.file_count = files
+    return GOOD
 
 
 def old_tables(

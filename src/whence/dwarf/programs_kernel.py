@@ -10,17 +10,12 @@ import cython
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.whence.dwarf.files_kernel import Files, clear_files, file_number, forget_files
-from cython.cimports.whence.dwarf.line_tables_kernel import Counts, read_entries, read_old
+from cython.cimports.whence.dwarf.line_tables_kernel import GOOD, NO_MEMORY, ODD, Tables, grown, read_tables
 from cython.cimports.whence.dwarf.lines_kernel import Machine, execute, settled
-from cython.cimports.whence.dwarf.reading import number, reserved_length, uleb, wide_length
+from cython.cimports.whence.dwarf.reading import number, reserved_length, wide_length
 from cython.cimports.whence.dwarf.shared import ADDRESS_SIZE, COMP_DIR, HAS, STMT_LIST, TAG, WIDTH, u64
 
-# What became of a program
-GOOD = cython.declare(cython.int, 0)
-NONE = cython.declare(cython.int, 1)  # the unit has no line program
-ODD = cython.declare(cython.int, 2)
-NO_MEMORY = cython.declare(cython.int, 3)
-
+NONE = cython.declare(cython.int, 1)  # what became of a program: the unit has none; else GOOD, ODD, NO_MEMORY
 FULL = cython.declare(cython.int, 1)  # as lines_kernel has it
 UNSORTED = cython.declare(u64, 1 << 63)
 NOTHING = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)  # the place of a directory that is not there
@@ -33,29 +28,6 @@ Program = cython.struct(
     files=cython.Py_ssize_t,  # where the keys of its files begin, by number, and how many numbers there are
     known=cython.Py_ssize_t,
 )
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def grown(block: cython.p_void, room: cython.p_Py_ssize_t, need: cython.Py_ssize_t, size: cython.int) -> cython.p_void:
-    """The block with room for `need` entries of `size` bytes; NULL when there is no memory: then it is as it was."""
-    more: cython.Py_ssize_t = need + need // 2 + 64
-    found = realloc(block, more * size)
-    if found != cython.NULL:
-        room[0] = more
-    return found
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def is_index(place: u64) -> cython.bint:
-    """Does a place count strings (DW_FORM_strx and its sizes, GNU_str_index) instead of saying where one is?"""
-    form: cython.int = cython.cast(cython.int, place >> 56)
-    return form == 0x1A or 0x25 <= form <= 0x28 or form == 0x02
 
 
 @cython.cfunc
@@ -79,8 +51,7 @@ class Programs:
     _programs: cython.pointer[Program]
     _count: cython.Py_ssize_t
     _program_room: cython.Py_ssize_t
-    _places: cython.p_ulonglong  # of one program: names, then parents, then directories
-    _place_room: cython.Py_ssize_t
+    _tables: Tables  # of one program
     _used: cython.p_uchar
     _used_room: cython.Py_ssize_t
     _key_of: cython.p_uint  # of all programs, by file number
@@ -96,11 +67,11 @@ class Programs:
         self._machine.big = big
         self._machine.lowest = lowest
         self._programs = cython.NULL
-        self._places = cython.NULL
         self._used = cython.NULL
         self._key_of = cython.NULL
-        self._count = self._program_room = self._place_room = self._used_room = 0
+        self._count = self._program_room = self._used_room = 0
         self._files = self._file_room = 0
+        memset(cython.address(self._tables), 0, cython.sizeof(self._tables))
         memset(cython.address(self._named), 0, cython.sizeof(self._named))
 
     def __dealloc__(self):
@@ -109,7 +80,7 @@ class Programs:
         free(self._machine.line)
         free(self._machine.sequence)
         free(self._programs)
-        free(self._places)
+        free(self._tables.block)
         free(self._used)
         free(self._key_of)
         forget_files(cython.address(self._named))
@@ -145,48 +116,6 @@ class Programs:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _table(
-        self, at: cython.p_ulonglong, end: u64, wide: cython.bint, names: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
-        """A version 5 table: names from place `names` on, then as many parents. Gives how many, or less than 0: it is
-        odd (-1), there is no memory (-2)."""
-        data = self._machine.data
-        formats: cython.ulonglong[512]
-        count: u64
-        step: cython.Py_ssize_t
-        width: cython.Py_ssize_t
-        room: cython.Py_ssize_t = 0
-        found: Counts
-        if at[0] >= end:
-            return -1
-        width = data[at[0]]
-        at[0] += 1
-        for step in range(2 * width):
-            formats[step] = uleb(data, at, end)
-            if formats[step] > 0xFFFF:
-                formats[step] = 0xFFFF
-        count = uleb(data, at, end)
-        if at[0] > end or count > (end - at[0]) // (width if width else 1) or (count and not width):
-            return -1
-        if names + 2 * cython.cast(cython.Py_ssize_t, count) > self._place_room:
-            block = grown(self._places, cython.address(room), names + 2 * count, 8)
-            if block == cython.NULL:
-                return -2
-            self._places = cython.cast(cython.p_ulonglong, block)
-            self._place_room = room
-        if count:
-            memset(self._places + names, 0, 16 * count)
-            if read_entries(
-                data, at[0], end, formats, width, wide, self._machine.big, self._places + names,
-                self._places + names + count, count, cython.address(found),
-            ):  # fmt: skip
-                return -1
-            at[0] = found.at
-        return count
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
     def _one(
         self, program: cython.pointer[Program], offset: u64, address_size: u64, comp_dir: u64,
         call_file: cython.const[cython.ulonglong][::1], first: cython.Py_ssize_t, last: cython.Py_ssize_t,
@@ -196,6 +125,7 @@ class Programs:
         """Read the program at `offset`, whose files the scopes [first, last) and the starts [first_start, last_start)
         name as well; gives what became of it. Steps and fields as in line_header.py."""
         machine = cython.address(self._machine)
+        tables = cython.address(self._tables)
         data = machine.data
         size: u64 = self._data.shape[0]
         at: u64 = offset
@@ -205,12 +135,9 @@ class Programs:
         version: u64
         program_at: u64
         lead: cython.Py_ssize_t  # version 5 counts files and directories from 0, earlier ones from 1
-        files: cython.Py_ssize_t
-        directories: cython.Py_ssize_t
         room: cython.Py_ssize_t = 0
         n: cython.Py_ssize_t
         parent: u64
-        found: Counts
         status: cython.int
         if offset > size or size - offset < 24:
             return ODD
@@ -257,36 +184,12 @@ class Programs:
         if at >= program_at:
             return ODD
 
+        status = read_tables(tables, data, at, program_at, version, wide == 8, machine.big)
+        if status:
+            return status
         lead = 0 if version == 5 else 1
-        if version == 5:
-            directories = self._table(cython.address(at), program_at, wide == 8, 0)
-            if directories < 0:
-                return ODD if directories == -1 else NO_MEMORY
-            files = self._table(cython.address(at), program_at, wide == 8, 2 * directories)
-            if files < 0:
-                return ODD if files == -1 else NO_MEMORY
-            n = 2 * directories
-            if (directories and is_index(self._places[0])) or (files and is_index(self._places[n])):
-                return ODD  # its strings are found through the unit
-        else:
-            if read_old(data, at, program_at, cython.NULL, cython.NULL, cython.NULL, False, cython.address(found)):
-                return ODD
-            directories = found.directories
-            files = found.files
-            n = directories
-            if directories + 2 * files > self._place_room:
-                block = grown(self._places, cython.address(room), directories + 2 * files, 8)
-                if block == cython.NULL:
-                    return NO_MEMORY
-                self._places = cython.cast(cython.p_ulonglong, block)
-                self._place_room = room
-            read_old(
-                data, at, program_at, self._places, self._places + n, self._places + n + files, True,
-                cython.address(found),
-            )  # fmt: skip
-        names = self._places + n
 
-        machine.known = files + lead
+        machine.known = tables.file_count + lead
         if machine.known > self._used_room:
             block = grown(self._used, cython.address(room), machine.known, 1)
             if block == cython.NULL:
@@ -330,12 +233,12 @@ class Programs:
         for n in range(machine.known):
             self._key_of[self._files + n] = UNUSED
             if self._used[n] and n >= lead:
-                parent = names[files + n - lead] - lead
+                parent = tables.parents[n - lead] - lead
                 self._key_of[self._files + n] = file_number(
                     cython.address(self._named),
                     comp_dir,
-                    self._places[parent] if parent < cython.cast(u64, directories) else NOTHING,
-                    names[n - lead],
+                    tables.directories[parent] if parent < cython.cast(u64, tables.directory_count) else NOTHING,
+                    tables.names[n - lead],
                 )
         self._files += machine.known
         left[0] -= end - offset

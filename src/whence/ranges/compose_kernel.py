@@ -13,6 +13,7 @@ only scopes that overlap without being nested can cause, have a budget; when it 
 
 import cython
 from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.whence.ranges.heap import pop, push
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 GONE = cython.declare(cython.uint, 0xFFFFFFFE)  # the scope of a range that was joined to another
@@ -106,41 +107,6 @@ class Sweep:
             else:
                 self._parent[at] = self._path[level - 1]
                 self._root[at] = self._root[self._parent[at]]
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _push(self, scope: cython.uint) -> cython.void:
-        at: cython.Py_ssize_t = self._heap_size
-        up: cython.Py_ssize_t
-        self._heap_size += 1
-        while at > 0:
-            up = (at - 1) >> 1
-            if self._heap[up] >= scope:
-                break
-            self._heap[at] = self._heap[up]
-            at = up
-        self._heap[at] = scope
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _pop(self) -> cython.void:
-        at: cython.Py_ssize_t = 0
-        down: cython.Py_ssize_t
-        self._heap_size -= 1
-        scope: cython.uint = self._heap[self._heap_size]
-        while True:
-            down = 2 * at + 1
-            if down >= self._heap_size:
-                break
-            if down + 1 < self._heap_size and self._heap[down + 1] > self._heap[down]:
-                down += 1
-            if self._heap[down] <= scope:
-                break
-            self._heap[at] = self._heap[down]
-            at = down
-        self._heap[at] = scope
 
     @cython.cfunc
     @cython.nogil
@@ -274,12 +240,12 @@ class Sweep:
                         line = row_line[next_row] if described else 0
                         next_row += 1
                     while self._heap_size and end[self._heap[0]] <= position:
-                        self._pop()
+                        pop(self._heap, cython.address(self._heap_size))
                     while next_scope < scopes and va[order[next_scope]] <= position:
                         scope = order[next_scope]
                         next_scope += 1
                         if end[scope] > position:
-                            self._push(scope)
+                            push(self._heap, cython.address(self._heap_size), scope)
                     following = NEVER
                     owner = NONE
                     if next_row < rows:
