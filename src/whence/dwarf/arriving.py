@@ -16,8 +16,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from whence.dwarf import abbrev_kernel, units
-from whence.dwarf.sections import ET_REL, Sections, read_sections
+from whence.dwarf.sections import Sections, read_sections
 from whence.dwarf.unit_set import BATCH, UnitSet
+from whence.elf.layout import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.ranges.strings import OFFSET_BITS
 from whence.window import ByteOrder
@@ -40,6 +41,17 @@ def worth_it(elf: ElfFile) -> bool:
     return section is not None and section.compressed and section.size >= SMALLEST and elf.type != ET_REL
 
 
+def unpacking_of(elf: ElfFile) -> Unpacking | None:
+    """The .debug_info of a file, still packed; None when it is not worth it, or has to be unpacked at once."""
+    section = elf.section(".debug_info")
+    if section is None or not worth_it(elf):
+        return None
+    try:
+        return elf.unpacking(section)
+    except ElfError:
+        return None  # told to whoever reads it whole
+
+
 class Beginning:
     """The first bytes of a .debug_info, as many as the units needed so far. Threads may share it."""
 
@@ -51,13 +63,7 @@ class Beginning:
     @classmethod
     def of(cls, info: DebugInfo) -> Beginning | None:
         """One for this file; None when it has to be read whole."""
-        section = info.elf.section(".debug_info")
-        if section is None or not worth_it(info.elf):
-            return None
-        try:
-            unpacking = info.elf.unpacking(section)
-        except ElfError:
-            return None
+        unpacking = unpacking_of(info.elf)
         return None if unpacking is None else cls(info, unpacking)
 
     def sections_with(self, offsets: list[int]) -> Sections | None:
@@ -113,13 +119,7 @@ class Arriving:
     @classmethod
     def of(cls, info: DebugInfo) -> Arriving | None:
         """One for this file; None when its .debug_info is not compressed, or small, or part of an object file."""
-        section = info.elf.section(".debug_info")
-        if section is None or not worth_it(info.elf):
-            return None
-        try:
-            unpacking = info.elf.unpacking(section)
-        except ElfError:
-            return None
+        unpacking = unpacking_of(info.elf)
         return None if unpacking is None else cls(info, unpacking)
 
     def _unpack(self) -> None:

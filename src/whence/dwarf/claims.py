@@ -14,17 +14,17 @@ from whence.ranges.compose import by_key
 
 
 class Claims:
-    """The spans of all units, by unit and by address. A unit that claims nothing, or whose list is bad, can hold any
-    address; only a partial unit (dwz's) then holds none. So can one of version 2, which has no range lists, when
-    .debug_aranges tells of more than its span: clang's assembler and gcc -gstrict-dwarf give the first section's."""
+    """The spans of all units, by unit and by address.
+
+    A unit that claims nothing, or whose list is bad, can hold any address; only a partial unit (dwz's) then holds none.
+    A unit of version 2, which has no range lists, can hold any address, too, when .debug_aranges tells of more than its
+    span: clang's assembler and gcc -gstrict-dwarf give the span of the first section alone.
+    """
 
     def __init__(self, parts: Parts, all_units: Units, aranges: memoryview) -> None:
         starts, ends, owners, says = rangelist_kernel.unit_spans(parts, all_units.rows)
-        self._start, self._end, self._owner = (
-            array("Q", bytes(starts)),
-            array("Q", bytes(ends)),
-            array("I", bytes(owners)),
-        )
+        self._start, self._end = array("Q", bytes(starts)), array("Q", bytes(ends))
+        self._owner = array("I", bytes(owners))
         if len(aranges) and 2 in all_units.column(units.VERSION):
             aranges_kernel.beyond(aranges, parts, all_units.rows, says)
         self._says = says

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from whence.dwarf.sections import Sections
     from whence.dwarf.units import Units
 
-OTHER, ALT = 1 << 62, 1 << 63  # as in names_kernel.pxd
+# The file of a start, as in names_kernel.pxd: its number in the unit read; or in another one, which is told above it.
 NUMBER = 0xFFFFFFFF
+OTHER, ALT = 1 << 62, 1 << 63
 
 
 class Declarations:
@@ -45,8 +46,8 @@ class Declarations:
     @staticmethod
     def forget_others(starts: Starts) -> None:
         """What a split unit takes from others of its file is not known: those have no line program."""
-        if others(starts):
-            starts.file = array("Q", [key if key <= NUMBER else NUMBER for key in starts.file])
+        if others(starts):  # the last number stands for no file: no table is that long
+            starts.file = array("Q", [min(key, NUMBER) for key in starts.file])
 
     def _files(self, key: int, own: Units) -> FileNames:
         """The files of the unit that a start's file counts in."""

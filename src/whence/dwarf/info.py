@@ -13,13 +13,14 @@ from whence.dwarf import aranges_kernel, units
 from whence.dwarf.arriving import Arriving, Beginning, NotThisWay, worth_it
 from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.problems import problem
-from whence.dwarf.sections import ET_REL, Sections, code_of, read_sections
+from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.split import SplitFiles
 from whence.dwarf.threads import share
 from whence.dwarf.unit_set import UnitSet
 from whence.dwarf.units import Units
 from whence.dwarf.worker import Worker
 from whence.elf import ElfFile
+from whence.elf.layout import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import join

@@ -8,15 +8,13 @@ from typing import Any
 from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.threads import share
 from whence.elf import ElfFile, layout
+from whence.elf.layout import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.ranges.strings import StringSpace
 from whence.records import Record, field
 
 PARTS = ("info", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists")
 LINES = ("line",)
-ET_REL = 1
-PF_X = 1
-PT_LOAD = 1
 LAST = (1 << 64) - 3  # -1 and -2 mark code that a linker dropped
 
 
@@ -99,7 +97,7 @@ def code_of(elf: ElfFile) -> array[int]:
         spans = [
             (segment.vaddr, segment.vaddr + segment.memory_size)
             for segment in elf.segments
-            if segment.type == PT_LOAD and segment.flags & PF_X
+            if segment.type == layout.PT_LOAD and segment.executable
         ]
     joined = array("Q")
     for start, end in sorted(spans):

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 PLAIN = 0xFFFF  # the source of a name that is not qualified yet
 COLUMNS = ("va", "end", "depth", "function", "call_file", "call_line")
 
+# What Scoper.run tells of each unit: where its scopes end, its fault, the offset of that, where its starts end
+TOLD = 4
+SCOPES_END, FAULT, FAULT_AT, STARTS_END = range(TOLD)
+
 
 class Worker:
     """Has scratch, names and a table of its own, so that threads share nothing they write to."""
@@ -69,10 +73,10 @@ class Worker:
     def _found(self, groups: list[list[int]]) -> tuple[Scopes, array[int], Rows, array[int], Starts]:
         """The scopes and rows of groups of units, and where those of each group end; and where functions start."""
         chosen = array("I", chain.from_iterable(groups))
-        found = array("Q", bytes(32 * len(chosen)))
+        found = array("Q", bytes(8 * TOLD * len(chosen)))
         scopes, starts = self._scopes(chosen, found)
-        last = list(accumulate(map(len, groups)))
-        ends, start_ends = (array("I", [found[4 * end - back] for end in last]) for back in (4, 1))
+        last = [TOLD * (end - 1) for end in accumulate(map(len, groups))]
+        ends, start_ends = (array("I", [found[unit + which] for unit in last]) for which in (SCOPES_END, STARTS_END))
         if any(self.units.value(index, units.DWO_NAME) for index in chosen):
             scopes, ends, starts, start_ends = self._with_split(scopes, ends, starts, start_ends, groups)
         if self.lines:
@@ -85,8 +89,8 @@ class Worker:
             scopes.call_file = array("Q", bytes(8 * len(scopes)))
             rows, row_ends, starts = Rows(), array("I", bytes(4 * len(groups))), Starts()
         for place, index in enumerate(chosen):
-            if found[4 * place + 1]:
-                self._tell(index, found[4 * place + 1], found[4 * place + 2])
+            if fault := found[TOLD * place + FAULT]:
+                self._tell(index, fault, found[TOLD * place + FAULT_AT])
         return scopes, ends, rows, row_ends, starts
 
     def strangers(self) -> bool:
@@ -102,9 +106,7 @@ class Worker:
         name = self.info.strings.text(self.units.value(index, units.NAME))
         self.problems.append(problem(fault, offset, index, name))
 
-    def _scopes(
-        self, chosen: array[int], found: array[int], file: SplitFile | None = None
-    ) -> tuple[Scopes, Starts]:  # fmt: skip
+    def _scopes(self, chosen: array[int], found: array[int], file: SplitFile | None = None) -> tuple[Scopes, Starts]:
         """The scopes of these units of the set, or of a split file, and where they start; `found` as Scoper.run fills
         it."""
         parts, alt, strings, scoper = self.of.parts, self.info.alt, self.info.strings, self._scoper
@@ -174,14 +176,14 @@ class Worker:
             return
         if where is not None:
             file, at = where
-            found = array("Q", bytes(32))
+            found = array("Q", bytes(8 * TOLD))
             more, begun = self._scopes(array("I", [at]), found, file)
             for name in COLUMNS:
                 getattr(scopes, name).extend(getattr(more, name))
             self._declarations.forget_others(begun)
             starts.extend(begun)
-            if found[1]:
-                self._tell(index, found[1], found[2])
+            if found[FAULT]:
+                self._tell(index, found[FAULT], found[FAULT_AT])
             if file.alone:
                 elf = file.elf
                 del where, file

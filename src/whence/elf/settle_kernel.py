@@ -43,7 +43,6 @@ def radix(
             for i in range(rows):
                 order[i] = spare[i]
         shift += 11
-    return
 
 
 def settle(

@@ -79,7 +79,7 @@ def read(
     other: cython.uchar[::1],
     section: cython.uint[::1],
 ) -> cython.longlong:
-    """Every whole entry into the columns, which have room for `rows` of them; gives how many were read."""
+    """Every whole entry into the columns, as many as those have room for; gives how many were read."""
     rows: cython.longlong = table.shape[0] // (ELF64_SYMBOL if wide else ELF32_SYMBOL)
     i: cython.longlong
     s: Symbol
