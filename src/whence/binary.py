@@ -67,6 +67,7 @@ class Binary:
         elf: ElfFile,
         *,
         debug_dirs: Sequence[str] | None = None,
+        debug_files: Sequence[str | PathLike[str]] = (),
         dwarf: bool = True,
         symtab: bool = True,
         gopclntab: bool = True,
@@ -74,10 +75,10 @@ class Binary:
         demangle: Callable[[str], str] | None = None,
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns. The options are those of `whence.open`."""
-        from whence.debuginfo.find import Finder
+        from whence.debuginfo.find import DEBUG_DIRS, Finder
         from whence.producers import Producers
 
-        finder = Finder() if debug_dirs is None else Finder(debug_dirs)
+        finder = Finder(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
         producers = Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
         return cls(producers=producers, path=str(elf.path), demangle=demangle)
 
@@ -215,6 +216,7 @@ def open_binary(
     path: str | PathLike[str],
     *,
     debug_dirs: Sequence[str] | None = None,
+    debug_files: Sequence[str | PathLike[str]] = (),
     dwarf: bool = True,
     symtab: bool = True,
     gopclntab: bool = True,
@@ -223,10 +225,10 @@ def open_binary(
 ) -> Binary:
     """Open an ELF file or an archive (told by its magic) for lookups.
 
-    `debug_dirs` replaces /usr/lib/debug in the search for separate debug files; `dwarf`, `symtab` and `gopclntab` leave
-    a source out when false; `jobs` is the number of threads (default: one a core). Frames have the names that linkers
-    use (`_ZN3foo3barEv`) unless `demangle` makes them readable: `whence.demangle.demangle` does. Raises ElfError,
-    LidiaError, Unsupported (a core file) and OSError.
+    `debug_dirs` replaces /usr/lib/debug in the search for separate debug files, `debug_files` are tried before;
+    `dwarf`, `symtab` and `gopclntab` leave a source out when false; `jobs` is the number of threads (default: one a
+    core). Frames have the names that linkers use (`_ZN3foo3barEv`) unless `demangle` makes them readable:
+    `whence.demangle.demangle` does. Raises ElfError, LidiaError, Unsupported (a core file) and OSError.
     """
     if is_archive(path):
         return Binary(table=lidia.open(path, demangle=demangle), path=os.fspath(path))
@@ -238,7 +240,14 @@ def open_binary(
         if elf.type == ET_CORE:
             raise Unsupported(f"{elf.path} is a core file: it names nothing").with_hint("whence core reads it")
         return Binary.from_elf(
-            elf, debug_dirs=debug_dirs, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, demangle=demangle
+            elf,
+            debug_dirs=debug_dirs,
+            debug_files=debug_files,
+            dwarf=dwarf,
+            symtab=symtab,
+            gopclntab=gopclntab,
+            jobs=jobs,
+            demangle=demangle,
         )
     except BaseException:
         elf.close()

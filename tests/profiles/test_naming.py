@@ -126,6 +126,99 @@ def test_many_addresses_put_an_archive_into_the_cache_and_the_next_profile_uses_
     assert reports[0].search.opened.how.startswith("cache ")
 
 
+def many(path: Path, file: str | None = None) -> Profile:
+    """The profile again, with as many addresses as make an archive worth its while."""
+    profile = program_profile(path, file=file)
+    for _ in range(100):
+        profile.location(0, profile.address[1])
+    return profile
+
+
+def test_a_cache_that_can_not_be_written_to_costs_no_names(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    reports, functions = named(many(compiled()), cache=Cache(tmp_path / "file" / "cache"))
+    assert functions[:2] == ["main", "sum"]
+    assert reports[0].search is not None
+    assert any("no archive was made" in line for line in reports[0].search.tried)
+
+
+@pytest.mark.parametrize("left", [0, 100])
+def test_a_damaged_archive_in_the_cache_is_made_again(tmp_path: Path, left: int) -> None:
+    cache = Cache(tmp_path)
+    named(many(compiled()), cache=cache)
+    archive = next(tmp_path.glob("??/*.lidia"))
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[:left])
+    assert named(many(compiled()), cache=cache)[1][:2] == ["main", "sum"]
+    assert archive.read_bytes() == whole
+
+
+def taken_apart(folder: Path) -> tuple[Path, Path]:
+    """The test program stripped, and its debug file."""
+    stripped, debug = folder / "program", folder / "program.debug"
+    subprocess.run(["objcopy", "--only-keep-debug", compiled(), debug], check=True)
+    subprocess.run(["objcopy", "--strip-all", compiled(), stripped], check=True)
+    return stripped, debug
+
+
+def test_a_stripped_file_is_not_archived_for_its_debug_file_may_come(tmp_path: Path) -> None:
+    stripped, debug = taken_apart(tmp_path)
+    cache = Cache(tmp_path / "cache")
+    reports, functions = named(many(compiled(), str(stripped)), cache=cache)
+    assert functions[:2] == ["", ""]
+    assert next(iter(reports[0].missing)).reason is Reason.NO_DEBUG_FILE
+    with ElfFile.open(stripped) as elf:
+        place = tmp_path / "debug" / ".build-id" / elf.build_id[:2] / f"{elf.build_id[2:]}.debug"
+    place.parent.mkdir(parents=True)
+    debug.rename(place)
+    again = many(compiled(), str(stripped))
+    assert named(again, cache=cache, debug_dirs=[str(tmp_path / "debug")])[1][:2] == ["main", "sum"]
+
+
+class OneFile:
+    """A debuginfod client that knows one debug file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.asked: list[str] = []
+
+    def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None:
+        self.asked.append(kind)
+        return self.path if kind == "debuginfo" else None
+
+
+def test_debuginfod_is_asked_for_the_debug_info_of_a_stripped_file_that_is_here(tmp_path: Path) -> None:
+    stripped, debug = taken_apart(tmp_path)
+    server = OneFile(debug)
+    profile = program_profile(compiled(), file=str(stripped))
+    assert named(profile, debuginfod=server)[1][:2] == ["main", "sum"]
+    assert profile.frames[1][-1].line
+    assert server.asked == ["debuginfo"]
+
+
+@pytest.mark.parametrize("where", ["on this machine", "given first", "given last", "nowhere, but all of it was mapped"])
+def test_a_debug_file_that_is_given_is_placed_by_the_file_it_is_of(tmp_path: Path, where: str) -> None:
+    stripped, debug = taken_apart(tmp_path)
+    given = {"given first": [stripped, debug], "given last": [debug, stripped]}.get(where, [debug])
+    profile = many(compiled(), str(stripped) if where == "on this machine" else "/not/here")
+    if where.startswith("nowhere"):
+        with ElfFile.open(stripped) as elf:
+            code = next(segment for segment in elf.segments if segment.type == 1 and segment.executable)
+        size = code.vaddr % 4096 + code.memory_size + 4095 & -4096
+        build_id = profile.mappings[0].build_id
+        profile.mappings[0] = Mapping(BASE, BASE + size, code.file_offset & -4096, "/not/here", build_id)
+    assert named(profile, given=given, cache=Cache(tmp_path / "cache"))[1][:2] == ["main", "sum"]
+
+
+def test_a_debug_file_alone_names_no_address_it_can_not_place_and_says_what_is_missing(tmp_path: Path) -> None:
+    _, debug = taken_apart(tmp_path)
+    profile = program_profile(compiled(), file="/not/here")
+    profile.mappings[0] = Mapping(BASE, BASE + (1 << 20), 0x1000, "/not/here", profile.mappings[0].build_id)
+    reports, functions = named(profile, given=[debug])
+    assert functions == ["", "", ""]
+    assert "give the program with --binary" in next(iter(reports[0].missing)).remedy
+
+
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("order", ["little", "big"])
 def test_a_skeleton_has_the_segments_of_its_file(tmp_path: Path, bits: int, order: ByteOrder) -> None:

@@ -3,8 +3,8 @@
 A search tries candidates in the order debuggers agree on and keeps what became of each, so that an address without an
 answer can say where nobody looked yet:
 
-    debug file   the file itself; DEBUG_DIR/.build-id/xx/rest.debug; the .gnu_debuglink name in the file's folder, in
-                 .debug/ there, and in DEBUG_DIR/the file's folder
+    debug file   the file itself; debug files given by hand; DEBUG_DIR/.build-id/xx/rest.debug; the .gnu_debuglink name
+                 in the file's folder, in .debug/ there, and in DEBUG_DIR/the file's folder
     dwz's        the .gnu_debugaltlink name (relative to the file that has it); DEBUG_DIR/.build-id; DEBUG_DIR/.dwz
     .dwp         FILE.dwp beside the file; DEBUG_DIR/.build-id/xx/rest.dwp
     .dwo         its name in the compilation's folder; beside the file; in the file's folder under its bare name
@@ -82,8 +82,13 @@ Candidates = Iterable[tuple[str, str]]  # path, how
 class Finder:
     """Looks for files under the given debug folders and beside the files themselves. Holds no state; thread-safe."""
 
-    def __init__(self, debug_dirs: Iterable[str | os.PathLike[str]] = DEBUG_DIRS) -> None:
+    def __init__(
+        self,
+        debug_dirs: Iterable[str | os.PathLike[str]] = DEBUG_DIRS,
+        debug_files: Iterable[str | os.PathLike[str]] = (),
+    ) -> None:
         self.debug_dirs = tuple(os.fspath(one) for one in debug_dirs)
+        self.debug_files = tuple(os.fspath(one) for one in debug_files)
 
     def debug_file(self, elf: ElfFile) -> Search:
         """The file with the DWARF of a file: `elf` itself when it has some."""
@@ -94,7 +99,8 @@ class Finder:
             return search
         search.tried.append(Tried(elf.path, "itself", Outcome.EMPTY))
         crc = -1
-        candidates = list(self._build_id_files(elf.build_id, ".debug"))
+        candidates = [(one, "given") for one in self.debug_files]
+        candidates += self._build_id_files(elf.build_id, ".debug")
         try:
             link = elf.debug_link
         except WhenceError as error:

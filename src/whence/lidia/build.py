@@ -14,7 +14,7 @@ from os import PathLike, fspath
 from typing import BinaryIO, Literal, TypedDict, Unpack
 
 from whence._version import __version__
-from whence.debuginfo.find import Finder
+from whence.debuginfo.find import DEBUG_DIRS, Finder
 from whence.demangle import demangle as readable
 from whence.elf import ElfFile
 from whence.elf.layout import PT_LOAD, machine_name
@@ -56,6 +56,7 @@ class Options(TypedDict, total=False):
     strings: Literal["length", "nul"]
     demangle: bool
     debug_dirs: Sequence[str] | None
+    debug_files: Sequence[str | PathLike[str]]
     jobs: int | None
 
 
@@ -65,7 +66,7 @@ def create(executable: str | PathLike[str], output: str | PathLike[str], **optio
     `symtab`, `gopclntab` and `dwarf` leave a source of names unread when false; `lines` and `files` leave those out,
     `crc` the checksums (all true). `compat="go"` writes the Go package's very bytes. `strings` says how names are
     delimited ("length" or "nul"), `demangle` stores readable ones (false). `debug_dirs` replaces /usr/lib/debug in the
-    search for debug files; `jobs` is the number of threads (None: one a core).
+    search for debug files, `debug_files` are tried before; `jobs` is the number of threads (None: one a core).
 
     Raises ElfError when the file is not ELF, OSError when one of the two can't be opened.
     """
@@ -87,6 +88,7 @@ def create_from_elf(
     strings: Literal["length", "nul"] = "length",
     demangle: bool = False,
     debug_dirs: Sequence[str] | None = None,
+    debug_files: Sequence[str | PathLike[str]] = (),
     jobs: int | None = None,
 ) -> Created:
     """Archive an open ELF file into a path or a writable; the options are those of `create`."""
@@ -95,7 +97,7 @@ def create_from_elf(
         table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
         written = write(table, output, crc=True, lines=False, files=False, strings="length", compat="go")
         return Created(written, _sources(table), time.perf_counter() - began)
-    finder = Finder() if debug_dirs is None else Finder(debug_dirs)
+    finder = Finder(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
     with Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs) as producers:
         table = producers.ranges(lines=lines, files=files)
         if demangle:

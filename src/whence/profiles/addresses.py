@@ -7,6 +7,9 @@ Profiles hold two kinds of addresses and do not say which; the mapping's limits 
     normalized   start is 0 (no process maps there), or the address is outside the limits: it is a vaddr already, as
                  Parca's agent and OpenTelemetry's eBPF profiler write it
 
+A debug file that objcopy --only-keep-debug made keeps vaddrs and sizes of segments, not where they lie in the file. Its
+code is placed by a mapping of just the size of the segment; any other mapping needs the segments of the file itself.
+
 Two executable segments may share a page of the file. Then the mapping's own file offset decides: the segment whose
 first page is the mapping's first page is the mapped one.
 """
@@ -28,6 +31,25 @@ NOWHERE = MASK  # no file has code in its last byte
 def is_runtime(mapping: Mapping, address: int) -> bool:
     """Whether an address is one of the process, not of the file."""
     return 0 < mapping.start <= address < (mapping.limit or 1 << 64)
+
+
+def hollow(segment: Segment) -> bool:
+    """Whether a segment of code has none of its bytes in the file: it was told by a debug file."""
+    return segment.type == PT_LOAD and segment.executable and segment.memory_size > 0 and not segment.file_size
+
+
+def filled(segment: Segment, mapping: Mapping) -> Segment:
+    """A hollow segment where the mapping that is exactly of its pages shows it to lie; others as they are."""
+    head = segment.vaddr % PAGE
+    if not hollow(segment) or mapping.limit - mapping.start != head + segment.memory_size + PAGE - 1 & -PAGE:
+        return segment
+    size = segment.memory_size
+    return Segment(segment.type, segment.flags, mapping.file_offset + head, segment.vaddr, size, size, segment.align)
+
+
+def placeable(segments: Iterable[Segment], mapping: Mapping) -> bool:
+    """Whether runtime addresses of a mapping can be placed by these segments."""
+    return not mapping.start or not any(hollow(filled(one, mapping)) for one in segments)
 
 
 def mapped_segment(segments: Iterable[Segment], mapping: Mapping, file_offset: int) -> Segment | None:
@@ -60,6 +82,7 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
     Without segments (an archive that does not say them) only a file mapped below 4 GiB can be placed: it was not moved.
     """
     out = array("Q", bytes(8 * len(addresses)))
+    loaded = [one for one in (filled(one, mapping) for one in segments or ()) if not hollow(one)]
     known: tuple[int, int, int] | None = None  # file offsets [low, high) and what to add to them
     for index, address in enumerate(addresses):
         if not is_runtime(mapping, address):
@@ -70,11 +93,11 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
             out[index] = address if mapping.start < 1 << 32 else NOWHERE
             continue
         if known is None or not known[0] <= file_offset < known[1]:
-            segment = mapped_segment(segments, mapping, file_offset)
+            segment = mapped_segment(loaded, mapping, file_offset)
             if segment is None:
                 out[index] = NOWHERE
                 continue
-            shared = sum(one.type == PT_LOAD and one.executable for one in segments) > 1
+            shared = sum(one.type == PT_LOAD and one.executable for one in loaded) > 1
             low = segment.file_offset if shared else segment.file_offset & -PAGE
             known = low, segment.file_offset + segment.file_size, segment.vaddr - segment.file_offset
             if not known[0] <= file_offset < known[1]:

@@ -7,8 +7,12 @@
     5. debug folders                 .build-id/ab/cdef.debug
     6. debuginfod                    when a client was given
 
-An ELF file that must answer for many addresses is archived in the cache first, so that the next profile need not. The
-kernel's files have names and places of their own (whence.profiles.kernel).
+A candidate that can't be read is passed over. An ELF file without debug info answers with that of its debug file: the
+one the debug folders have, one given by hand, one that debuginfod has. Where there is none, its own symbols answer.
+
+An ELF file with debug info that must answer for many addresses is archived in the cache first, so that the next profile
+need not. One without is not: tomorrow its debug file may be there. The kernel's files have names and places of their
+own (whence.profiles.kernel).
 """
 
 from __future__ import annotations
@@ -16,17 +20,18 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from whence.binary import is_archive, open_binary
+from whence.binary import Binary, is_archive, open_binary
 from whence.debuginfo.cache import Cache
 from whence.elf import ElfFile
 from whence.elf.layout import ET_REL, PT_LOAD
 from whence.elf.segments import Segment
 from whence.errors import ElfError, WhenceError
-from whence.profiles.addresses import vaddrs
+from whence.profiles.addresses import hollow, placeable, vaddrs
 from whence.profiles.kernel import Placing, is_kernel, named_alike, placing
 from whence.profiles.lists import Lists
 from whence.profiles.model import Mapping
@@ -36,6 +41,7 @@ from whence.symbolize.reason import Reason
 
 ARCHIVE_FROM = 64  # addresses from which on an archive is made for the cache
 PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are
+CACHE = "cache"
 DEBUG_DIRS = ("/usr/lib/debug",)
 """Where debug files lie when nobody says otherwise."""
 
@@ -136,14 +142,24 @@ class Binaries:
 
     def _search(self, search: Search, addresses: int) -> None:
         mapping = search.mapping
+        broken: Missing | None = None
         for one, where in self._candidates(mapping, search.tried):
+            try:
+                opened = self._open_file(one, search, where, addresses)
+                if is_kernel(mapping):
+                    opened.placing = placing(one.path, opened.segments, self.lists.text_address)
+            except (WhenceError, OSError) as error:
+                search.tried.append(f"{where} {one.path}: {error}")
+                if where == CACHE:  # made again, not kept for ever
+                    with suppress(OSError):
+                        one.path.unlink()
+                broken = broken or Missing(Reason.BROKEN_FILE, f"{where} {one.path}: {error}")
+                continue
             search.tried.append(f"{where} {one.path}: answers")
-            search.opened = opened = self._open_file(one, mapping, where, addresses)
             opened.build_id = next(iter(one.build_ids), "")
-            if is_kernel(mapping):
-                opened.placing = placing(one.path, opened.segments, self.lists.text_address)
+            search.opened = opened
             return
-        search.missing = self._why_missing(search)
+        search.missing = broken or self._why_missing(search)
 
     def _candidates(self, mapping: Mapping, tried: list[str]) -> Iterator[tuple[Candidate, str]]:
         """Files that may answer, best first; what does not fit is noted."""
@@ -158,16 +174,19 @@ class Binaries:
             if self.cache is not None:
                 path = self.cache.get(f"{build_id}.lidia")
                 if path is not None:
-                    yield Candidate(path, (build_id,), True), "cache"
+                    yield Candidate(path, (build_id,), True), CACHE
                 tried.append("cache: no archive of this build-id")
         if self.local and mapping.path.startswith("/"):
             yield from ((one, "this machine's") for one in self._on_this_machine(mapping, tried))
         if build_id and len(build_id) > 2:
             for folder in self.debug_dirs:
                 path = Path(folder, ".build-id", build_id[:2], build_id[2:] + ".debug")
-                if path.exists():
+                try:
                     yield candidate(path), "debug folder's"
-                tried.append(f"{path}: not there")
+                except FileNotFoundError:
+                    tried.append(f"{path}: not there")
+                except (WhenceError, OSError) as error:
+                    tried.append(f"{path}: {error}")
         if build_id and self.debuginfod is not None:
             for kind in ("debuginfo", "executable"):
                 fetched = self.debuginfod.fetch(build_id, kind, mapping.path)
@@ -202,24 +221,77 @@ class Binaries:
         else:
             tried.append(f"{path}: {difference(one, mapping)}")
 
-    def _open_file(self, one: Candidate, mapping: Mapping, where: str, addresses: int) -> Opened:
+    def _open_file(self, one: Candidate, search: Search, where: str, addresses: int) -> Opened:
         how = f"{where} {one.path}"
         if one.archive:
             binary = open_binary(one.path)
             self._keep(binary)
-            said = [Segment(PT_LOAD, 5, at, vaddr, size, size, 0) for at, vaddr, size in binary.table().about.segments]
-            return Opened(binary, said or self._segments_beside(one, mapping), how)
+            told = binary.table().about.segments  # without a size where it was made of a debug file
+            said = [Segment(PT_LOAD, 5, at, vaddr, size, size, 0) for at, vaddr, size in told if size]
+            return Opened(binary, said or self._segments_beside(one, search.mapping), how)
+        segments = segments_of(one.path)
+        debug_files: tuple[Path, ...] = ()
+        if not placeable(segments, search.mapping):
+            whole = self._whole_file(one, search)
+            if whole is not None:
+                debug_files, one, segments = (one.path,), whole, segments_of(whole.path)
+        binary = open_binary(one.path, debug_dirs=self.debug_dirs, debug_files=debug_files)
+        if not described(binary):
+            found = self._debug_file(one, search)
+            if found is not None:
+                binary.close()
+                debug_files = (found[0],)
+                binary = open_binary(one.path, debug_dirs=self.debug_dirs, debug_files=debug_files)
+                how = f"{how} with {found[1]} {found[0]}"
         build_id = one.build_ids[0] if one.build_ids else ""
-        if self.cache is None or not build_id or addresses < ARCHIVE_FROM:
-            return Opened(self._keep(open_binary(one.path, debug_dirs=self.debug_dirs)), segments_of(one.path), how)
+        worth = addresses >= ARCHIVE_FROM and described(binary) and not any(map(hollow, segments))
+        if self.cache is not None and build_id and worth:
+            try:
+                archived = self._archive(self.cache, one, build_id, debug_files)
+            except OSError as error:  # a cache that can't be written to costs time, no names
+                search.tried.append(f"cache: no archive was made ({error})")
+            else:
+                binary.close()
+                binary = open_binary(archived)
+        return Opened(self._keep(binary), segments, how)
+
+    def _whole_file(self, one: Candidate, search: Search) -> Candidate | None:
+        """The file that a debug file is of, for debug files lose where code lies in it."""
+        mapping = search.mapping
+        others = [other for other in self.given if not other.archive and set(other.build_ids) & set(one.build_ids)]
+        if self.local and mapping.path.startswith("/"):
+            others += [other for other in self._on_this_machine(mapping, []) if other.build_ids == one.build_ids]
+        for other in others:
+            if placeable(segments_of(other.path), mapping):
+                return other
+        if self.debuginfod is not None and one.build_ids:
+            fetched = self.debuginfod.fetch(one.build_ids[0], "executable", mapping.path)
+            return candidate(fetched) if fetched is not None else None
+        return None
+
+    def _archive(self, cache: Cache, one: Candidate, build_id: str, debug_files: Sequence[Path]) -> Path:
+        """The archive of an ELF file in the cache, and what places its addresses."""
         from whence.lidia.build import create
 
-        def archive(target: Path) -> None:
-            create(one.path, target, debug_dirs=self.debug_dirs)
+        cache.put(f"{build_id}.segments", lambda target: target.write_bytes(skeleton(one.path)))
 
-        path = self.cache.put(f"{build_id}.lidia", archive)
-        self.cache.put(f"{build_id}.segments", lambda target: target.write_bytes(skeleton(one.path)))
-        return Opened(self._keep(open_binary(path)), segments_of(one.path), how)
+        def archive(target: Path) -> None:
+            create(one.path, target, debug_dirs=self.debug_dirs, debug_files=debug_files)
+
+        return cache.put(f"{build_id}.lidia", archive)
+
+    def _debug_file(self, one: Candidate, search: Search) -> tuple[Path, str] | None:
+        """The debug file of a file that has none in the debug folders, and in words where it came from."""
+        for build_id in one.build_ids:
+            for other in self.given:
+                if other.path != one.path and not other.archive and build_id in other.build_ids:
+                    return other.path, "given"
+            fetched = self.debuginfod.fetch(build_id, "debuginfo", search.mapping.path) if self.debuginfod else None
+            if fetched is not None:
+                return fetched, "debuginfod debuginfo"
+            if self.debuginfod is not None:
+                search.tried.append("debuginfod debuginfo: not found")
+        return None
 
     def _segments_beside(self, one: Candidate, mapping: Mapping) -> Sequence[Segment] | None:
         """Segments for an archive: of what the cache kept of its ELF file, or of the file itself if it is here."""
@@ -243,6 +315,12 @@ class Binaries:
             return Missing(Reason.BUILD_ID_MISMATCH, here[0])
         identity = f"build-id {mapping.build_id}" if mapping.build_id else "no build-id to look for"
         return Missing(Reason.NO_FILE, f"{mapping.path or 'its path is not known'}, {identity}")
+
+
+def described(binary: Binary) -> bool:
+    """Whether a binary names more than its symbols do: an archive, or a file with debug info or Go's tables."""
+    producers = binary.producers
+    return producers is None or producers.dwarf is not None or producers.pclntab is not None
 
 
 def candidate(path: Path) -> Candidate:
