@@ -91,8 +91,8 @@ class Producers:
         lines: bool = True,
         files: bool = True,
     ) -> Ranges:
-        """The table: of everything, or with only these units' share of the DWARF, and the
-        symbols and Go functions at vaddrs `near`."""
+        """The table of everything; with `units` (offsets in .debug_info) only these units' share of the DWARF, with
+        `near` only the symbols and Go functions at these vaddrs."""
         tables = []
         if self.dwarf is not None:
             tables.append(self.dwarf.ranges(units, jobs=self.jobs, lines=lines))

@@ -109,7 +109,7 @@ class DebugInfo:
     def ranges(self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True) -> Ranges:
         """The ranges of the units at these offsets (None: all), unit after unit: whence.ranges.arrange puts them in
         order. Where units claim the same code (a function that several of them had to instantiate), the first one is
-        to be believed.
+        to be believed. Without `lines` functions and inlined calls have no files, no lines and no starts.
 
         `jobs` threads (None: one per core). Memory beyond the result: the scopes of about 2 MB of DIEs per thread.
         """
