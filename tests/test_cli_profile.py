@@ -136,6 +136,24 @@ def test_debuginfod_without_any_server_is_wrong_use(
     assert "DEBUGINFOD_URLS" in capfd.readouterr().err
 
 
+def test_fedoras_word_about_signatures_among_the_servers_is_passed_over(
+    profile: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DEBUGINFOD_URLS", "ima:enforcing http://127.0.0.1:9/ ima:ignore")
+    assert main(["profile", str(profile), "--coverage", "-v", "--debuginfod"]) == 0
+    assert "debuginfod: GET http://127.0.0.1:9/buildid/" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["nan", "inf", "-1", "1e400", "much"])
+def test_a_size_of_the_cache_that_is_none_is_wrong_use(
+    profile: Path, word: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["profile", str(profile), "--coverage", f"--cache-size={word}"])
+    assert stopped.value.code == 2
+    assert "invalid number of GiB value" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [

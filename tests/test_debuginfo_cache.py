@@ -53,9 +53,13 @@ def test_what_was_left_unfinished_goes_after_a_day(tmp_path: Path) -> None:
         path.write_bytes(b"half")
     day_ago = time.time() - 25 * 3600
     os.utime(old, (day_ago, day_ago))
+    ahead = tmp_path / "ab" / "abcd.z.1-0.new"  # made before the clock was set back
+    ahead.write_bytes(b"half")
+    os.utime(ahead, (time.time() + 25 * 3600,) * 2)
     cache.trim()
     assert young.exists()
     assert not old.exists()
+    assert not ahead.exists()
 
 
 @pytest.mark.parametrize("key", ["../../etc/passwd", "ab/cd.lidia", "abcd", ".lidia", "a.lidia", "abcd.lidia\n", ""])

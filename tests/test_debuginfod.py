@@ -96,6 +96,42 @@ def test_a_cut_download_goes_on_where_it_was_cut(cache: Cache) -> None:
     assert [wanted for _, wanted in server.seen] == ["", "bytes=1500-"]
 
 
+def test_a_clock_that_was_set_back_does_not_keep_a_server_out_for_ever(cache: Cache) -> None:
+    with serving(behave.status(404), behave.status(404), behave.whole(FILE)) as server:
+        assert Client(cache, server.url).fetch(ID) is None
+        for note in cache.root.glob("*/*.absent"):
+            os.utime(note, (time.time() + 1e6,) * 2)
+        Client(cache, server.url).fetch(ID)
+        assert len(server.seen) == 2
+
+
+def test_a_full_disk_is_not_the_servers_fault(cache: Cache) -> None:
+    with serving(behave.whole(FILE)) as server:
+        client = Client(cache, server.url)
+        part = client._part(server.url, f"{ID}.debuginfo")
+        part.parent.mkdir(parents=True)
+        part.symlink_to("/dev/full")
+        assert client.fetch(ID) is None
+        assert "No space left on device" in client.said[-1]
+        assert client.fetch(ID) is not None
+    assert len(server.seen) == 2
+
+
+def test_a_cache_that_can_not_be_written_to_is_told_and_no_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    client = Client(Cache(tmp_path / "file" / "cache"), "http://127.0.0.1:9")
+    assert client.fetch(ID) is None
+    assert "can't be kept" in client.said[-1]
+
+
+def test_a_part_of_another_file_is_given_up_and_the_whole_is_asked_for(cache: Cache) -> None:
+    with serving(behave.cut(OTHER, 300), behave.whole(FILE)) as server:
+        path = Client(cache, server.url).fetch(ID)
+        assert path is not None
+        assert path.read_bytes() == FILE
+    assert [wanted for _, wanted in server.seen] == ["", "bytes=300-", ""]
+
+
 def test_a_server_that_starts_again_instead_of_going_on_is_understood(cache: Cache) -> None:
     def from_the_start(handler: behave.Handler) -> None:
         handler.begin(200, Content_Length=len(FILE))

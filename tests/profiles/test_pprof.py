@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import zlib
 
 import pytest
@@ -149,6 +150,32 @@ def test_every_cut_of_a_profile_is_an_error_of_ours_or_a_profile() -> None:
             pprof.read(data[:size]).samples  # noqa: B018
         except ProfileError:
             continue
+
+
+def test_gzip_of_very_many_members_costs_what_its_size_justifies(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = bytes(range(256)) * 100
+    packed = b"".join(gzip.compress(plain[at : at + 8]) for at in range(0, len(plain), 8))
+    original, read = zlib.decompressobj, []
+
+    class Counting:
+        """zlib's own, which copies what it is handed behind the end of its member."""
+
+        def __init__(self, wbits: int) -> None:
+            self.real = original(wbits=wbits)
+
+        def decompress(self, piece: bytes, limit: int) -> bytes:
+            read.append(len(piece))
+            return self.real.decompress(piece, limit)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.real, name)
+
+    monkeypatch.setattr(zlib, "decompressobj", Counting)
+    assert gz.inflated(packed + bytes(512)) == plain
+    assert len(read) == len(plain) // 8
+    assert sum(read) < len(packed) + len(read) * 2 * gz.MEMBER_BYTES
+    with pytest.raises(ProfileError, match="nothing but zeros follows the last member"):
+        gz.inflated(packed + b"rest")
 
 
 def test_a_gzip_bomb_stops_at_the_limit() -> None:

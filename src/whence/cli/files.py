@@ -43,9 +43,22 @@ def add_file_options(parser: ArgumentParser) -> None:
         help="ask only for build-ids or paths that match (default: for all)",
     )
     more.add_argument("--cache-dir", metavar="DIR", help="where archives and fetched files are kept")
-    more.add_argument("--cache-size", type=float, default=4.0, metavar="GIB", help="how large the cache may grow (4)")
+    more.add_argument(
+        "--cache-size", type=gibibytes, default=4.0, metavar="GIB", help="how large the cache may grow (4)"
+    )
     more.add_argument("--no-cache", action="store_true", help="make and keep no archives")
     more.add_argument("-v", "--verbose", action="store_true", help="tell every file tried and every request made")
+
+
+def gibibytes(word: str) -> float:
+    """A size. Raises ValueError, which argparse words."""
+    found = float(word)
+    if not 0 <= found < 1 << 30:  # so many GiB have no number of 64 bits
+        raise ValueError(word)
+    return found
+
+
+gibibytes.__name__ = "number of GiB"  # as argparse calls it
 
 
 def cache_root(options: Namespace) -> Path:
@@ -64,7 +77,8 @@ def servers(options: Namespace) -> list[str]:
     out: list[str] = []
     for one in options.debuginfod or ():
         if one == FROM_ENVIRONMENT:
-            known = os.environ.get("DEBUGINFOD_URLS", "").split()
+            told = os.environ.get("DEBUGINFOD_URLS", "").split()
+            known = [one for one in told if not one.startswith("ima:")]  # Fedora's way to ask elfutils for signatures
             if not known:
                 raise WrongUse("--debuginfod without a URL takes DEBUGINFOD_URLS, which is not set")
             out += known

@@ -106,7 +106,7 @@ class Cache:
         now = time.time()
         for used, size, path in entries:
             unfinished = path.name.endswith((NEW, PART, ABSENT))
-            if path == keep or (unfinished and now - used < STALE_SECONDS):
+            if path == keep or (unfinished and abs(now - used) < STALE_SECONDS):
                 continue
             if unfinished or total > self.limit_bytes:
                 try:

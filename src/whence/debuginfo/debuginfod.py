@@ -16,6 +16,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,6 +139,11 @@ class Debuginfod:
                     continue
                 touch(self._dead(server) if refused.dead else self._absent(key, server))
                 return None
+            except OSError as error:  # our disk's fault, not the server's; nothing is remembered of it
+                self.log(f"debuginfod: {build_id} can't be kept in {self.cache.root} ({error.strerror or error})")
+                with suppress(OSError):  # a full disk gets its room back
+                    self._part(server, key).unlink()
+                return None
         return None
 
     def _download(self, server: str, build_id: str, kind: str) -> Path:
@@ -145,7 +151,7 @@ class Debuginfod:
         import urllib3
 
         path = self.cache.path(f"{build_id}.{kind}")
-        part = path.with_name(f"{path.name}.{mark(server)}{PART}")
+        part = self._part(server, path.name)
         have = part.stat().st_size if part.exists() else 0
         url = f"{server}/buildid/{build_id}/{kind}"
         headers = {"User-Agent": "whence", "Accept-Encoding": "identity"}
@@ -159,11 +165,11 @@ class Debuginfod:
             raise Refused(f"no answer ({type(error).__name__})", again=True, dead=True) from error
         try:
             self._receive(response, part, have, began)
-        except (urllib3.exceptions.HTTPError, OSError) as error:
+        except urllib3.exceptions.HTTPError as error:
             raise Refused(f"cut ({type(error).__name__})", again=True, dead=True) from error
         finally:
             response.close()
-        self._verify(part, build_id)
+        self._verify(part, build_id, continued=have > 0)
         os.replace(part, path)
         self.log(f"debuginfod: {url}: {path.stat().st_size} bytes in {time.monotonic() - began:.1f} s")
         return path
@@ -202,7 +208,8 @@ class Debuginfod:
         if length is not None and have < length:
             raise Refused(f"cut after {have} of {length} bytes", again=True, dead=True)
 
-    def _verify(self, part: Path, build_id: str) -> None:
+    def _verify(self, part: Path, build_id: str, continued: bool) -> None:
+        """Throw away what is not the file. Of one that was `continued` the older part may be to blame: once more."""
         try:
             with ElfFile.open(part) as elf:
                 found = elf.build_id
@@ -212,13 +219,13 @@ class Debuginfod:
                 )  # a length that was announced too short cuts the last sections
         except (WhenceError, OSError) as error:
             part.unlink(missing_ok=True)
-            raise Refused(f"what arrived is no ELF file ({error})") from error
+            raise Refused(f"what arrived is no ELF file ({error})", again=continued) from error
         if cut:
             part.unlink(missing_ok=True)
             raise Refused("what arrived is not the whole file, thrown away", again=True)
         if found != build_id:
             part.unlink(missing_ok=True)
-            raise Refused(f"what arrived has build-id {found or 'none'}, thrown away")
+            raise Refused(f"what arrived has build-id {found or 'none'}, thrown away", again=continued)
 
     def _http(self) -> urllib3.PoolManager:
         if self._pool is None:
@@ -237,6 +244,9 @@ class Debuginfod:
     def _dead(self, server: str) -> Path:
         return self.cache.root / "servers" / f"{mark(server)}.dead"
 
+    def _part(self, server: str, key: str) -> Path:
+        return self.cache.path(key).with_name(f"{key}.{mark(server)}{PART}")
+
     def _absent(self, key: str, server: str) -> Path:
         return self.cache.path(key).with_name(f"{key}.{mark(server)}{ABSENT}")
 
@@ -248,11 +258,12 @@ def mark(server: str) -> str:
 
 def recent(note: Path, seconds: float) -> bool:
     try:
-        return time.time() - note.stat().st_mtime < seconds
+        return abs(time.time() - note.stat().st_mtime) < seconds  # a clock that was set back must not keep it for ever
     except OSError:
         return False
 
 
 def touch(note: Path) -> None:
-    note.parent.mkdir(parents=True, exist_ok=True)
-    note.touch()
+    with suppress(OSError):  # a full disk forgets
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.touch()

@@ -12,31 +12,38 @@ from whence.errors import ProfileError
 MAGIC = b"\x1f\x8b"
 HEADER = MAGIC + b"\x08\0\0\0\0\0\4\xff"  # deflate, no name, no time, packed for speed, any system
 PART_BYTES = 2 << 20
+MEMBER_BYTES = 4 << 10  # of a second or later member, at first
 LIMIT_BYTES = 2 << 30  # what a profile may unpack to
 
 
 def inflated(data: bytes, limit: int = LIMIT_BYTES) -> bytes:
     """The bytes inside a gzip file (all its members), at most `limit` of them."""
     parts: list[bytes] = []
+    view = memoryview(data)
     size = at = 0
+    step = len(data)  # most files are one member
     while True:
+        begin = at
         member = zlib.decompressobj(wbits=31)
-        rest = data[at:] if at else data
-        try:
-            part = member.decompress(rest, limit - size + 1)
-        except zlib.error as error:
-            raise ProfileError("gzip", at, "the stream unpacks to its checksum", str(error)) from error
-        parts.append(part)
-        size += len(part)
-        if size > limit:
-            raise ProfileError("gzip", at, f"a profile unpacks to at most {limit} bytes", "more")
+        while not member.eof and at < len(data):
+            piece = view[at : at + step]
+            try:
+                part = member.decompress(piece, limit - size + 1)
+            except zlib.error as error:
+                raise ProfileError("gzip", begin, "the stream unpacks to its checksum", str(error)) from error
+            parts.append(part)
+            size += len(part)
+            if size > limit:
+                raise ProfileError("gzip", begin, f"a profile unpacks to at most {limit} bytes", "more")
+            at += len(piece) - len(member.unused_data)
+            step *= 2
         if not member.eof:
             raise ProfileError("gzip", len(data), "the stream ends with its checksum", "the end of the file")
-        at = len(data) - len(member.unused_data)
-        if not member.unused_data.startswith(MAGIC):
+        if view[at : at + 2] != MAGIC:
             break
-    if any(member.unused_data):
-        raise ProfileError("gzip", at, "nothing but zeros follows the last member", member.unused_data)
+        step = MEMBER_BYTES  # each member copies what lies behind it in its piece
+    if data.count(0, at) < len(data) - at:
+        raise ProfileError("gzip", at, "nothing but zeros follows the last member", data[at:])
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
