@@ -42,6 +42,7 @@ from whence.symbolize.reason import Reason
 ARCHIVE_FROM = 64  # addresses from which on an archive is made for the cache
 PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are
 CACHE = "cache"
+DELETED = " (deleted)"  # as the kernel marks a path in /proc/PID/maps
 DEBUG_DIRS = ("/usr/lib/debug",)
 """Where debug files lie when nobody says otherwise."""
 
@@ -207,7 +208,10 @@ class Binaries:
         tried += [f"{folder}: no archive of this build-id" for folder in self.archive_dirs]
 
     def _on_this_machine(self, mapping: Mapping, tried: list[str]) -> Iterator[Candidate]:
-        path = Path(mapping.path.removesuffix(" (deleted)"))
+        path = Path(mapping.path.removesuffix(DELETED))
+        if mapping.path.endswith(DELETED) and not mapping.build_id:
+            tried.append(f"{path}: the mapped one was deleted, and no build-id tells whether this is the same")
+            return
         if not path.is_file():
             tried.append(f"{path}: not there")
             return
@@ -313,6 +317,10 @@ class Binaries:
         here = [line for line in search.tried if line.startswith(f"{mapping.path}: its build-id")]
         if here:
             return Missing(Reason.BUILD_ID_MISMATCH, here[0])
+        unsure = [line for line in search.tried if line.startswith(f"{mapping.path.removesuffix(DELETED)}: the mapped")]
+        if unsure:
+            advice = "give the file it was with --binary, or record with build-ids (perf record --buildid-mmap)"
+            return Missing(Reason.NO_FILE, unsure[0], advice)
         identity = f"build-id {mapping.build_id}" if mapping.build_id else "no build-id to look for"
         return Missing(Reason.NO_FILE, f"{mapping.path or 'its path is not known'}, {identity}")
 
@@ -342,7 +350,7 @@ def matches(one: Candidate, mapping: Mapping) -> bool:
         return mapping.build_id.lower() in (known.lower() for known in one.build_ids)
     if is_kernel(mapping) and named_alike(one.path, mapping):
         return True
-    name = os.path.basename(mapping.path.removesuffix(" (deleted)"))
+    name = os.path.basename(mapping.path.removesuffix(DELETED))
     return bool(name) and one.path.name.removesuffix(".lidia").removesuffix(".debug") == name
 
 
