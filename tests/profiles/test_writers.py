@@ -15,6 +15,7 @@ from whence.profiles import folded, formats, speedscope
 from whence.profiles.flamegraph import page
 from whence.profiles.flamegraph.tree import tree
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
+from whence.profiles.stacks import Shown, Stacks
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 REASON = "the file is not on this machine </script><!-- <b>"
@@ -41,6 +42,25 @@ def made() -> Profile:
 def test_folded_stacks_are_outermost_first_with_inlined_calls_and_unnamed_places() -> None:
     assert folded.write(made()) == "main;libz.so.1+0x1f20 10\nmain;work;inner<1:2> 90\n"
     assert folded.write(made(), 0) == "main;libz.so.1+0x1f20 1\nmain;work;inner<1:2> 2\n"
+
+
+def test_folded_stacks_name_each_location_once_however_many_samples_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = Profile([SampleType("samples", "count")])
+    locations = [profile.location(NO_MAPPING, 0, (Frame(f"f{at}"),)) for at in range(3)]
+    for at in range(300):
+        labels = (Label("comm", "app"),) if at % 2 else ()
+        profile.samples.add([locations[at % 3], locations[0]] if at % 5 else [], [1], labels)
+    asked: list[int] = []
+    frames = Stacks.frames
+
+    def noted(self: Stacks, location: int) -> tuple[Shown, ...]:
+        asked.append(location)
+        return frames(self, location)
+
+    monkeypatch.setattr(Stacks, "frames", noted)
+    text = folded.write(profile)
+    assert text == " 30\napp 30\n" + "".join(f"{at}f0;f{one} 40\n" for at in ("app;", "") for one in range(3))
+    assert sorted(asked) == locations
 
 
 def test_folded_stacks_read_back_equal() -> None:

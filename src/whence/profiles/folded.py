@@ -64,15 +64,22 @@ def write(profile: Profile, kind: int | None = None) -> str:
     kind = profile.default_type if kind is None else kind
     stacks = Stacks(profile)
     samples = profile.samples
-    totals: dict[str, int] = {}
-    lines: dict[tuple[int, str], str] = {}  # of a stack and the command that ran it
-    for sample, value in enumerate(samples.values[kind] if samples.values else ()):
-        key = samples.of[sample], ";".join(label.text for label in samples.labels[sample] if label.key == "comm")
-        line = lines.get(key)
-        if line is None:
-            line = lines[key] = ";".join(escaped(frame.name) for frame in stacks[sample])
-        totals[line] = totals.get(line, 0) + value
-    return "".join(f"{line} {totals[line]}\n" for line in sorted(totals))
+    seen: dict[bytes, int] = {}
+    equal = [seen.setdefault(samples.locations_of(one).tobytes(), one) for one in range(len(samples.first) - 1)]
+    totals: dict[tuple[int, str], int] = {}  # of a stack and the command that ran it
+    for at, labels, value in zip(samples.of, samples.labels, samples.values[kind] if samples.values else ()):
+        key = equal[at], "".join(f"{escaped(one.text)};" for one in labels if one.key == "comm") if labels else ""
+        totals[key] = totals.get(key, 0) + value
+    names: dict[int, str] = {}
+    lines: dict[str, int] = {}
+    for (stack, command), value in totals.items():
+        locations = samples.locations_of(stack)
+        for one in locations:
+            if one not in names:
+                names[one] = ";".join(escaped(frame.name) for frame in stacks.frames(one))
+        line = command + ";".join([names[one] for one in reversed(locations)]) if locations else command[:-1]
+        lines[line] = lines.get(line, 0) + value
+    return "".join([f"{line} {lines[line]}\n" for line in sorted(lines)])
 
 
 def escaped(name: str) -> str:
