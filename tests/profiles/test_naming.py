@@ -116,6 +116,20 @@ def test_an_archive_folder_answers_by_build_id_without_the_file(tmp_path: Path) 
     assert named(profile, archive_dirs=[tmp_path])[1][:2] == ["main", "sum"]
 
 
+def test_a_damaged_archive_in_a_folder_costs_no_name_but_its_own(tmp_path: Path) -> None:
+    create(compiled(), tmp_path / "good.lidia")
+    (tmp_path / "a damaged one.lidia").write_bytes(b"junk")
+    with ElfFile.open(compiled()) as elf:
+        (tmp_path / f"{elf.build_id}.lidia").write_bytes(b".dia, and then nothing")
+    reports, functions = named(program_profile(compiled()), archive_dirs=[tmp_path])
+    assert functions[:2] == ["main", "sum"]
+    (tmp_path / f"{reports[0].build_id}.lidia").unlink()
+    reports, functions = named(program_profile(compiled(), file="/not/here"), archive_dirs=[tmp_path])
+    assert functions[:2] == ["main", "sum"]
+    assert reports[0].search is not None
+    assert any("a damaged one.lidia: elf" in line for line in reports[0].search.tried)
+
+
 def test_an_archive_says_where_its_file_is_loaded_and_one_that_does_not_is_not_guessed_at(tmp_path: Path) -> None:
     """The program's code is moved away from its file offsets: a guess would give the names of other functions."""
     shifted = compiled("-Wl,-Ttext-segment=0x300000")

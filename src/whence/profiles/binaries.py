@@ -202,8 +202,12 @@ class Binaries:
                     yield Candidate(folder / name, (build_id,), True)
                     return
         if self._in_dirs is None:
-            paths = [path for folder in self.archive_dirs for path in sorted(folder.glob("*.lidia"))]
-            self._in_dirs = [candidate(path) for path in paths]
+            self._in_dirs = []
+            for path in (path for folder in self.archive_dirs for path in sorted(folder.glob("*.lidia"))):
+                try:
+                    self._in_dirs.append(candidate(path))
+                except (WhenceError, OSError) as error:  # costs its own names, not those of the folder
+                    tried.append(f"archive folder {path}: {error}")
         yield from (one for one in self._in_dirs if build_id in one.build_ids)
         tried += [f"{folder}: no archive of this build-id" for folder in self.archive_dirs]
 
