@@ -1,4 +1,4 @@
-"""Opening a file that has to be a regular one.
+"""Regular files: opened only when they are such, and written so that they never hold half of something.
 
 A pipe would wait for its other end; a device may never end, or do something when it is opened.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     from whence.errors import FormatError
@@ -35,3 +35,29 @@ def open_regular(path: str | os.PathLike[str], error: type[FormatError]) -> Iter
         raise
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write, beside the path, that takes its name when the block ends well and is removed when it does not.
+
+    Of a link the file it leads to is replaced; a pipe or a device is written to. An OSError names the path.
+    """
+    given = os.fspath(path)
+    if os.path.exists(given) and not os.path.isfile(given):
+        with open(given, "wb") as file:
+            yield file
+        return
+    place = os.path.realpath(given)
+    folder, name = os.path.split(place)
+    beside = os.path.join(folder, f".{name}.{os.getpid()}.part")
+    try:
+        with open(beside, "wb") as file:
+            yield file
+        os.replace(beside, place)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(beside)
+        if isinstance(error, OSError):
+            error.filename = given
+        raise

@@ -12,7 +12,7 @@ from tests.profiles.test_naming import program_profile
 from tests.programs import compiled
 from whence import profiles
 from whence.errors import ProfileError
-from whence.profiles import pprof
+from whence.profiles import pprof, wire
 
 
 def test_a_profile_is_opened_named_and_written(tmp_path: Path) -> None:
@@ -72,3 +72,24 @@ def test_a_pipe_is_read_and_written_and_a_device_is_refused(tmp_path: Path) -> N
     writer.join()
     with pytest.raises(ProfileError, match="a file or a pipe"):
         profiles.open("/dev/zero")
+
+
+def test_where_a_link_leads_is_written_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "a.pb"
+    link.symlink_to(tmp_path / "there" / "real.pb")
+    profiles.write(profiles.from_bytes(b"main;work 3\n"), link)
+    assert link.is_symlink()
+    assert profiles.open(tmp_path / "there" / "real.pb").format == "pprof"
+    assert os.listdir(tmp_path / "there") == ["real.pb"]
+
+
+def test_a_number_of_the_wrong_wire_type_is_another_field() -> None:
+    """As protocol buffers have it: a field of another wire type is one that nobody knows."""
+    mapping = wire.payload(3, wire.number(1, 1) + wire.payload(2, b"start?") + wire.number(3, 0x2000))
+    location = wire.payload(4, wire.number(1, 1) + wire.number(2, 1) + wire.number(3, 0x1000))
+    data = mapping + location + wire.payload(6, b"")
+    profile = pprof.read(data)
+    assert profile.mappings[0].start == 0
+    assert profile.mappings[0].limit == 0x2000
+    assert pprof.write(profile) == data

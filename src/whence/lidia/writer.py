@@ -15,7 +15,6 @@ from __future__ import annotations
 import io
 import os
 from array import array
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from whence._version import __version__
@@ -25,6 +24,7 @@ from whence.lidia.layout import HEADER_SIZE, Header, Section
 from whence.lidia.starts import rows_of
 from whence.ranges import columns_kernel, order_kernel
 from whence.records import Record
+from whence.regular import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,24 +73,8 @@ def write(
     """
     if not isinstance(out, (str, os.PathLike)):
         return _write(ranges, out, crc, lines, files, strings, compat, extra)
-    path = os.fspath(out)
-    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device is written to, not replaced
-        with open(path, "wb") as file:
-            return _write(ranges, file, crc, lines, files, strings, compat, extra)
-    path = os.path.realpath(path)  # of a link the file it leads to is replaced
-    folder, name = os.path.split(path)
-    beside = os.path.join(folder, f".{name}.{os.getpid()}.part")
-    try:
-        with open(beside, "wb") as file:
-            done = _write(ranges, file, crc, lines, files, strings, compat, extra)
-        os.replace(beside, path)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(beside)
-        if isinstance(error, OSError):
-            error.filename = os.fspath(out)
-        raise
-    return done
+    with replacing(out) as file:
+        return _write(ranges, file, crc, lines, files, strings, compat, extra)
 
 
 def _write(

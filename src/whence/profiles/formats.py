@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 
 from whence.errors import ProfileError
 from whence.profiles import gz
 from whence.profiles.model import Profile
 from whence.profiles.wire import Messages
+from whence.regular import replacing
 
 # what else people have at hand: how it begins, what it is, what makes a profile of it
 OTHERS = (
@@ -121,22 +121,9 @@ def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, j
 
 
 def save(path: str, data: bytes) -> None:
-    """Put bytes beside their place and rename them; into a pipe or a device they are written."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "wb") as file:
-            file.write(data)
-        return
-    new = f"{path}.{os.getpid()}.new"
-    try:
-        with open(new, "wb") as file:
-            file.write(data)
-        os.replace(new, path)
-    except OSError as error:
-        error.filename = path
-        raise
-    finally:
-        with suppress(OSError):
-            os.unlink(new)
+    """Put bytes into a file, all of them or none."""
+    with replacing(path) as file:
+        file.write(data)
 
 
 def to_bytes(profile: Profile, format: str, name: str = "", *, json: bool | None = None) -> bytes:

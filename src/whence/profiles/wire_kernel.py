@@ -71,7 +71,7 @@ def scalars(
 ) -> tuple[int, int, int]:
     """Varint and fixed fields numbered below `width` of each message, a row of `width` values each; the last one wins.
 
-    A length-delimited field leaves 1 + the offset of its payload.
+    A length-delimited field under such a number is another, as to every reader of protocol buffers.
     """
     field: Field
     at: cython.Py_ssize_t = 0
@@ -89,11 +89,8 @@ def scalars(
                 read_field(base, at, end, cython.address(field))
                 if field.fault:
                     break
-                if field.number < cython.cast(cython.ulonglong, width):
-                    if field.wire == 2:
-                        out[i * width + cython.cast(cython.Py_ssize_t, field.number)] = field.start + 1
-                    else:
-                        out[i * width + cython.cast(cython.Py_ssize_t, field.number)] = field.value
+                if field.number < cython.cast(cython.ulonglong, width) and field.wire != 2:
+                    out[i * width + cython.cast(cython.Py_ssize_t, field.number)] = field.value
                 at = field.end
             if field.fault:
                 break
