@@ -17,15 +17,15 @@ from whence.errors import WrongUse
 if TYPE_CHECKING:
     from whence.profiles.coverage import Row
 
-FORMATS = ("pprof", "otlp", "folded", "speedscope")
-
 
 def configure(parser: ArgumentParser) -> None:
+    from whence.profiles.formats import WRITTEN
+
     parser.add_argument("profile", metavar="IN", help='pprof, OTLP, perf script text or folded stacks; "-" is stdin')
     parser.add_argument("-o", "--output", metavar="OUT", help='where the named profile goes; "-" is stdout')
     parser.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=WRITTEN,
         help="what to write (default: by OUT's ending, else as it came; text comes out as folded stacks)",
     )
     parser.add_argument("--flamegraph", metavar="HTML", help="draw a flame graph, one file that needs nothing else")
@@ -73,8 +73,7 @@ def run(options: Namespace) -> int:
         profile = formats.from_bytes(sys.stdin.buffer.read())
     else:
         profile = formats.open_profile(options.profile)
-    came = profile.format if profile.format in FORMATS else "folded"
-    format = options.format or formats.by_ending(options.output or "") or came
+    format = options.format or formats.format_for(profile, options.output or "")
     reporting = options.coverage or options.json or options.fail_under is not None
     if (options.output or "").endswith((".html", ".htm")):
         raise WrongUse(f"-o writes a profile; for a flame graph give --flamegraph {options.output}")

@@ -158,18 +158,59 @@ class Interner:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
+    @cython.inline
+    def _start(self, number: cython.Py_ssize_t) -> cython.ulonglong:
+        """Where the text of a string begins in the table, behind its length."""
+        return self._offset[number] if self._nul else self._offset[number] + 4
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _end(self, number: cython.Py_ssize_t) -> cython.ulonglong:
+        """Where it ends, in front of its NUL."""
+        end: cython.ulonglong = self._offset[number + 1] if number + 1 < self.count else self.size
+        return end - 1 if self._nul else end
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
     def _same(
         self, number: cython.uint, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong
     ) -> cython.bint:
-        start: cython.ulonglong = self._offset[number]
-        end: cython.ulonglong = self.size
-        if number + 1 < self.count:
-            end = self._offset[number + 1]
-        if self._nul:
-            end -= 1
-        else:
-            start += 4
-        return end - start == size and (size == 0 or memcmp(self._bytes + start, text, size) == 0)
+        start: cython.ulonglong = self._start(number)
+        return self._end(number) - start == size and (size == 0 or memcmp(self._bytes + start, text, size) == 0)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _place(
+        self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong, full: cython.ulonglong
+    ) -> cython.ulonglong:
+        """The slot of a text with this hash: its own, or the empty one where it belongs."""
+        at: cython.ulonglong = full & self._slot_mask
+        while self._slot[at] and not (
+            self._slot_hash[at] == cython.cast(cython.uint, full >> 32) and self._same(self._slot[at] - 1, text, size)
+        ):
+            at = (at + 1) & self._slot_mask
+        return at
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _size(self, ref: cython.ulonglong) -> cython.longlong:
+        """How long the text is that a reference means, up to its NUL; -1 when it points nowhere."""
+        source: cython.ulonglong = ref >> 48
+        offset: cython.ulonglong = ref & OFFSET_MASK
+        if source >= self._sources or offset >= self._source_size[source]:
+            return -1
+        text = self._source[source] + offset
+        end = cython.cast(
+            cython.pointer(cython.const[cython.uchar]), memchr(text, 0, self._source_size[source] - offset)
+        )
+        return end - text if end != cython.NULL else self._source_size[source] - offset
 
     @cython.cfunc
     @cython.nogil
@@ -177,7 +218,6 @@ class Interner:
     def _text(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.ulonglong) -> cython.uint:
         """The number of a text."""
         full: cython.ulonglong
-        key: cython.uint
         at: cython.ulonglong
         old: cython.ulonglong
         slot: cython.p_uint
@@ -186,17 +226,14 @@ class Interner:
         if size >= TOO_LONG and not self._nul:
             return 1
         full = hashed(text, size, self._seed)
-        key = cython.cast(cython.uint, full >> 32)
-        at = full & self._slot_mask
-        while self._slot[at]:
-            if self._slot_hash[at] == key and self._same(self._slot[at] - 1, text, size):
-                return self._slot[at] - 1
-            at = (at + 1) & self._slot_mask
+        at = self._place(text, size, full)
+        if self._slot[at]:
+            return self._slot[at] - 1
         self._append(text, size)
         if self._failed:
             return 0
         self._slot[at] = cython.cast(cython.uint, self.count)
-        self._slot_hash[at] = key
+        self._slot_hash[at] = cython.cast(cython.uint, full >> 32)
         if 2 * cython.cast(cython.ulonglong, self.count) > self._slot_mask:
             room = 4 * (self._slot_mask + 1)
             slot = cython.cast(cython.p_uint, calloc(room, 4))
@@ -224,13 +261,8 @@ class Interner:
     @cython.nogil
     @cython.exceptval(check=False)
     def _rehash(self, number: cython.uint) -> cython.ulonglong:
-        start: cython.ulonglong = self._offset[number]
-        end: cython.ulonglong = self.size
-        if number + 1 < self.count:
-            end = self._offset[number + 1]
-        if self._nul:
-            return hashed(self._bytes + start, end - 1 - start, self._seed)
-        return hashed(self._bytes + start + 4, end - start - 4, self._seed)
+        start: cython.ulonglong = self._start(number)
+        return hashed(self._bytes + start, self._end(number) - start, self._seed)
 
     @cython.cfunc
     @cython.nogil
@@ -239,11 +271,8 @@ class Interner:
         """The number of the string a reference means."""
         at: cython.ulonglong
         old: cython.ulonglong
-        source: cython.ulonglong
-        offset: cython.ulonglong
-        size: cython.ulonglong
+        size: cython.longlong
         number: cython.uint = 0
-        end: cython.p_void
         refs: cython.p_ulonglong
         numbers: cython.p_uint
         room: cython.ulonglong
@@ -254,14 +283,9 @@ class Interner:
             if self._ref[at] == ref:
                 return self._ref_number[at]
             at = (at + 1) & self._ref_mask
-        source = ref >> 48
-        offset = ref & OFFSET_MASK
-        if source < self._sources and offset < self._source_size[source]:
-            size = self._source_size[source] - offset
-            end = memchr(self._source[source] + offset, 0, size)
-            if end != cython.NULL:
-                size = cython.cast(cython.p_uchar, end) - (self._source[source] + offset)
-            number = self._text(self._source[source] + offset, size)
+        size = self._size(ref)
+        if size >= 0:
+            number = self._text(self._source[ref >> 48] + (ref & OFFSET_MASK), size)
         self._ref[at] = ref
         self._ref_number[at] = number
         self._refs += 1
@@ -320,32 +344,19 @@ class Interner:
     def _known_number(self, ref: cython.ulonglong) -> cython.uint:
         """The number of the string a reference means; NONE when it is not in the table."""
         at: cython.ulonglong = mixed(ref * (self._seed | 1)) & self._ref_mask
-        source: cython.ulonglong = ref >> 48
-        offset: cython.ulonglong = ref & OFFSET_MASK
-        size: cython.ulonglong
-        full: cython.ulonglong
-        end: cython.p_void
+        size: cython.longlong
         if ref == 0:
             return 0
         while self._ref[at]:
             if self._ref[at] == ref:
                 return self._ref_number[at]
             at = (at + 1) & self._ref_mask
-        if source >= self._sources or offset >= self._source_size[source]:
+        size = self._size(ref)
+        if size < 0:
             return NONE
-        size = self._source_size[source] - offset
-        end = memchr(self._source[source] + offset, 0, size)
-        if end != cython.NULL:
-            size = cython.cast(cython.p_uchar, end) - (self._source[source] + offset)
-        full = hashed(self._source[source] + offset, size, self._seed)
-        at = full & self._slot_mask
-        while self._slot[at]:
-            if self._slot_hash[at] == cython.cast(cython.uint, full >> 32) and self._same(
-                self._slot[at] - 1, self._source[source] + offset, size
-            ):
-                return self._slot[at] - 1
-            at = (at + 1) & self._slot_mask
-        return NONE
+        text = self._source[ref >> 48] + (ref & OFFSET_MASK)
+        at = self._place(text, size, hashed(text, size, self._seed))
+        return self._slot[at] - 1 if self._slot[at] else NONE
 
     def find(self, refs: cython.const[cython.ulonglong][::1], out: cython.uint[::1]):
         """The numbers of strings that are in the table already; NONE for one that is not."""
@@ -361,12 +372,8 @@ class Interner:
         end: cython.ulonglong
         out: list = []
         for number in range(self.count):
-            start = self._offset[number]
-            end = self._offset[number + 1] if number + 1 < self.count else self.size
-            if self._nul:
-                end -= 1
-            else:
-                start += 4
+            start = self._start(number)
+            end = self._end(number)
             if start < end and self._bytes[start] == 47:
                 out.append((number, cython.cast(cython.p_char, self._bytes)[start:end]))
         return out

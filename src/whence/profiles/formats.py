@@ -104,9 +104,10 @@ def read(data: bytes) -> tuple[Profile, str]:
     return perf.read(text) if format == "perf" else folded.read(text), format
 
 
-def by_ending(path: str) -> str:
-    """The format that the ending of a file's name tells; "" when it tells none."""
-    return next((format for ending, format in ENDINGS if path.endswith(ending)), "")
+def format_for(profile: Profile, path: str) -> str:
+    """The format to write: told by the path's ending, else the one it was read in; text becomes folded stacks."""
+    as_it_came = profile.format if profile.format in WRITTEN else "folded"
+    return next((format for ending, format in ENDINGS if path.endswith(ending)), as_it_came)
 
 
 def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
@@ -116,7 +117,7 @@ def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, j
     chooses OTLP's JSON form (default: by the ending .json, else the form it was read in).
     """
     place = os.fspath(path)
-    format = format or by_ending(place) or (profile.format if profile.format in WRITTEN else "folded")
+    format = format or format_for(profile, place)
     save(place, to_bytes(profile, format, os.path.basename(place), json=json or place.endswith(".json") or None))
 
 
