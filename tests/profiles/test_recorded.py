@@ -36,7 +36,7 @@ int main() {
 """
 RUST = """
 #[inline(always)]
-fn mix(mut x: u32) -> u32 { for _ in 0..50 { x = std::hint::black_box(x.wrapping_mul(3)); } x }
+fn mix(mut x: u32) -> u32 { for _ in 0..50 { x = unsafe { std::ptr::read_volatile(&x.wrapping_mul(3)) }; } x }
 #[inline(never)]
 fn count(x: u32) -> u32 { mix(x) ^ 5 }
 fn main() {
