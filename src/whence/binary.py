@@ -105,6 +105,13 @@ class Binary:
         """What was broken in the debug info and skipped, as far as it has been read."""
         return tuple(self.producers.all_problems()) if self.producers is not None else ()
 
+    def check(self) -> None:
+        """Raise FormatError when a file was cut or overwritten since it was opened: open it again."""
+        if self.producers is not None:
+            self.producers.check()
+        elif self._whole is not None:
+            self._whole.check()
+
     def table(self) -> Table:
         """The whole table; built on first use."""
         with self._lock:
@@ -150,7 +157,8 @@ class Binary:
 
         assert self.producers is not None
         out = io.BytesIO()
-        write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
+        with self.producers.reading():
+            write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
         return lidia.from_bytes(out.getbuffer(), demangle=self._demangle)
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from mmap import ACCESS_READ, mmap
 
 from whence.cli.trace_files import add_input, add_output, readable_twice, sink
+from whence.errors import TraceError
+from whence.mapped import MappedFile
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -25,8 +26,12 @@ def run(options: Namespace) -> int:
         elif not os.path.getsize(source):  # an empty file can't be mapped
             written, left = salvage(b"", out)
         else:
-            with open(source, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-                written, left = salvage(data, out)
+            with open(source, "rb") as file:
+                data = MappedFile(file.fileno(), source, TraceError)
+            try:
+                written, left = salvage(data.view, out)
+            finally:
+                data.check()
     print(f"generations {written[0].generation} to {written[-1].generation} are whole", file=sys.stderr)
     for piece in left:
         why = piece.problem or "it is whole, but not next to the others"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -18,7 +18,8 @@ from whence.elf.relocate import Relocations
 from whence.elf.sections import Section, read_sections, stored
 from whence.elf.segments import Segment, file_offset_of, loaded, read_segments, vaddr_of
 from whence.elf.symbols import Symbols, read_symbols
-from whence.errors import ElfError
+from whence.errors import ElfError, WhenceError
+from whence.mapped import MappedFile
 from whence.regular import open_regular
 from whence.window import ByteOrder
 
@@ -34,10 +35,14 @@ class ElfFile:
 
     Views that were handed out keep the mapping alive; `close` (or leaving the `with` block) lets it go when the last
     of them is gone. Safe to use from several threads.
+
+    Another program may cut or overwrite the file meanwhile: then what is asked next raises ElfError. Who reads views
+    that were handed out asks `check` afterwards, or reads them in a `with elf.reading():` block.
     """
 
-    def __init__(self, data: Buffer, path: str = "") -> None:
+    def __init__(self, data: Buffer, path: str = "", mapped: MappedFile | None = None) -> None:
         self.path = path
+        self._mapped = mapped
         view = memoryview(data)
         self.data = (view if view.format == "B" else view.cast("B")).toreadonly()
         self.size = len(self.data)
@@ -49,7 +54,7 @@ class ElfFile:
         self.type = self.header.type
         self.entry = self.header.entry
         self._contents: dict[int, memoryview] = {}
-        self._mapping: mmap.mmap | None = None
+        self.check()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> ElfFile:
@@ -58,10 +63,8 @@ class ElfFile:
         with open_regular(name, ElfError) as (descriptor, size):
             if not size:
                 raise ElfError("file", None, "it is not empty")
-            mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-            elf = cls(mapping, name)
-        elf._mapping = mapping
-        return elf
+            mapped = MappedFile(descriptor, name, ElfError)
+            return cls(mapped.view, name, mapped)
 
     @classmethod
     def from_bytes(cls, data: Buffer, name: str = "") -> ElfFile:
@@ -71,14 +74,24 @@ class ElfFile:
     def close(self) -> None:
         """Let go of the mapping. Views handed out before stay good."""
         self._contents.clear()
-        mapping, self._mapping = self._mapping, None
-        if mapping is not None:
-            view, self.data = self.data, memoryview(b"")
-            try:
-                view.release()
-                mapping.close()
-            except BufferError:
-                pass  # someone still holds a view: the last one to go unmaps it
+        if self._mapped is not None:
+            self._mapped, self.data = None, memoryview(b"")  # the last view to go unmaps it
+
+    def check(self) -> None:
+        """Raise ElfError when the file was cut or overwritten since it was mapped."""
+        if self._mapped is not None:
+            self._mapped.check()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """A block that reads the file's views: what it got holds if it ends well. Errors that came of the file's
+        vanishing are replaced by the one that says so."""
+        try:
+            yield
+        except (WhenceError, OSError):
+            self.check()
+            raise
+        self.check()
 
     def __enter__(self) -> ElfFile:
         return self
@@ -86,7 +99,12 @@ class ElfFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        """A block that ends well, or with an error of whence's, ends with `check`: what it read of views counts."""
+        try:
+            if error is None or isinstance(error, (WhenceError, OSError)):
+                self.check()
+        finally:
+            self.close()
 
     def __repr__(self) -> str:
         return f"<ElfFile {self.path or 'in memory'}: {self.bits}-bit {self.order}, machine {self.machine}>"
@@ -101,6 +119,8 @@ class ElfFile:
         except ElfError as error:
             self.problems.append(error)
             return ()
+        finally:
+            self.check()
 
     @cached_property
     def _by_name(self) -> dict[str, Section]:
@@ -126,14 +146,15 @@ class ElfFile:
         known = self._contents.get(section.index)
         if known is not None:
             return known
-        unpacking = self.unpacking(section)
-        if unpacking is not None:
-            raw = unpacking.run()
-            self.done_with(section)
-        else:
-            raw = stored(self.data, section)
-        if self.type == layout.ET_REL and section.name.startswith((".debug_", ".zdebug_")):
-            raw = self._relocations.applied(section, raw, self.problems)
+        with self.reading():
+            unpacking = self.unpacking(section)
+            if unpacking is not None:
+                raw = unpacking.run()
+                self.done_with(section)
+            else:
+                raw = stored(self.data, section)
+            if self.type == layout.ET_REL and section.name.startswith((".debug_", ".zdebug_")):
+                raw = self._relocations.applied(section, raw, self.problems)
         return self._contents.setdefault(section.index, raw)
 
     def unpacking(self, section: Section) -> Unpacking | None:
@@ -160,14 +181,11 @@ class ElfFile:
         a mapped file.
         """
         found = self.section(section) if isinstance(section, str) else section
-        if self._mapping is None or found is None or found.type == layout.SHT_NOBITS:
+        mapped = self._mapped
+        if mapped is None or found is None or found.type == layout.SHT_NOBITS:
             return
-        first = -(-(found.file_offset + start) // mmap.PAGESIZE) * mmap.PAGESIZE
         stop = min(found.file_offset + (found.size if end is None else min(end, found.size)), self.size)
-        length = stop // mmap.PAGESIZE * mmap.PAGESIZE - first
-        if length > 0:
-            with suppress(OSError, ValueError):  # ValueError: closed by another thread meanwhile
-                self._mapping.madvise(mmap.MADV_DONTNEED, first, length)
+        mapped.forget(found.file_offset + start, stop)
 
     # segments
 
@@ -179,6 +197,8 @@ class ElfFile:
         except ElfError as error:
             self.problems.append(error)
             return ()
+        finally:
+            self.check()
 
     @cached_property
     def _loaded(self) -> list[Segment]:
@@ -199,20 +219,24 @@ class ElfFile:
             if inside >= 0 and inside + size <= segment.file_size:
                 at = segment.file_offset + inside
                 if at + size <= self.size:
-                    return bytes(self.data[at : at + size])
+                    loaded_bytes = bytes(self.data[at : at + size])
+                    self.check()
+                    return loaded_bytes
         raise ElfError("segments", None, f"one of them loads {size} bytes at vaddr {vaddr:#x}")
 
     # symbols
 
     def symbols(self, table: str = ".symtab") -> Symbols:
         """The columns of ".symtab" or ".dynsym", empty when it is not there. Raises ElfError when it is damaged."""
-        return read_symbols(self, table)
+        with self.reading():
+            return read_symbols(self, table)
 
     # notes and links
 
     @cached_property
     def _notes(self) -> tuple[Note, ...]:
-        found, problems = read_notes(self.data, self.segments, self.sections, self.order)
+        with self.reading():
+            found, problems = read_notes(self.data, self.segments, self.sections, self.order)
         self.problems += problems
         return tuple(found)
 
@@ -232,18 +256,22 @@ class ElfFile:
     @property
     def debug_link(self) -> DebugLink | None:
         """The file .gnu_debuglink names. Raises ElfError when the section is damaged."""
-        content = self.content(".gnu_debuglink")
-        return read_debug_link(content, self.order) if len(content) else None
+        with self.reading():
+            content = self.content(".gnu_debuglink")
+            return read_debug_link(content, self.order) if len(content) else None
 
     @property
     def alt_link(self) -> AltLink | None:
         """The supplementary file .gnu_debugaltlink names. Raises ElfError when the section is damaged."""
-        content = self.content(".gnu_debugaltlink")
-        return read_alt_link(content, self.order) if len(content) else None
+        with self.reading():
+            content = self.content(".gnu_debugaltlink")
+            return read_alt_link(content, self.order) if len(content) else None
 
     def mini_debug(self) -> ElfFile | None:
         """MiniDebugInfo: the ELF file with a .symtab that distributions pack into .gnu_debugdata."""
         content = self.content(".gnu_debugdata")
         if not len(content):
             return None
-        return ElfFile.from_bytes(unpack_xz(content, "section .gnu_debugdata"), f"{self.path}:.gnu_debugdata")
+        with self.reading():
+            unpacked = unpack_xz(content, "section .gnu_debugdata")
+        return ElfFile.from_bytes(unpacked, f"{self.path}:.gnu_debugdata")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from whence.lidia.lookup_kernel import Archive
+    from whence.mapped import MappedFile
     from whence.model import Frames
 
 WORDS = tuple("" if source is Source.UNKNOWN else source.word for source in Source)
@@ -28,13 +29,16 @@ class Answers:
     An Answers is a sequence of chains: `answers[i]` is a tuple of frames.
     """
 
-    __slots__ = ("_archive", "faults", "file", "function", "inlined", "line", "place", "source", "starts", "unknown")
+    __slots__ = (
+        "_archive", "_mapped", "faults", "file", "function", "inlined", "line", "place", "source", "starts", "unknown",
+    )  # fmt: skip
 
     def __init__(
         self, archive: Archive, starts: array[int], place: array[int], function: array[int], file: array[int],
         line: array[int], inlined: array[int], source: array[int], faults: int, unknown: int,
+        mapped: MappedFile | None = None,
     ) -> None:  # fmt: skip
-        self._archive = archive
+        self._archive, self._mapped = archive, mapped
         self.starts, self.place, self.function, self.file = starts, place, function, file
         self.line, self.inlined, self.source, self.faults, self.unknown = line, inlined, source, faults, unknown
 
@@ -51,18 +55,24 @@ class Answers:
 
     def functions(self) -> list[str]:
         """The function of every frame."""
-        texts: list[str] = self._archive.texts(self.function, True)
-        return texts
+        return self._texts(self.function, True)
 
     def files(self) -> list[str]:
         """The file of every frame."""
-        texts: list[str] = self._archive.texts(self.file, False)
+        return self._texts(self.file, False)
+
+    def _texts(self, offsets: array[int], functions: bool) -> list[str]:
+        texts: list[str] = self._archive.texts(offsets, functions)
+        if self._mapped is not None:
+            self._mapped.check()
         return texts
 
     def start_lines(self) -> array[int]:
         """The line each frame's function starts on, in the frame's file; 0 where it is not known."""
         out = array("I", bytes(4 * len(self.place)))
         self._archive.starts(self.function, self.file, self.line, out)
+        if self._mapped is not None:
+            self._mapped.check()
         return out
 
     @overload
@@ -79,10 +89,10 @@ class Answers:
         low, high = self.starts[index], self.starts[index + 1]
         if low == high:
             return ()
-        functions = self._archive.texts(self.function[low:high], True)
-        files = self._archive.texts(self.file[low:high], False)
+        functions = self._texts(self.function[low:high], True)
         line, starts = self.line[low:high], array("I", bytes(4 * (high - low)))
         self._archive.starts(self.function[low:high], self.file[low:high], line, starts)
+        files = self._texts(self.file[low:high], False)  # last: it checks all that was read
         inlined, sources = map(bool, self.inlined[low:high]), map(_word, self.source[low:high])
         return tuple(map(Frame, functions, files, line, inlined, sources, starts))
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from os import PathLike, fspath
-from typing import BinaryIO, Literal, TypedDict, Unpack
+from typing import Any, BinaryIO, Literal, TypedDict, Unpack
 
 from whence._version import __version__
 from whence.debuginfo.find import DEBUG_DIRS, Finder
@@ -25,6 +26,7 @@ from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.strings import Arena
 from whence.records import Record
+from whence.regular import replacing
 
 PRODUCER = f"whence {__version__}"
 
@@ -95,18 +97,32 @@ def create_from_elf(
     began = time.perf_counter()
     if compat == "go":
         table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
-        written = write(table, output, crc=True, lines=False, files=False, strings="length", compat="go")
+        written = _write(table, output, elf.reading, crc=True, lines=False, files=False, strings="length", compat="go")
         return Created(written, _sources(table), time.perf_counter() - began)
     finder = Finder(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
     with Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs) as producers:
         table = producers.ranges(lines=lines, files=files)
         if demangle:
             _demangle(table)
-        written = write(table, output, crc=crc, lines=lines, files=files, strings=strings, extra=extra_of(elf))
+        extra = extra_of(elf)
+        written = _write(
+            table, output, producers.reading, crc=crc, lines=lines, files=files, strings=strings, extra=extra
+        )
         debug_file = "" if producers.debug_elf is elf else str(producers.debug_elf.path)
         return Created(
             written, _sources(table), time.perf_counter() - began, debug_file, tuple(producers.all_problems())
         )
+
+
+def _write(
+    table: Ranges, output: str | BinaryIO, reading: Callable[[], AbstractContextManager[None]], **options: Any
+) -> Written:
+    """Write the archive of names that lie in files; no path takes its name when they were cut meanwhile."""
+    if not isinstance(output, str):
+        with reading():
+            return write(table, output, **options)
+    with replacing(output) as out, reading():
+        return write(table, out, **options)
 
 
 def extra_of(elf: ElfFile) -> Extra:

@@ -91,6 +91,7 @@ class Renderer:
             self._reasons, self._width,
         )  # fmt: skip
         written: bytes = out.take()
+        self._table.check()
         return written
 
     def _demangled(

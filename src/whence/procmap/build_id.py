@@ -6,14 +6,15 @@ Where it does not (no PT_NOTE segment, 32 bits, other byte order, anything odd) 
 
 from __future__ import annotations
 
-import mmap
 import os
+import stat
 import struct
 import sys
 from contextlib import closing
 
 from whence.elf import ElfFile
 from whence.errors import ElfError
+from whence.mapped import MappedFile
 
 _HEAD = 4096
 _HEADER = struct.Struct("=16xHHIQQQIHHHHHH")  # in the machine's own order: others go the long way
@@ -58,13 +59,13 @@ def build_id_of(descriptor: int) -> str:
 
 def whole_elf(descriptor: int, name: str = "") -> ElfFile:
     """An open file as an ElfFile; the descriptor stays the caller's. Raises ElfError when it isn't one."""
-    try:
-        mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-    except ValueError:  # an empty file
-        raise ElfError("file", None, "it is not empty") from None
-    except OSError as error:  # a directory, a device, a pipe
-        raise ElfError("file", None, "it is a regular file", error.strerror) from None
-    return ElfFile.from_bytes(mapped, name)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise ElfError("file", None, "it is a regular file", stat.filemode(status.st_mode))
+    if not status.st_size:
+        raise ElfError("file", None, "it is not empty")
+    mapped = MappedFile(descriptor, name, ElfError)
+    return ElfFile(mapped.view, name, mapped)
 
 
 def _from_first_page(descriptor: int) -> str | None:

@@ -68,6 +68,16 @@ class Held:
     def enter(self) -> None:
         self._users += 1
 
+    def fault(self) -> str:
+        """Why what the binary says does not count: a file of it was cut or overwritten since it was opened; "" else."""
+        check = getattr(self.binary, "check", None)
+        try:
+            if check is not None:
+                check()
+        except WhenceError as error:
+            return str(error)
+        return ""
+
     def leave(self) -> bool:
         """Whether it is to be closed now."""
         self._users -= 1
@@ -149,6 +159,13 @@ class Binaries:
                 self._held.move_to_end(key)
                 held.enter()
             return held
+
+    def drop(self, held: Held) -> None:
+        """Never use this binary again; its last user closes it. Called from a block that uses it."""
+        with self._lock:
+            held.evict()
+            for key in [key for key, one in self._held.items() if one is held]:
+                del self._held[key]
 
     def _too_many(self) -> list[Held]:
         """Take out what is over the limits; gives those that nobody uses. The most recent one may be over by itself."""
