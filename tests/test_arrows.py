@@ -8,15 +8,18 @@ import pytest
 
 SRC = Path(__file__).parent.parent / "src" / "whence"
 
-# room -> the rooms it may import. errors, model, records, regular, mapped and _version are everyone's.
+# room -> the rooms it may import. errors, model, records, regular, mapped, rooted, forks and _version are everyone's.
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "model": set(),
     "records": set(),
     "_version": set(),
     "window": set(),
-    "regular": set(),
-    "mapped": set(),
+    "regular": {"rooted"},
+    "mapped_kernel": set(),
+    "mapped": {"mapped_kernel"},
+    "rooted": set(),
+    "forks": set(),
     "demangle": set(),
     "ranges": {"window"},
     "elf": {"window", "ranges"},
@@ -54,7 +57,7 @@ ARROWS: dict[str, set[str]] = {
         "debuginfo",
     },
 }
-EVERYONES = {"errors", "model", "records", "regular", "mapped", "_version"}
+EVERYONES = {"errors", "model", "records", "regular", "mapped", "rooted", "forks", "_version"}
 
 
 def room_of(module: str) -> str:

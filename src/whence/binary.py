@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from whence import lidia
 from whence.errors import ElfError, Unsupported
+from whence.forks import Lock
 from whence.lidia.table import Table, as_words
 from whence.model import Frames
 from whence.regular import open_regular
@@ -41,7 +41,8 @@ class Binary:
     """Something that names addresses: an ELF file with all that belongs to it, or an archive.
 
     Safe for use from many threads. A context manager; closing gives back every file and table. Lookups that still run
-    in other threads end well; later ones raise ValueError. Answers that were given stay good.
+    in other threads end well; later ones raise ValueError. Answers that were given stay good. Usable in a forked child,
+    also when a table was being built.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Binary:
         self._whole = table
         self._shards: OrderedDict[tuple[int, ...], Table] = OrderedDict()
         self._made = 0
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._closed = False
 
     @classmethod
@@ -76,10 +77,12 @@ class Binary:
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns. The options are those of `whence.open`."""
         from whence.debuginfo.find import DEBUG_DIRS, Finder
+        from whence.lidia import build, writer  # noqa: F401
         from whence.producers import Producers
 
         finder = Finder(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
         producers = Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
+        producers.prepare()
         return cls(producers=producers, path=str(elf.path), demangle=demangle)
 
     @property
@@ -114,6 +117,7 @@ class Binary:
 
     def table(self) -> Table:
         """The whole table; built on first use."""
+        self._recover()
         with self._lock:
             self._still_open()
             if self._whole is None:
@@ -129,6 +133,7 @@ class Binary:
         self._still_open()
         if self._whole is not None:
             return self._whole
+        self._recover()
         assert self.producers is not None
         if return_address:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
@@ -150,6 +155,14 @@ class Binary:
                 if len(self._shards) > SHARDS_KEPT:
                     self._shards.popitem(last=False)
             return shard
+
+    def _recover(self) -> None:
+        """In a forked child: what another thread was reading when the child was made is read anew."""
+        if self._lock.abandoned:
+            with self._lock:
+                if self._lock.abandoned and self.producers is not None:
+                    self.producers = self.producers.again()
+                self._lock.abandoned = False
 
     def _build(self, units: tuple[int, ...] | None, near: Sequence[int] | None = None) -> Table:
         from whence.lidia.build import extra_of

@@ -44,10 +44,16 @@ class Producers:
         self.problems: list[WhenceError] = []
         self.searches: list[Search] = []  # every search for a file, with what was tried
         self._symtab = symtab
+        self._options = {"dwarf": dwarf, "symtab": symtab, "gopclntab": gopclntab}
         self._opened: list[ElfFile] = []
         self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
         self.pclntab: Pclntab | None = self._open_pclntab() if gopclntab else None
+
+    def prepare(self) -> None:
+        """Import all that reading the files imports (see ElfFile.prepare)."""
+        for file in (self.elf, *self._opened):
+            file.prepare()
 
     def _take(self, search: Search) -> ElfFile | None:
         """What a search found; the search is kept for those who ask what was tried, the file to be closed."""
@@ -111,6 +117,10 @@ class Producers:
                 symbols = functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
                 tables.append(symbols if near is None else symbols.holding(near))
         return arrange(tables) if tables else Ranges(self.strings)
+
+    def again(self) -> Producers:
+        """The same, with nothing read yet."""
+        return Producers(self.elf, finder=self.finder, jobs=self.jobs, **self._options)
 
     def check(self) -> None:
         """Raise ElfError when one of the files was cut or overwritten since it was opened."""

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
+from whence import rooted
+
 if TYPE_CHECKING:
     from whence.errors import FormatError
 
@@ -19,10 +21,11 @@ if TYPE_CHECKING:
 def open_regular(path: str | os.PathLike[str], error: type[FormatError]) -> Iterator[tuple[int, int]]:
     """A descriptor of the file and its size in bytes, until the block ends. Raises OSError, `error`.
 
+    A path through the root of another process ("/proc/7/root/...") stays inside that root, whatever links say.
     An error of that class that the block raises gets a note with the path, too.
     """
     name = os.fspath(path)
-    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = rooted.open_file(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):

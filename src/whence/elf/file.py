@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cached_property, partial
+from contextlib import contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from whence.elf.sections import Section, read_sections, stored
 from whence.elf.segments import Segment, file_offset_of, loaded, read_segments, vaddr_of
 from whence.elf.symbols import Symbols, read_symbols
 from whence.errors import ElfError, WhenceError
+from whence.forks import cached_property
 from whence.mapped import MappedFile
 from whence.regular import open_regular
 from whence.window import ByteOrder
@@ -165,6 +166,19 @@ class ElfFile:
         if section.name.startswith(".zdebug_") and len(raw):
             return unpack_zdebug(raw, section.part)
         return None
+
+    def prepare(self) -> None:
+        """Import all that reading the file imports. A child forked while another thread imports waits for it for ever."""
+        from whence.elf import settle_kernel, symbols_kernel  # noqa: F401
+
+        if self.type == layout.ET_REL:
+            from whence.elf import relocate_kernel  # noqa: F401
+        if self.section(".gnu_debugdata") is not None:
+            import lzma  # noqa: F401
+        packed = next((one for one in self.sections if one.compressed and one.size), None)
+        if packed is not None:
+            with suppress(ElfError):
+                self.unpacking(packed)
 
     def keep(self, section: Section, content: memoryview) -> None:
         """Let content that was unpacked elsewhere be the section's."""

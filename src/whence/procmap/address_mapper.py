@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
+from whence import rooted
 from whence.procmap.build_id import whole_elf
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class AddressMapper:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Read the program headers of the file at `path` (see Mapping.openable_path). Raises OSError, ElfError."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = rooted.open_file(os.fspath(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            with closing(whole_elf(descriptor, os.fspath(path))) as elf:
+            with whole_elf(descriptor, os.fspath(path)) as elf:
                 self.segments = executable_segments(elf)
         finally:
             os.close(descriptor)

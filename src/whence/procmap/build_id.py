@@ -10,8 +10,8 @@ import os
 import stat
 import struct
 import sys
-from contextlib import closing
 
+from whence import rooted
 from whence.elf import ElfFile
 from whence.errors import ElfError
 from whence.mapped import MappedFile
@@ -32,7 +32,7 @@ def read_build_id(path: str | os.PathLike[str]) -> str:
 
     Raises OSError when the file can't be opened, ElfError when it isn't ELF.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = rooted.open_file(os.fspath(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         return build_id_of(descriptor)
     finally:
@@ -53,7 +53,7 @@ def build_id_of(descriptor: int) -> str:
     found = _from_first_page(descriptor)
     if found is not None:
         return found
-    with closing(whole_elf(descriptor)) as elf:
+    with whole_elf(descriptor) as elf:
         return elf.build_id
 
 

@@ -13,6 +13,8 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from whence import rooted
+
 READ, WRITE, EXECUTE, SHARED = 1, 2, 4, 8
 
 DELETED_MARK = " (deleted)"
@@ -134,12 +136,14 @@ class Mapping(NamedTuple):
         if link and not prefer_name:
             yield link, False
         path = self.path.removeprefix("(unreachable)")
+        foreign = bool(self.process) and rooted.is_foreign(self.process)
         if self.kind is Kind.DELETED:
             path += DELETED_MARK  # a living file may be called so
         if self.kind is not Kind.MEMFD:
-            yield path, True
+            if not foreign:  # beside the name that it has for us there may be files of ours
+                yield path, True
             if self.process:
-                yield f"{self.process}/root{path}", True
+                yield rooted.name_through(self.process, path), True
         if link and prefer_name:
             yield link, False
         if self.process:
@@ -180,10 +184,10 @@ class Mapping(NamedTuple):
         for path, checked in self.candidates(prefer_name):
             try:
                 if checked:  # before it is opened, too: what has the name now may be a device
-                    status = os.stat(path)
+                    status = rooted.status(path)
                     if not (stat.S_ISREG(status.st_mode) and self.is_file(status)):
                         continue
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                descriptor = rooted.open_file(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             except PermissionError as error:
                 denied = denied or error
                 continue

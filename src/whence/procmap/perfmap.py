@@ -13,6 +13,7 @@ import os
 import re
 import stat
 
+from whence import rooted
 from whence.procmap.names import NamedAddresses
 from whence.procmap.process import status_numbers
 
@@ -46,7 +47,8 @@ def read(process: str, pid: int, known: Status | None = None) -> tuple[Status, b
     None when there is no perf map to believe.
     """
     try:
-        descriptor = os.open(path_of(process, pid), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = rooted.open_file(path_of(process, pid), flags, follow=False)
     except OSError:
         return None
     try:

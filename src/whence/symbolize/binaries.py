@@ -6,15 +6,16 @@ The one used longest ago goes first. One that is being used when its turn comes 
 from __future__ import annotations
 
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 import whence
+from whence import rooted
 from whence.debuginfo.find import DEBUG_DIRS
 from whence.errors import ElfError, WhenceError
+from whence.forks import Lock
 from whence.model import Frames
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, Mapping
@@ -40,14 +41,14 @@ def opener_with(debug_dirs: Sequence[str] | None = None) -> Opener:
     """`whence.open`, which looks for debug files in these folders (default: the system's).
 
     For a file that is reached through a process's root, the folders of that root come first: a container's debug
-    packages lie there.
+    packages lie there. No link in there leads out of it (whence.rooted).
     """
 
     def open_here(path: str) -> Names:
         folders = list(DEBUG_DIRS if debug_dirs is None else debug_dirs)
-        root, inside, _ = path.partition("/root/")
-        if inside and root.rpartition("/")[2].isdecimal():
-            folders[:0] = [f"{root}/root{folder}" for folder in DEBUG_DIRS]
+        root, _ = rooted.split(path)
+        if root:
+            folders[:0] = [root + folder for folder in DEBUG_DIRS]
         binary: Names = whence.open(path, debug_dirs=folders)
         return binary
 
@@ -103,8 +104,8 @@ class Binaries:
         self.max_files = max_files
         self.max_bytes = max_bytes
         self._held: OrderedDict[object, Held] = OrderedDict()
-        self._opening: dict[object, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._opening: dict[object, Lock] = {}
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -133,7 +134,7 @@ class Binaries:
     def _open(self, key: object, opener: Callable[[], Held]) -> Held:
         """Open a key's binary and enter it. One thread opens, the others of this key wait; other keys don't."""
         with self._lock:
-            opening = self._opening.setdefault(key, threading.Lock())
+            opening = self._opening.setdefault(key, Lock())
         with opening:
             held = self._enter(key)
             if held is not None:

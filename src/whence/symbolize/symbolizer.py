@@ -124,6 +124,7 @@ class Symbolizer:
     def _locate(self, pid: int, addresses: Iterable[int]) -> dict[int, Mapping | Answer]:
         found: dict[int, Mapping | Answer] = {}
         failure: Answer | None = None
+        self.resolver.confirm(pid)
         for address in sorted(addresses):
             if not 0 <= address < 1 << 64:
                 found[address] = Answer(address, reason=Reason.UNMAPPED, detail="an address has 64 bits")
