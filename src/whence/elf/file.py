@@ -168,7 +168,7 @@ class ElfFile:
         return None
 
     def prepare(self) -> None:
-        """Import all that reading the file imports. A child forked while another thread imports waits for it for ever."""
+        """Import all that reading the file imports. A forked child waits for ever for what another thread imports."""
         from whence.elf import settle_kernel, symbols_kernel  # noqa: F401
 
         if self.type == layout.ET_REL:

@@ -6,8 +6,8 @@ binary search. Nothing that failed is kept: a process we may not look into now m
 
 A kept process is looked at again every `recheck` seconds, and when `confirm` asks for it, as a symbolizer does at each
 batch: another start time or another program (exec) under the same pid starts afresh. An address that no kept mapping
-holds is always asked for. A mapping that the process has replaced (dlclose, then dlopen of another library in its place)
-is the caller's to invalidate, or `refresh` seconds do it.
+holds is always asked for. A mapping that the process has replaced (dlclose, then dlopen of another library in its
+place) is the caller's to invalidate, or `refresh` seconds do it.
 """
 
 from __future__ import annotations
