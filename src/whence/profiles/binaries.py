@@ -31,6 +31,7 @@ from whence.elf import ElfFile
 from whence.elf.layout import ET_REL, PT_LOAD
 from whence.elf.segments import Segment
 from whence.errors import ElfError, WhenceError
+from whence.files import open_regular
 from whence.profiles.addresses import hollow, placeable, vaddrs
 from whence.profiles.kernel import Placing, is_kernel, named_alike, placing
 from whence.profiles.lists import Lists
@@ -340,8 +341,8 @@ def candidate(path: Path) -> Candidate:
     if is_archive(path):
         with open_binary(path) as binary:
             return Candidate(path, (binary.build_id,) if binary.build_id else (), True)
-    with open(path, "rb") as file:
-        packed = PACKED.get(file.read(2))
+    with open_regular(path, ElfError) as (descriptor, _):
+        packed = PACKED.get(os.read(descriptor, 2))
     if packed:
         raise ElfError("file", None, "it is not packed", path.name).with_hint(f"{packed} -dk it first")
     with ElfFile.open(path) as elf:
