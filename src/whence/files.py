@@ -18,7 +18,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from errno import EACCES, EBADF, EINVAL, EISDIR, ELOOP, ENOENT, ENOSYS, ENOTSUP, ENXIO
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
@@ -36,8 +35,6 @@ TEMPORARY = ".whence-"  # starts the name of a file being written
 TEMPORARY_RANDOM_BYTES = 12
 SHARED = stat.S_ISVTX | stat.S_IWOTH  # of a folder like /tmp
 KEPT_MODE = 0o1777  # writing clears the set-user-ID and set-group-ID bits, as write(2) does
-CRC_BLOCK = 1 << 22
-CRC32_POLYNOMIAL = 0xEDB88320
 KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access", "security.selinux")
 
 
@@ -47,13 +44,25 @@ class NotRegularError(OSError):
     def __init__(self, mode: int) -> None:
         self.kind = stat.filemode(mode)
         self.is_device = stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
-        super().__init__(EINVAL, f"not a regular file ({self.kind})")
+        super().__init__(number("EINVAL"), f"not a regular file ({self.kind})")
+
+
+def number(name: str) -> int:
+    """An error's number. Importing errno takes longer than opening a file, and is seldom needed."""
+    import errno
+
+    return int(getattr(errno, name))
+
+
+def failure(name: str, why: str = "") -> OSError:
+    """An OSError of the class that belongs to its number."""
+    return OSError(number(name), why or os.strerror(number(name)))
 
 
 def must_be_regular(status: os.stat_result) -> None:
     """Raise IsADirectoryError or NotRegularError when a status is not a regular file's."""
     if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
+        raise failure("EISDIR")
     if not stat.S_ISREG(status.st_mode):
         raise NotRegularError(status.st_mode)
 
@@ -93,7 +102,7 @@ def open_looked_at(
         descriptor = os.open(name, flags | stay, dir_fd=dir_fd)
         if not os.path.samestat(seen, os.fstat(descriptor)):
             os.close(descriptor)
-            raise FileNotFoundError(2, "it was replaced while it was opened")
+            raise failure("ENOENT", "it was replaced while it was opened")
         return descriptor
     except OSError as error:
         error.filename = name
@@ -134,59 +143,6 @@ def open_input(path: str | os.PathLike[str], error: type[FormatError], *, buffer
         kind = "device" if problem.is_device else "socket"
         raise error("file", None, "it is a file or a pipe", f"the {kind} {os.fspath(path)}") from None
     return open(descriptor, "rb", buffering=buffering)
-
-
-def stored_crc32(descriptor: int, size: int) -> int:
-    """The CRC-32 of `size` bytes of a file. What the file does not store (its holes) is computed, not read."""
-    import zlib
-
-    crc = at = 0
-    while at < size:
-        start, end = _stored(descriptor, at, size)
-        crc = crc32_of_zeros(crc, start - at)
-        for at in range(start, end, CRC_BLOCK):
-            crc = zlib.crc32(os.pread(descriptor, min(CRC_BLOCK, end - at), at), crc)
-        at = end
-    return crc
-
-
-def _stored(descriptor: int, at: int, size: int) -> tuple[int, int]:
-    """Where the first bytes at or behind `at` that a file stores start and end; (size, size) when there are none."""
-    if not hasattr(os, "SEEK_DATA"):
-        return at, size
-    try:
-        start = os.lseek(descriptor, at, os.SEEK_DATA)
-    except OSError as error:
-        return (size, size) if error.errno == ENXIO else (at, size)  # or a file system that can't tell
-    return min(start, size), min(os.lseek(descriptor, start, os.SEEK_HOLE), size)
-
-
-def crc32_of_zeros(crc: int, count: int) -> int:
-    """The CRC-32 `crc` of some bytes, continued over `count` bytes of zero, in a time that grows with log(count).
-
-    A zero byte multiplies the register by x^8 modulo the polynomial; squaring makes x^16, x^32 and so on. The lowest
-    bit is the highest power.
-
-    >>> import zlib
-    >>> crc32_of_zeros(zlib.crc32(b"whence"), 1000) == zlib.crc32(b"whence" + bytes(1000))
-    True
-    """
-    register, power = crc ^ 0xFFFFFFFF, 1 << (31 - 8)
-    while count:
-        if count & 1:
-            register = _crc32_product(register, power)
-        power = _crc32_product(power, power)
-        count >>= 1
-    return register ^ 0xFFFFFFFF
-
-
-def _crc32_product(one: int, other: int) -> int:
-    product = 0
-    for bit in range(31, -1, -1):
-        if other >> bit & 1:
-            product ^= one
-        one = one >> 1 ^ (CRC32_POLYNOMIAL if one & 1 else 0)
-    return product
 
 
 @contextmanager
@@ -252,7 +208,7 @@ def suppress_unsupported() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (EBADF, EINVAL, ENOTSUP, ENOSYS):
+        if error.errno not in [number(name) for name in ("EBADF", "EINVAL", "ENOTSUP", "ENOSYS")]:
             raise
 
 
@@ -281,12 +237,12 @@ class _Through(io.FileIO):
 def _target(path: str) -> Iterator[_Target]:
     """Follow the links of a path. The folder's descriptor is good until the block ends."""
     if not path:
-        raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
+        raise failure("ENOENT")
     for _ in range(LINKS_FOLLOWED):
         folder, name = os.path.split(path)
         folder = folder or os.curdir
         if not name:
-            raise IsADirectoryError(EISDIR, os.strerror(EISDIR), path)
+            raise failure("EISDIR")
         real = os.path.realpath(folder)
         if name.isdecimal() and real in (os.path.realpath("/proc/self/fd"), "/dev/fd"):  # /dev/stdout leads there
             yield _Target(None, path, through=os.dup(int(name)))
@@ -309,7 +265,7 @@ def _target(path: str) -> Iterator[_Target]:
         finally:
             if held is not None:
                 os.close(held)
-    raise OSError(ELOOP, os.strerror(ELOOP), path)
+    raise failure("ELOOP")
 
 
 def _open_folder(path: str) -> int | None:
@@ -326,19 +282,19 @@ def _must_be_ours(folder: os.stat_result, status: os.stat_result) -> None:
     mine = os.geteuid() if hasattr(os, "geteuid") else status.st_uid
     if folder.st_mode & SHARED == SHARED and status.st_uid not in (mine, folder.st_uid):
         what = "link" if stat.S_ISLNK(status.st_mode) else "file"
-        raise PermissionError(EACCES, f"another user's {what} in a folder that everyone can write to")
+        raise failure("EACCES", f"another user's {what} in a folder that everyone can write to")
 
 
 def _looked_at(folder: int | None, name: str, status: os.stat_result | None) -> _Target:
     """What is at the end of the links: a new name, a regular file, or something to write through."""
     if status is not None and stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
+        raise failure("EISDIR")
     if status is not None and not stat.S_ISREG(status.st_mode):
         through = os.open(name, os.O_WRONLY | os.O_NOCTTY | O_NOFOLLOW | O_ALWAYS, dir_fd=folder)
         return _Target(folder, name, status, through)
     effective = os.access in os.supports_effective_ids
     if status is not None and not os.access(name, os.W_OK, dir_fd=folder, effective_ids=effective):
-        raise PermissionError(EACCES, os.strerror(EACCES))
+        raise failure("EACCES")
     return _Target(folder, name, status)
 
 

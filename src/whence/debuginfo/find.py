@@ -19,9 +19,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 
+from whence.debuginfo.crc import stored_crc32
 from whence.elf import ElfFile
 from whence.errors import ElfError, Mismatch, WhenceError
-from whence.files import open_regular, stored_crc32
+from whence.files import open_regular
 from whence.records import Record, field
 
 DEBUG_DIRS = ("/usr/lib/debug",)
