@@ -8,14 +8,14 @@ import pytest
 
 SRC = Path(__file__).parent.parent / "src" / "whence"
 
-# room -> the rooms it may import. errors, model, records, regular, mapped, rooted, forks and _version are everyone's.
+# room -> the rooms it may import. errors, model, records, files, mapped, rooted, forks and _version are everyone's.
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "model": set(),
     "records": set(),
     "_version": set(),
     "window": set(),
-    "regular": {"rooted"},
+    "files": {"rooted"},
     "mapped_kernel": set(),
     "mapped": {"mapped_kernel"},
     "rooted": set(),
@@ -57,7 +57,7 @@ ARROWS: dict[str, set[str]] = {
         "debuginfo",
     },
 }
-EVERYONES = {"errors", "model", "records", "regular", "mapped", "rooted", "forks", "_version"}
+EVERYONES = {"errors", "model", "records", "files", "mapped", "rooted", "forks", "_version"}
 
 
 def room_of(module: str) -> str:

@@ -13,7 +13,7 @@ from tests.procmap.live import compiled, running
 from whence import rooted
 from whence.debuginfo.find import folders_of
 from whence.errors import ElfError
-from whence.regular import open_regular
+from whence.files import open_regular
 from whence.symbolize import Symbolizer
 
 

@@ -120,26 +120,11 @@ def _link(name: str, folder: int) -> str | None:
         raise
 
 
-def open_file(path: str, flags: int, *, follow: bool = True) -> int:
-    """os.open, inside the root of the process that the path goes through, if it goes through one."""
-    root, inside = split(path)
-    if not root:
-        return os.open(path, flags | (0 if follow else O_NOFOLLOW))
-    with place(root, inside, follow=follow) as found:
-        return os.open(found.name, flags | O_NOFOLLOW, dir_fd=found.folder)
-
-
-def status(path: str) -> os.stat_result:
-    """os.stat, likewise."""
-    root, inside = split(path)
-    if not root:
-        return os.stat(path)
-    with place(root, inside) as found:
-        return os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
-
-
 def real_path(path: str) -> str:
-    """os.path.realpath, likewise; where links lead nowhere, the path as it is."""
+    """os.path.realpath, inside the root of the process that the path goes through, if it goes through one.
+
+    Where links lead nowhere, the path as it is.
+    """
     root, inside = split(path)
     if not root:
         return os.path.realpath(path)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 
 from whence.cli.trace_files import add_input, add_output, readable_twice, sink
 from whence.errors import TraceError
+from whence.files import open_regular
 from whence.mapped import MappedFile
 
 
@@ -23,15 +23,16 @@ def run(options: Namespace) -> int:
     with sink(options.output) as out:
         if isinstance(source, bytes):
             written, left = salvage(source, out)
-        elif not os.path.getsize(source):  # an empty file can't be mapped
-            written, left = salvage(b"", out)
         else:
-            with open(source, "rb") as file:
-                data = MappedFile(file.fileno(), source, TraceError)
-            try:
-                written, left = salvage(data.view, out)
-            finally:
-                data.check()
+            with open_regular(source, TraceError) as (descriptor, size):
+                if not size:  # an empty file can't be mapped
+                    written, left = salvage(b"", out)
+                else:
+                    data = MappedFile(descriptor, source, TraceError)
+                    try:
+                        written, left = salvage(data.view, out)
+                    finally:
+                        data.check()
     print(f"generations {written[0].generation} to {written[-1].generation} are whole", file=sys.stderr)
     for piece in left:
         why = piece.problem or "it is whole, but not next to the others"

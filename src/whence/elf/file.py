@@ -19,9 +19,9 @@ from whence.elf.sections import Section, read_sections, stored
 from whence.elf.segments import Segment, file_offset_of, loaded, read_segments, vaddr_of
 from whence.elf.symbols import Symbols, read_symbols
 from whence.errors import ElfError, WhenceError
+from whence.files import open_regular
 from whence.forks import cached_property
 from whence.mapped import MappedFile
-from whence.regular import open_regular
 from whence.window import ByteOrder
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from whence.debuginfo.find import DEBUG_DIRS, Finder
 from whence.demangle import demangle as readable
 from whence.elf import ElfFile
 from whence.elf.layout import PT_LOAD, machine_name
+from whence.files import atomic_write
 from whence.lidia.extra import Extra
 from whence.lidia.writer import Written, write
 from whence.model import Source
@@ -26,7 +27,6 @@ from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.strings import Arena
 from whence.records import Record
-from whence.regular import replacing
 
 PRODUCER = f"whence {__version__}"
 
@@ -121,7 +121,7 @@ def _write(
     if not isinstance(output, str):
         with reading():
             return write(table, output, **options)
-    with replacing(output) as out, reading():
+    with atomic_write(output) as out, reading():
         return write(table, out, **options)
 
 

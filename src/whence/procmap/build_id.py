@@ -11,9 +11,9 @@ import stat
 import struct
 import sys
 
-from whence import rooted
 from whence.elf import ElfFile
 from whence.errors import ElfError
+from whence.files import open_regular
 from whence.mapped import MappedFile
 
 _HEAD = 4096
@@ -32,11 +32,8 @@ def read_build_id(path: str | os.PathLike[str]) -> str:
 
     Raises OSError when the file can't be opened, ElfError when it isn't ELF.
     """
-    descriptor = rooted.open_file(os.fspath(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
+    with open_regular(path, ElfError) as (descriptor, _):
         return build_id_of(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_go_build_id(path: str | os.PathLike[str]) -> str:

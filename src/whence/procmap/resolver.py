@@ -17,8 +17,8 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from time import monotonic
 
-from whence import rooted
 from whence.errors import ElfError, MapsError
+from whence.files import open_looked_at
 from whence.forks import Lock
 from whence.procmap.build_id import build_id_of
 from whence.procmap.mapping import EXECUTE, Mapping
@@ -150,7 +150,7 @@ class Resolver:
         "" when it has none or can't be read; the latter is tried again next time.
         """
         try:
-            descriptor = rooted.open_file(os.fspath(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = open_looked_at(path)
         except (OSError, ValueError):
             return ""
         return self._build_id_and_close(descriptor)
