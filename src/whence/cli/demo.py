@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from whence import lidia
+from whence.cli.words import plain
 from whence.demangle import demangle
 from whence.lidia.build import create
 from whence.procmap import AddressMapper, Resolver
@@ -37,10 +38,10 @@ def main() -> int:
     path = mapping.openable_path()
     out = Path("demo", Path(mapping.path).name + ".lidia")
     out.parent.mkdir(exist_ok=True)
-    print(f"1. The binary this Python runs from: {mapping.path}, build-id {mapping.build_id or 'none'}")
+    print(f"1. The binary this Python runs from: {plain(mapping.path)}, build-id {mapping.build_id or 'none'}")
     created = create(path, out)
     kinds = ", ".join(f"{count:,} from {word}" for word, count in created.sources.items())
-    print(f"2. Archived in {created.seconds:.2f} s: {out} ({out.stat().st_size / 1e6:.1f} MB; ranges: {kinds})")
+    print(f"2. Archived in {created.seconds:.2f} s: {plain(out)} ({out.stat().st_size / 1e6:.1f} MB; ranges: {kinds})")
     print("3. Addresses of this process, named from the archive:\n")
     mapper = AddressMapper(path)
     with lidia.open(out) as table:

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from whence.cli import streams
+
 PATIENCE_SECONDS = 1.0
 
 
@@ -33,6 +35,6 @@ def _show(what: str, done: threading.Event) -> None:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=Console(file=streams.unguarded(sys.stderr)), transient=True) as progress:
         progress.add_task(what, total=None)
         done.wait()

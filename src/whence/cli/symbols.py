@@ -33,7 +33,7 @@ def run(options: Namespace) -> int:
             elf.check()  # names are read from the file as they are printed
             sys.stdout.write("".join(chunk))
     for problem in problems:
-        print(f"whence: {problem}", file=sys.stderr)
+        print(f"whence: {plain(problem)}", file=sys.stderr)
     if problems:
         return BROKEN_INPUT
     return ANSWERED if len(ranges) else SOME_UNKNOWN
