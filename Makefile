@@ -6,7 +6,7 @@ SOURCES := $(shell find src -name '*_kernel.py' -o -name '*.pxd') setup.py pypro
 JOBS ?= $(shell nproc)
 HOW ?= --editable
 
-.PHONY: help demo test check oracle bench fuzz checked clean
+.PHONY: help demo test check oracle bench fuzz checked sanitized clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -48,6 +48,11 @@ fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS_EACH each (60)
 checked:  ## make fuzz with kernels that check every bound, in an environment of their own
 	@WHENCE_CHECKED=1 $(MAKE) VENV=.venv-checked HOW= fuzz
 
+sanitized:  ## tests of arbitrary values with kernels under AddressSanitizer, EXAMPLES of each (300)
+	@WHENCE_SANITIZED=1 $(MAKE) VENV=.venv-sanitized HOW= .venv-sanitized/.tested
+	@LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	  WHENCE_EXAMPLES=$${EXAMPLES:-300} .venv-sanitized/bin/python -m pytest -p no:cacheprovider -p no:faulthandler tests/test_values.py
+
 clean:  ## remove what was built
-	rm -rf build dist $(VENV) .venv-checked .mypy_cache .ruff_cache .pytest_cache demo
+	rm -rf build dist $(VENV) .venv-checked .venv-sanitized .mypy_cache .ruff_cache .pytest_cache demo
 	find src -name '*.so' -delete
