@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
+from whence.errors import naming, not_regular
+
 if TYPE_CHECKING:
     from whence.errors import FormatError
 
@@ -19,20 +21,18 @@ if TYPE_CHECKING:
 def open_regular(path: str | os.PathLike[str], error: type[FormatError]) -> Iterator[tuple[int, int]]:
     """A descriptor of the file and its size in bytes, until the block ends. Raises OSError, `error`.
 
-    An error of that class that the block raises gets a note with the path, too.
+    What the block raises names the file.
     """
     name = os.fspath(path)
     descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(21, os.strerror(21), name)
-        if not stat.S_ISREG(status.st_mode):
-            raise error("file", None, "it is a regular file", stat.filemode(status.st_mode))
-        yield descriptor, status.st_size
-    except error as problem:
-        problem.add_note(f"in {name}")
-        raise
+        with naming(name):
+            status = os.fstat(descriptor)
+            if stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(21, os.strerror(21), name)
+            if not stat.S_ISREG(status.st_mode):
+                raise not_regular(error, status.st_mode)
+            yield descriptor, status.st_size
     finally:
         os.close(descriptor)
 

@@ -7,7 +7,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from mmap import ACCESS_READ, mmap
 
-from whence.cli.trace_files import add_input, add_output, readable_twice, sink
+from whence.cli.streams import refuse_terminal
+from whence.cli.trace_files import add_input, add_output, converting, readable_twice, sink
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -18,8 +19,9 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from whence.gotrace.salvage import salvage
 
+    refuse_terminal(options.output, "a trace in its wire form")
     source = readable_twice(options.input)
-    with sink(options.output) as out:
+    with sink(options.output) as out, converting(options):
         if isinstance(source, bytes):
             written, left = salvage(source, out)
         elif not os.path.getsize(source):  # an empty file can't be mapped

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 
 from whence.elf import ElfFile
-from whence.errors import Mismatch, WhenceError
+from whence.errors import Mismatch, WhenceError, without_file
 from whence.records import Record, field
 
 DEBUG_DIRS = ("/usr/lib/debug",)
@@ -105,7 +105,7 @@ class Finder:
             link = elf.debug_link
         except WhenceError as error:
             link = None
-            search.tried.append(Tried(elf.path, "debug link", Outcome.BROKEN, str(error)))
+            search.tried.append(Tried(elf.path, "debug link", Outcome.BROKEN, error.message))
         if link is not None and os.path.basename(link.name):
             crc = link.crc
             candidates += self._linked(elf.path, os.path.basename(link.name))
@@ -124,7 +124,7 @@ class Finder:
         try:
             link = elf.alt_link
         except WhenceError as error:
-            search.tried.append(Tried(elf.path, "alt link", Outcome.BROKEN, str(error)))
+            search.tried.append(Tried(elf.path, "alt link", Outcome.BROKEN, error.message))
             return search
         if link is None:
             return search
@@ -181,7 +181,8 @@ class Finder:
                 continue
             except (OSError, WhenceError) as error:
                 absent = isinstance(error, NotADirectoryError)
-                search.tried.append(Tried(path, how, Outcome.ABSENT if absent else Outcome.BROKEN, str(error)))
+                outcome = Outcome.ABSENT if absent else Outcome.BROKEN
+                search.tried.append(Tried(path, how, outcome, without_file(error)))
                 continue
             fault = check(found)
             if fault:

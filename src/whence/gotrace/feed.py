@@ -10,6 +10,8 @@ import os
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, cast
 
+from whence.errors import WhenceError
+
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
@@ -111,3 +113,5 @@ class Feed:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if isinstance(error, WhenceError):
+            error.in_file(self.name)
