@@ -103,7 +103,7 @@ extensions = cythonize(
     + [extension(SHARED, str(Path("build", "cython", "_cyutility.c")))],
     build_dir="build/cython-checked" if CHECKED else "build/cython",
     shared_utility_qualified_name=SHARED,
-    nthreads=0 if sys.platform == "win32" else (os.cpu_count() or 1),
+    nthreads=0 if sys.platform == "win32" else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
     language_level=3,
     compiler_directives={
         "boundscheck": CHECKED,

@@ -90,7 +90,7 @@ def test_an_archive_goes_into_any_writable(tmp_path: Path) -> None:
 
 def test_a_file_that_is_neither_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello, this is neither an ELF file nor an archive")
-    with pytest.raises(WhenceError, match="magic"):
+    with pytest.raises(WhenceError, match="neither an ELF file nor an archive"):
         whence.open(tmp_path / "text")
 
 
@@ -161,7 +161,8 @@ def test_frames_have_readable_names_when_asked_for(tmp_path: Path) -> None:
 def test_what_is_loaded_late_is_there_for_help_and_completion() -> None:
     for module in (whence, lidia, gotrace):
         assert set(module.__all__) <= set(dir(module))
-    assert "open_binary(path" in pydoc.plain(pydoc.render_doc(whence))
+    page = "".join(pydoc.plain(pydoc.render_doc(whence)).split())  # later versions break long lines
+    assert "open=open_binary(path:" in page
 
 
 @pytest.mark.parametrize("whole", [False, True])

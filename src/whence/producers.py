@@ -122,10 +122,10 @@ class Producers:
 
     def _met(self) -> Iterator[str]:
         for file in dict.fromkeys((self.elf, self.debug_elf)):
-            yield from map(str, file.problems)
-        yield from map(str, self.problems)
+            yield from (str(problem.in_file(file.path)) for problem in file.problems)
+        yield from (str(problem.in_file(self.elf.path)) for problem in self.problems)
         if self.dwarf is not None:
-            yield from map(str, self.dwarf.problems)
+            yield from (str(problem.in_file(self.debug_elf.path)) for problem in self.dwarf.problems)
         if self.pclntab is not None:
             for what, count in self.pclntab.skipped.items():
                 if count:

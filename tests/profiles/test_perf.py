@@ -114,9 +114,9 @@ def test_perf_text_is_told_from_folded_stacks() -> None:
 
 
 def test_a_line_that_is_neither_header_nor_frame_is_an_error_with_its_number() -> None:
-    with pytest.raises(ProfileError, match="perf line 1: a sample starts with"):
+    with pytest.raises(ProfileError, match="perf line 1: found what is this, expected: a sample starts with"):
         perf.read("what is this\n")
-    with pytest.raises(ProfileError, match="perf line 3: a frame is an address"):
+    with pytest.raises(ProfileError, match=r"perf line 3: found \\tnonsense here, expected: a frame is an address"):
         perf.read("app 1 1.0: 1 cycles:\n\t1d6 f (/bin/app)\n\tnonsense here\n")
 
 

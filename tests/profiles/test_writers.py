@@ -76,7 +76,7 @@ def test_the_command_of_a_sample_is_its_outermost_frame() -> None:
 
 
 def test_a_line_without_a_value_is_an_error_that_names_the_line() -> None:
-    with pytest.raises(ProfileError, match="folded line 2: a stack is followed by its value"):
+    with pytest.raises(ProfileError, match="folded line 2: found a;b, expected: a stack is followed by its value"):
         folded.read("a;b 1\na;b\n")
 
 

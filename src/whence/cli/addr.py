@@ -51,7 +51,9 @@ def configure(parser: ArgumentParser) -> None:
         metavar="DIR",
         help="look here for debug files instead of /usr/lib/debug (may be repeated)",
     )
-    parser.add_argument("--jobs", type=threads, metavar="N", help="threads (default: one a core)")
+    parser.add_argument(
+        "--jobs", type=threads, metavar="N", help="threads (default: as many as this process may use cores)"
+    )
     parser.add_argument(
         "--snapshot",
         metavar="FILE",

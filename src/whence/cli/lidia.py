@@ -36,7 +36,9 @@ def configure(parser: ArgumentParser) -> None:
         "--strings", choices=("length", "nul"), default="length", help="how strings are delimited (default: length)"
     )
     create.add_argument("--demangle", action="store_true", help="store readable names instead of linkage names")
-    create.add_argument("--jobs", type=threads, metavar="N", help="threads (default: one a core)")
+    create.add_argument(
+        "--jobs", type=threads, metavar="N", help="threads (default: as many as this process may use cores)"
+    )
     create.add_argument(
         "--debug-dir",
         action="append",
@@ -62,7 +64,8 @@ def run(options: Namespace) -> int:
 
 
 def create(options: Namespace) -> int:
-    from whence.cli.progress import working
+    from whence.cli.progress import Progress
+    from whence.cli.streams import refuse_terminal
     from whence.lidia.build import create as create_archive
 
     output = options.output or os.path.basename(options.binary) + ".lidia"
@@ -72,7 +75,8 @@ def create(options: Namespace) -> int:
     if options.compat and (options.strings != "length" or options.demangle):
         print("whence lidia create: --compat go leaves no choice of --strings and --demangle", file=sys.stderr)
         return WRONG_USE
-    with working(f"archiving {options.binary}", quiet=options.json):
+    refuse_terminal(output, "an archive")
+    with Progress(f"archiving {options.binary}", quiet=options.json):
         created = create_archive(
             options.binary,
             output,

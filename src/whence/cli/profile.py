@@ -6,15 +6,17 @@ import json
 import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from whence.cli.files import add_file_options, files
-from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
-from whence.errors import WrongUse
+from whence.cli.main import ANSWERED, SOME_UNKNOWN
+from whence.cli.progress import Progress
+from whence.cli.streams import by_ending, refuse_terminal
+from whence.errors import WrongUse, naming
 
 if TYPE_CHECKING:
+    from whence.profiles import Profile
     from whence.profiles.coverage import Row
 
 
@@ -69,23 +71,20 @@ def run(options: Namespace) -> int:
     from whence.profiles import formats
     from whence.profiles.naming import name
 
-    if options.profile == "-":
-        profile = formats.from_bytes(sys.stdin.buffer.read())
-    else:
-        profile = formats.open_profile(options.profile)
-    format = options.format or formats.format_for(profile, options.output or "")
-    reporting = options.coverage or options.json or options.fail_under is not None
     if (options.output or "").endswith((".html", ".htm")):
         raise WrongUse(f"-o writes a profile; for a flame graph give --flamegraph {options.output}")
+    format = options.format or by_ending(options.output or "", formats.ENDINGS, "a profile", "; or give --format")
+    reporting = options.coverage or options.json or options.fail_under is not None
+    if options.profile == "-":
+        profile = standard_input()
+    else:
+        profile = formats.open_profile(options.profile)
+    format = format or formats.format_for(profile, options.output or "")
     output = options.output or (None if reporting or options.flamegraph else "-")
-    if output == "-" and format == "pprof" and sys.stdout.isatty():
-        print(
-            "whence profile: a pprof profile is no text for a terminal: give -o OUT, or --format folded",
-            file=sys.stderr,
-        )
-        return WRONG_USE
-    with files(options) as binaries, progress(options.quiet) as report:
-        reports = name(profile, binaries, overwrite=options.overwrite, progress=report)
+    if output is not None and formats.is_binary(profile, format, output):
+        refuse_terminal(output, f"an {format} profile" if format == "otlp" else f"a {format} profile")
+    with files(options) as binaries, Progress("naming", quiet=options.quiet) as progress:
+        reports = name(profile, binaries, overwrite=options.overwrite, progress=shown_on(progress))
     title = os.path.basename(options.profile) if options.profile != "-" else "profile"
     if output is not None:
         put(output, formats.to_bytes(profile, format, title, json=output.endswith(".json") or None))
@@ -126,20 +125,18 @@ def tell(rows: list[Row], options: Namespace, where: object) -> None:
         print(text(rows), end="", file=where)  # type: ignore[call-overload]
 
 
-@contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on a terminal: which file is being asked, and how many are done."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+def standard_input() -> Profile:
+    from whence.profiles import formats
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("naming", total=None)
+    with naming("<stdin>"):
+        return formats.from_bytes(sys.stdin.buffer.read())
 
-        def report(path: str, done: int, count: int) -> None:
-            bar.update(task, completed=done, total=count, description=os.path.basename(path) or "naming")
 
-        yield report
+def shown_on(progress: Progress) -> Callable[[str, int, int], None]:
+    """What tells the progress which file is being asked, and how many are done."""
+
+    def report(path: str, done: int, count: int) -> None:
+        progress.what = f"naming {os.path.basename(path)}" if path else "naming"
+        progress.share = lambda: (done, count)
+
+    return report

@@ -123,7 +123,7 @@ class SplitFiles:
                     return file, at
             elf = self._find(all_units[index]) if self._find is not None else None
             if elf is None:
-                raise DwarfError("debug_info", row[units.OFFSET], f"the split unit {name} is found")
+                raise DwarfError("debug_info", row[units.OFFSET], f"the split unit {name} is there", "no such file")
             file = SplitFile(info, elf, alone=True)
             info.problems += file.problems
         if (at := file.by_id.get(row[units.SIGNATURE])) is None:

@@ -18,7 +18,7 @@ from whence.elf.relocate import Relocations
 from whence.elf.sections import Section, read_sections, stored
 from whence.elf.segments import Segment, file_offset_of, loaded, read_segments, vaddr_of
 from whence.elf.symbols import Symbols, read_symbols
-from whence.errors import ElfError
+from whence.errors import ElfError, empty_file, naming
 from whence.files import open_regular
 from whence.window import ByteOrder
 
@@ -57,7 +57,7 @@ class ElfFile:
         name = os.fspath(path)
         with open_regular(name, ElfError) as (descriptor, size):
             if not size:
-                raise ElfError("file", None, "it is not empty")
+                raise empty_file(ElfError)
             mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
             elf = cls(mapping, name)
         elf._mapping = mapping
@@ -99,7 +99,7 @@ class ElfFile:
         try:
             return read_sections(self.data, self.header)
         except ElfError as error:
-            self.problems.append(error)
+            self.problems.append(error.in_file(self.path))
             return ()
 
     @cached_property
@@ -126,6 +126,10 @@ class ElfFile:
         known = self._contents.get(section.index)
         if known is not None:
             return known
+        with naming(self.path):
+            return self._content(section)
+
+    def _content(self, section: Section) -> memoryview:
         unpacking = self.unpacking(section)
         if unpacking is not None:
             raw = unpacking.run()
@@ -138,7 +142,8 @@ class ElfFile:
 
     def unpacking(self, section: Section) -> Unpacking | None:
         """What unpacks a section, not yet begun, for those who read it as it comes; None when it is not compressed."""
-        raw = stored(self.data, section)
+        with naming(self.path):
+            raw = stored(self.data, section)
         if section.flags & layout.SHF_COMPRESSED and len(raw):
             return unpack_section(raw, self.bits, self.order, section.part, partial(self.done_with, section, 0))
         if section.name.startswith(".zdebug_") and len(raw):
@@ -177,7 +182,7 @@ class ElfFile:
         try:
             return read_segments(self.data, self.header)
         except ElfError as error:
-            self.problems.append(error)
+            self.problems.append(error.in_file(self.path))
             return ()
 
     @cached_property
@@ -200,20 +205,21 @@ class ElfFile:
                 at = segment.file_offset + inside
                 if at + size <= self.size:
                     return bytes(self.data[at : at + size])
-        raise ElfError("segments", None, f"one of them loads {size} bytes at vaddr {vaddr:#x}")
+        raise ElfError("segments", None, f"one of them loads {size} bytes at vaddr {vaddr:#x}", path=self.path)
 
     # symbols
 
     def symbols(self, table: str = ".symtab") -> Symbols:
         """The columns of ".symtab" or ".dynsym", empty when it is not there. Raises ElfError when it is damaged."""
-        return read_symbols(self, table)
+        with naming(self.path):
+            return read_symbols(self, table)
 
     # notes and links
 
     @cached_property
     def _notes(self) -> tuple[Note, ...]:
         found, problems = read_notes(self.data, self.segments, self.sections, self.order)
-        self.problems += problems
+        self.problems += [problem.in_file(self.path) for problem in problems]
         return tuple(found)
 
     def notes(self) -> tuple[Note, ...]:
@@ -233,17 +239,20 @@ class ElfFile:
     def debug_link(self) -> DebugLink | None:
         """The file .gnu_debuglink names. Raises ElfError when the section is damaged."""
         content = self.content(".gnu_debuglink")
-        return read_debug_link(content, self.order) if len(content) else None
+        with naming(self.path):
+            return read_debug_link(content, self.order) if len(content) else None
 
     @property
     def alt_link(self) -> AltLink | None:
         """The supplementary file .gnu_debugaltlink names. Raises ElfError when the section is damaged."""
         content = self.content(".gnu_debugaltlink")
-        return read_alt_link(content, self.order) if len(content) else None
+        with naming(self.path):
+            return read_alt_link(content, self.order) if len(content) else None
 
     def mini_debug(self) -> ElfFile | None:
         """MiniDebugInfo: the ELF file with a .symtab that distributions pack into .gnu_debugdata."""
         content = self.content(".gnu_debugdata")
         if not len(content):
             return None
-        return ElfFile.from_bytes(unpack_xz(content, "section .gnu_debugdata"), f"{self.path}:.gnu_debugdata")
+        with naming(self.path):
+            return ElfFile.from_bytes(unpack_xz(content, "section .gnu_debugdata"), f"{self.path}:.gnu_debugdata")

@@ -6,7 +6,6 @@ batch's start; its arguments are the four after dt, 0 where it has fewer. Struct
 
 from __future__ import annotations
 
-import os
 import sys
 from array import array
 from collections import Counter, deque
@@ -15,7 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from whence.errors import TraceError
+from whence import cores
+from whence.errors import TraceError, naming
 from whence.gotrace import columns_kernel
 from whence.gotrace.batches import BatchReader, Run
 from whence.gotrace.faults import FINE, FULL, wire_fault
@@ -220,7 +220,7 @@ class ColumnReader:
         self._wanted = batches
         self._count = 0  # batches seen
         self.version = self._batches.version
-        self._threads = threads or os.cpu_count() or 1
+        self._threads = threads or cores.available()
         self.tables = Tables(self.version, 0)  # of the generation being read
         self.structural: Counter[str] = Counter()  # events of its structural batches so far, by name
         self.watch: Callable[[Run, Tables], None] | None = None  # sees each run before its blocks come
@@ -231,6 +231,10 @@ class ColumnReader:
         return self._batches.feed.offset(self._batches.feed.start)
 
     def __iter__(self) -> Iterator[Columns]:
+        with naming(self._batches.feed.name):
+            yield from self._blocks()
+
+    def _blocks(self) -> Iterator[Columns]:
         waiting: deque[Future[list[Columns]]] = deque()
         rooms = _Rooms(2 * self._threads + 2)
         with ThreadPoolExecutor(self._threads) as pool:

@@ -141,7 +141,8 @@ def salvage(data: bytes | mmap.mmap, out: Sink) -> tuple[list[Piece], list[Piece
         if sum(p.end - p.start for p in stretch) > sum(p.end - p.start for p in best):
             best = stretch
     if not best:
-        raise TraceError("wire", None, "a generation is whole", f"{len(pieces)} that are not")
+        fault = "no generation is whole" if pieces else "the trace has no generations"
+        raise TraceError("wire", None, "a generation is whole", f"{len(pieces)} that are not", fault=fault)
     out.write(memoryview(data[:HEADER_SIZE]))
     for piece in best:
         for start in range(piece.start, piece.end, COPIED):

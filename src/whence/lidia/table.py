@@ -9,9 +9,10 @@ import mmap
 import os
 from array import array
 from contextlib import suppress
+from operator import index
 from typing import TYPE_CHECKING, Self
 
-from whence.errors import LidiaError
+from whence.errors import LidiaError, WhenceError, naming
 from whence.files import open_regular
 from whence.lidia import extra as extras
 from whence.lidia import lookup_kernel
@@ -69,9 +70,11 @@ class Table:
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
         """The frames of an address, innermost first; () when nothing covers it.
 
-        With `return_address` the address is one past a call: the byte before it is looked up. LidiaError when the
-        archive's names or line entries for this address lie outside their sections.
+        Nothing covers addresses below 0 and from 2^64 on: they have no frames, and are no error.
+        With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
+        integer; LidiaError when the archive's names or line entries for this address lie outside their sections.
         """
+        vaddr = index(vaddr)
         try:
             frames: Frames | None = self._archive.lookup(vaddr - 1 if return_address else vaddr)
         except OverflowError:
@@ -108,11 +111,13 @@ class Table:
             return LidiaError(
                 "range table", place * 8 * self.header.ranges.width,
                 f"its line entries are among the {self.header.lines.entries}", f"{row[5]} and {row[6]} from there",
+                path=self.path,
             )  # fmt: skip
         return LidiaError(
             "range table", place * 8 * self.header.ranges.width,
             f"its names lie in the {self.header.strings.size} bytes of the strings",
             f"function {row[3]:#x}, file {row[4]:#x}, call file {row[7]:#x}",
+            path=self.path,
         )  # fmt: skip
 
     # What is in it
@@ -149,7 +154,8 @@ class Table:
         lines = rows.lines(index, count)
         if None in texts or lines is None:
             at = place * 8 * self.header.ranges.width
-            raise LidiaError("range table", at, "its names and line entries lie in their sections", row[3:8])
+            rule = "its names and line entries lie in their sections"
+            raise LidiaError("range table", at, rule, row[3:8], path=self.path)
         names = [text.decode("utf-8", "surrogateescape") for text in texts]
         entries = tuple(LineTableEntry(offset, line) for offset, line in lines)
         word = WORDS[source] if source < len(WORDS) else ""
@@ -181,7 +187,8 @@ class Table:
         from whence.lidia.verify import check_crc
 
         self._still_open()
-        check_crc(self._data, section)
+        with naming(self.path):
+            check_crc(self._data, section)
 
     def check_crc(self) -> None:
         """Compare all four checksums; ChecksumError names the first section that differs."""
@@ -241,7 +248,8 @@ def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: Callable[
     try:
         return Table(mapped, crc=crc, demangle=demangle, path=os.fspath(path), mapped=mapped)
     except BaseException as error:
-        error.add_note(f"in {os.fspath(path)}")
+        if isinstance(error, WhenceError):
+            error.in_file(os.fspath(path))
         from traceback import clear_frames
 
         clear_frames(error.__traceback__)  # they hold views of the mapping

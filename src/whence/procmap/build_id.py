@@ -13,7 +13,7 @@ import sys
 from contextlib import closing
 
 from whence.elf import ElfFile
-from whence.errors import ElfError
+from whence.errors import ElfError, empty_file, naming, not_regular
 from whence.files import open_regular
 
 _HEAD = 4096
@@ -33,7 +33,7 @@ def read_build_id(path: str | os.PathLike[str]) -> str:
     Raises OSError when the file can't be opened, ElfError when it isn't ELF.
     """
     with open_regular(path, ElfError) as (descriptor, _):
-        return build_id_of(descriptor)
+        return build_id_of(descriptor, os.fspath(path))
 
 
 def read_go_build_id(path: str | os.PathLike[str]) -> str:
@@ -45,12 +45,12 @@ def read_go_build_id(path: str | os.PathLike[str]) -> str:
         return elf.go_build_id
 
 
-def build_id_of(descriptor: int) -> str:
+def build_id_of(descriptor: int, name: str = "") -> str:
     """The same of an open file."""
     found = _from_first_page(descriptor)
     if found is not None:
         return found
-    with closing(whole_elf(descriptor)) as elf:
+    with closing(whole_elf(descriptor, name)) as elf:
         return elf.build_id
 
 
@@ -59,10 +59,11 @@ def whole_elf(descriptor: int, name: str = "") -> ElfFile:
     try:
         mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
     except ValueError:  # an empty file
-        raise ElfError("file", None, "it is not empty") from None
-    except OSError as error:  # a directory, a device, a pipe
-        raise ElfError("file", None, "it is a regular file", error.strerror) from None
-    return ElfFile.from_bytes(mapped, name)
+        raise empty_file(ElfError).in_file(name) from None
+    except OSError:  # a directory, a device, a pipe
+        raise not_regular(ElfError, os.fstat(descriptor).st_mode).in_file(name) from None
+    with naming(name):
+        return ElfFile.from_bytes(mapped, name)
 
 
 def _from_first_page(descriptor: int) -> str | None:

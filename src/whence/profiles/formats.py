@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from whence.errors import ProfileError
+from whence.errors import WRONG_KIND, ProfileError, empty_file, naming
 from whence.files import atomic_write, open_input
 from whence.profiles import gz
 from whence.profiles.model import Profile
@@ -31,17 +31,21 @@ OTHERS = (
 WRITTEN = ("pprof", "otlp", "folded", "speedscope")
 ENDINGS = (
     (".speedscope.json", "speedscope"), (".otlp.json", "otlp"), (".json", "otlp"), (".otlp", "otlp"),
-    (".pb.gz", "pprof"), (".pprof", "pprof"), (".pb", "pprof"), (".folded", "folded"), (".txt", "folded"),
+    (".pb.gz", "pprof"), (".pprof", "pprof"), (".prof", "pprof"), (".pb", "pprof"),
+    (".folded", "folded"), (".txt", "folded"),
 )  # fmt: skip
 
 
 def recognized(data: bytes) -> str:
     """pprof, otlp, perf or folded; of plain bytes. Two formats of protocol buffers differ by their tables' places."""
     if not data.strip():
-        raise ProfileError("file", None, "it holds a profile", "nothing")
+        if data:
+            raise ProfileError("file", None, "it holds a profile", "blanks", fault="nothing but blanks: not a profile")
+        raise empty_file(ProfileError)
     for magic, what, remedy in OTHERS:
         if data.startswith(magic):
-            raise ProfileError("file", None, "it holds a profile", what).with_hint(remedy)
+            fault = f"{what}, not a profile"
+            raise ProfileError("file", None, "it holds a profile", what, fault=fault, code=WRONG_KIND).with_hint(remedy)
     head = data[:4096]
     if head.lstrip()[:1] == b"{":
         return "otlp"
@@ -69,7 +73,7 @@ def open_profile(path: str | os.PathLike[str]) -> Profile:
 
     Raises OSError, and ProfileError with what breaks which rule. The file is read whole.
     """
-    with open_input(path, ProfileError) as file:
+    with open_input(path, ProfileError) as file, naming(os.fspath(path)):
         return from_bytes(file.read())
 
 
@@ -104,6 +108,15 @@ def format_for(profile: Profile, path: str) -> str:
     """The format to write: told by the path's ending, else the one it was read in; text becomes folded stacks."""
     as_it_came = profile.format if profile.format in WRITTEN else "folded"
     return next((format for ending, format in ENDINGS if path.endswith(ending)), as_it_came)
+
+
+def is_binary(profile: Profile, format: str, path: str = "") -> bool:
+    """Whether a profile written in a format to a path is something else than text."""
+    if format == "otlp":
+        from whence.profiles import otlp
+
+        return not (path.endswith(".json") or otlp.is_text(profile))
+    return format == "pprof"
 
 
 def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
