@@ -31,6 +31,7 @@ def run(options: Namespace) -> int:
         lines = as_json(ranges, options) if options.json else as_text(ranges, options, digits)
         while chunk := list(islice(lines, 4096)):
             sys.stdout.write("".join(chunk))
+        problems = [*elf.problems, *problems]
     for problem in problems:
         print(f"whence: {problem}", file=sys.stderr)
     if problems:
