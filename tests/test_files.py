@@ -217,7 +217,7 @@ def test_the_checksum_of_a_sparse_file_reads_what_is_stored(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 255, 4096, 1000003])
-@pytest.mark.parametrize("before", [b"", b"a", bytes(3), bytes(range(100))])
+@pytest.mark.parametrize("before", [b"", b"a", bytes(3), b"whence" * 20])
 def test_a_checksum_goes_on_over_zeros(before: bytes, count: int) -> None:
     assert crc32_of_zeros(zlib.crc32(before), count) == zlib.crc32(before + bytes(count))
 
