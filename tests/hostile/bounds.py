@@ -108,8 +108,8 @@ def bounded(
 
 
 def interrupted(command: Sequence[str | Path], *, after: float = 0.5, within: float = 1.0, **options: Any) -> Outcome:
-    """Sends SIGINT to a command that has worked for `after` seconds of processor time, and asserts that it ends with 130
-    after at most `within` more. By the clock it may take five times as long: others may keep the processors busy."""
+    """Sends SIGINT to a command that has worked for `after` seconds of processor time, and asserts that it ends with
+    130 after at most `within` more. By the clock it may take five times as long: others may be at work."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(_command(command), stdout=out, stderr=err, env=_environment(), cwd=ROOT, **options)
         try:
