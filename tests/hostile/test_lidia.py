@@ -1,0 +1,99 @@
+"""Archives whose ranges ask for more than the archive holds: names, line entries and depths cost nothing to repeat."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.forge.lidia import OVERFLOW, Forged
+from tests.hostile import bounded, interrupted
+
+MEGABYTE = 1 << 20
+LONG = 4 * MEGABYTE
+
+
+def shared_name(tmp_path: Path, ranges: int = 50_000) -> Path:
+    """Every name begins a byte further in one string of 4 MB."""
+    rows = [(16 * row, 16, 0, 1 + row, 0, 0, 0, 0, 0) for row in range(ranges)]
+    path = tmp_path / "shared.lidia"
+    path.write_bytes(Forged(rows, b"\0" + b"a" * LONG + b"\0").bytes())
+    return path
+
+
+def shared_lengths(tmp_path: Path, ranges: int = 50_000) -> Path:
+    """The same with lengths in front of names: each of them claims 3 MB of the lengths that follow."""
+    strings = OVERFLOW + struct.pack("<I", LONG) + struct.pack("<I", 3 * MEGABYTE) * (LONG // 4)
+    first = len(OVERFLOW) + 4
+    rows = [(16 * row, 16, 0, first + 4 * (row % 200_000), 0, 0, 0, 0, 0) for row in range(ranges)]
+    path = tmp_path / "lengths.lidia"
+    path.write_bytes(Forged(rows, strings).bytes())
+    return path
+
+
+def deep(tmp_path: Path) -> Path:
+    rows = [(0x100, 16, 0, 0, 0, 0, 0, 0, 0), (0x100, 16, 0xFFFFFFFF, 0, 0, 0, 1, 0, 0)]
+    path = tmp_path / "deep.lidia"
+    path.write_bytes(Forged(rows, lines=[(0, 1)]).bytes())
+    return path
+
+
+def shared_lines(tmp_path: Path, ranges: int = 5_000) -> Path:
+    """All ranges have all line entries."""
+    lines = [(row, row) for row in range(20_000)]
+    rows = [(16 * row, 16, 0, 0, 0, 0, len(lines), 0, 0) for row in range(ranges)]
+    path = tmp_path / "lines.lidia"
+    path.write_bytes(Forged(rows, lines=lines).bytes())
+    return path
+
+
+def test_verify_of_names_that_share_one_string_takes_a_moment(tmp_path: Path) -> None:
+    outcome = bounded(["whence", "lidia", "verify", shared_name(tmp_path)], seconds=1, megabytes=100)
+    assert outcome.code == 0, outcome.error
+
+
+def test_verify_of_lengths_that_overlap_takes_a_moment(tmp_path: Path) -> None:
+    outcome = bounded(["whence", "lidia", "verify", shared_lengths(tmp_path)], seconds=1, megabytes=100)
+    assert outcome.code == 0, outcome.error
+
+
+@pytest.mark.parametrize("make", [shared_name, shared_lengths])
+def test_dump_of_names_that_share_one_string_says_the_bound(tmp_path: Path, make) -> None:  # type: ignore[no-untyped-def]
+    outcome = bounded(["whence", "lidia", "dump", "--no-demangle", make(tmp_path)], seconds=4, megabytes=100)
+    assert outcome.code == 3
+    assert "names of ranges take at most" in outcome.error
+
+
+def test_a_depth_is_a_number_not_that_many_spaces(tmp_path: Path) -> None:
+    outcome = bounded(["whence", "lidia", "dump", deep(tmp_path)], seconds=1, megabytes=60)
+    assert outcome.code == 0, outcome.error
+    assert b"depth 4294967295" in outcome.out
+    assert len(outcome.out) < 10_000
+    assert b'"depth": 4294967295' in bounded(
+        ["whence", "lidia", "dump", "--json", deep(tmp_path)], seconds=1, megabytes=60
+    ).out
+
+
+def test_dump_of_line_entries_that_all_ranges_share_says_the_bound(tmp_path: Path) -> None:
+    outcome = bounded(["whence", "lidia", "dump", shared_lines(tmp_path)], seconds=6, megabytes=150)
+    assert outcome.code == 3
+    assert "line entries of ranges take at most" in outcome.error
+
+
+@pytest.mark.parametrize("make", [shared_name, shared_lengths])
+@pytest.mark.parametrize("style", ["llvm", "gnu", "json"])
+def test_addresses_whose_names_share_one_string_are_answered_with_its_beginning(
+    tmp_path: Path, make, style: str  # type: ignore[no-untyped-def]
+) -> None:
+    asked = "".join(f"{16 * row:x}\n" for row in range(500)).encode()
+    command = ["whence", "addr", "--style", style, make(tmp_path)]
+    outcome = bounded(command, seconds=2, megabytes=300, stdin=asked)
+    assert outcome.code == 0, outcome.error
+
+
+def test_ctrl_c_ends_a_long_dump(tmp_path: Path) -> None:
+    rows = [(16 * row, 16, 0, 0, 0, 0, 0, 0, 0) for row in range(400_000)]
+    path = tmp_path / "long.lidia"
+    path.write_bytes(Forged(rows).bytes())
+    interrupted(["whence", "lidia", "dump", path])
