@@ -8,7 +8,6 @@ import os
 import resource
 import sys
 
-
 WRITTEN = 4 << 30  # bytes of output, at most
 
 

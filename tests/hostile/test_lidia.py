@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.forge.lidia import OVERFLOW, Forged
 from tests.hostile import bounded, interrupted
 
+Make = Callable[[Path], Path]
 MEGABYTE = 1 << 20
 LONG = 4 * MEGABYTE
 
@@ -59,8 +61,8 @@ def test_verify_of_lengths_that_overlap_takes_a_moment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [shared_name, shared_lengths])
-def test_dump_of_names_that_share_one_string_says_the_bound(tmp_path: Path, make) -> None:  # type: ignore[no-untyped-def]
-    outcome = bounded(["whence", "lidia", "dump", "--no-demangle", make(tmp_path)], seconds=4, megabytes=100)
+def test_dump_of_names_that_share_one_string_says_the_bound(tmp_path: Path, make: Make) -> None:
+    outcome = bounded(["whence", "lidia", "dump", "--no-demangle", make(tmp_path)], seconds=10, megabytes=100)
     assert outcome.code == 3
     assert "names of ranges take at most" in outcome.error
 
@@ -70,9 +72,10 @@ def test_a_depth_is_a_number_not_that_many_spaces(tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.error
     assert b"depth 4294967295" in outcome.out
     assert len(outcome.out) < 10_000
-    assert b'"depth": 4294967295' in bounded(
-        ["whence", "lidia", "dump", "--json", deep(tmp_path)], seconds=1, megabytes=60
-    ).out
+    assert (
+        b'"depth": 4294967295'
+        in bounded(["whence", "lidia", "dump", "--json", deep(tmp_path)], seconds=1, megabytes=60).out
+    )
 
 
 def test_dump_of_line_entries_that_all_ranges_share_says_the_bound(tmp_path: Path) -> None:
@@ -84,11 +87,13 @@ def test_dump_of_line_entries_that_all_ranges_share_says_the_bound(tmp_path: Pat
 @pytest.mark.parametrize("make", [shared_name, shared_lengths])
 @pytest.mark.parametrize("style", ["llvm", "gnu", "json"])
 def test_addresses_whose_names_share_one_string_are_answered_with_its_beginning(
-    tmp_path: Path, make, style: str  # type: ignore[no-untyped-def]
+    tmp_path: Path,
+    make: Make,
+    style: str,
 ) -> None:
     asked = "".join(f"{16 * row:x}\n" for row in range(500)).encode()
-    command = ["whence", "addr", "--style", style, make(tmp_path)]
-    outcome = bounded(command, seconds=2, megabytes=300, stdin=asked)
+    command: list[str | Path] = ["whence", "addr", "--style", style, make(tmp_path)]
+    outcome = bounded(command, seconds=3, megabytes=400, stdin=asked)
     assert outcome.code == 0, outcome.error
 
 

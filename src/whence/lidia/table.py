@@ -176,7 +176,12 @@ class Table:
             "range table", "names of ranges", size, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError
         )
         lines = Budget(
-            "range table", "line entries of ranges", size, times=LINES_TIMES, allowance=LINES_ALLOWANCE, error=LidiaError
+            "range table",
+            "line entries of ranges",
+            size,
+            times=LINES_TIMES,
+            allowance=LINES_ALLOWANCE,
+            error=LidiaError,
         )
         for place in range(len(self)):
             one = self[place]
