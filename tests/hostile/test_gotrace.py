@@ -39,9 +39,9 @@ def empty_generations(count: int = 5 * GENERATIONS) -> bytes:
     return V.header + b"".join(batch(n, b"") for n in range(1, count + 1))
 
 
-def repeated_text(events: int = 20_000) -> bytes:
+def repeated_text(events: int = 2000, size: int = 1 << 20) -> bytes:
     """Every event has a stack of 128 frames, each of a name of a megabyte."""
-    strings = event("Strings") + Event(V, "String", [1], b"x" * (1 << 20)).encode()
+    strings = event("Strings") + Event(V, "String", [1], b"x" * size).encode()
     stacks = event("Stacks") + Event(V, "Stack", [1, 128] + [1, 1, 1, 1] * 128).encode()
     events_ = event("GoStop", 1, 1, 1) * events
     return V.header + batch(1, strings) + batch(1, stacks) + batch(1, events_) + closing(1)
@@ -66,7 +66,7 @@ def test_many_small_generations_take_time_in_proportion(tmp_path: Path, action: 
 
 
 def test_texts_that_every_event_repeats_are_bounded(tmp_path: Path) -> None:
-    path = written(tmp_path, repeated_text(2000))
+    path = written(tmp_path, repeated_text())
     outcome = bounded(["whence", "trace", "events", path, "--format", "jsonl"], seconds=20, megabytes=900)
     assert outcome.code == 3
     assert "rows of text take at most 4096 times" in outcome.error
