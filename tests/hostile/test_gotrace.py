@@ -93,3 +93,4 @@ def test_a_line_without_an_end_is_an_error_at_once(tmp_path: Path, line: bytes) 
 def test_ctrl_c_ends_work_on_a_long_trace(tmp_path: Path, action: str) -> None:
     path = written(tmp_path, V.header + b"".join(batch(1, event("GoStart", 1, 5, 1) * 10_000) for _ in range(6000)))
     interrupted(command(action, path, tmp_path))
+    assert sorted(tmp_path.iterdir()) == [path]

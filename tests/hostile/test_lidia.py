@@ -13,11 +13,11 @@ from tests.hostile import bounded, interrupted
 
 Make = Callable[[], bytes]
 MEGABYTE = 1 << 20
-LONG = 4 * MEGABYTE
+LONG = MEGABYTE
 
 
 def shared_name(ranges: int = 50_000, size: int = LONG) -> bytes:
-    """Every name begins a byte further in one string of 4 MB."""
+    """Every name begins a byte further in one string of a megabyte."""
     rows = [(16 * row, 16, 0, 1 + row, 0, 0, 0, 0, 0) for row in range(ranges)]
     return Forged(rows, b"\0" + b"a" * size + b"\0").bytes()
 
