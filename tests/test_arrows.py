@@ -8,11 +8,12 @@ import pytest
 
 SRC = Path(__file__).parent.parent / "src" / "whence"
 
-# room -> the rooms it may import. errors, model, records, files, cores and _version are everyone's.
+# room -> the rooms it may import. errors, model, records, budget, files, cores and _version are everyone's.
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "model": set(),
     "records": set(),
+    "budget": set(),
     "_version": set(),
     "window": set(),
     "files": set(),
@@ -54,7 +55,7 @@ ARROWS: dict[str, set[str]] = {
         "debuginfo",
     },
 }
-EVERYONES = {"errors", "model", "records", "files", "cores", "_version"}
+EVERYONES = {"errors", "model", "records", "budget", "files", "cores", "_version"}
 
 
 def room_of(module: str) -> str:

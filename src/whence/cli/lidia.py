@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from whence.lidia import Range
 
 
+MOST_INDENT = 64
+
+
 def configure(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="create|info|verify|dump", required=True)
     alike: dict[str, Any] = {"allow_abbrev": False, "formatter_class": parser.formatter_class}
@@ -204,15 +207,16 @@ def as_json(one: Range, readable: Callable[[str], str]) -> dict[str, object]:
 
 
 def print_range(one: Range, readable: Callable[[str], str]) -> None:
-    """One range, indented by its depth, its line entries below it."""
-    indent = "  " * one.depth
+    """One range, indented by its depth (which is written down beyond MOST_INDENT), its line entries below it."""
+    deep = one.depth > MOST_INDENT
+    indent = f"depth {one.depth} " if deep else "  " * one.depth
     called = f"  called at {plain(one.call_file) or '??'}:{one.call_line}" if one.depth else ""
     place = f"  {plain(one.file)}" if one.file else ""
     source = f"  [{one.source}]" if one.source else ""
     name = plain(readable(one.function)) or "??"
     print(f"{one.va:#014x}-{one.va + one.length:#014x} {indent}{name}{place}{called}{source}")
     for offset, line in one.line_table:
-        print(f"{'':29} {indent}  {one.va + offset:#x} line {line}")
+        print(f"{'':29} {'' if deep else indent}  {one.va + offset:#x} line {line}")
 
 
 def as_text(value: object) -> str:

@@ -26,7 +26,7 @@ SLACK = 16 << 20
 STEP = 1 << 16  # packed bytes given to the decompressor at a time: what comes out stays in the cache until it is copied
 TOLD = 128 * STEP  # packed bytes after which the reader is told that they were read
 KEPT_TOGETHER = 2 << 20  # bytes given back at once: a huge page
-XZ_RATIO = 256  # .gnu_debugdata packs 4:1 or so
+XZ_RATIO = 32  # .gnu_debugdata packs 4:1 or so
 XZ_MEMORY = 128 << 20
 ZDEBUG_MAGIC = b"ZLIB"
 ZDEBUG_HEAD = 12
@@ -66,19 +66,20 @@ def unpack_zdebug(stored: memoryview, part: str) -> Unpacking:
     return Unpacking(_inflater(), stored[ZDEBUG_HEAD:], window.u64(4), part)
 
 
-def unpack_xz(stored: memoryview, part: str) -> bytes:
-    """.gnu_debugdata's content. xz says its size only at the end, so output is bounded by the input's size alone."""
+def unpack_xz(packed: memoryview, part: str, stored: int) -> bytes:
+    """.gnu_debugdata's content. xz says its size only at the end, so output is bounded by the bytes stored alone (fewer
+    than the packed ones where the section itself is compressed)."""
     import lzma
 
-    limit = XZ_RATIO * len(stored) + (1 << 20)
+    limit = XZ_RATIO * stored + (1 << 20)
     try:
         unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
-        out = unpacker.decompress(stored, limit)
+        out = unpacker.decompress(packed, limit)
     except lzma.LZMAError as error:
         raise ElfError(part, None, "its xz stream unpacks", str(error)) from None
     if not unpacker.eof:
         rule = f"it unpacks to at most {XZ_RATIO} times its size" if len(out) >= limit else "its xz stream is whole"
-        raise ElfError(part, None, rule, f"{len(out)} bytes from {len(stored)}")
+        raise ElfError(part, None, rule, f"{len(out)} bytes from {stored}")
     return out
 
 

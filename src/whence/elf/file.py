@@ -251,8 +251,10 @@ class ElfFile:
 
     def mini_debug(self) -> ElfFile | None:
         """MiniDebugInfo: the ELF file with a .symtab that distributions pack into .gnu_debugdata."""
-        content = self.content(".gnu_debugdata")
-        if not len(content):
+        section = self.section(".gnu_debugdata")
+        content = self.content(section) if section is not None else self.data[:0]
+        if section is None or not len(content):
             return None
         with naming(self.path):
-            return ElfFile.from_bytes(unpack_xz(content, "section .gnu_debugdata"), f"{self.path}:.gnu_debugdata")
+            unpacked = unpack_xz(content, section.part, section.size)
+            return ElfFile.from_bytes(unpacked, f"{self.path}:.gnu_debugdata")

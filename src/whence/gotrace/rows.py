@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 from array import array
@@ -11,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
+from whence.budget import Budget
+from whence.errors import TraceError
 from whence.files import atomic_write
 from whence.gotrace import sift_kernel
 from whence.gotrace.columnar import ARGS, ColumnReader, Columns
@@ -20,6 +21,10 @@ from whence.gotrace.tables import Tables
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
+
+
+TEXT_TIMES = 4096  # a stack of 128 frames is named by one byte of an event
+TEXT_ALLOWANCE = 1 << 26
 
 
 class Lines(Protocol):
@@ -36,6 +41,8 @@ class Block:
     thread: memoryview
     keep: list[int] | range
     zero: int
+
+    text: Budget  # what the rows' text may take, of the whole trace
 
     def nanoseconds(self, row: int) -> int:
         """Since the trace's first batch."""
@@ -56,6 +63,9 @@ class Rows:
         tables: Tables | None = None
         running: dict[int, int] = {}
         with ColumnReader(self.source) as reader:
+            text = Budget(
+                "wire", "rows of text", 0, times=TEXT_TIMES, allowance=TEXT_ALLOWANCE, error=TraceError
+            )  # grows with the trace as it is read
             self.wanted.check(reader.version)
             moved = moves(reader.version)
             kinds = {reader.version.specs[name].type for name in self.wanted.events}
@@ -70,7 +80,8 @@ class Rows:
                     )
                 keep = self._keep(block, tables, goroutine, kinds)
                 self.size_read = reader.size
-                yield Block(block, tables, goroutine, block.thread, keep, self.zero)
+                text.grow(reader.size)
+                yield Block(block, tables, goroutine, block.thread, keep, self.zero, text)
 
     def _keep(self, block: Columns, tables: Tables, goroutine: array[int], kinds: set[int]) -> list[int] | range:
         wanted = self.wanted
@@ -107,6 +118,8 @@ def records(block: Block) -> Iterator[dict[str, Any]]:
                 args[name.removesuffix("_string")] = tables.text(value)
             else:
                 args[name] = value
+        frames = [f"{function} {file}:{line}" for function, file, line in tables.frames(stack)]
+        block.text.charge(sum(map(len, frames)) + sum(len(word) for word in args.values() if isinstance(word, str)))
         yield {
             "generation": tables.generation,
             "time_ns": block.nanoseconds(row),
@@ -114,7 +127,7 @@ def records(block: Block) -> Iterator[dict[str, Any]]:
             "goroutine": block.goroutine[row],
             "event": spec.name,
             "args": args,
-            "stack": [f"{function} {file}:{line}" for function, file, line in tables.frames(stack)],
+            "stack": frames,
         }
 
 
@@ -122,9 +135,9 @@ def write_jsonl(rows: Rows, out: Lines) -> int:
     """One JSON object a line."""
     count = 0
     for block in rows:
-        lines = [json.dumps(record) + "\n" for record in records(block)]
-        count += len(lines)
-        out.write("".join(lines))
+        for record in records(block):
+            out.write(json.dumps(record) + "\n")
+            count += 1
     return count
 
 
@@ -132,15 +145,13 @@ def write_csv(rows: Rows, out: Lines) -> int:
     """Columns generation, time_ns, thread, goroutine, event, args (name=value, spaced), stack (innermost first)."""
     count = 0
     out.write("generation,time_ns,thread,goroutine,event,args,stack\n")
+    writer = csv.writer(out, lineterminator="\n")
     for block in rows:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
         for record in records(block):
             args = " ".join(f"{name}={value}" for name, value in record["args"].items())
             stack = ";".join(record["stack"])
             writer.writerow([*(record[name] for name in CSV_NUMBERS), args, stack])
             count += 1
-        out.write(text.getvalue())
     return count
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, overload
 
+from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
 from whence.model import Frame, Source
 
 if TYPE_CHECKING:
@@ -50,13 +51,18 @@ class Answers:
         return len(self.place)
 
     def functions(self) -> list[str]:
-        """The function of every frame."""
-        texts: list[str] = self._archive.texts(self.function, True)
-        return texts
+        """The function of every frame. LidiaError when names overlap beyond what an archive's size justifies."""
+        return self._texts(self.function, True)
 
     def files(self) -> list[str]:
-        """The file of every frame."""
-        texts: list[str] = self._archive.texts(self.file, False)
+        """The file of every frame. LidiaError as of `functions`."""
+        return self._texts(self.file, False)
+
+    def _texts(self, offsets: array[int], function: bool) -> list[str]:
+        size = self._archive.string_size
+        texts: list[str] | None = self._archive.texts(offsets, function, NAMES_TIMES * size + NAMES_ALLOWANCE)
+        if texts is None:
+            raise too_many_names("strings", "distinct names", size)
         return texts
 
     def start_lines(self) -> array[int]:
@@ -79,8 +85,8 @@ class Answers:
         low, high = self.starts[index], self.starts[index + 1]
         if low == high:
             return ()
-        functions = self._archive.texts(self.function[low:high], True)
-        files = self._archive.texts(self.file[low:high], False)
+        functions = self._texts(self.function[low:high], True)
+        files = self._texts(self.file[low:high], False)
         line, starts = self.line[low:high], array("I", bytes(4 * (high - low)))
         self._archive.starts(self.function[low:high], self.file[low:high], line, starts)
         inlined, sources = map(bool, self.inlined[low:high]), map(_word, self.source[low:high])

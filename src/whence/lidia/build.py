@@ -19,7 +19,7 @@ from whence.demangle import demangle as readable
 from whence.elf import ElfFile
 from whence.elf.layout import PT_LOAD, machine_name
 from whence.lidia.extra import Extra
-from whence.lidia.writer import Written, write
+from whence.lidia.writer import Written, names_budget, write
 from whence.model import Source
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
@@ -96,7 +96,7 @@ def create_from_elf(
     if compat == "go":
         table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
         written = write(table, output, crc=True, lines=False, files=False, strings="length", compat="go")
-        return Created(written, _sources(table), time.perf_counter() - began)
+        return Created(written, _sources(table), time.perf_counter() - began, "", _unnamed(table, written))
     finder = Finder(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
     with Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs) as producers:
         table = producers.ranges(lines=lines, files=files)
@@ -104,9 +104,13 @@ def create_from_elf(
             _demangle(table)
         written = write(table, output, crc=crc, lines=lines, files=files, strings=strings, extra=extra_of(elf))
         debug_file = "" if producers.debug_elf is elf else str(producers.debug_elf.path)
-        return Created(
-            written, _sources(table), time.perf_counter() - began, debug_file, tuple(producers.all_problems())
-        )
+        problems = (*producers.all_problems(), *_unnamed(table, written))
+        return Created(written, _sources(table), time.perf_counter() - began, debug_file, problems)
+
+
+def _unnamed(table: Ranges, written: Written) -> tuple[str, ...]:
+    """The problem of names that were left out."""
+    return (f"{written.unnamed} names left out: {names_budget(table).reached()}",) if written.unnamed else ()
 
 
 def extra_of(elf: ElfFile) -> Extra:
@@ -171,11 +175,11 @@ STT_FUNC = 2
 
 def _go_symbols(elf: ElfFile, name: str, source: Source, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
     symbols = elf.symbols(name)
-    base = strings.add(symbols.names)
+    base, size = strings.add(symbols.names), len(symbols.names)
     return [
-        (value, size, strings.ref(base, offset), source)
-        for value, size, info, offset in zip(symbols.value, symbols.size, symbols.info, symbols.name_offset)
-        if info & 0xF == STT_FUNC and strings.raw(strings.ref(base, offset))
+        (value, length, strings.ref(base, offset), source)
+        for value, length, info, offset in zip(symbols.value, symbols.size, symbols.info, symbols.name_offset)
+        if info & 0xF == STT_FUNC and offset < size and symbols.names[offset]
     ]
 
 

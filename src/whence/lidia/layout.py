@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from whence.errors import LidiaError, cut_off, empty_file, wrong_magic
+from whence.errors import FormatError, LidiaError, cut_off, empty_file, wrong_magic
 
 MAGIC: Final = b".dia"
 VERSION: Final = 1
@@ -32,6 +32,13 @@ assert _LAYOUT.size == HEADER_SIZE
 # Length-prefixed strings as the Go package and whence write them: "" and then this.
 OVERFLOW: Final = b"[overflow]"
 LENGTH_PREFIXED_START: Final = b"\0\0\0\0\x0a\0\0\0" + OVERFLOW
+
+# What names and line entries that ranges share may add up to, in bytes, where all of them are asked for: so many times
+# the bytes that are stored, plus an allowance. Archives of real programs need 4 times at most.
+NAMES_TIMES: Final = 8
+NAMES_ALLOWANCE: Final = 1 << 24
+LINES_TIMES: Final = 4
+LINES_ALLOWANCE: Final = 1 << 20
 
 NAMES: Final = ("VA table", "range table", "strings", "line tables")
 
@@ -129,3 +136,10 @@ class Header(NamedTuple):
             at = section.end
             if at > file_size:
                 raise cut_off(LidiaError, section.name, 0, section.size, max(0, file_size - section.offset))
+
+
+def too_many_names(part: str, what: str, stored: int) -> FormatError:
+    """The error of names that overlap: more is asked for than the bytes that are stored justify."""
+    from whence.budget import Budget
+
+    return Budget(part, what, stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError).reached()

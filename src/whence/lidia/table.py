@@ -17,7 +17,15 @@ from whence.files import open_regular
 from whence.lidia import extra as extras
 from whence.lidia import lookup_kernel
 from whence.lidia.answers import WORDS, Answers
-from whence.lidia.layout import HEADER_SIZE, LENGTH_PREFIXED_START, Header
+from whence.lidia.layout import (
+    HEADER_SIZE,
+    LENGTH_PREFIXED_START,
+    LINES_ALLOWANCE,
+    LINES_TIMES,
+    NAMES_ALLOWANCE,
+    NAMES_TIMES,
+    Header,
+)
 from whence.model import Frame
 
 if TYPE_CHECKING:
@@ -163,9 +171,29 @@ class Table:
         return Range(va, length, names[0], names[1], names[2], call_line, depth, entries, word, start_line)
 
     def __iter__(self) -> Iterator[Range]:
-        """Every range, in order of (va, depth)."""
+        """Every range, in order of (va, depth).
+
+        LidiaError when their names or line entries together are more than the archive's size justifies.
+        """
+        from whence.budget import Budget
+
+        size, entry = len(self._data), 2 * self.header.lines.width
+        names = Budget(
+            "range table", "names of ranges", size, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError
+        )
+        lines = Budget(
+            "range table",
+            "line entries of ranges",
+            size,
+            times=LINES_TIMES,
+            allowance=LINES_ALLOWANCE,
+            error=LidiaError,
+        )
         for place in range(len(self)):
-            yield self[place]
+            one = self[place]
+            names.charge(len(one.function) + len(one.file) + len(one.call_file))
+            lines.charge(entry * len(one.line_table))
+            yield one
 
     def info(self) -> Info:
         """What is in the archive. Reads all of it once."""
