@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 
 from whence.cli.files import add_file_options, files
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
+from whence.cli.progress import working
+from whence.cli.words import plain
 from whence.errors import WrongUse
 
 if TYPE_CHECKING:
+    from whence.profiles import Profile
     from whence.profiles.coverage import Row
 
 
@@ -27,6 +30,11 @@ def configure(parser: ArgumentParser) -> None:
         "--format",
         choices=WRITTEN,
         help="what to write (default: by OUT's ending, else as it came; text comes out as folded stacks)",
+    )
+    parser.add_argument(
+        "--sample-type",
+        metavar="TYPE",
+        help="which of the profile's values folded stacks have, and other forms show first (default: the profile says)",
     )
     parser.add_argument("--flamegraph", metavar="HTML", help="draw a flame graph, one file that needs nothing else")
     parser.add_argument("--overwrite", action="store_true", help="name locations again that have names already")
@@ -69,10 +77,17 @@ def run(options: Namespace) -> int:
     from whence.profiles import formats
     from whence.profiles.naming import name
 
+    title = os.path.basename(options.profile) if options.profile != "-" else "profile"
     if options.profile == "-":
-        profile = formats.from_bytes(sys.stdin.buffer.read())
+        data = sys.stdin.buffer.read()
+        with working("reading", quiet=options.quiet):
+            profile = formats.from_bytes(data)
     else:
-        profile = formats.open_profile(options.profile)
+        with working(f"reading {plain(title)}", quiet=options.quiet):
+            profile = formats.open_profile(options.profile)
+    if options.sample_type is not None:
+        profile.default_type = type_named(profile, options.sample_type)
+    tell_skipped(profile, title)
     format = options.format or formats.format_for(profile, options.output or "")
     reporting = options.coverage or options.json or options.fail_under is not None
     if (options.output or "").endswith((".html", ".htm")):
@@ -86,13 +101,16 @@ def run(options: Namespace) -> int:
         return WRONG_USE
     with files(options) as binaries, progress(options.quiet) as report:
         reports = name(profile, binaries, overwrite=options.overwrite, progress=report)
-    title = os.path.basename(options.profile) if options.profile != "-" else "profile"
     if output is not None:
-        put(output, formats.to_bytes(profile, format, title, json=output.endswith(".json") or None))
+        with working(f"writing {format}", quiet=options.quiet):
+            data = formats.to_bytes(profile, format, title, json=output.endswith(".json") or None)
+        put(output, data)
     if options.flamegraph:
         from whence.profiles.flamegraph import page
 
-        put(options.flamegraph, page(profile, title).encode("utf-8", "replace"))
+        with working("drawing", quiet=options.quiet):
+            text = page(profile, title).encode("utf-8", "replace")
+        put(options.flamegraph, text)
     if not reporting:
         return ANSWERED
     from whence.profiles.coverage import coverage, shown, total
@@ -103,6 +121,29 @@ def run(options: Namespace) -> int:
         print(f"whence profile: {shown(total(rows))} named, under {options.fail_under:g} %", file=sys.stderr)
         return SOME_UNKNOWN
     return ANSWERED
+
+
+def type_named(profile: Profile, wanted: str) -> int:
+    """The index of a sample type. Raises WrongUse where the profile has none of the name."""
+    names = [one.type for one in profile.sample_types]
+    if wanted not in names:
+        raise WrongUse(f"--sample-type: the profile has {', '.join(map(plain, names)) or 'none'}, not {plain(wanted)}")
+    return names.index(wanted)
+
+
+def tell_skipped(profile: Profile, title: str) -> None:
+    """How many lines of text could not be read, and the first of them."""
+    from whence.errors import shown
+
+    if profile.first_skipped is not None:
+        part, rule, line = profile.first_skipped
+        lines = "1 line was" if profile.skipped == 1 else f"{profile.skipped:,} lines were"
+        first = "it is" if profile.skipped == 1 else "the first is"
+        print(
+            f"whence profile: {plain(title)}: {lines} not understood and left out; {first} {part} "
+            f"({rule}; found {shown(line)})",
+            file=sys.stderr,
+        )
 
 
 def put(path: str, data: bytes) -> None:
