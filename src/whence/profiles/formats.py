@@ -6,15 +6,14 @@ Rooms of formats are imported when they are needed: a command starts with one of
 from __future__ import annotations
 
 import os
-import stat
 
 from whence.budget import Budget
 from whence.errors import ProfileError
+from whence.files import atomic_write, open_input
 from whence.profiles import bounds, gz
 from whence.profiles.model import Profile
 from whence.profiles.others import other
 from whence.profiles.wire import Messages
-from whence.regular import replacing
 
 WRITTEN = ("pprof", "otlp", "folded", "speedscope")
 ENDINGS = (
@@ -57,10 +56,7 @@ def open_profile(path: str | os.PathLike[str]) -> Profile:
 
     Raises OSError, and ProfileError with what breaks which rule. The file is read whole.
     """
-    with open(path, "rb") as file:
-        kind = os.fstat(file.fileno()).st_mode
-        if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
-            raise ProfileError("file", None, "it is a file or a pipe", f"the device {os.fspath(path)}")
+    with open_input(path, ProfileError) as file:
         return from_bytes(file.read())
 
 
@@ -111,7 +107,7 @@ def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, j
 
 def save(path: str, data: bytes) -> None:
     """Put bytes into a file, all of them or none."""
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(data)
 
 
