@@ -126,6 +126,20 @@ def test_columns_go_to_numpy_and_arrow(everything: Path) -> None:
     assert names["GoStart"] == numpy.count_nonzero(arrays["type"] == columns.version.specs["GoStart"].type)
 
 
+def test_the_names_of_events_are_given_once_as_pandas_wants_them(everything: Path) -> None:
+    pytest.importorskip("numpy")
+    pytest.importorskip("pyarrow")
+    columns = gotrace.columns(everything, generations=[1])
+    table = columns.to_arrow()
+    dictionary = table["event"].chunk(0).dictionary.to_pylist()
+    assert len(set(dictionary)) == len(dictionary)
+    names = {spec.type: name for name, spec in columns.version.specs.by_name.items()}
+    assert table["event"].to_pylist() == [names[one] for one in columns.type]
+    pytest.importorskip("pandas", reason="no pandas here (pip install pandas)")
+    frame = table.to_pandas()
+    assert frame["event"].astype(str).tolist() == table["event"].to_pylist()
+
+
 def test_blocks_stream_by_generation_with_their_tables(everything: Path) -> None:
     with gotrace.ColumnReader(everything, threads=2) as reader:
         blocks = list(reader)

@@ -8,6 +8,7 @@ import zlib
 import pytest
 
 from tests.forge import pprof as forge
+from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import gz, pprof, wire
@@ -185,8 +186,9 @@ def test_gzip_of_very_many_members_costs_what_its_size_justifies(monkeypatch: py
 
 
 def test_a_gzip_bomb_stops_at_the_limit() -> None:
-    with pytest.raises(ProfileError, match="at most 1000 bytes"):
-        gz.inflated(gz.deflated(bytes(5000)), limit=1000)
+    budget = Budget("file", "parts", 1000, times=2, allowance=0)
+    with pytest.raises(ProfileError, match="unpacks to at most 1000 bytes"):
+        gz.inflated(gz.deflated(bytes(5000)), budget)
 
 
 def test_parts_packed_apart_are_one_stream_to_any_reader() -> None:

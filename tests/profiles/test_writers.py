@@ -75,9 +75,12 @@ def test_the_command_of_a_sample_is_its_outermost_frame() -> None:
     assert folded.write(profile) == "python3;f 1\n"
 
 
-def test_a_line_without_a_value_is_an_error_that_names_the_line() -> None:
+def test_a_line_without_a_value_is_counted_unless_most_lines_are_none() -> None:
+    profile = folded.read("a;b 1\na;b\nc 2\n")
+    assert (profile.skipped, len(profile.samples)) == (1, 2)
+    assert profile.first_skipped == ("folded line 2", "a stack is followed by its value", "a;b")
     with pytest.raises(ProfileError, match="folded line 2: found a;b, expected: a stack is followed by its value"):
-        folded.read("a;b 1\na;b\n")
+        folded.read("a;b 1\na;b\n some text\n")
 
 
 def test_speedscope_gets_a_profile_for_each_sample_type() -> None:
@@ -89,6 +92,24 @@ def test_speedscope_gets_a_profile_for_each_sample_type() -> None:
     assert names == [["main", "work", "inner<1;2>"], ["main", "libz.so.1+0x1f20"]]
     assert cpu["weights"] == [90, 10]
     assert cpu["endValue"] == 100
+
+
+def test_speedscope_has_one_frame_for_a_function_whatever_its_lines() -> None:
+    profile = Profile([SampleType("samples", "count")], [Mapping(path="/bin/app"), Mapping(path="/bin/other")])
+    places = [
+        profile.location(0, at, (Frame("main", "/src/a.c", line, start_line=20),)) for at, line in ((1, 22), (2, 25))
+    ]
+    elsewhere = profile.location(1, 1, (Frame("main", "/src/a.c", 22),))
+    leaf = profile.location(0, 9, (Frame("leaf", "/src/a.c", 3),))
+    for place in (*places, elsewhere):
+        profile.samples.add([leaf, place], [1])
+    document = json.loads(speedscope.write(profile))
+    assert document["shared"]["frames"] == [
+        {"name": "main", "file": "/src/a.c", "line": 20},
+        {"name": "leaf", "file": "/src/a.c"},
+        {"name": "main", "file": "/src/a.c"},  # of another binary
+    ]
+    assert document["profiles"][0]["samples"] == [[0, 1], [0, 1], [2, 1]]
 
 
 def test_the_tree_has_equal_stacks_once_and_parents_before_children() -> None:

@@ -13,6 +13,7 @@ from whence.cli.files import add_file_options, files
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.progress import Progress
 from whence.cli.streams import by_ending, refuse_terminal
+from whence.cli.words import plain
 from whence.errors import WrongUse, naming
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ def configure(parser: ArgumentParser) -> None:
         "--format",
         choices=WRITTEN,
         help="what to write (default: by OUT's ending, else as it came; text comes out as folded stacks)",
+    )
+    parser.add_argument(
+        "--sample-type",
+        metavar="TYPE",
+        help="which of the profile's values folded stacks have, and other forms show first (default: the profile says)",
     )
     parser.add_argument("--flamegraph", metavar="HTML", help="draw a flame graph, one file that needs nothing else")
     parser.add_argument("--overwrite", action="store_true", help="name locations again that have names already")
@@ -71,27 +77,35 @@ def run(options: Namespace) -> int:
     from whence.profiles import formats
     from whence.profiles.naming import name
 
+    title = os.path.basename(options.profile) if options.profile != "-" else "profile"
     if (options.output or "").endswith((".html", ".htm")):
         raise WrongUse(f"-o writes a profile; for a flame graph give --flamegraph {options.output}")
     format = options.format or by_ending(options.output or "", formats.ENDINGS, "a profile", "; or give --format")
     reporting = options.coverage or options.json or options.fail_under is not None
     if options.profile == "-":
-        profile = standard_input()
+        profile = standard_input(options)
     else:
-        profile = formats.open_profile(options.profile)
+        with Progress(f"reading {title}", quiet=options.quiet):
+            profile = formats.open_profile(options.profile)
+    if options.sample_type is not None:
+        profile.default_type = type_named(profile, options.sample_type)
+    tell_skipped(profile, title)
     format = format or formats.format_for(profile, options.output or "")
     output = options.output or (None if reporting or options.flamegraph else "-")
     if output is not None and formats.is_binary(profile, format, output):
         refuse_terminal(output, f"an {format} profile" if format == "otlp" else f"a {format} profile")
     with files(options) as binaries, Progress("naming", quiet=options.quiet) as progress:
         reports = name(profile, binaries, overwrite=options.overwrite, progress=shown_on(progress))
-    title = os.path.basename(options.profile) if options.profile != "-" else "profile"
     if output is not None:
-        put(output, formats.to_bytes(profile, format, title, json=output.endswith(".json") or None))
+        with Progress(f"writing {format}", quiet=options.quiet):
+            data = formats.to_bytes(profile, format, title, json=output.endswith(".json") or None)
+        put(output, data)
     if options.flamegraph:
         from whence.profiles.flamegraph import page
 
-        put(options.flamegraph, page(profile, title).encode("utf-8", "replace"))
+        with Progress("drawing", quiet=options.quiet):
+            text = page(profile, title).encode("utf-8", "replace")
+        put(options.flamegraph, text)
     if not reporting:
         return ANSWERED
     from whence.profiles.coverage import coverage, shown, total
@@ -102,6 +116,29 @@ def run(options: Namespace) -> int:
         print(f"whence profile: {shown(total(rows))} named, under {options.fail_under:g} %", file=sys.stderr)
         return SOME_UNKNOWN
     return ANSWERED
+
+
+def type_named(profile: Profile, wanted: str) -> int:
+    """The index of a sample type. Raises WrongUse where the profile has none of the name."""
+    names = [one.type for one in profile.sample_types]
+    if wanted not in names:
+        raise WrongUse(f"--sample-type: the profile has {', '.join(map(plain, names)) or 'none'}, not {plain(wanted)}")
+    return names.index(wanted)
+
+
+def tell_skipped(profile: Profile, title: str) -> None:
+    """How many lines of text could not be read, and the first of them."""
+    from whence.errors import shown
+
+    if profile.first_skipped is not None:
+        part, rule, line = profile.first_skipped
+        lines = "1 line was" if profile.skipped == 1 else f"{profile.skipped:,} lines were"
+        first = "it is" if profile.skipped == 1 else "the first is"
+        print(
+            f"whence profile: {plain(title)}: {lines} not understood and left out; {first} {part} "
+            f"({rule}; found {shown(line)})",
+            file=sys.stderr,
+        )
 
 
 def put(path: str, data: bytes) -> None:
@@ -125,11 +162,12 @@ def tell(rows: list[Row], options: Namespace, where: object) -> None:
         print(text(rows), end="", file=where)  # type: ignore[call-overload]
 
 
-def standard_input() -> Profile:
+def standard_input(options: Namespace) -> Profile:
     from whence.profiles import formats
 
-    with naming("<stdin>"):
-        return formats.from_bytes(sys.stdin.buffer.read())
+    data = sys.stdin.buffer.read()
+    with naming("<stdin>"), Progress("reading", quiet=options.quiet):
+        return formats.from_bytes(data)
 
 
 def shown_on(progress: Progress) -> Callable[[str, int, int], None]:

@@ -121,10 +121,13 @@ class Columns:
         import pyarrow
 
         columns = self.to_numpy()
-        names = [""] * 256
-        for spec in spec_table(self.version):
-            names[spec.type] = spec.name
-        event = pyarrow.DictionaryArray.from_arrays(pyarrow.array(columns.pop("type")), pyarrow.array(names))
+        names = {spec.type: spec.name for spec in spec_table(self.version)}
+        columns.pop("type")
+        numbers = bytearray(256)  # of each type's name in the dictionary, which has each name once, as pandas wants
+        for number, type_ in enumerate(names):
+            numbers[type_] = number
+        indices = numpy.frombuffer(bytes(self.type).translate(numbers), numpy.uint8)
+        event = pyarrow.DictionaryArray.from_arrays(pyarrow.array(indices), pyarrow.array(list(names.values())))
         args = columns.pop("args")
         split = {f"arg{i + 1}": numpy.ascontiguousarray(args[:, i]) for i in range(ARGS)}
         return pyarrow.table({"event": event, **columns, **split})
