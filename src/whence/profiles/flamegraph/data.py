@@ -121,12 +121,10 @@ def grouped(tree: Tree) -> tuple[list[str], list[int]]:
     That is its binary. Where one binary has more than half of the values, it is its package there.
     """
     values = tree.values[tree.default_type] if tree.values else array("q")
-    each = [0] * (len(tree.frames) + 1)  # one more for the root's -1
-    for frame, value in zip(tree.frame, values):
-        each[frame] += abs(value)
-    each.pop()
+    each = array("d", bytes(8 * len(tree.frames)))
+    tree_kernel.by_frame(tree.frame, values, each)
     smaller = Shown(SMALLER)
-    share: dict[str, int] = {}
+    share: dict[str, float] = {}
     for one, value in zip(tree.frames, each):
         if one != smaller:
             share[one.binary] = share.get(one.binary, 0) + value
@@ -136,7 +134,7 @@ def grouped(tree: Tree) -> tuple[list[str], list[int]]:
     if len({*insides} - {""}) < 2:
         insides = [""] * len(insides)
     labels: list[tuple[str, str]] = []
-    sizes: dict[tuple[str, str], int] = {}
+    sizes: dict[tuple[str, str], float] = {}
     for one, inside, value in zip(tree.frames, insides, each):
         key = ("", SMALLER) if one == smaller else (one.binary, "" if one.reason else inside)
         labels.append(key)

@@ -17,11 +17,12 @@
 from __future__ import annotations
 
 GO_ENDINGS = (".go", ".s")
-DEEPEST = 64  # brackets inside each other; a name with more is not looked into
+LOOKED_AT = 400  # characters of a name
 
 
 def package(name: str, file: str) -> str:
     """The package, namespace, crate or folder of a function; "" where neither its name nor its file tells."""
+    name = name[:LOOKED_AT]
     if file.endswith(GO_ENDINGS) or (".(*" in name and "::" not in name):
         found = go_package(name)
         if found or file.endswith(".go"):
@@ -44,9 +45,7 @@ def go_package(name: str) -> str:
 
 def namespace(name: str) -> str:
     """The first part of a qualified name, which may stand behind a return type and before parameters."""
-    for _ in range(DEEPEST):  # <T as Trait>::method and <T>::method are T's
-        if not name.startswith("<"):
-            break
+    while name.startswith("<"):  # <T as Trait>::method and <T>::method are T's
         name = name[1:].lstrip("&*").removeprefix("mut ").removeprefix("dyn ")
     name = name.replace("(anonymous namespace)", "{anonymous}")
     depth, start = 0, 0

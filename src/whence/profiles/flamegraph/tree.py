@@ -26,7 +26,7 @@ CELLS = 2 * NODES  # nodes times sample types
 TYPES = 32
 DEPTH = 10_000
 LINES = 8  # of a node: where its samples were, the heaviest first
-STEPS, STEPS_EACH = 50_000_000, 4  # frames that are walked over: so many, and so many more for each location of a stack
+STEPS, STEPS_EACH = 20_000_000, 8  # frames that are walked over: so many, and so many more for each location of a stack
 SLICE = 20_000_000  # steps between two looks at Ctrl-C
 SMALLER = "(smaller)"
 
@@ -43,12 +43,12 @@ class Tree:
     types: list[SampleType] = field(default_factory=list)
     default_type: int = 0
     frames: list[Shown] = field(default_factory=list)
-    frame: array[int] = field(default_factory=lambda: array("i", [-1]))
+    frame: array[int] = field(default_factory=lambda: array("q", [-1]))
     parent: array[int] = field(default_factory=lambda: array("I", [0]))
-    up: array[int] = field(default_factory=lambda: array("I", [0]))
+    up: array[int] = field(default_factory=lambda: array("q", [0]))
     values: list[array[int]] = field(default_factory=list)
-    count: array[int] = field(default_factory=lambda: array("I", [0]))
-    line: array[int] = field(default_factory=lambda: array("I"))
+    count: array[int] = field(default_factory=lambda: array("q", [0]))
+    line: array[int] = field(default_factory=lambda: array("q"))
     pruned: bool = False  # some nodes stand for others
     depth: int = 0  # frames below this depth were left out; 0: none
 
@@ -126,12 +126,9 @@ def tree(profile: Profile, nodes: int = NODES) -> Tree:
         pass
     out.parent, frame, out.up, out.count, out.line, end, rest, cut = growth.lay_out(same, room)
     out.pruned, out.depth = rest > 0, depth if cut else 0
-    used = list(dict.fromkeys(frame[1:]))
-    numbers = {one: number for number, one in enumerate(used)}
-    out.frames = [shape.frames[one] if one < len(shape.frames) else Shown(SMALLER) for one in used]
-    frame[0] = used[0] if used else 0
-    out.frame = array("i", map(numbers.__getitem__, frame)) if used else array("i", [0])
-    out.frame[0] = -1
+    used, out.frame = room("I", len(shape.frames) + 1), room("q", len(frame))
+    different = tree_kernel.renumbered(frame, room("I", len(used)), used, out.frame)
+    out.frames = [shape.frames[one] if one < len(shape.frames) else Shown(SMALLER) for one in used[:different]]
     for kind in kinds:
         ends = room("q", len(frame))
         if kind < len(samples.values):

@@ -8,6 +8,7 @@ children, so time goes into what is shown, and no more nodes are made than are k
 
 import cython
 from cython.cimports.libc.math import fabs
+from cython.cimports.libc.stdlib import calloc, free
 
 NEVER = cython.declare(cython.uint, 0xFFFFFFFF)
 PROBES = cython.declare(cython.int, 32)  # a stack that meets more others of its hash counts as one of its own
@@ -149,51 +150,44 @@ def level(sizes: cython.const[cython.uint][::1], budget: cython.ulonglong, limit
     return low
 
 
+# A stack on its way from the root: the frames of its location at hand, and how many locations are still to come
+Walker = cython.struct(
+    weight=cython.double,
+    cursor=cython.ulonglong,
+    left=cython.ulonglong,
+    next=cython.uint,
+    until=cython.uint,
+    here=cython.uint,  # the place it was moved to
+    end=cython.uint,  # the node it ended in
+)
+Node = cython.struct(
+    total=cython.double,
+    parent=cython.uint,
+    frame=cython.uint,
+    low=cython.uint,  # its stacks in `order`
+    high=cython.uint,
+    depth=cython.uint,
+    line_at=cython.uint,
+    behind=cython.uint,  # the node that waits behind it
+    line_count=cython.uchar,
+    kept=cython.bint,
+)
+
+# Nodes wait in buckets by weight: its exponent and the first bits of its fraction, so a bucket's differ by 0.4 %.
+SHIFT = cython.declare(cython.int, 52 - 8)
+LIGHTEST = cython.declare(cython.ulonglong, (1023 - 128) << 8)
+BUCKETS = cython.declare(cython.Py_ssize_t, 136 << 8)
+
+
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def _before(weight: cython.double[::1], a: cython.uint, b: cython.uint) -> cython.bint:
-    """Heavier nodes first; of equal ones the one that was made first, which lies no deeper."""
-    return weight[a] > weight[b] or (weight[a] == weight[b] and a < b)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _push(
-    heap: cython.uint[::1], size: cython.Py_ssize_t, weight: cython.double[::1], node: cython.uint
-) -> cython.void:
-    at: cython.Py_ssize_t = size
-    up: cython.Py_ssize_t
-    while at > 0:
-        up = (at - 1) >> 1
-        if not _before(weight, node, heap[up]):
-            break
-        heap[at] = heap[up]
-        at = up
-    heap[at] = node
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _pop(heap: cython.uint[::1], size: cython.Py_ssize_t, weight: cython.double[::1]) -> cython.void:
-    """Take the first of `size` nodes out."""
-    at: cython.Py_ssize_t = 0
-    down: cython.Py_ssize_t
-    last: cython.uint = heap[size - 1]
-    while True:
-        down = 2 * at + 1
-        if down >= size - 1:
-            break
-        if down + 1 < size - 1 and _before(weight, heap[down + 1], heap[down]):
-            down += 1
-        if not _before(weight, heap[down], last):
-            break
-        heap[at] = heap[down]
-        at = down
-    heap[at] = last
+def _bucket(weight: cython.double) -> cython.Py_ssize_t:
+    bits: cython.ulonglong = cython.cast(cython.pointer(cython.ulonglong), cython.address(weight))[0] >> SHIFT
+    if bits < LIGHTEST:
+        return 0
+    return min(cython.cast(cython.Py_ssize_t, bits - LIGHTEST), BUCKETS - 1)
 
 
 @cython.cclass
@@ -206,7 +200,8 @@ class Growth:
         locations   of_location, place; frame and line of each place; `frames` different frames
 
     The frame numbered `frames` stands for nodes that are put together. At most `keep` nodes are kept, none deeper than
-    `deepest`, and `lines` lines of each.
+    `deepest`, and `lines` lines of each. The heaviest are kept, to within 0.4 % of their weight; of equal ones those
+    that are nearer to the root.
     """
 
     first: cython.const[cython.ulonglong][::1]
@@ -220,26 +215,14 @@ class Growth:
     keep: cython.Py_ssize_t
     deepest: cython.uint
     lines: cython.int
-    # stacks: where each is
+    walkers: cython.pointer(Walker)
     order: cython.uint[::1]
     spare: cython.uint[::1]
     child: cython.uint[::1]
-    cursor: cython.ulonglong[::1]
-    next: cython.uint[::1]
-    until: cython.uint[::1]
-    here: cython.uint[::1]
-    end: cython.uint[::1]
-    # nodes
-    parent: cython.uint[::1]
-    frame: cython.uint[::1]
-    low: cython.uint[::1]
-    high: cython.uint[::1]
-    depth: cython.uint[::1]
-    line_at: cython.uint[::1]
-    line_count: cython.uchar[::1]
-    kept: cython.uchar[::1]
-    total: cython.double[::1]
-    heap: cython.uint[::1]
+    node: cython.pointer(Node)
+    head: cython.uint[::1]  # of each bucket: the first and the last node that waits, 0 for none
+    tail: cython.uint[::1]
+    bucket: cython.Py_ssize_t  # no heavier one has nodes
     # places and frames met in the node at hand
     node_of_frame: cython.uint[::1]
     node_of_place: cython.uint[::1]
@@ -247,14 +230,13 @@ class Growth:
     met: cython.uint[::1]
     line: cython.uint[::1]
     nodes: cython.Py_ssize_t
-    waiting: cython.Py_ssize_t
     kept_nodes: cython.Py_ssize_t
     line_rows: cython.Py_ssize_t
     cut: cython.bint
     fault = cython.declare(cython.int, visibility="readonly")
 
     def __init__(self, stacks, locations, frames, keep, deepest, lines, room):
-        """`room(typecode, size)` makes a zeroed column. Where columns disagree `fault` is not 0 and there is no tree."""
+        """`room(typecode, size)` makes a zeroed column. Columns that disagree set `fault`: there is no tree then."""
         self.first, self.stack, self.weight = stacks
         self.of_location, self.place, self.frame_of, self.line_of = locations
         self.frames, self.keep, self.deepest, self.lines = frames, max(keep, 1), deepest, min(lines, 255)
@@ -262,34 +244,40 @@ class Growth:
         at: cython.Py_ssize_t
         alive: cython.Py_ssize_t = 0
         below: cython.Py_ssize_t = self._frames_of_all()
-        self.fault = STACK_FAULT if below < 0 else 0
+        self.bucket = -1
+        self.fault = STACK_FAULT if below < 0 or self.walkers != cython.NULL else 0
         if self.fault:
             return
         for at in range(count):
             alive += self.weight[at] > 0
         self.order, self.spare, self.child = room("I", alive), room("I", alive), room("I", alive)
-        self.cursor, self.next, self.until = room("Q", count), room("I", count), room("I", count)
-        self.here, self.end = room("I", count), room("I", count)
+        self.head, self.tail = room("I", BUCKETS), room("I", BUCKETS)
         self.node_of_frame = room("I", frames + 1)
         self.node_of_place = room("I", self.frame_of.shape[0])
         self.place_weight = room("d", self.frame_of.shape[0])
         self.met = room("I", self.frame_of.shape[0])
         # nodes that wait hold different stacks; no tree has more nodes below its root than its stacks have frames
         nodes: cython.Py_ssize_t = 1 + alive + min(self.keep, below)
-        self.parent, self.frame, self.depth = room("I", nodes), room("I", nodes), room("I", nodes)
-        self.low, self.high, self.total = room("I", nodes), room("I", nodes), room("d", nodes)
-        self.line_at, self.line_count, self.kept = room("I", nodes), room("B", nodes), room("B", nodes)
-        self.heap = room("I", nodes)
         self.line = room("I", self.lines * min(self.keep, nodes))
+        self.walkers = cython.cast(cython.pointer(Walker), calloc(count + 1, cython.sizeof(Walker)))
+        self.node = cython.cast(cython.pointer(Node), calloc(nodes, cython.sizeof(Node)))
+        if self.walkers == cython.NULL or self.node == cython.NULL:
+            raise MemoryError
         alive = 0
         for at in range(count):
-            self.cursor[at] = self.first[at + 1]
+            self.walkers[at].weight = self.weight[at]
+            self.walkers[at].cursor = self.first[at + 1]
+            self.walkers[at].left = self.first[at + 1] - self.first[at]
             if self.weight[at] > 0:
                 self.order[alive] = cython.cast(cython.uint, at)
                 alive += 1
-        self.high[0] = cython.cast(cython.uint, alive)
-        self.frame[0] = self.frames
-        self.nodes = self.waiting = 1
+        self.node[0].high = cython.cast(cython.uint, alive)
+        self.node[0].frame = self.frames
+        self.nodes = 1
+
+    def __dealloc__(self):
+        free(self.walkers)
+        free(self.node)
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -330,18 +318,47 @@ class Growth:
     def grow(self, steps: cython.longlong) -> bool:
         """Keep the heaviest nodes that wait, one after the other, until so many steps were made. Whether more wait."""
         node: cython.uint
+        if self.fault:
+            return False
         with cython.nogil:
-            while steps > 0 and self.waiting and self.kept_nodes < self.keep:
-                node = self.heap[0]
-                _pop(self.heap, self.waiting, self.total)
-                self.waiting -= 1
-                self.kept[node] = True
-                self.kept_nodes += 1
-                steps -= 1 + self.high[node] - self.low[node]
-                if node:
-                    self._note_lines(node)
-                self._take_apart(node)
-        return self.waiting > 0 and self.kept_nodes < self.keep
+            if self.kept_nodes == 0:
+                self._keep(0)
+                self.bucket = BUCKETS - 1
+            while steps > 0 and self.kept_nodes < self.keep:
+                while self.bucket >= 0 and self.head[self.bucket] == 0:
+                    self.bucket -= 1
+                if self.bucket < 0:
+                    break
+                node = self.head[self.bucket]
+                self.head[self.bucket] = self.node[node].behind
+                steps -= 1 + self.node[node].high - self.node[node].low
+                self._keep(node)
+        return self.bucket >= 0 and self.kept_nodes < self.keep
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _keep(self, node: cython.uint) -> cython.void:
+        self.node[node].kept = True
+        self.kept_nodes += 1
+        if node:
+            self._note_lines(node)
+        self._take_apart(node)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _wait(self, node: cython.uint) -> cython.void:
+        """Put a node behind those of its weight. It weighs no more than its parent, but for rounding."""
+        bucket: cython.Py_ssize_t = _bucket(self.node[node].total)
+        if self.bucket >= 0 and bucket > self.bucket:
+            bucket = self.bucket
+        if self.head[bucket]:
+            self.node[self.tail[bucket]].behind = node
+        else:
+            self.head[bucket] = node
+        self.tail[bucket] = node
 
     @cython.cfunc
     @cython.nogil
@@ -351,17 +368,19 @@ class Growth:
         at: cython.Py_ssize_t
         k: cython.Py_ssize_t
         place: cython.uint
+        walker: cython.pointer(Walker)
         found: cython.Py_ssize_t = 0
         rows: cython.Py_ssize_t = 0
         base: cython.Py_ssize_t = self.line_rows
-        for at in range(self.low[node], self.high[node]):
-            place = self.here[self.order[at]]
+        for at in range(self.node[node].low, self.node[node].high):
+            walker = cython.address(self.walkers[self.order[at]])
+            place = walker.here
             if self.node_of_place[place] != node:
                 self.node_of_place[place] = node
                 self.place_weight[place] = 0
                 self.met[found] = place
                 found += 1
-            self.place_weight[place] += self.weight[self.order[at]]
+            self.place_weight[place] += walker.weight
         for at in range(found):
             place = self.met[at]
             if self.line_of[place] == 0:
@@ -377,8 +396,8 @@ class Growth:
                 rows += 1
         for at in range(base, base + rows):
             self.line[at] = self.line_of[self.line[at]]
-        self.line_at[node] = cython.cast(cython.uint, base)
-        self.line_count[node] = cython.cast(cython.uchar, rows)
+        self.node[node].line_at = cython.cast(cython.uint, base)
+        self.node[node].line_count = cython.cast(cython.uchar, rows)
         self.line_rows += rows
 
     @cython.cfunc
@@ -388,54 +407,54 @@ class Growth:
         """Move each stack of a node to the child its next frame leads to; one without a next frame ends here."""
         at: cython.Py_ssize_t
         base: cython.Py_ssize_t = self.nodes
-        low: cython.Py_ssize_t = self.low[node]
-        high: cython.Py_ssize_t = self.high[node]
+        low: cython.Py_ssize_t = self.node[node].low
+        high: cython.Py_ssize_t = self.node[node].high
         start: cython.Py_ssize_t = low
-        stack: cython.uint
+        below: cython.uint = self.node[node].depth + 1
+        walker: cython.pointer(Walker)
         frame: cython.uint
         child: cython.uint
-        too_deep: cython.bint = self.depth[node] >= self.deepest
+        too_deep: cython.bint = below > self.deepest
         for at in range(low, high):
-            stack = self.order[at]
-            while self.next[stack] == self.until[stack] and self.cursor[stack] > self.first[stack]:
-                self.cursor[stack] -= 1
-                child = self.stack[self.cursor[stack]]
-                self.next[stack] = self.of_location[child]
-                self.until[stack] = self.of_location[child + 1]
-            if self.next[stack] == self.until[stack]:
-                self.end[stack] = node
+            walker = cython.address(self.walkers[self.order[at]])
+            while walker.next == walker.until and walker.left > 0:
+                walker.left -= 1
+                walker.cursor -= 1
+                walker.next = self.of_location[self.stack[walker.cursor]]
+                walker.until = self.of_location[self.stack[walker.cursor] + 1]
+            if walker.next == walker.until:
+                walker.end = node
                 self.child[at] = 0
                 continue
-            self.here[stack] = self.place[self.next[stack]]
-            self.next[stack] += 1
-            frame = self.frames if too_deep else self.frame_of[self.here[stack]]
+            walker.here = self.place[walker.next]
+            walker.next += 1
+            frame = self.frames if too_deep else self.frame_of[walker.here]
             child = self.node_of_frame[frame]
             if child < base:
                 child = cython.cast(cython.uint, self.nodes)
                 self.nodes += 1
                 self.node_of_frame[frame] = child
-                self.parent[child] = node
-                self.frame[child] = frame
-                self.depth[child] = self.depth[node] + 1
-            self.high[child] += 1
-            self.total[child] += self.weight[stack]
+                self.node[child].parent = node
+                self.node[child].frame = frame
+                self.node[child].depth = below
+            self.node[child].high += 1
+            self.node[child].total += walker.weight
             self.child[at] = child
         for at in range(base, self.nodes):
-            self.low[at] = cython.cast(cython.uint, start)
-            start += self.high[at]
-            self.high[at] = self.low[at]
+            self.node[at].low = cython.cast(cython.uint, start)
+            start += self.node[at].high
+            self.node[at].high = self.node[at].low
             if not too_deep:
-                _push(self.heap, self.waiting, self.total, cython.cast(cython.uint, at))
-                self.waiting += 1
+                self._wait(cython.cast(cython.uint, at))
         self.cut |= too_deep and self.nodes > base
         if self.nodes == base + 1 and start == high:  # all went the same way
-            self.high[base] = cython.cast(cython.uint, high)
+            self.node[base].high = cython.cast(cython.uint, high)
             return
         for at in range(low, high):
             child = self.child[at]
             if child:
-                self.spare[self.high[child]] = self.order[at]
-                self.high[child] += 1
+                self.spare[self.node[child].high] = self.order[at]
+                self.node[child].high += 1
         for at in range(low, start):
             self.order[at] = self.spare[at]
 
@@ -448,7 +467,7 @@ class Growth:
         """
         first_of: cython.const[cython.uint][::1] = same
         count: cython.Py_ssize_t = self.nodes
-        if self.fault or count == 0 or first_of.shape[0] != self.end.shape[0]:
+        if self.fault or first_of.shape[0] != self.first.shape[0] - 1:
             return None
         head: cython.uint[::1] = room("I", count)
         sibling: cython.uint[::1] = room("I", count)
@@ -463,31 +482,31 @@ class Growth:
         previous: cython.uint = 0
         with cython.nogil:
             for at in range(count - 1, 0, -1):
-                if self.kept[at]:
-                    sibling[at] = head[self.parent[at]]
-                    head[self.parent[at]] = cython.cast(cython.uint, at)
+                if self.node[at].kept:
+                    sibling[at] = head[self.node[at].parent]
+                    head[self.node[at].parent] = cython.cast(cython.uint, at)
                 else:
-                    rests += rest[self.parent[at]] == 0
-                    rest[self.parent[at]] = 1
+                    rests += rest[self.node[at].parent] == 0
+                    rest[self.node[at].parent] = 1
         rows = self.kept_nodes + rests
-        out_parent, out_frame, out_up, out_count = room("I", rows), room("I", rows), room("I", rows), room("I", rows)
-        out_lines, out_end = room("I", self.line_rows), room("I", first_of.shape[0])
+        out_parent, out_frame, out_up = room("I", rows), room("I", rows), room("q", rows)
+        out_count, out_lines, out_end = room("q", rows), room("q", self.line_rows), room("I", first_of.shape[0])
         parent: cython.uint[::1] = out_parent
         frame: cython.uint[::1] = out_frame
-        up: cython.uint[::1] = out_up
-        line_count: cython.uint[::1] = out_count
-        line: cython.uint[::1] = out_lines
+        up: cython.longlong[::1] = out_up
+        line_count: cython.longlong[::1] = out_count
+        line: cython.longlong[::1] = out_lines
         end: cython.uint[::1] = out_end
         rows = 0
         with cython.nogil:
             while True:
-                parent[rows] = row_of[self.parent[node]]
-                frame[rows] = self.frame[node]
-                up[rows] = previous + 1 - self.depth[node] if node else 0
-                previous = self.depth[node]
-                line_count[rows] = self.line_count[node]
-                for k in range(self.line_count[node]):
-                    line[lines] = self.line[self.line_at[node] + k]
+                parent[rows] = row_of[self.node[node].parent]
+                frame[rows] = self.node[node].frame
+                up[rows] = previous + 1 - self.node[node].depth if node else 0
+                previous = self.node[node].depth
+                line_count[rows] = self.node[node].line_count
+                for k in range(self.node[node].line_count):
+                    line[lines] = self.line[self.node[node].line_at + k]
                     lines += 1
                 row_of[node] = cython.cast(cython.uint, rows)
                 rows += 1
@@ -498,23 +517,23 @@ class Growth:
                     if rest[node]:
                         parent[rows] = row_of[node]
                         frame[rows] = self.frames
-                        up[rows] = previous - self.depth[node]
-                        previous = self.depth[node] + 1
+                        up[rows] = previous - self.node[node].depth
+                        previous = self.node[node].depth + 1
                         rest[node] = cython.cast(cython.uint, rows)
                         rows += 1
                     if node == 0 or sibling[node]:
                         break
-                    node = self.parent[node]
+                    node = self.node[node].parent
                 if node == 0:
                     break
                 node = sibling[node]
             for at in range(1, count):
-                if not self.kept[at]:
-                    row_of[at] = rest[self.parent[at]]
-                    for k in range(self.low[at], self.high[at]):
-                        self.end[self.order[k]] = cython.cast(cython.uint, at)
+                if not self.node[at].kept:
+                    row_of[at] = rest[self.node[at].parent]
+                    for k in range(self.node[at].low, self.node[at].high):
+                        self.walkers[self.order[k]].end = cython.cast(cython.uint, at)
             for at in range(first_of.shape[0]):
-                end[at] = row_of[self.end[first_of[at]]]
+                end[at] = row_of[self.walkers[first_of[at]].end]
         return out_parent, out_frame, out_up, out_count, out_lines, out_end, rests, bool(self.cut)
 
 
@@ -539,6 +558,42 @@ def sums(
                 cython.cast(cython.ulonglong, out[end[of[at]]]) + cython.cast(cython.ulonglong, values[at]),
             )
     return of.shape[0], fault, 0
+
+
+def renumbered(
+    frame: cython.const[cython.uint][::1], number: cython.uint[::1], used: cython.uint[::1], out: cython.longlong[::1]
+) -> int:
+    """Frames numbered in the order nodes first have them; the root has -1. Gives how many there are.
+
+    `number` has a zero for each frame there was; used[i] is what frame i was.
+    """
+    at: cython.Py_ssize_t
+    found: cython.uint = 0
+    if out.shape[0] != frame.shape[0] or used.shape[0] < number.shape[0]:
+        return 0
+    with cython.nogil:
+        for at in range(1, frame.shape[0]):
+            if frame[at] >= cython.cast(cython.ulonglong, number.shape[0]):
+                continue
+            if number[frame[at]] == 0:
+                used[found] = frame[at]
+                found += 1
+                number[frame[at]] = found
+            out[at] = cython.cast(cython.longlong, number[frame[at]]) - 1
+        if frame.shape[0]:
+            out[0] = -1
+    return found
+
+
+def by_frame(
+    frame: cython.const[cython.longlong][::1], values: cython.const[cython.longlong][::1], out: cython.double[::1]
+) -> None:
+    """Add the size of each node's value to its frame's."""
+    at: cython.Py_ssize_t
+    with cython.nogil:
+        for at in range(min(frame.shape[0], values.shape[0])):
+            if frame[at] >= 0 and frame[at] < out.shape[0]:
+                out[frame[at]] += fabs(cython.cast(cython.double, values[at]))
 
 
 def packed(values: cython.const[cython.longlong][::1], out: cython.uchar[::1]) -> int:
