@@ -6,7 +6,7 @@ SOURCES := $(shell find src -name '*_kernel.py' -o -name '*.pxd') setup.py pypro
 JOBS ?= $(shell nproc)
 HOW ?= --editable
 
-.PHONY: help demo test check oracle bench fuzz checked clean
+.PHONY: help demo test check browser oracle bench fuzz checked clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -35,6 +35,10 @@ check: $(VENV)/.tested  ## style, types, tests with coverage
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/coverage run -m pytest && $(BIN)/coverage report
+
+browser: $(VENV)/.tested  ## the flame graph's page in a headless Chromium (installs it where apt-get is)
+	@command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y -qq chromium
+	@$(BIN)/python -m pytest tests/profiles/test_flamegraph_page.py
 
 oracle: $(VENV)/.tested  ## compare with other tools over big debug files (downloads them)
 	@$(BIN)/python -m pytest -m oracle -p no:cacheprovider

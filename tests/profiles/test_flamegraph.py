@@ -160,33 +160,36 @@ def test_control_characters_and_bytes_that_are_no_text_reach_no_page() -> None:
 # Packages
 
 
-def in_one_binary(*functions: tuple[str, str, int]) -> tuple[list[str], list[int]]:
+def in_app(*functions: tuple[str, str, int]) -> Profile:
+    """Functions of the binary app, and a smaller one of the binary c."""
     profile = Profile([SampleType("cpu", "nanoseconds")], [Mapping(1, 9, 0, "/bin/app"), Mapping(11, 19, 0, "/lib/c")])
     for name, file, value in functions:
         profile.samples.add([profile.location(0, 1, (Frame(name, file),))], [value])
     profile.samples.add([profile.location(1, 11, (Frame("read", "/libc/read.c"),))], [10])
-    return grouped(tree(profile))
+    return profile
 
 
 def test_packages_of_a_go_program_have_hues_of_their_own_and_so_have_other_binaries() -> None:
-    labels, group = in_one_binary(("main.main", "/a/main.go", 20), ("runtime.mallocgc", "/go/malloc.go", 30))
+    labels, group = grouped(tree(in_app(("main.main", "/a/main.go", 20), ("runtime.mallocgc", "/go/malloc.go", 30))))
     assert labels == ["runtime", "main", "c"]
     assert group == [1, 0, 2]
 
 
 def test_namespaces_and_crates_have_hues_of_their_own() -> None:
-    labels, _ = in_one_binary(("void std::sort<int*>(int*)", "", 20), ("ceph::buffer::list::append(char)", "", 30))
+    labels, _ = grouped(
+        tree(in_app(("void std::sort<int*>(int*)", "", 20), ("ceph::buffer::list::append(char)", "", 30)))
+    )
     assert labels == ["ceph", "std", "c"]
 
 
 def test_folders_have_hues_of_their_own_where_names_tell_nothing() -> None:
-    labels, _ = in_one_binary(("kmalloc", "/linux/mm/slab.c", 20), ("vfs_read", "/linux/fs/read.c", 30))
+    labels, _ = grouped(tree(in_app(("kmalloc", "/linux/mm/slab.c", 20), ("vfs_read", "/linux/fs/read.c", 30))))
     assert labels == ["/linux/fs", "/linux/mm", "c"]
 
 
 def test_a_binary_of_one_package_or_without_most_samples_has_one_hue() -> None:
-    assert in_one_binary(("main.main", "/a/main.go", 20), ("main.f", "/a/main.go", 2))[0] == ["app", "c"]
-    assert in_one_binary(("main.main", "/a/main.go", 2), ("runtime.f", "/go/f.go", 2))[0] == ["c", "app"]
+    assert grouped(tree(in_app(("main.main", "/a/main.go", 20), ("main.f", "/a/main.go", 2))))[0] == ["app", "c"]
+    assert grouped(tree(in_app(("main.main", "/a/main.go", 2), ("runtime.f", "/go/f.go", 2))))[0] == ["c", "app"]
 
 
 def test_what_stands_for_smaller_frames_belongs_to_no_binary() -> None:

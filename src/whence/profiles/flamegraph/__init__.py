@@ -18,7 +18,7 @@ import re
 from importlib import resources
 
 from whence.profiles.flamegraph.data import encoded
-from whence.profiles.flamegraph.tree import tree
+from whence.profiles.flamegraph.tree import NODES, tree
 from whence.profiles.model import Profile
 
 __all__ = ["page", "tree"]
@@ -26,14 +26,17 @@ __all__ = ["page", "tree"]
 PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
-def page(profile: Profile, title: str = "") -> str:
-    """The HTML file. It has less than 64 MB, whatever the profile is, and a tenth of that for most of them."""
+def page(profile: Profile, title: str = "", *, nodes: int = NODES) -> str:
+    """The HTML file, with the `nodes` heaviest nodes of the tree.
+
+    It has less than 64 MB, whatever the profile is, and less than a tenth of that for most of them.
+    """
     here = resources.files(__name__)
     parts = {
         "title": html.escape(title or "profile"),
         "style": here.joinpath("page.css").read_text("utf-8"),
         "script": here.joinpath("page.js").read_text("utf-8"),
-        "data": encoded(tree(profile)),
+        "data": encoded(tree(profile, nodes)),
     }
     # in one pass: what is put in is not looked through for places again
     text = PLACE.sub(lambda place: parts[place[1]], here.joinpath("page.html").read_text("utf-8"))

@@ -144,7 +144,7 @@ function addUp() {
 function amount(value) {
   const unit = data.types[state.type]?.[1] ?? "";
   const scaled = (steps) => {
-    for (const [size, label] of steps) if (value >= size) return `${(value / size).toFixed(2)} ${label}`;
+    for (const [size, label] of steps) if (size > 1 && value >= size) return `${(value / size).toFixed(2)} ${label}`;
     return `${value} ${steps.at(-1)[1]}`;
   };
   if (unit === "nanoseconds") return scaled([[3.6e12, "h"], [6e10, "min"], [1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]]);
@@ -524,7 +524,7 @@ function restore() {
   const part = new URLSearchParams(location.hash.slice(1));
   const whole = (key, limit, other) => (Number(part.get(key)) < limit && part.has(key) ? Math.max(0, Number(part.get(key)) | 0) : other);
   el("note").textContent = [
-    data.pruned && `Only the ${(count - 1).toLocaleString("en")} largest frames are shown; frames named ${nameOf(data.smaller)} stand for the rest.`,
+    data.pruned && `Only the ${(frameOf.filter((frame) => frame !== data.smaller).length - 1).toLocaleString("en")} largest frames are shown; frames named ${nameOf(data.smaller)} stand for the rest.`,
     data.depth && `Calls deeper than ${data.depth.toLocaleString("en")} frames are left out.`,
   ].filter(Boolean).join(" ");
   el("note").hidden = !el("note").textContent;

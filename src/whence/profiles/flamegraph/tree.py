@@ -158,7 +158,8 @@ def deepest(samples: Samples, shape: Places, weight: array[float]) -> int:
     """How many frames of each stack can be walked over in all: a location may stand for thousands of inlined calls."""
     sizes = room("I", len(samples.first) - 1)
     checked(tree_kernel.depths(samples.first, samples.stack, shape.of, weight, DEPTH, sizes))
-    return max(1, tree_kernel.level(sizes, STEPS + STEPS_EACH * len(samples.stack), DEPTH))
+    found: int = tree_kernel.level(sizes, STEPS + STEPS_EACH * len(samples.stack), DEPTH)
+    return max(1, found)
 
 
 def checked(result: tuple[int, int, int]) -> None:
