@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: help demo test test-pythons check oracle bench fuzz checked clean
+.PHONY: help demo test test-pythons check browser oracle bench fuzz checked clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -47,6 +47,10 @@ check: $(VENV)/.tested  ## style, types, tests with coverage
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/coverage run -m pytest && $(BIN)/coverage report
+
+browser: $(VENV)/.tested  ## the flame graph's page in a headless Chromium (installs it where apt-get is)
+	@command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y -qq chromium
+	@$(BIN)/python -m pytest tests/profiles/test_flamegraph_page.py
 
 oracle: $(VENV)/.tested  ## compare with other tools over big debug files (downloads them)
 	@$(BIN)/python -m pytest -m oracle -p no:cacheprovider

@@ -51,6 +51,7 @@ KERNELS = [
     "whence.lidia.starts_kernel",
     "whence.lidia.strings_kernel",
     "whence.procmap.maps_kernel",
+    "whence.profiles.flamegraph.tree_kernel",
     "whence.profiles.splice_kernel",
     "whence.profiles.stacks_kernel",
     "whence.profiles.wire_kernel",
