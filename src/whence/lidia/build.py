@@ -138,10 +138,11 @@ def _demangle(table: Ranges) -> None:
 
 
 def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ranges:
-    """The ranges the Go package would write, in its order before sorting.
+    """The ranges the Go package would write, in the order it visits them: its names are stored in that order, before it
+    sorts.
 
     `.symtab` functions (STT_FUNC with a name, undefined ones too), `.dynsym` only where there is no `.symtab`; sizes
-    cut to 32 bits; then every .gopclntab function once more. Stable order by address.
+    cut to 32 bits; then every .gopclntab function once more.
     """
     strings = StringSpace()
     found: list[tuple[int, int, int, Source]] = []
@@ -152,7 +153,6 @@ def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ra
                 break
     if gopclntab:
         found += _go_functions(elf, strings)
-    found.sort(key=lambda row: row[0])
     table = Ranges(strings)
     count = len(found)
     table.va = array("Q", [row[0] for row in found])
