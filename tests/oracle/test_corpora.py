@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.oracle import ours
-from tests.oracle.compare import Symbols, compare_file, differing_starts, sample
+from tests.oracle.compare import Symbols, compare_file, differing_files, differing_starts, sample
 from whence import lidia
 from whence.elf import ElfFile
 
@@ -79,6 +79,16 @@ def test_chains_of_a_big_debug_file_are_what_other_tools_say(name: str) -> None:
     assert differing_starts(str(found[-1]), str(found[-1]), addresses) == []
     starts = [frame.start_line > 0 for frames in ours.frames(str(found[-1]), addresses) for frame in frames]
     assert sum(starts) > 0.85 * len(starts)
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_the_go_package_reads_the_files_that_whence_gives(name: str, tmp_path: Path) -> None:
+    package, pattern, _ = CORPORA[name]
+    found = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
+    if not found:
+        pytest.skip(f"{package} has no {pattern}")
+    lidia.create(found[-1], tmp_path / "archive")
+    assert differing_files((tmp_path / "archive").read_bytes(), 30_000) == []
 
 
 # what the Go package makes of a file: (package, file, build-id, size and SHA-256 of the archive)

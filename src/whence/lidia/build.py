@@ -23,6 +23,7 @@ from whence.lidia.writer import Written, write
 from whence.model import Source
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
+from whence.ranges.caller_files import caller_files
 from whence.ranges.strings import Arena
 from whence.records import Record
 
@@ -100,6 +101,8 @@ def create_from_elf(
     finder = Finder(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
     with Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs) as producers:
         table = producers.ranges(lines=lines, files=files)
+        if files:
+            table = caller_files(table)
         if demangle:
             _demangle(table)
         written = write(table, output, crc=crc, lines=lines, files=files, strings=strings, extra=extra_of(elf))
