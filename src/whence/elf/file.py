@@ -193,11 +193,16 @@ class ElfFile:
         return file_offset_of(self._loaded, vaddr)
 
     def read_vaddr(self, vaddr: int, size: int) -> bytes:
-        """`size` bytes as loaded at vaddr. Raises ElfError unless one segment holds them all in the file."""
-        for segment in self._loaded:
-            inside = vaddr - segment.vaddr
-            if inside >= 0 and inside + size <= segment.file_size:
-                at = segment.file_offset + inside
+        """`size` bytes as loaded at vaddr. Raises ElfError unless one segment holds them all in the file, or one section
+        where there are no segments."""
+        places = [(one.vaddr, one.file_offset, one.file_size) for one in self._loaded]
+        if not self.segments:
+            loaded_sections = (one for one in self.sections if one.allocated and one.in_file)
+            places = [(one.vaddr, one.file_offset, one.size) for one in loaded_sections]
+        for start, file_offset, held in places:
+            inside = vaddr - start
+            if inside >= 0 and inside + size <= held:
+                at = file_offset + inside
                 if at + size <= self.size:
                     return bytes(self.data[at : at + size])
         raise ElfError("segments", None, f"one of them loads {size} bytes at vaddr {vaddr:#x}")

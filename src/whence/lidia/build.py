@@ -17,7 +17,8 @@ from whence._version import __version__
 from whence.debuginfo.find import DEBUG_DIRS, Finder
 from whence.demangle import demangle as readable
 from whence.elf import ElfFile
-from whence.elf.layout import PT_LOAD, machine_name
+from whence.elf.code import code_segments
+from whence.elf.layout import machine_name
 from whence.lidia.extra import Extra
 from whence.lidia.writer import Written, write
 from whence.model import Source
@@ -114,8 +115,7 @@ def create_from_elf(
 
 def extra_of(elf: ElfFile) -> Extra:
     """What an archive says of its origin."""
-    code = [one for one in elf.segments if one.type == PT_LOAD and one.executable]
-    segments = tuple((one.file_offset, one.vaddr, one.file_size) for one in code)
+    segments = tuple((one.file_offset, one.vaddr, one.file_size) for one in code_segments(elf))
     return Extra(elf.build_id, machine_name(elf.machine), PRODUCER, segments=segments)
 
 
