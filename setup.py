@@ -56,6 +56,7 @@ KERNELS = [
     "whence.profiles.stacks_kernel",
     "whence.profiles.wire_kernel",
     "whence.ranges.arrange_kernel",
+    "whence.ranges.caller_files_kernel",
     "whence.ranges.columns_kernel",
     "whence.ranges.compose_kernel",
     "whence.ranges.order_kernel",

@@ -15,6 +15,7 @@ from typing import get_args
 import pytest
 
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, note, packed
+from whence.binary import Binary
 from whence.elf import ElfFile, layout
 from whence.errors import ElfError
 from whence.window import ByteOrder
@@ -284,3 +285,16 @@ def test_sections_unpack_alike_with_and_without_isal(installed: bool, monkeypatc
         broken = replace(broken, data=broken.data[:-9])
         with ElfFile.from_bytes(forge([broken])) as elf, pytest.raises(ElfError, match="unpacks to the 1280000 bytes"):
             elf.content(".debug_info")
+
+
+def test_debug_info_compressed_by_an_unknown_method_is_skipped_and_symbols_answer() -> None:
+    """As when the size is wrong: what is whole can still be used."""
+    code = Section(".text", bytes(16), vaddr=0x401000, flags=6)
+    section = packed(Section(".debug_info", bytes(range(200))), "zlib")
+    unknown = replace(section, data=struct.pack("<I", 0x7FFFFFFE) + section.data[4:])
+    data = forge([code, unknown], symbols=[Symbol("main", 0x401000, 16)])
+    with Binary.from_elf(ElfFile.from_bytes(data)) as binary:
+        assert [frame.function for frame in binary.lookup(0x401004)] == ["main"]
+        assert [problem for problem in binary.problems if "(found method 2147483646)" in problem]
+    with ElfFile.from_bytes(data) as elf, pytest.raises(ElfError, match="it is compressed by zlib"):
+        elf.content(".debug_info")

@@ -132,14 +132,13 @@ class Producers:
                     yield f"gopclntab: {count} functions without their {what}"
 
 
-GO_SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid", ".go.buildinfo")
 GO_SYMBOLS = b"\0runtime.pc"  # how the names of runtime.pclntab and runtime.pcheader begin
 
 
 def may_be_go(elf: ElfFile) -> bool:
     """Whether a look for .gopclntab is worth importing what looks: a file with sections, none of Go's and none of its
     symbols, has no table."""
-    if not elf.sections or any(elf.section(name) is not None for name in GO_SECTIONS):
+    if not elf.sections or elf.is_go:
         return True
     from whence.elf import symbols_kernel
 

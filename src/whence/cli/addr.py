@@ -151,6 +151,7 @@ class Desk:
             return line
         import json
 
+        from whence.elf.code import code_segments
         from whence.symbolize import Reason
 
         answer = json.loads(line)
@@ -158,8 +159,7 @@ class Desk:
         producers = self.binary.producers
         assert producers is not None
         inside = any(
-            segment.executable and segment.vaddr <= vaddr < segment.vaddr + segment.memory_size
-            for segment in producers.elf.segments
+            segment.vaddr <= vaddr < segment.vaddr + segment.memory_size for segment in code_segments(producers.elf)
         )
         if producers.elf.segments and not inside:
             reason = Reason.OUTSIDE_SEGMENTS

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from whence.elf import layout
-from whence.errors import ElfError, Unsupported
+from whence.errors import ElfError
 from whence.window import ByteOrder, Window
 
 MAX_RATIO = 1032
@@ -54,7 +54,7 @@ def unpack_section(
         return Unpacking(_inflater(), packed, size, part, read)
     if method == layout.ELFCOMPRESS_ZSTD:
         return Unpacking(_zstd(), packed, size, part, read)
-    raise Unsupported(f"{part} is compressed by method {method}; whence reads zlib (1) and zstd (2)")
+    raise ElfError(part, 0, "it is compressed by zlib (1) or zstd (2)", f"method {method}")
 
 
 def unpack_zdebug(stored: memoryview, part: str) -> Unpacking:

@@ -113,6 +113,11 @@ class ElfFile:
             found = self._by_name.get(".z" + name[1:])
         return found
 
+    @cached_property
+    def is_go(self) -> bool:
+        """Whether sections say that the Go linker made the file; strip leaves them, debug files name them."""
+        return any(self.section(name) is not None for name in layout.GO_SECTIONS)
+
     def content(self, section: Section | str) -> memoryview:
         """A section's bytes: unpacked, and with relocations applied in the debug sections of object files.
 
@@ -198,11 +203,16 @@ class ElfFile:
         return file_offset_of(self._loaded, vaddr)
 
     def read_vaddr(self, vaddr: int, size: int) -> bytes:
-        """`size` bytes as loaded at vaddr. Raises ElfError unless one segment holds them all in the file."""
-        for segment in self._loaded:
-            inside = vaddr - segment.vaddr
-            if inside >= 0 and inside + size <= segment.file_size:
-                at = segment.file_offset + inside
+        """`size` bytes as loaded at vaddr. Raises ElfError unless one segment holds them all in the file (where
+        there are no segments, one section)."""
+        places = [(one.vaddr, one.file_offset, one.file_size) for one in self._loaded]
+        if not self.segments:
+            loaded_sections = (one for one in self.sections if one.allocated and one.in_file)
+            places = [(one.vaddr, one.file_offset, one.size) for one in loaded_sections]
+        for start, file_offset, held in places:
+            inside = vaddr - start
+            if inside >= 0 and inside + size <= held:
+                at = file_offset + inside
                 if at + size <= self.size:
                     return bytes(self.data[at : at + size])
         raise ElfError("segments", None, f"one of them loads {size} bytes at vaddr {vaddr:#x}", path=self.path)

@@ -211,6 +211,14 @@ class Table:
         self._still_open()
         return verify.problems(self._data, self._places, self.header, self._extra)
 
+    def notes(self) -> list[str]:
+        """What is worth knowing and breaks no rule, a sentence each: ranges without a length, as the Go package writes
+        them."""
+        from whence.lidia import verify
+
+        self._still_open()
+        return verify.notes(self._data, self._places)
+
     def _check(self, section: Section) -> None:
         from whence.lidia.verify import check_crc
 

@@ -28,7 +28,8 @@ from typing import BinaryIO, Protocol
 from whence.binary import Binary, is_archive, open_binary
 from whence.debuginfo.cache import ARCHIVE, SEGMENTS, Cache
 from whence.elf import ElfFile
-from whence.elf.layout import ET_REL, PT_LOAD
+from whence.elf.code import code_segments
+from whence.elf.layout import ET_REL, PF_R, PF_X, PT_LOAD
 from whence.elf.segments import Segment
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
 from whence.files import open_regular
@@ -372,15 +373,23 @@ def difference(one: Candidate, mapping: Mapping) -> str:
 
 
 def segments_of(path: str | os.PathLike[str]) -> Sequence[Segment]:
-    """The segments of a file; of one without (perf inject --jit makes such), its code sections as segments."""
+    """The segments of a file, those with code executable; of one without segments (perf inject --jit makes such), its
+    code sections as segments."""
     with ElfFile.open(path) as elf:
         if elf.segments or elf.type == ET_REL:
-            return elf.segments
+            code = set(code_segments(elf))
+            return [executable(one) if one in code else one for one in elf.segments]
         return [
-            Segment(PT_LOAD, 5, one.file_offset, one.vaddr, one.size, one.size, one.align)
+            Segment(PT_LOAD, PF_R | PF_X, one.file_offset, one.vaddr, one.size, one.size, one.align)
             for one in elf.sections
             if one.executable and one.allocated
         ]
+
+
+def executable(one: Segment) -> Segment:
+    """The segment with PF_X set."""
+    flags = one.flags | PF_X
+    return Segment(one.type, flags, one.file_offset, one.vaddr, one.file_size, one.memory_size, one.align)
 
 
 def skeleton(path: Path) -> bytes:
