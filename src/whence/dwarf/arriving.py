@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from whence.elf import ElfFile
     from whence.elf.compress import Unpacking
 
+SHORTEST = 12  # bytes that a unit with a root DIE has
 SMALLEST = 4 << 20  # packed bytes: below that there is little to win
 
 
@@ -183,8 +184,10 @@ class Arriving:
 def whole_units(data: memoryview, at: int, end: int, order: ByteOrder) -> tuple[list[int], int]:
     """Where the units begin that lie in [at, end), and where the last of them ends, going by their lengths."""
     offsets = []
-    while end - at >= 12:
+    while end - at >= SHORTEST:
         size = unit_size(data, at, order)
+        if size < SHORTEST:
+            raise NotThisWay
         if size > end - at:
             break
         offsets.append(at)
