@@ -14,7 +14,7 @@ from tests.forge.dwarf import Debug, Die
 from tests.forge.elf import Section, forge
 from tests.forge.elf import packed as forge_packed
 from tests.forge.lines import sleb, uleb
-from tests.hostile import bounded
+from tests.hostile import bounded, interrupted
 from whence.elf import ElfFile
 from whence.elf.layout import ET_DYN
 
@@ -227,3 +227,21 @@ def ten_headers(folder: Path, content: bytes) -> str:
     with ElfFile.open(path) as elf:
         assert {section.file_offset for section in elf.sections if section.compressed} == {at}
     return path
+
+
+@pytest.mark.parametrize("pack", ["", "zlib"])
+def test_ctrl_c_ends_the_reading_of_debug_info_within_a_second(tmp_path: Path, pack: str) -> None:
+    chance = random.Random(1)
+    info = b"".join(
+        unit(b"\1" + address(CODE) + address(SIZE, 4) + b"".join(
+            b"\2f%d\0" % chance.randrange(1 << 40) + address(CODE + chance.randrange(SIZE)) + address(16, 4)
+            for _ in range(40_000)
+        ) + b"\0")
+        for _ in range(12)
+    )  # fmt: skip
+    section = Section(".debug_info", info)
+    path = written(
+        tmp_path, forge_packed(section, pack) if pack else section, Section(".debug_abbrev", GOOD_TABLE + b"\0")
+    )
+    interrupted(["whence", "lidia", "create", path, "-o", tmp_path / "out.lidia"], after=0.3)
+    assert not (tmp_path / "out.lidia").exists()

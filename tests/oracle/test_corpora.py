@@ -79,6 +79,73 @@ def test_chains_of_a_big_debug_file_are_what_other_tools_say(name: str) -> None:
     assert sum(starts) > 0.85 * len(starts)
 
 
+REWRITTEN = 5000
+# What dwz is told beside its defaults: of ceph-mds it would do only a part.
+UNLIMITED = ["-L", "none", "-l", "none"]
+FURTHER = {
+    "python3.11d": ("python3.11-dbg", "usr/bin/python3.11d"),
+    "libc, aarch64": ("libc6-dbg:arm64", "usr/lib/debug/.build-id/*/*.debug"),
+}
+
+
+def tool(*names: str) -> str:
+    """The first of these tools that is on this machine."""
+    found = next((name for name in names if shutil.which(name)), None)
+    if found is None:
+        pytest.skip(f"{names[0]} is not installed")
+    return found
+
+
+def unpacked(path: Path, out: Path) -> None:
+    """A copy of a debug file without packed sections, as dwz wants it."""
+    for objcopy in ("objcopy", "llvm-objcopy", "llvm-objcopy-14"):  # binutils' knows this machine's files alone
+        if shutil.which(objcopy):
+            done = subprocess.run([objcopy, "--decompress-debug-sections", path, out], capture_output=True, text=True)
+            if done.returncode == 0:
+                return
+    pytest.skip(f"no objcopy here unpacks the sections of {path.name}")
+
+
+def rewritten(path: Path, folder: Path, common: bool) -> Path:
+    """What dwz makes of `folder`/plain: alone, or with a common file that a twin shares."""
+    out = folder / "rewritten"
+    if not common:
+        command = ["dwz", *UNLIMITED, "-o", out, path]
+    else:
+        shutil.copy(path, out)
+        shutil.copy(path, folder / "twin")
+        command = ["dwz", *UNLIMITED, "-m", folder / "common", "-M", folder / "common", out, folder / "twin"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.mark.parametrize("common", [False, True], ids=["alone", "with a common file"])
+@pytest.mark.parametrize("name", [*CORPORA, *FURTHER])
+def test_chains_of_a_file_that_dwz_rewrote_are_those_of_the_plain_one(name: str, common: bool, tmp_path: Path) -> None:
+    tool("dwz")
+    package, pattern, *_ = {**CORPORA, **FURTHER}[name]
+    found = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
+    if not found:
+        pytest.skip(f"{package} has no {pattern}")
+    plain = tmp_path / "plain"
+    unpacked(found[-1], plain)
+    other = rewritten(plain, tmp_path, common)
+    with ElfFile.open(plain) as elf:
+        addresses = sample(Symbols.of(elf), (), REWRITTEN)
+    expected = ours.frames(str(plain), addresses)
+    differing = [
+        f"{address:#x}: {one} was {frames}"
+        for address, one, frames in zip(addresses, ours.frames(str(other), addresses), expected, strict=True)
+        if one != frames
+    ]
+    print(f"{name}: {REWRITTEN - len(differing)} of {REWRITTEN} chains are those of the plain file")
+    assert differing == []
+    for few in (1, 10):
+        for at in range(0, 20 * few, few):
+            assert ours.frames(str(other), addresses[at : at + few]) == expected[at : at + few]
+
+
 PROGRAMS = {
     "rust": (
         "main.rs",

@@ -114,7 +114,11 @@ class Arriving:
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []
         self._thread.start()
-        self.sections: Sections = read_sections(info.elf, self.problems, info=unpacking.content)
+        try:
+            self.sections: Sections = read_sections(info.elf, self.problems, info=unpacking.content)
+        except KeyboardInterrupt:
+            self.stop()
+            raise
         self.sections.alt_str = info.alt_sections.debug_str
 
     @classmethod
@@ -169,6 +173,10 @@ class Arriving:
     def done_before(self, wave: int) -> None:
         """All waves before this one were read."""
         self._unpacking.forget(self._starts[wave])
+
+    def stop(self) -> None:
+        """Unpack no more: nobody wants it."""
+        self._unpacking.stop()
 
     def close(self) -> None:
         """Wait for the thread. What is whole stays with the file; names that lie in the rest are no more."""

@@ -214,6 +214,9 @@ class DebugInfo:
             return out
         except NotThisWay:
             return None
+        except KeyboardInterrupt:
+            arriving.stop()
+            raise
         finally:
             arriving.close()
 

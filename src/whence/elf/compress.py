@@ -127,7 +127,7 @@ class Unpacking:
         self.size, self.done = size, 0
         self.forgotten = 0  # bytes from the start that are no longer there
         self._at = 0  # of the packed bytes
-        self._ended = False
+        self._ended = self._stopped = False
         self._turn = threading.Condition()
 
     def run(self) -> memoryview:
@@ -146,6 +146,10 @@ class Unpacking:
         if self.done == self.size:
             self._end()
 
+    def stop(self) -> None:
+        """Have the thread that unpacks end soon, with an ElfError."""
+        self._stopped = True
+
     def _end(self) -> None:
         with self._turn:
             self._ended = True
@@ -158,6 +162,8 @@ class Unpacking:
         done = self.done
         try:
             while not unpacker.eof and self._at < len(packed) and (done < size or size == self.size):
+                if self._stopped:
+                    break
                 piece = unpacker.decompress(packed[self._at : self._at + STEP], self.size - done + 1)
                 self._at += STEP
                 if self._read is not None and self._at % TOLD == 0:

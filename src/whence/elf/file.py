@@ -50,10 +50,8 @@ class ElfFile:
         self.type = self.header.type
         self.entry = self.header.entry
         self._contents: dict[int, memoryview] = {}
-        self._streams: dict[
-            tuple[int, int], memoryview
-        ] = {}  # what was unpacked, by offset and size of the packed bytes
-        self._unpacked: dict[tuple[int, int], int] = {}  # how large what is unpacked is
+        self._streams: dict[tuple[int, int], memoryview] = {}  # unpacked, by offset and size of the packed bytes
+        self._unpacked: dict[tuple[int, int], int] = {}  # the sizes of those, and of others that were begun
         self._lock = threading.Lock()
         self._mapping: mmap.mmap | None = None
 
