@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -16,17 +18,19 @@ from tests.forge import server as behave
 from tests.forge.elf import Section, build_id_note, forge
 from tests.forge.server import serving
 from whence.debuginfo.cache import Cache
-from whence.debuginfo.debuginfod import Debuginfod, Limits, allowing
+from whence.debuginfo.debuginfod import OVERLAP, Debuginfod, Limits, allowing, checked_server
+from whence.errors import WrongUse
 
 ID = "ab" * 20
-FILE = forge([build_id_note(ID), Section(".debug_info", os.urandom(5000))])
-OTHER = forge([build_id_note("cd" * 20), Section(".debug_info", bytes(100))])
+FILE = forge([build_id_note(ID), Section(".debug_info", os.urandom(20000))])
+OTHER = forge([build_id_note("cd" * 20), Section(".debug_info", bytes(20000))])
+CUT = 15000  # where tests cut a download
 QUICK = Limits(connect=0.5, silence=0.3, whole=1.0, size=1 << 20, tries=3, back_off=0.01)
 
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path)
+    return Cache(tmp_path / "cache")
 
 
 class Client(Debuginfod):
@@ -89,11 +93,64 @@ def test_a_server_that_recovers_within_the_tries_is_used(cache: Cache) -> None:
 
 
 def test_a_cut_download_goes_on_where_it_was_cut(cache: Cache) -> None:
-    with serving(behave.cut(FILE, 1500), behave.whole(FILE)) as server:
+    with serving(behave.cut(FILE, CUT), behave.whole(FILE)) as server:
         path = Client(cache, server.url).fetch(ID)
         assert path is not None
         assert path.read_bytes() == FILE
-    assert [wanted for _, wanted in server.seen] == ["", "bytes=1500-"]
+    assert [wanted for _, wanted in server.seen] == ["", f"bytes={CUT - OVERLAP}-"]
+    assert not list(cache.root.rglob("*.part"))
+    assert not list(cache.root.rglob("*.origin"))
+
+
+def test_a_cut_download_starts_again_where_the_server_has_no_validator_for_its_file(cache: Cache) -> None:
+    with serving(behave.cut(FILE, CUT, Server="plain"), behave.whole(FILE)) as server:
+        assert Client(cache, server.url).fetch(ID) is not None
+    assert [wanted for _, wanted in server.seen] == ["", ""]
+
+
+def test_a_cut_download_starts_again_when_the_server_has_another_file_by_now(cache: Cache) -> None:
+    with serving(behave.cut(OTHER, CUT, ETag='"old"'), behave.whole(FILE)) as server:
+        path = Client(cache, server.url).fetch(ID)
+        assert path is not None
+        assert path.read_bytes() == FILE
+    assert len(server.seen) == 2
+
+
+CONTINUED = {
+    "other bytes": ({}, bytes(len(FILE))),
+    "another start": ({"Content_Range": f"bytes {CUT}-{len(FILE) - 1}/{len(FILE)}"}, FILE),
+    "another size": ({"Content_Range": f"bytes {CUT - 4096}-{len(FILE)}/{len(FILE) + 1}"}, FILE + b"x"),
+    "only a part of the rest": ({"Content_Range": f"bytes {CUT - 4096}-{CUT}/{len(FILE)}"}, FILE[: CUT + 1]),
+    "another file's validator": ({"ETag": '"two"'}, FILE),
+    "no range": ({"Content_Range": "bytes */*"}, FILE),
+    "a range of 5,000 digits": ({"Content_Range": f"bytes {'1' * 5000}-2/3"}, FILE),
+}
+
+
+@pytest.mark.parametrize(("headers", "data"), CONTINUED.values(), ids=CONTINUED)
+def test_a_206_that_is_not_the_rest_of_the_file_is_not_kept(cache: Cache, headers: dict[str, str], data: bytes) -> None:
+    def wrong(handler: behave.Handler) -> None:
+        start = CUT - OVERLAP
+        told = {"Content_Range": f"bytes {start}-{len(FILE) - 1}/{len(FILE)}", "ETag": '"one"', **headers}
+        handler.begin(206, Content_Length=len(data) - start, **told)
+        handler.wfile.write(data[start:])
+
+    with serving(behave.cut(FILE, CUT), wrong, behave.whole(FILE)) as server:
+        path = Client(cache, server.url).fetch(ID)
+        assert path is not None
+        assert path.read_bytes() == FILE
+    assert [wanted for _, wanted in server.seen] == ["", f"bytes={CUT - OVERLAP}-", ""]
+
+
+def test_a_206_that_was_not_asked_for_is_not_taken(cache: Cache) -> None:
+    def part(handler: behave.Handler) -> None:
+        handler.begin(206, Content_Length=len(FILE), Content_Range=f"bytes 0-{len(FILE) - 1}/{len(FILE)}")
+        handler.wfile.write(FILE)
+
+    with serving(part) as server:
+        client = Client(cache, server.url)
+        assert client.fetch(ID) is None
+    assert "a part of the file, and all of it was asked for" in client.said[-1]
 
 
 def test_a_clock_that_was_set_back_does_not_keep_a_server_out_for_ever(cache: Cache) -> None:
@@ -108,11 +165,14 @@ def test_a_clock_that_was_set_back_does_not_keep_a_server_out_for_ever(cache: Ca
 def test_a_full_disk_is_not_the_servers_fault(cache: Cache) -> None:
     with serving(behave.whole(FILE)) as server:
         client = Client(cache, server.url)
-        part = client._part(server.url, f"{ID}.debuginfo")
-        part.parent.mkdir(parents=True)
-        part.symlink_to("/dev/full")
-        assert client.fetch(ID) is None
-        assert "No space left on device" in client.said[-1]
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(FILE) // 2, hard))
+        try:
+            assert client.fetch(ID) is None
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert "File too large" in client.said[-1]
+        assert not list(cache.root.rglob("*.part"))
         assert client.fetch(ID) is not None
     assert len(server.seen) == 2
 
@@ -125,11 +185,11 @@ def test_a_cache_that_can_not_be_written_to_is_told_and_no_error(tmp_path: Path)
 
 
 def test_a_part_of_another_file_is_given_up_and_the_whole_is_asked_for(cache: Cache) -> None:
-    with serving(behave.cut(OTHER, len(OTHER) - 10), behave.whole(FILE)) as server:
+    with serving(behave.cut(OTHER, CUT), behave.whole(FILE)) as server:
         path = Client(cache, server.url).fetch(ID)
         assert path is not None
         assert path.read_bytes() == FILE
-    assert [wanted for _, wanted in server.seen] == ["", f"bytes={len(OTHER) - 10}-", ""]
+    assert [wanted for _, wanted in server.seen] == ["", f"bytes={CUT - OVERLAP}-", ""]
 
 
 def test_a_server_that_starts_again_instead_of_going_on_is_understood(cache: Cache) -> None:
@@ -137,7 +197,7 @@ def test_a_server_that_starts_again_instead_of_going_on_is_understood(cache: Cac
         handler.begin(200, Content_Length=len(FILE))
         handler.wfile.write(FILE)
 
-    with serving(behave.cut(FILE, 1500), from_the_start) as server:
+    with serving(behave.cut(FILE, CUT), from_the_start) as server:
         path = Client(cache, server.url).fetch(ID)
         assert path is not None
         assert path.read_bytes() == FILE
@@ -213,6 +273,129 @@ def test_a_build_id_that_is_not_on_the_allow_list_never_leaves(cache: Cache) -> 
         assert server.seen == []
         assert client.fetch(ID, path="/usr/bin/app") is not None
     assert "not on the allow-list" in client.said[0]
+
+
+ENDLESS = {
+    "a header byte a second": behave.raw(b"HTTP/1.1 200 OK\r\nX-A: ", b"a", seconds=0.02),
+    "100 Continue": behave.raw(b"HTTP/1.1 100 Continue\r\n\r\n", seconds=0.001),
+    "headers of 100 Continue": behave.raw(b"HTTP/1.1 100 Continue\r\n", b"X: y\r\n", seconds=0.02),
+    "trailers": behave.raw(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n\x7fELF\r\n0\r\n", b"X: y\r\n", seconds=0.001
+    ),
+    "a chunk's length": behave.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0", seconds=0.02),
+}
+
+
+@pytest.mark.parametrize("answer", ENDLESS.values(), ids=ENDLESS)
+def test_an_answer_without_end_is_over_when_its_time_is_and_the_lock_is_free(
+    cache: Cache, answer: behave.Answer
+) -> None:
+    with serving(answer) as server:
+        client = Client(cache, server.url, limits=Limits(silence=5, whole=0.5, tries=1))
+        began = time.monotonic()
+        assert client.fetch(ID) is None
+        assert time.monotonic() - began < 4
+        assert f"{server.url} {ID}: " in client.said[-1]
+        with cache.locked(f"{ID}.debuginfo"):
+            pass
+        assert client.fetch("cd" * 20) is None
+    assert len(server.seen) == 1  # it is left alone
+
+
+def test_headers_have_a_time_of_their_own(cache: Cache) -> None:
+    with serving(behave.raw(b"HTTP/1.1 200 OK\r\nX-A: ", b"a", seconds=0.02)) as server:
+        client = Client(cache, server.url, limits=Limits(silence=5, head=0.3, tries=1))
+        began = time.monotonic()
+        assert client.fetch(ID) is None
+        assert time.monotonic() - began < 4
+
+
+def test_a_connection_is_used_again_and_still_ends_in_time(cache: Cache) -> None:
+    def keep(handler: behave.Handler) -> None:
+        handler.send_response(404)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+        handler.close_connection = False
+
+    drip = behave.raw(b"HTTP/1.1 200 OK\r\nX-A: ", b"a", seconds=0.02)
+    with serving(keep, drip) as server:
+        client = Client(cache, server.url, limits=Limits(silence=5, whole=0.5, tries=1))
+        assert client.fetch("cd" * 20) is None
+        began = time.monotonic()
+        assert client.fetch(ID) is None
+        assert time.monotonic() - began < 4
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "0" * 5000 + "1", "-1", "1e9", "9" * 19, "٣"])
+def test_a_length_of_many_digits_or_none_is_no_traceback(cache: Cache, length: str) -> None:
+    def long(handler: behave.Handler) -> None:
+        head = f"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+        handler.wfile.write(head.encode() + FILE)
+
+    with serving(long) as server:
+        client = Client(cache, server.url, limits=Limits(silence=0.5, tries=1))
+        client.fetch(ID)
+    assert f"{server.url}" in client.said[-1]
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "folder"])
+def test_a_part_that_is_no_file_is_not_written_through(cache: Cache, tmp_path: Path, what: str) -> None:
+    outside = tmp_path / "outside"
+    with serving(behave.whole(FILE)) as server:
+        client = Client(cache, server.url)
+        part = client._part(server.url, f"{ID}.debuginfo")
+        cache.folder(part.parent.name)
+        if what == "link":
+            outside.write_bytes(b"mine")
+            part.symlink_to(outside)
+        elif what == "pipe":
+            os.mkfifo(part)
+        else:
+            part.mkdir()
+        found = client.fetch(ID)
+        assert (found is None) == (what == "folder")
+    if what == "link":
+        assert outside.read_bytes() == b"mine"
+
+
+def test_an_entry_that_was_damaged_is_fetched_again(cache: Cache) -> None:
+    with serving(behave.whole(FILE)) as server:
+        path = Client(cache, server.url).fetch(ID)
+        assert path is not None
+        for damage in (b"", b"junk", OTHER, FILE[:-1]):
+            path.write_bytes(damage)
+            assert Client(cache, server.url).fetch(ID) == path
+            assert path.read_bytes() == FILE
+    assert len(server.seen) == 5
+
+
+MALFORMED = [
+    "", "http://", "http:///x", "https://:80", "http://host:port", "http://host:99999", "http://host:0", "http://[::1",
+    "http://[xyz]", "ftp://host", "host", "http//host", "http://ho st", "http://ho\nst", "http://h\u00f6st", "http://a..b",
+    "http://host\udcff", "http://host/?q=1", "http://host/#x", "http://-", "http://" + "a" * 64 + ".org",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", MALFORMED)
+def test_a_malformed_address_of_a_server_is_wrong_use(cache: Cache, url: str) -> None:
+    with pytest.raises(WrongUse, match="a debuginfod server is an http:// or https:// address"):
+        Debuginfod([url], cache)
+
+
+def test_addresses_of_servers_are_taken() -> None:
+    for url in ("http://127.0.0.1:9", "https://debuginfod.debian.net", "http://[::1]:8002", "http://host_1/path"):
+        assert checked_server(url + "/") == url
+
+
+def test_a_byte_that_is_no_text_in_the_environment_is_wrong_use(tmp_path: Path) -> None:
+    profile = tmp_path / "cpu.folded"
+    profile.write_text("main;work 3\n")
+    environment = {**os.environb, b"DEBUGINFOD_URLS": b"http://127.0.0.1:9/\xff"}
+    command = [sys.executable, "-m", "whence", "profile", str(profile), "--coverage", "--debuginfod"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("whence: a debuginfod server is an http:// or https:// address, not ")
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("odd", ["", "../../admin", "xyz", "ab12/../..", "ab12?x=1"])

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from whence import lidia
 from whence.errors import ElfError, Unsupported
+from whence.files import open_regular
 from whence.lidia.table import Table, as_words
 from whence.model import Frames
-from whence.regular import open_regular
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile

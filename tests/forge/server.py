@@ -46,14 +46,16 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
 
-def whole(data: bytes) -> Answer:
-    """The file; from the asked byte on when there is a Range."""
+def whole(data: bytes, tag: str = '"one"') -> Answer:
+    """The file; from the asked byte on when there is a Range, and it is of this file."""
 
     def answer(handler: Handler) -> None:
         wanted = handler.headers.get("Range")
+        if handler.headers.get("If-Range", tag) != tag:
+            wanted = None
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
         extra = {"Content_Range": f"bytes {start}-{len(data) - 1}/{len(data)}"} if wanted else {}
-        handler.begin(206 if wanted else 200, Content_Length=len(data) - start, **extra)
+        handler.begin(206 if wanted else 200, Content_Length=len(data) - start, ETag=tag, **extra)
         handler.wfile.write(data[start:])
 
     return answer
@@ -63,11 +65,11 @@ def status(code: int) -> Answer:
     return lambda handler: handler.begin(code, Content_Length=0)
 
 
-def cut(data: bytes, after: int) -> Answer:
-    """The length of all of it, and then only a part."""
+def cut(data: bytes, after: int, **headers: object) -> Answer:
+    """The length of all of it, and then only a part. Without `headers` there is an ETag."""
 
     def answer(handler: Handler) -> None:
-        handler.begin(200, Content_Length=len(data))
+        handler.begin(200, Content_Length=len(data), **(headers or {"ETag": '"one"'}))
         handler.wfile.write(data[:after])
 
     return answer
@@ -95,6 +97,20 @@ def dripping(data: bytes, seconds: float) -> Answer:
         handler.begin(200, Content_Length=len(data))
         for byte in data:
             handler.wfile.write(bytes([byte]))
+            handler.wfile.flush()
+            time.sleep(seconds)
+
+    return answer
+
+
+def raw(*pieces: bytes, seconds: float = 0.0) -> Answer:
+    """These bytes as they are, each after so many seconds, and the last one for ever."""
+
+    def answer(handler: Handler) -> None:
+        for piece in pieces:
+            handler.wfile.write(piece)
+        while True:
+            handler.wfile.write(pieces[-1])
             handler.wfile.flush()
             time.sleep(seconds)
 

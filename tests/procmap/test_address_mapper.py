@@ -124,5 +124,5 @@ def test_a_file_that_is_not_elf_is_an_elf_error(tmp_path: Path, content: bytes) 
         AddressMapper(path)
     with pytest.raises(FileNotFoundError):
         AddressMapper(tmp_path / "missing")
-    with pytest.raises(ElfError):
+    with pytest.raises(IsADirectoryError):
         AddressMapper(tmp_path)

@@ -71,7 +71,7 @@ def test_what_is_not_elf_is_an_error_and_what_is_missing_another(tmp_path: Path)
         read_build_id(written(tmp_path / "script", b"#!/bin/sh\n"))
     with pytest.raises(ElfError):
         read_build_id(written(tmp_path / "empty", b""))
-    with pytest.raises(ElfError):
+    with pytest.raises(IsADirectoryError):
         read_build_id(tmp_path)
     with pytest.raises(FileNotFoundError):
         read_build_id(tmp_path / "missing")

@@ -178,6 +178,20 @@ def test_a_cache_that_can_not_be_written_to_costs_no_names(tmp_path: Path) -> No
     assert any("no archive was made" in line for line in reports[0].search.tried)
 
 
+def test_the_command_leaves_a_project_alone_that_is_named_as_the_cache_and_says_so(tmp_path: Path) -> None:
+    files = {tmp_path / "project" / name: name.encode() for name in ("ab/notes.txt", "ab/abcd.lidia", "README")}
+    for path, data in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    (tmp_path / "cpu.pb").write_bytes(pprof.write(many(compiled())))
+    words = [str(tmp_path / "cpu.pb"), "-o", str(tmp_path / "out.pb"), "--cache-dir", str(tmp_path / "project")]
+    command = [sys.executable, "-m", "whence", "profile", *words, "--cache-size", "0"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stderr.count(f"whence: the cache {tmp_path / 'project'} is not used: it holds files") == 1
+    assert {path: path.read_bytes() for path in (tmp_path / "project").rglob("*") if path.is_file()} == files
+
+
 @pytest.mark.parametrize("left", [0, 100])
 def test_a_damaged_archive_in_the_cache_is_made_again(tmp_path: Path, left: int) -> None:
     cache = Cache(tmp_path)

@@ -74,8 +74,10 @@ def say(line: str) -> None:
 
 def servers(options: Namespace) -> list[str]:
     """The debuginfod servers that were asked for; none is ever asked without the option."""
+    from whence.debuginfo.debuginfod import checked_server
+
     out: list[str] = []
-    for one in options.debuginfod or ():
+    for one in options.debuginfod:
         if one == FROM_ENVIRONMENT:
             told = os.environ.get("DEBUGINFOD_URLS", "").split()
             known = [one for one in told if not one.startswith("ima:")]  # Fedora's way to ask elfutils for signatures
@@ -84,16 +86,13 @@ def servers(options: Namespace) -> list[str]:
             out += known
         else:
             out.append(one)
-    for one in out:
-        if not one.startswith(("http://", "https://")):
-            raise WrongUse(f"a debuginfod server is an http:// or https:// address, not {one!r}")
-    return list(dict.fromkeys(out))
+    return list(dict.fromkeys(map(checked_server, out)))
 
 
 def client(options: Namespace, cache: Cache) -> Debuginfod | None:
-    asked = servers(options)
-    if not asked:
+    if not options.debuginfod:
         return None
+    asked = servers(options)
     from whence.debuginfo.debuginfod import Debuginfod, allowing
 
     log = say if options.verbose else lambda line: None
@@ -107,7 +106,7 @@ def files(options: Namespace) -> Iterator[Binaries]:
     from whence.profiles.binaries import Binaries
     from whence.profiles.lists import Lists
 
-    cache = Cache(cache_root(options), int(options.cache_size * (1 << 30)))
+    cache = Cache(cache_root(options), int(options.cache_size * (1 << 30)), lambda line: say(f"whence: {line}"))
     debuginfod = client(options, cache)
     with Binaries(
         given=options.binary,

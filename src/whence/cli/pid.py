@@ -18,6 +18,7 @@ from whence.cli.answers import (
 )
 from whence.cli.main import ANSWERED, WRONG_USE
 from whence.cli.words import plain
+from whence.files import atomic_write
 from whence.procmap import Resolver
 from whence.procmap.threads import Thread, threads
 from whence.symbolize import Symbolizer, opener_with
@@ -67,8 +68,8 @@ def write_snapshot(text: str, out: str) -> int:
     if out == "-":
         print(text)
     else:
-        with open(out, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+        with atomic_write(out) as file:
+            file.write((text + "\n").encode())
     return ANSWERED
 
 

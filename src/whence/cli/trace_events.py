@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.trace_files import add_filter, add_input, add_output, chosen, readable_twice
+from whence.cli.trace_files import add_filter, add_input, add_output, chosen, readable_twice, sink
+from whence.files import atomic_text
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -20,12 +21,13 @@ def run(options: Namespace) -> int:
 
     rows = Rows(readable_twice(options.input), chosen(options))
     if options.format == "parquet":
-        write_parquet(rows, "/dev/stdout" if options.output == "-" else options.output)
+        with sink(options.output) as out:
+            write_parquet(rows, out)
         return 0
     write = write_csv if options.format == "csv" else write_jsonl
     if options.output == "-":
         write(rows, sys.stdout)
     else:
-        with open(options.output, "w", encoding="utf-8", errors="surrogateescape", newline="") as out:
-            write(rows, out)
+        with atomic_text(options.output) as text:
+            write(rows, text)
     return 0

@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from math import isnan
 from typing import TYPE_CHECKING, BinaryIO
 
+from whence.errors import TraceError
+from whence.files import atomic_write, open_input
+
 if TYPE_CHECKING:
     from whence.gotrace.sift import Filter
 
@@ -38,27 +41,13 @@ def source(name: str) -> str | BinaryIO:
 
 @contextmanager
 def sink(name: str) -> Iterator[BinaryIO]:
-    """OUT, open for writing bytes. A file takes its name when it is written, so that OUT may be IN; what was written
-    before an error stays."""
+    """OUT, open for writing bytes. A file takes its name when all of it is written, so that OUT may be IN."""
     if name == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
-    elif os.path.exists(name) and not os.path.isfile(name):
-        with open(name, "wb") as file:
-            yield file
     else:
-        path = os.path.realpath(name)
-        part = f"{path}.part"
-        try:
-            file = open(part, "wb")  # noqa: SIM115
-        except OSError as error:
-            error.filename = name
-            raise
-        try:
-            with file:
-                yield file
-        finally:
-            os.replace(part, path) if os.path.getsize(part) else os.unlink(part)
+        with atomic_write(name) as file:
+            yield file
 
 
 def readable_twice(name: str) -> str | bytes:
@@ -66,7 +55,7 @@ def readable_twice(name: str) -> str | bytes:
     if name == "-":
         return sys.stdin.buffer.read()
     if os.path.exists(name) and stat.S_ISFIFO(os.stat(name).st_mode):
-        with open(name, "rb") as file:
+        with open_input(name, TraceError) as file:
             return file.read()
     return name
 

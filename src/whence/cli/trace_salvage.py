@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 from mmap import ACCESS_READ, mmap
 
 from whence.cli.trace_files import add_input, add_output, readable_twice, sink
+from whence.errors import TraceError
+from whence.files import open_regular
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -22,11 +23,13 @@ def run(options: Namespace) -> int:
     with sink(options.output) as out:
         if isinstance(source, bytes):
             written, left = salvage(source, out)
-        elif not os.path.getsize(source):  # an empty file can't be mapped
-            written, left = salvage(b"", out)
         else:
-            with open(source, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-                written, left = salvage(data, out)
+            with open_regular(source, TraceError) as (descriptor, size):
+                if not size:  # an empty file can't be mapped
+                    written, left = salvage(b"", out)
+                else:
+                    with mmap(descriptor, 0, access=ACCESS_READ) as data:
+                        written, left = salvage(data, out)
     print(f"generations {written[0].generation} to {written[-1].generation} are whole", file=sys.stderr)
     for piece in left:
         why = piece.problem or "it is whole, but not next to the others"

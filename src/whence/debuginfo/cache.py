@@ -1,60 +1,108 @@
 """A folder of files by build-id, shared by every process of a user: archives once made, files once fetched.
 
-    ROOT/ab/abcdef….lidia       an entry: KEY is "BUILD-ID.WHAT"
+    ROOT/whence-cache           the marker: this folder is whence's
+    ROOT/ab/abcdef….lidia       an entry: KEY is "BUILD-ID.KIND"
     ROOT/ab/.lock               held by who makes an entry of this shard, so that two processes don't make it twice
-    ROOT/ab/KEY.PID-N.new       an entry being made; renamed when it is whole, so that no one ever sees half of one
+    ROOT/ab/KEY.SERVER.part     a download that was cut; .origin says of what, .absent that a server does not have it
+    ROOT/servers/SERVER.dead    when a server failed
 
-An entry that is used is marked with the time; when all of them together pass the limit, those that were used longest
-ago go. Whoever has one open keeps it: a removed file lives until it is closed.
+The folder is used when it belongs to the user, nobody else may look into it (mode 0700) and it holds the marker, which
+whence puts into a folder that it makes or finds empty. A folder without it is somebody's: nothing in it is read, made
+or removed. In its own folder whence touches only files of the names above, and follows no link.
+
+An entry is believed when it is whole, of the kind and of the build-id that its name says; otherwise it is removed, and
+made or fetched again. An entry that is used is marked with the time; when all of them together pass the limit, those
+that were used longest ago go. Whoever has one open keeps it: a removed file lives until it is closed.
 """
 
 from __future__ import annotations
 
 import fcntl
-import itertools
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from errno import EPERM
 from pathlib import Path
+from typing import BinaryIO
+
+from whence import lidia
+from whence.elf import ElfFile
+from whence.errors import Mismatch, WhenceError
+from whence.files import O_ALWAYS, O_NOFOLLOW, O_NONBLOCK, TEMPORARY, atomic_write
 
 LIMIT_BYTES = 4 << 30
 STALE_SECONDS = 24 * 3600  # after so long what was being made is given up
-KEY = re.compile(r"[0-9a-zA-Z_-]{2,128}(\.[0-9a-z_-]{1,32})+")
-NEW = ".new"
-PART = ".part"
-ABSENT = ".absent"
+MARKER = "whence-cache"
+MARKER_TEXT = b"whence keeps files in this folder, and removes them.\n"
+SERVERS = "servers"
+ARCHIVE, SEGMENTS = "lidia", "segments"
+KINDS = (ARCHIVE, SEGMENTS, "debuginfo", "executable")
+PART, ORIGIN, ABSENT, DEAD = ".part", ".origin", ".absent", ".dead"
+KEY = re.compile(rf"[0-9a-zA-Z_-]{{2,200}}\.({'|'.join(KINDS)})")
+SHARD = re.compile(r"[0-9a-zA-Z_-]{2}")
+ENDINGS = "|".join(map(re.escape, (PART, ORIGIN, ABSENT)))
+UNFINISHED = re.compile(rf"{KEY.pattern}\.[0-9a-f]{{12}}({ENDINGS})|{re.escape(TEMPORARY)}[0-9a-f]+")
 
-_serial = itertools.count()
+
+class NotOursError(OSError):
+    """The folder, or a part of it, is not one that whence made for this user."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(EPERM, why)
+
+
+class CutError(WhenceError):
+    """A file ends before what it says it holds."""
 
 
 class Cache:
-    """The folder. Nothing is made on disk before the first entry."""
+    """The folder. Nothing is made on disk before the first entry.
 
-    def __init__(self, root: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> None:
+    `say` is told once, in a line, when the folder is not used and why. Safe from several threads and processes.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        limit_bytes: int = LIMIT_BYTES,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self.root = Path(root)
         self.limit_bytes = limit_bytes
+        self._say = say
+        self._said = False
 
     def path(self, key: str) -> Path:
-        """Where the entry of a key lies or would lie. A key is "BUILD-ID.WHAT" and never leaves the folder."""
+        """Where the entry of a key lies or would lie. A key is "BUILD-ID.KIND" and never leaves the folder."""
         if not KEY.fullmatch(key):
-            raise ValueError(f"a key of the cache is BUILD-ID.WHAT, not {key!r}")
+            raise ValueError(f"a key of the cache is BUILD-ID.{'|'.join(KINDS)}, not {key!r}")
         return self.root / key[:2] / key
 
     def get(self, key: str) -> Path | None:
-        """The entry, marked as used now; None when there is none."""
+        """The entry, looked through and marked as used now; None when there is none. One that is broken is removed."""
+        if not KEY.fullmatch(key):  # a build-id that no linker makes
+            return None
         path = self.path(key)
         try:
-            os.utime(path)
-        except FileNotFoundError:
+            self.folder(key[:2], make=False)
+            if not is_own(path.lstat()):
+                raise Mismatch("it is a link, or another user's")
+            check(path, *key.rsplit(".", 1))
+        except OSError:
             return None
-        except OSError:  # a read-only cache is still a cache
-            return path if path.exists() else None
+        except WhenceError:
+            with suppress(OSError):
+                path.unlink()
+            return None
+        with suppress(OSError):  # a read-only cache is still a cache
+            os.utime(path)
         return path
 
-    def put(self, key: str, make: Callable[[Path], object]) -> Path:
-        """The entry; made by `make(path)` if it is not there. What `make` raises is passed on and leaves no entry."""
+    def put(self, key: str, make: Callable[[BinaryIO], object]) -> Path:
+        """The entry; written by `make(file)` if it is not there. What that raises is passed on and leaves no entry."""
         found = self.get(key)
         if found is not None:
             return found
@@ -63,37 +111,87 @@ class Cache:
             found = self.get(key)  # someone else may have made it meanwhile
             if found is not None:
                 return found
-            new = path.with_name(f"{key}.{os.getpid()}-{next(_serial)}{NEW}")
-            try:
-                make(new)
-                os.replace(new, path)
-            except BaseException:
-                new.unlink(missing_ok=True)
-                raise
+            with atomic_write(path) as file:
+                make(file)
         self.trim(keep=path)
         return path
 
     @contextmanager
     def locked(self, key: str) -> Iterator[Path]:
-        """Hold the shard of a key against other processes and threads; gives the folder."""
-        folder = self.path(key).parent
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Hold the shard of a key against other processes and threads; gives the folder. Raises OSError."""
+        folder = self.folder(self.path(key).parent.name)
+        descriptor = open_own(folder / ".lock")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield folder
         finally:
             os.close(descriptor)
 
+    def folder(self, name: str, *, make: bool = True) -> Path:
+        """A folder of the cache. Raises OSError: NotOursError when whence did not make it, which is said once."""
+        path = self.root / name
+        try:
+            self._check_root(make)
+            if make:
+                with suppress(FileExistsError):
+                    path.mkdir(0o700)
+            status = path.lstat()
+            if not stat.S_ISDIR(status.st_mode):
+                raise NotOursError(f"{name} in it is no folder")
+            must_be_private(status)
+        except NotOursError as error:
+            if not self._said:
+                self._said = True
+                self._say(f"the cache {self.root} is not used: {error.strerror}")
+            raise
+        return path
+
+    def _check_root(self, make: bool) -> None:
+        """Make the folder, or see whether it is one that whence made. Raises OSError."""
+        if make and not self.root.exists():
+            self.root.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                self.root.mkdir(0o700)
+        status = self.root.stat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotOursError("it is no folder")
+        marker = self.root / MARKER
+        if not os.path.lexists(marker):
+            if any(not name.startswith(TEMPORARY) and name != MARKER for name in os.listdir(self.root)):
+                raise NotOursError(f"it holds files, and no {MARKER} to say that they are whence's")
+            if not make:
+                raise FileNotFoundError(2, "the cache is empty")
+            if status.st_uid == os.geteuid() and not status.st_mode & 0o022:
+                self.root.chmod(0o700)  # empty, and of this user
+            must_be_private(self.root.stat())
+            with atomic_write(marker) as file:
+                file.write(MARKER_TEXT)
+            return
+        must_be_private(status)
+        if not is_own(marker.lstat()) or marker.read_bytes() != MARKER_TEXT:
+            raise NotOursError(f"its {MARKER} is not whence's")
+
     def entries(self) -> list[tuple[float, int, Path]]:
-        """(when last used, size, path) of every file, least recently used first."""
+        """(when last used, size, path) of every entry, unfinished or not, least recently used first."""
         found = []
-        for path in self.root.glob("??/[!.]*"):
+        try:
+            self._check_root(make=False)
+            shards = [name for name in os.listdir(self.root) if SHARD.fullmatch(name)]
+        except OSError:
+            return []
+        for shard in shards:
             try:
-                status = path.stat()
+                folder = self.folder(shard, make=False)
+                names = os.listdir(folder)
             except OSError:
                 continue
-            found.append((status.st_mtime, status.st_size, path))
+            for name in names:
+                if not ((KEY.fullmatch(name) and name[:2] == shard) or UNFINISHED.fullmatch(name)):
+                    continue
+                with suppress(OSError):
+                    status = os.lstat(folder / name)
+                    if is_own(status):
+                        found.append((status.st_mtime, status.st_size, folder / name))
         return sorted(found)
 
     def trim(self, keep: Path | None = None) -> int:
@@ -105,7 +203,7 @@ class Cache:
         total = sum(size for _, size, _ in entries)
         now = time.time()
         for used, size, path in entries:
-            unfinished = path.name.endswith((NEW, PART, ABSENT))
+            unfinished = UNFINISHED.fullmatch(path.name) is not None
             if path == keep or (unfinished and abs(now - used) < STALE_SECONDS):
                 continue
             if unfinished or total > self.limit_bytes:
@@ -115,3 +213,42 @@ class Cache:
                     continue
                 total -= size
         return total
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Whether a status is that of a regular file of this user which has no other name."""
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
+
+
+def must_be_private(status: os.stat_result) -> None:
+    """Raise NotOursError when a folder is another user's, or open to others."""
+    if status.st_uid != os.geteuid():
+        raise NotOursError("it belongs to another user")
+    if status.st_mode & 0o077:
+        raise NotOursError(f"others may use it too: its mode is {stat.S_IMODE(status.st_mode):o}, not 700")
+
+
+def open_own(path: str | os.PathLike[str]) -> int:
+    """A descriptor to read and write a file of this user, made if it is not there; all else of the name is removed."""
+    with suppress(FileNotFoundError):
+        if not is_own(os.lstat(path)):
+            os.unlink(path)
+    return os.open(path, os.O_RDWR | os.O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_ALWAYS, 0o600)
+
+
+def check(path: Path, build_id: str, kind: str) -> None:
+    """Read through a file: raise OSError or WhenceError unless it is the whole file of that kind and build-id."""
+    if kind == ARCHIVE:
+        with lidia.open(path, crc=True) as table:
+            found = table.about.build_id
+    else:
+        with ElfFile.open(path) as elf:
+            if kind == SEGMENTS:  # the build-id stands behind the table
+                found = bytes(elf.data[-len(build_id) :]).decode("ascii", "replace") if elf.segments else ""
+            else:
+                found = elf.build_id
+            end = max((one.file_offset + one.size for one in elf.sections if one.in_file), default=0)
+            if elf.problems or end > elf.size:
+                raise CutError("it is not the whole file")
+    if found != build_id:
+        raise Mismatch(f"it has build-id {found or 'none'}")

@@ -1,9 +1,11 @@
 """A debuginfod client: the debug file or the executable of a build-id, from servers a person named.
 
 Nothing is asked unless someone made a client, and every request is told to `log` before anything leaves. Servers are
-asked in order. A download continues where it was cut, is refused when it grows too large or too slow, and becomes an
-entry of the cache only when it is whole and carries the build-id that was asked for. A server that does not answer is
-left alone for a while, and so is a build-id it does not have. `allow` decides which build-ids may leave the machine.
+asked in order. A download is refused when it grows too large or too slow, and becomes an entry of the cache only when
+it is whole and carries the build-id that was asked for. One that was cut continues where the server tells of its file
+by a validator (ETag, Last-Modified: RFC 9110, 13.1.5), the file is the same still, and the last bytes of what is here
+come again. A server that does not answer is left alone for a while, and so is a build-id it does not have. `allow`
+decides which build-ids may leave the machine.
 
 Protocol: GET SERVER/buildid/BUILDID/debuginfo or /executable (debuginfod(8)).
 """
@@ -12,25 +14,35 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import http.client
+import ipaddress
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import urlsplit
 
-from whence.debuginfo.cache import ABSENT, PART, Cache
-from whence.elf import ElfFile
-from whence.errors import WhenceError
+from whence.debuginfo.cache import ABSENT, DEAD, ORIGIN, PART, SERVERS, Cache, CutError, check, is_own, open_own
+from whence.errors import WhenceError, WrongUse
+from whence.files import atomic_write, publish
 
 if TYPE_CHECKING:
     import urllib3
 
+    from whence.debuginfo.http import Deadline
+
 BUILD_ID = re.compile(r"[0-9a-f]{4,128}")
 KINDS = ("debuginfo", "executable")
 CHUNK = 1 << 16
+OVERLAP = 1 << 12  # bytes of a cut download that are asked for again, to compare
+LONGEST_NUMBER = 18  # digits of a length
+LONGEST_VALIDATOR = 256
+CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
+HOST = re.compile(r"(?=.{1,253}$)[0-9A-Za-z_]([0-9A-Za-z_-]{0,62})(\.[0-9A-Za-z_][0-9A-Za-z_-]{0,62})*\.?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,7 @@ class Limits:
 
     connect: float = 5.0
     silence: float = 30.0  # without a byte
+    head: float = 90.0  # until the status and the headers are whole
     whole: float = 600.0  # for one file
     size: int = 4 << 30
     tries: int = 3
@@ -53,6 +66,65 @@ class Refused(Exception):
     def __init__(self, why: str, *, again: bool = False, dead: bool = False) -> None:
         super().__init__(why)
         self.again, self.dead = again, dead
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a server said of a file that it began to send: its size in bytes, and what changes when the file does."""
+
+    size: int
+    validator: str
+
+    @classmethod
+    def of(cls, response: urllib3.BaseHTTPResponse, size: int) -> Origin | None:
+        """None when the answer has no validator that tells one file from another."""
+        tag = response.headers.get("ETag", "")
+        validator = tag if tag.startswith('"') else response.headers.get("Last-Modified", "")
+        usable = validator.isascii() and validator.isprintable() and len(validator) <= LONGEST_VALIDATOR
+        return cls(size, validator) if validator and usable else None
+
+    @classmethod
+    def read(cls, path: Path) -> Origin | None:
+        """What `write` kept; None when there is nothing of the kind."""
+        try:
+            if not is_own(path.lstat()):
+                return None
+            with open(path, "rb") as file:
+                size, validator = file.read(LONGEST_NUMBER + LONGEST_VALIDATOR + 2).decode("ascii").splitlines()
+            return cls(int(size), validator)
+        except (OSError, ValueError):
+            return None
+
+    def write(self, path: Path) -> None:
+        with atomic_write(path) as file:
+            file.write(f"{self.size}\n{self.validator}\n".encode())
+
+
+def checked_server(url: str) -> str:
+    """A server's address, without a slash at its end. Raises WrongUse when it is none that can be asked."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        if ":" in host:
+            ipaddress.IPv6Address(host)
+        good = (
+            url.isascii()
+            and url.isprintable()
+            and " " not in url
+            and parts.scheme in ("http", "https")
+            and (":" in host or HOST.fullmatch(host) is not None)
+            and port != 0
+            and not (parts.query or parts.fragment)
+        )
+    except ValueError:
+        good = False
+    if not good:
+        raise WrongUse(f"a debuginfod server is an http:// or https:// address, not {url!r}")
+    return url.rstrip("/")
+
+
+class Discarded(Refused):
+    """The same, and what has arrived of the file is of no use."""
 
 
 def allowing(patterns: Sequence[str]) -> Callable[[str, str], bool]:
@@ -80,7 +152,7 @@ class Debuginfod:
         log: Callable[[str], None] = lambda line: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.servers = [one.rstrip("/") for one in servers]
+        self.servers = [checked_server(one) for one in servers]
         self.cache = cache
         self.limits = limits or Limits()
         self.allow = allow
@@ -111,7 +183,7 @@ class Debuginfod:
                 (self._dead(server), self.limits.dead, "did not answer"),
                 (self._absent(key, server), self.limits.absent, "did not have it"),
             ):
-                if recent(note, seconds):
+                if self._recent(note, seconds):
                     self.log(f"debuginfod: {server} {why} a while ago, not asked for {build_id}")
                     break
             else:
@@ -137,102 +209,161 @@ class Debuginfod:
                 self.log(f"debuginfod: {server} {build_id}: {refused}")
                 if refused.again and attempt + 1 < self.limits.tries:
                     continue
-                touch(self._dead(server) if refused.dead else self._absent(key, server))
+                self._touch(self._dead(server) if refused.dead else self._absent(key, server))
                 return None
             except OSError as error:  # our disk's fault, not the server's; nothing is remembered of it
                 self.log(f"debuginfod: {build_id} can't be kept in {self.cache.root} ({error.strerror or error})")
                 with suppress(OSError):  # a full disk gets its room back
+                    self.cache.folder(key[:2], make=False)
                     self._part(server, key).unlink()
                 return None
         return None
 
     def _download(self, server: str, build_id: str, kind: str) -> Path:
-        """The whole file into the cache, from where an earlier try was cut."""
-        import urllib3
+        """The whole file into the cache, from where an earlier try was cut. The shard's lock is held."""
+        from whence.debuginfo.http import Deadline
 
         path = self.cache.path(f"{build_id}.{kind}")
-        part = self._part(server, path.name)
-        have = part.stat().st_size if part.exists() else 0
+        part, kept = self._part(server, path.name), self._origin(server, path.name)
         url = f"{server}/buildid/{build_id}/{kind}"
         headers = {"User-Agent": "whence", "Accept-Encoding": "identity"}
-        if have:
-            headers["Range"] = f"bytes={have}-"
-        self.log(f"debuginfod: GET {url}" + (f" from byte {have}" if have else ""))
-        began = time.monotonic()
-        try:
-            response = self._http().request("GET", url, headers=headers, preload_content=False, redirect=False)
-        except urllib3.exceptions.HTTPError as error:
-            raise Refused(f"no answer ({type(error).__name__})", again=True, dead=True) from error
-        try:
-            self._receive(response, part, have, began)
-        except urllib3.exceptions.HTTPError as error:
-            raise Refused(f"cut ({type(error).__name__})", again=True, dead=True) from error
-        finally:
-            response.close()
-        self._verify(part, build_id, continued=have > 0)
-        os.replace(part, path)
+        with os.fdopen(open_own(part), "r+b") as file:
+            have = file.seek(0, os.SEEK_END)
+            origin = Origin.read(kept)
+            start = have - OVERLAP if origin is not None and OVERLAP < have < origin.size else 0
+            if start and origin is not None:
+                headers |= {"Range": f"bytes={start}-", "If-Range": origin.validator}
+            self.log(f"debuginfod: GET {url}" + (f" from byte {start}" if start else ""))
+            began = time.monotonic()
+            try:
+                with Deadline(min(self.limits.head, self.limits.whole)) as deadline:
+                    response = self._answer(url, headers, deadline)
+                    try:
+                        deadline.extend(self.limits.whole - (time.monotonic() - began))
+                        self._receive(response, file, kept, start, origin, deadline)
+                    finally:
+                        response.close()
+                self._verify(part, build_id, kind, continued=start > 0)
+            except Refused as refused:
+                if isinstance(refused, Discarded) or not kept.exists():  # without that it can't be continued
+                    for one in (part, kept):
+                        one.unlink(missing_ok=True)
+                raise
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                publish(file, part.name, path.name, folder)
+            finally:
+                os.close(folder)
+        kept.unlink(missing_ok=True)
         self.log(f"debuginfod: {url}: {path.stat().st_size} bytes in {time.monotonic() - began:.1f} s")
         return path
 
-    def _receive(self, response: urllib3.BaseHTTPResponse, part: Path, have: int, began: float) -> None:
-        """The body behind what is there; the status, the length and the limits checked."""
+    def _answer(self, url: str, headers: dict[str, str], deadline: Deadline) -> urllib3.BaseHTTPResponse:
+        """The status and the headers of an answer, its body still to come."""
+        from urllib3.exceptions import HTTPError
+
+        try:
+            return self._http().request("GET", url, headers=headers, preload_content=False, redirect=False)
+        except (HTTPError, http.client.HTTPException, OSError, ValueError) as error:
+            if deadline.expired:
+                raise Refused("no whole answer in time", dead=True) from error
+            raise Refused(f"no answer ({type(error).__name__})", again=True, dead=True) from error
+
+    def _chunks(self, response: urllib3.BaseHTTPResponse, deadline: Deadline) -> Iterator[bytes]:
+        """The body as it comes. Refused when it is cut, or not whole in time."""
+        from urllib3.exceptions import HTTPError
+
+        late = Refused(f"not whole after {self.limits.whole:.0f} s", dead=True)
+        while True:
+            try:
+                chunk = response.read1(CHUNK, decode_content=False)
+            except (HTTPError, http.client.HTTPException, OSError, ValueError) as error:
+                cut = Refused(f"cut ({type(error).__name__})", again=True, dead=True)
+                raise (late if deadline.expired else cut) from error
+            if deadline.expired:
+                raise late
+            if not chunk:
+                return
+            yield chunk
+
+    def _receive(
+        self,
+        response: urllib3.BaseHTTPResponse,
+        file: BinaryIO,
+        kept: Path,
+        start: int,
+        origin: Origin | None,
+        deadline: Deadline,
+    ) -> None:
+        """The body into the file, behind what is there; the status, the length and the limits checked."""
         status = response.status
         if status == 416:
-            part.unlink(missing_ok=True)
-            raise Refused("it does not continue what was cut", again=True)
+            raise Discarded("it does not continue what was cut", again=True)
         if status == 404:
             raise Refused("404, it does not have it")
         if status in (408, 429) or status >= 500:
             raise Refused(f"status {status}", again=True, dead=True)
         if status not in (200, 206):
             raise Refused(f"status {status}")
-        if status == 206 and not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
-            part.unlink(missing_ok=True)
-            raise Refused("it continues at another byte than asked", again=True)
-        if status == 200:
-            have = 0
-        announced = response.headers.get("Content-Length", "")
-        length = have + int(announced) if announced.isdecimal() else None
+        chunks = self._chunks(response, deadline)
         limit = self.limits.size
-        if length is not None and length > limit:
-            raise Refused(f"{length} bytes, more than the {limit} allowed")
-        with open(part, "ab" if have else "wb") as file:
-            while chunk := response.read1(CHUNK, decode_content=False):
-                have += len(chunk)
-                if have > limit:
-                    file.truncate(0)
-                    raise Refused(f"more than the {limit} bytes allowed")
-                file.write(chunk)
-                if time.monotonic() - began > self.limits.whole:
-                    raise Refused(f"not whole after {self.limits.whole:.0f} s", dead=True)
-        if length is not None and have < length:
+        if status == 206:
+            self._must_continue(response, start, origin)
+            length = origin.size if origin is not None else None
+            have = file.seek(start)
+            before = file.read()
+            file.seek(start)
+        else:
+            have = file.seek(0)
+            before = b""
+            length = length_of(response.headers.get("Content-Length", ""))
+            if length is not None and length > limit:
+                raise Discarded(f"its length is more than the {limit} allowed")
+            file.truncate(0)
+            kept.unlink(missing_ok=True)
+            origin = Origin.of(response, length) if length is not None else None
+            if origin is not None:
+                origin.write(kept)
+        for chunk in chunks:
+            again = before[: len(chunk)]
+            if not chunk.startswith(again):
+                raise Discarded("it continues with other bytes", again=True)
+            before = before[len(again) :]
+            have += len(chunk)
+            if have > limit:
+                raise Discarded(f"more than the {limit} bytes allowed")
+            file.write(chunk)
+        file.flush()
+        if before or (length is not None and have < length):
             raise Refused(f"cut after {have} of {length} bytes", again=True, dead=True)
 
-    def _verify(self, part: Path, build_id: str, continued: bool) -> None:
+    @staticmethod
+    def _must_continue(response: urllib3.BaseHTTPResponse, start: int, origin: Origin | None) -> None:
+        """An answer of 206 has to be the rest of the file that was begun, from the byte that was asked for."""
+        told = CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        if not start or origin is None:
+            raise Discarded("it sends a part of the file, and all of it was asked for", again=True)
+        if told is None or tuple(map(int, told.groups())) != (start, origin.size - 1, origin.size):
+            raise Discarded("it continues at another byte than asked, or another file", again=True)
+        now = Origin.of(response, origin.size)
+        if now is not None and now != origin:
+            raise Discarded("it continues another file", again=True)
+
+    @staticmethod
+    def _verify(part: Path, build_id: str, kind: str, continued: bool) -> None:
         """Throw away what is not the file. Of one that was `continued` the older part may be to blame: once more."""
         try:
-            with ElfFile.open(part) as elf:
-                found = elf.build_id
-                end = max((one.file_offset + one.size for one in elf.sections if one.in_file), default=0)
-                cut = (
-                    bool(elf.problems) or end > elf.size
-                )  # a length that was announced too short cuts the last sections
+            check(part, build_id, kind)
+        except CutError as error:
+            raise Discarded(f"what arrived was thrown away: {error}", again=True) from error
         except (WhenceError, OSError) as error:
-            part.unlink(missing_ok=True)
-            raise Refused(f"what arrived is no ELF file ({error})", again=continued) from error
-        if cut:
-            part.unlink(missing_ok=True)
-            raise Refused("what arrived is not the whole file, thrown away", again=True)
-        if found != build_id:
-            part.unlink(missing_ok=True)
-            raise Refused(f"what arrived has build-id {found or 'none'}, thrown away", again=continued)
+            raise Discarded(f"what arrived was thrown away: {error}", again=continued) from error
 
     def _http(self) -> urllib3.PoolManager:
         if self._pool is None:
-            import urllib3
+            from whence.debuginfo.http import pool
 
-            timeout = urllib3.Timeout(connect=self.limits.connect, read=self.limits.silence)
-            self._pool = urllib3.PoolManager(retries=False, timeout=timeout)
+            self._pool = pool(self.limits.connect, self.limits.silence)
         return self._pool
 
     def close(self) -> None:
@@ -242,13 +373,30 @@ class Debuginfod:
     # what is remembered about servers: empty files whose time is when it happened
 
     def _dead(self, server: str) -> Path:
-        return self.cache.root / "servers" / f"{mark(server)}.dead"
+        return self.cache.root / SERVERS / f"{mark(server)}{DEAD}"
 
     def _part(self, server: str, key: str) -> Path:
         return self.cache.path(key).with_name(f"{key}.{mark(server)}{PART}")
 
+    def _origin(self, server: str, key: str) -> Path:
+        return self.cache.path(key).with_name(f"{key}.{mark(server)}{ORIGIN}")
+
     def _absent(self, key: str, server: str) -> Path:
         return self.cache.path(key).with_name(f"{key}.{mark(server)}{ABSENT}")
+
+    def _recent(self, note: Path, seconds: float) -> bool:
+        try:
+            self.cache.folder(note.parent.name, make=False)
+            return abs(time.time() - note.lstat().st_mtime) < seconds  # a clock set back must not keep it for ever
+        except OSError:
+            return False
+
+    def _touch(self, note: Path) -> None:
+        with suppress(OSError):  # a full disk forgets
+            self.cache.folder(note.parent.name)
+            descriptor = open_own(note)
+            os.utime(descriptor)
+            os.close(descriptor)
 
 
 def mark(server: str) -> str:
@@ -256,14 +404,9 @@ def mark(server: str) -> str:
     return hashlib.sha256(server.encode()).hexdigest()[:12]
 
 
-def recent(note: Path, seconds: float) -> bool:
-    try:
-        return abs(time.time() - note.stat().st_mtime) < seconds  # a clock that was set back must not keep it for ever
-    except OSError:
-        return False
-
-
-def touch(note: Path) -> None:
-    with suppress(OSError):  # a full disk forgets
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.touch()
+def length_of(announced: str) -> int | None:
+    """A Content-Length in bytes; None when there is none. One with too many digits is larger than any file."""
+    if not (announced.isascii() and announced.isdecimal()):
+        return None
+    digits = announced.lstrip("0") or "0"
+    return int(digits) if len(digits) <= LONGEST_NUMBER else 1 << 63

@@ -16,12 +16,13 @@ decides. A candidate that is there and does not belong is recorded as MISMATCH, 
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 
+from whence.debuginfo.crc import stored_crc32
 from whence.elf import ElfFile
-from whence.errors import Mismatch, WhenceError
+from whence.errors import ElfError, Mismatch, WhenceError
+from whence.files import open_regular
 from whence.records import Record, field
 
 DEBUG_DIRS = ("/usr/lib/debug",)
@@ -174,16 +175,19 @@ class Finder:
             if "\0" in path or (real := os.path.realpath(path)) in seen:
                 continue
             seen.add(real)
+            found = None
             try:
                 found = ElfFile.open(path)
+                fault = check(found)
             except FileNotFoundError:
                 search.tried.append(Tried(path, how, Outcome.ABSENT))
                 continue
             except (OSError, WhenceError) as error:
+                if found is not None:
+                    found.close()
                 absent = isinstance(error, NotADirectoryError)
                 search.tried.append(Tried(path, how, Outcome.ABSENT if absent else Outcome.BROKEN, str(error)))
                 continue
-            fault = check(found)
             if fault:
                 found.close()
                 search.tried.append(Tried(path, how, Outcome.MISMATCH, fault))
@@ -217,10 +221,11 @@ def same_id(found: ElfFile, build_id: str) -> str:
 
 
 def belongs(found: ElfFile, elf: ElfFile, crc: int) -> str:
-    """ "" when `found` is the debug file of `elf`, else the fault in words. Reads all of it only for a CRC."""
+    """ "" when `found` is the debug file of `elf`, else the fault in words. Only for a CRC is all of it read."""
     if elf.build_id and found.build_id:
         return same_id(found, elf.build_id)
     if crc < 0:
         return "" if not elf.build_id else same_id(found, elf.build_id)
-    actual = zlib.crc32(found.data)
+    with open_regular(found.path, ElfError) as (descriptor, size):
+        actual = stored_crc32(descriptor, size)
     return "" if actual == crc else f"its CRC is {actual:08x}, not {crc:08x}"

@@ -20,7 +20,7 @@ from whence.elf.sections import Section, read_sections, stored
 from whence.elf.segments import Segment, file_offset_of, loaded, read_segments, vaddr_of
 from whence.elf.symbols import Symbols, read_symbols
 from whence.errors import ElfError
-from whence.regular import open_regular
+from whence.files import open_regular
 from whence.window import ByteOrder
 
 if TYPE_CHECKING:

@@ -10,6 +10,9 @@ import os
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, cast
 
+from whence.errors import TraceError
+from whence.files import open_input
+
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
@@ -34,7 +37,7 @@ class Feed:
         self.data: bytearray | memoryview = bytearray(0)
         if isinstance(source, (str, os.PathLike)):
             self.name = os.fspath(source)
-            self._file = open(source, "rb", buffering=0)  # noqa: SIM115
+            self._file = open_input(source, TraceError, buffering=0)
             self._owned = True
         elif hasattr(source, "read"):
             self._file = cast(BinaryIO, source)

@@ -8,7 +8,7 @@ import json
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from whence.gotrace import sift_kernel
 from whence.gotrace.columnar import ARGS, ColumnReader, Columns
@@ -143,7 +143,7 @@ def write_csv(rows: Rows, out: Lines) -> int:
 CSV_NUMBERS = ("generation", "time_ns", "thread", "goroutine", "event")
 
 
-def write_parquet(rows: Rows, path: str) -> int:
+def write_parquet(rows: Rows, out: str | BinaryIO) -> int:
     """Columns generation, time_ns, thread, goroutine, event, arg1 to arg4, stack (id), string, second_string (texts).
 
     Needs pyarrow.
@@ -170,11 +170,11 @@ def write_parquet(rows: Rows, path: str) -> int:
                 table = table.set_column(table.schema.get_field_index(name), name, texts)
             if len(block.keep) != len(block.columns):
                 table = table.take(pyarrow.array(list(block.keep), pyarrow.int64()))
-            writer = writer or parquet.ParquetWriter(path, table.schema)
+            writer = writer or parquet.ParquetWriter(out, table.schema)
             writer.write_table(table)
             count += len(table)
         if writer is None:
-            parquet.write_table(pyarrow.table({"generation": pyarrow.array([], pyarrow.uint64())}), path)
+            parquet.write_table(pyarrow.table({"generation": pyarrow.array([], pyarrow.uint64())}), out)
     finally:
         if writer is not None:
             writer.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from whence.errors import TraceError
+from whence.files import atomic_write
 from whence.gotrace.convert import TextBlocks
 from whence.gotrace.feed import BLOCK, Feed
 from whence.gotrace.version import Version, usable
@@ -16,15 +18,20 @@ if TYPE_CHECKING:
 
 
 class Writer:
-    """Writes the wire form to a path or a binary file. Close it (or leave its `with`): it holds back up to a MiB.
+    """Writes the wire form to a path or a binary file. Close it (or leave its `with`): it holds back up to a MiB, and a
+    path gets its file then, or none when the `with` is left by an error.
 
     Numbers take as few bytes as they need, except where an event carries padding (Reader's keep_padding).
     """
 
     def __init__(self, out: str | os.PathLike[str] | BinaryIO, version: Version) -> None:
         self.version = usable(version)
-        self._owned = isinstance(out, (str, os.PathLike))
-        self._out: BinaryIO = open(out, "wb") if isinstance(out, (str, os.PathLike)) else out  # noqa: SIM115
+        self._owned: AbstractContextManager[BinaryIO] | None = None
+        if isinstance(out, (str, os.PathLike)):
+            self._owned = atomic_write(out)
+            self._out = self._owned.__enter__()
+        else:
+            self._out = out
         self._pending = bytearray()
         self._out.write(self._header())
 
@@ -48,12 +55,17 @@ class Writer:
         self._out.write(wire)
 
     def close(self) -> None:
-        """Flush, and close the file if this opened it."""
+        """Flush, and put the file in its place if this opened it."""
+        owned, self._owned = self._owned, None
+        if owned is None:
+            self.flush()
+            return
         try:
             self.flush()
-        finally:
-            if self._owned:
-                self._out.close()
+        except BaseException as error:
+            owned.__exit__(type(error), error, error.__traceback__)
+            raise
+        owned.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
         return self
@@ -61,7 +73,11 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is not None and self._owned is not None:
+            owned, self._owned = self._owned, None
+            owned.__exit__(kind, error, trace)
+        else:
+            self.close()
 
 
 class TextWriter(Writer):

@@ -12,12 +12,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from whence.errors import LidiaError
+from whence.files import open_regular
 from whence.lidia import extra as extras
 from whence.lidia import lookup_kernel
 from whence.lidia.answers import WORDS, Answers
 from whence.lidia.layout import HEADER_SIZE, LENGTH_PREFIXED_START, Header
 from whence.model import Frame
-from whence.regular import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -18,13 +18,13 @@ from array import array
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from whence._version import __version__
+from whence.files import atomic_write
 from whence.lidia import encode_kernel, extra, strings_kernel
 from whence.lidia.crc import crc32c
 from whence.lidia.layout import HEADER_SIZE, Header, Section
 from whence.lidia.starts import rows_of
 from whence.ranges import columns_kernel, order_kernel
 from whence.records import Record
-from whence.regular import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ def write(
     """
     if not isinstance(out, (str, os.PathLike)):
         return _write(ranges, out, crc, lines, files, strings, compat, extra)
-    with replacing(out) as file:
+    with atomic_write(out) as file:
         return _write(ranges, file, crc, lines, files, strings, compat, extra)
 
 

@@ -22,6 +22,8 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
+from whence.errors import ElfError
+from whence.files import open_regular
 from whence.procmap.build_id import whole_elf
 
 if TYPE_CHECKING:
@@ -68,12 +70,8 @@ class AddressMapper:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Read the program headers of the file at `path` (see Mapping.openable_path). Raises OSError, ElfError."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            with closing(whole_elf(descriptor, os.fspath(path))) as elf:
-                self.segments = executable_segments(elf)
-        finally:
-            os.close(descriptor)
+        with open_regular(path, ElfError) as (descriptor, _), closing(whole_elf(descriptor, os.fspath(path))) as elf:
+            self.segments = executable_segments(elf)
 
     @classmethod
     def from_segments(cls, segments: Iterable[LoadSegment]) -> AddressMapper:

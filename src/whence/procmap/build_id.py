@@ -14,6 +14,7 @@ from contextlib import closing
 
 from whence.elf import ElfFile
 from whence.errors import ElfError
+from whence.files import open_regular
 
 _HEAD = 4096
 _HEADER = struct.Struct("=16xHHIQQQIHHHHHH")  # in the machine's own order: others go the long way
@@ -31,11 +32,8 @@ def read_build_id(path: str | os.PathLike[str]) -> str:
 
     Raises OSError when the file can't be opened, ElfError when it isn't ELF.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
+    with open_regular(path, ElfError) as (descriptor, _):
         return build_id_of(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_go_build_id(path: str | os.PathLike[str]) -> str:

@@ -24,10 +24,10 @@ from typing import NamedTuple
 
 from whence.elf import ElfFile, Note, Segment, layout
 from whence.errors import ElfError, MapsError
+from whence.files import open_regular
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import EXECUTE, READ, WRITE, Kind, Mapping, kind_of
 from whence.procmap.snapshot import Snapshot, SnapshotFile, stamp_of
-from whence.regular import open_regular
 
 NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_FILE = 1, 3, 6, 0x46494C45
 AT_SYSINFO_EHDR = 33  # where the vDSO is

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import enum
 import os
-import stat
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from whence.files import must_be_regular, open_looked_at
 
 READ, WRITE, EXECUTE, SHARED = 1, 2, 4, 8
 
@@ -155,6 +156,12 @@ class Mapping(NamedTuple):
             return False
         return status.st_dev == self.device or os.major(status.st_dev) == 0 or os.major(self.device) == 0
 
+    def _must_be_file(self, status: os.stat_result) -> None:
+        """Raise OSError when a status is not the mapped file's: what has its name now may be a device."""
+        must_be_regular(status)
+        if not self.is_file(status):
+            raise FileNotFoundError(2, "another file has its name now")
+
     def open(self) -> int:
         """A descriptor of the mapped file, never of another one with its name. The caller closes it.
 
@@ -179,17 +186,9 @@ class Mapping(NamedTuple):
         denied: OSError | None = None
         for path, checked in self.candidates(prefer_name):
             try:
-                if checked:  # before it is opened, too: what has the name now may be a device
-                    status = os.stat(path)
-                    if not (stat.S_ISREG(status.st_mode) and self.is_file(status)):
-                        continue
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                return path, open_looked_at(path, self._must_be_file if checked else must_be_regular)
             except PermissionError as error:
                 denied = denied or error
-                continue
             except (OSError, ValueError):
                 continue
-            if not checked or self.is_file(os.fstat(descriptor)):
-                return path, descriptor
-            os.close(descriptor)
         raise denied or FileNotFoundError(2, "the mapped file is gone or replaced", self.path)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 
+from whence.files import open_looked_at
 from whence.procmap.names import NamedAddresses
 from whence.procmap.process import status_numbers
 
@@ -46,13 +46,13 @@ def read(process: str, pid: int, known: Status | None = None) -> tuple[Status, b
     None when there is no perf map to believe.
     """
     try:
-        descriptor = os.open(path_of(process, pid), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        descriptor = open_looked_at(path_of(process, pid), follow=False)
     except OSError:
         return None
     try:
         status = os.fstat(descriptor)
         owners = {0, *status_numbers(process, "Uid")[1:2]}
-        if not stat.S_ISREG(status.st_mode) or status.st_uid not in owners:
+        if status.st_uid not in owners:
             return None
         found = (status.st_ino, status.st_mtime_ns, status.st_size)
         if found == known:

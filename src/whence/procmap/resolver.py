@@ -18,6 +18,7 @@ from collections import OrderedDict
 from time import monotonic
 
 from whence.errors import ElfError, MapsError
+from whence.files import open_looked_at
 from whence.procmap.build_id import build_id_of
 from whence.procmap.mapping import EXECUTE, Mapping
 from whence.procmap.process import Identity
@@ -148,7 +149,7 @@ class Resolver:
         "" when it has none or can't be read; the latter is tried again next time.
         """
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = open_looked_at(path)
         except (OSError, ValueError):
             return ""
         return self._build_id_and_close(descriptor)

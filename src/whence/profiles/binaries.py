@@ -23,14 +23,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from whence.binary import Binary, is_archive, open_binary
-from whence.debuginfo.cache import Cache
+from whence.debuginfo.cache import ARCHIVE, KEY, SEGMENTS, Cache
 from whence.elf import ElfFile
 from whence.elf.layout import ET_REL, PT_LOAD
 from whence.elf.segments import Segment
 from whence.errors import ElfError, WhenceError
+from whence.files import open_regular
 from whence.profiles.addresses import hollow, placeable, vaddrs
 from whence.profiles.kernel import Placing, is_kernel, named_alike, placing
 from whence.profiles.lists import Lists
@@ -173,7 +174,7 @@ class Binaries:
         if build_id:
             yield from ((one, "archive folder") for one in self._archives(build_id, tried))
             if self.cache is not None:
-                path = self.cache.get(f"{build_id}.lidia")
+                path = self.cache.get(f"{build_id}.{ARCHIVE}")
                 if path is not None:
                     yield Candidate(path, (build_id,), True), CACHE
                 tried.append("cache: no archive of this build-id")
@@ -253,7 +254,7 @@ class Binaries:
                 how = f"{how} with {found[1]} {found[0]}"
         build_id = one.build_ids[0] if one.build_ids else ""
         worth = addresses >= ARCHIVE_FROM and described(binary) and not any(map(hollow, segments))
-        if self.cache is not None and build_id and worth:
+        if self.cache is not None and KEY.fullmatch(f"{build_id}.{ARCHIVE}") and worth:
             try:
                 archived = self._archive(self.cache, one, build_id, debug_files)
             except OSError as error:  # a cache that can't be written to costs time, no names
@@ -279,14 +280,15 @@ class Binaries:
 
     def _archive(self, cache: Cache, one: Candidate, build_id: str, debug_files: Sequence[Path]) -> Path:
         """The archive of an ELF file in the cache, and what places its addresses."""
-        from whence.lidia.build import create
+        from whence.lidia.build import create_from_elf
 
-        cache.put(f"{build_id}.segments", lambda target: target.write_bytes(skeleton(one.path)))
+        cache.put(f"{build_id}.{SEGMENTS}", lambda file: file.write(skeleton(one.path) + build_id.encode()))
 
-        def archive(target: Path) -> None:
-            create(one.path, target, debug_dirs=self.debug_dirs, debug_files=debug_files)
+        def archive(file: BinaryIO) -> None:
+            with ElfFile.open(one.path) as elf:
+                create_from_elf(elf, file, debug_dirs=self.debug_dirs, debug_files=debug_files)
 
-        return cache.put(f"{build_id}.lidia", archive)
+        return cache.put(f"{build_id}.{ARCHIVE}", archive)
 
     def _debug_file(self, one: Candidate, search: Search) -> tuple[Path, str] | None:
         """The debug file of a file that has none in the debug folders, and in words where it came from."""
@@ -304,7 +306,7 @@ class Binaries:
     def _segments_beside(self, one: Candidate, mapping: Mapping) -> Sequence[Segment] | None:
         """Segments for an archive: of what the cache kept of its ELF file, or of the file itself if it is here."""
         for build_id in one.build_ids:
-            path = self.cache.get(f"{build_id}.segments") if self.cache is not None else None
+            path = self.cache.get(f"{build_id}.{SEGMENTS}") if self.cache is not None else None
             if path is not None:
                 return segments_of(path)
         here = next(self._on_this_machine(mapping, []), None) if self.local else None
@@ -340,8 +342,8 @@ def candidate(path: Path) -> Candidate:
     if is_archive(path):
         with open_binary(path) as binary:
             return Candidate(path, (binary.build_id,) if binary.build_id else (), True)
-    with open(path, "rb") as file:
-        packed = PACKED.get(file.read(2))
+    with open_regular(path, ElfError) as (descriptor, _):
+        packed = PACKED.get(os.read(descriptor, 2))
     if packed:
         raise ElfError("file", None, "it is not packed", path.name).with_hint(f"{packed} -dk it first")
     with ElfFile.open(path) as elf:

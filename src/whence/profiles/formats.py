@@ -6,13 +6,12 @@ Rooms of formats are imported when they are needed: a command starts with one of
 from __future__ import annotations
 
 import os
-import stat
 
 from whence.errors import ProfileError
+from whence.files import atomic_write, open_input
 from whence.profiles import gz
 from whence.profiles.model import Profile
 from whence.profiles.wire import Messages
-from whence.regular import replacing
 
 # what else people have at hand: how it begins, what it is, what makes a profile of it
 OTHERS = (
@@ -70,10 +69,7 @@ def open_profile(path: str | os.PathLike[str]) -> Profile:
 
     Raises OSError, and ProfileError with what breaks which rule. The file is read whole.
     """
-    with open(path, "rb") as file:
-        kind = os.fstat(file.fileno()).st_mode
-        if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
-            raise ProfileError("file", None, "it is a file or a pipe", f"the device {os.fspath(path)}")
+    with open_input(path, ProfileError) as file:
         return from_bytes(file.read())
 
 
@@ -123,7 +119,7 @@ def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, j
 
 def save(path: str, data: bytes) -> None:
     """Put bytes into a file, all of them or none."""
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(data)
 
 

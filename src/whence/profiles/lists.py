@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import NamedTuple
 
 from whence.elf.notes import build_id, walk
 from whence.errors import WhenceError
+from whence.files import NotRegularError, open_looked_at
 from whence.model import Source
 from whence.procmap import perfmap
 from whence.procmap.kallsyms import KernelNames
@@ -161,12 +161,14 @@ def read_kallsyms(path: Path) -> tuple[KernelNames, int | None]:
 def read_perf_map(path: str) -> Listed | Missing:
     """The perf map at a path that everyone can write to, if it may be believed."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        descriptor = open_looked_at(path, follow=False)
+    except NotRegularError:
+        return Missing(Reason.NOT_FILE_BACKED, f"{path} is no regular file", GIVE_PERF_MAP)
     except OSError as error:
         why = "is not there" if isinstance(error, FileNotFoundError) else (error.strerror or str(error))
         return Missing(Reason.NOT_FILE_BACKED, f"{path} {why}", GIVE_PERF_MAP)
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()):
-            return Missing(Reason.NOT_FILE_BACKED, f"{path} is another user's, or no regular file", GIVE_PERF_MAP)
+        if status.st_uid not in (0, os.geteuid()):
+            return Missing(Reason.NOT_FILE_BACKED, f"{path} is another user's", GIVE_PERF_MAP)
         return Listed(perfmap.parse(file.read(perfmap.SIZE_LIMIT)), Source.PERFMAP, path)

@@ -1,0 +1,114 @@
+"""HTTP requests that end: a Deadline shuts the connections of a request down, whatever the server sends meanwhile.
+
+The timeouts of sockets count from byte to byte. A server that sends a byte a second, one `100 Continue` after another
+or trailers without end never meets them.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+_current = threading.local()
+
+
+class Deadline:
+    """A context manager: connections that this thread uses in it are shut down when its seconds are over."""
+
+    def __init__(self, seconds: float) -> None:
+        self.expired = False
+        self._lines: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._timer = self._timer_of(seconds)
+
+    def _timer_of(self, seconds: float) -> threading.Timer:
+        timer = threading.Timer(max(seconds, 0), self._expire)
+        timer.daemon = True
+        return timer
+
+    def extend(self, seconds: float) -> None:
+        """Let it be so many seconds from now on."""
+        self._timer.cancel()
+        self._timer = self._timer_of(seconds)
+        self._timer.start()
+
+    def watch(self, line: socket.socket) -> None:
+        """Shut this connection down as well."""
+        copy = socket.socket(fileno=socket.dup(line.fileno()))  # TLS takes the descriptor of the original away
+        with self._lock:
+            self._lines.append(copy)
+            expired = self.expired
+        if expired:
+            self._expire()
+
+    def _expire(self) -> None:
+        with self._lock:
+            self.expired = True
+            for line in self._lines:
+                with suppress(OSError):
+                    line.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> Self:
+        _current.deadline = self
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _current.deadline = None
+        self._timer.cancel()
+        with self._lock:
+            for line in self._lines:
+                line.close()
+            self._lines.clear()
+
+
+def _watch(line: socket.socket | None) -> None:
+    deadline: Deadline | None = getattr(_current, "deadline", None)
+    if deadline is not None and line is not None:
+        deadline.watch(line)
+
+
+class _Plain(HTTPConnection):
+    def _new_conn(self) -> socket.socket:
+        line = super()._new_conn()
+        _watch(line)
+        return line
+
+    def request(self, *words: Any, **options: Any) -> None:
+        _watch(self.sock)  # of an earlier request
+        super().request(*words, **options)
+
+
+class _Secure(HTTPSConnection):
+    def _new_conn(self) -> socket.socket:
+        line = super()._new_conn()
+        _watch(line)  # before TLS is spoken
+        return line
+
+    def request(self, *words: Any, **options: Any) -> None:
+        _watch(self.sock)
+        super().request(*words, **options)
+
+
+class _PlainPool(HTTPConnectionPool):
+    ConnectionCls = _Plain
+
+
+class _SecurePool(HTTPSConnectionPool):
+    ConnectionCls = _Secure
+
+
+def pool(connect: float, silence: float) -> urllib3.PoolManager:
+    """Connections with these seconds to connect, and without a byte."""
+    manager = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(connect=connect, read=silence))
+    manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _SecurePool}
+    return manager
