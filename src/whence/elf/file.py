@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import mmap
 import os
+import threading
 from contextlib import suppress
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence.elf import layout
-from whence.elf.compress import Unpacking, unpack_section, unpack_xz, unpack_zdebug
+from whence.elf.compress import Unpacking, unpack_section, unpack_xz, unpack_zdebug, unpacked_budget
 from whence.elf.header import read_header
 from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
 from whence.elf.notes import Note, build_id, go_build_id, read_notes
@@ -49,6 +50,9 @@ class ElfFile:
         self.type = self.header.type
         self.entry = self.header.entry
         self._contents: dict[int, memoryview] = {}
+        self._streams: dict[tuple[int, int], memoryview] = {}  # unpacked, by offset and size of the packed bytes
+        self._unpacked: dict[tuple[int, int], int] = {}  # the sizes of those, and of others that were begun
+        self._lock = threading.Lock()
         self._mapping: mmap.mmap | None = None
 
     @classmethod
@@ -71,6 +75,7 @@ class ElfFile:
     def close(self) -> None:
         """Let go of the mapping. Views handed out before stay good."""
         self._contents.clear()
+        self._streams.clear()
         mapping, self._mapping = self._mapping, None
         if mapping is not None:
             view, self.data = self.data, memoryview(b"")
@@ -135,9 +140,11 @@ class ElfFile:
             return self._content(section)
 
     def _content(self, section: Section) -> memoryview:
-        unpacking = self.unpacking(section)
-        if unpacking is not None:
-            raw = unpacking.run()
+        stream = section.file_offset, section.size
+        if section.compressed and stream in self._streams:
+            raw = self._streams[stream]
+        elif (unpacking := self.unpacking(section)) is not None:
+            raw = self._streams.setdefault(stream, unpacking.run())
             self.done_with(section)
         else:
             raw = stored(self.data, section)
@@ -146,14 +153,27 @@ class ElfFile:
         return self._contents.setdefault(section.index, raw)
 
     def unpacking(self, section: Section) -> Unpacking | None:
-        """What unpacks a section, not yet begun, for those who read it as it comes; None when it is not compressed."""
+        """What unpacks a section, not yet begun, for those who read it as it comes; None when it is not compressed.
+
+        Raises ElfError when the file's sections together unpack to more than its bytes justify; sections that are the
+        same bytes count once.
+        """
         with naming(self.path):
-            raw = stored(self.data, section)
+            return self._unpacking(section)
+
+    def _unpacking(self, section: Section) -> Unpacking | None:
+        raw = stored(self.data, section)
         if section.flags & layout.SHF_COMPRESSED and len(raw):
-            return unpack_section(raw, self.bits, self.order, section.part, partial(self.done_with, section, 0))
-        if section.name.startswith(".zdebug_") and len(raw):
-            return unpack_zdebug(raw, section.part)
-        return None
+            found = unpack_section(raw, self.bits, self.order, section.part, partial(self.done_with, section, 0))
+        elif section.name.startswith(".zdebug_") and len(raw):
+            found = unpack_zdebug(raw, section.part)
+        else:
+            return None
+        with self._lock:
+            sizes = {**self._unpacked, (section.file_offset, section.size): found.size}
+            unpacked_budget("sections", self.size).charge(sum(sizes.values()))
+            self._unpacked = sizes
+        return found
 
     def keep(self, section: Section, content: memoryview) -> None:
         """Let content that was unpacked elsewhere be the section's."""
