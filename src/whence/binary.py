@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import index
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 from whence import lidia
 from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence.files import open_regular
+from whence.forks import Lock
 from whence.lidia.table import Table, as_words
 from whence.model import Frames
 
@@ -43,7 +43,8 @@ class Binary:
     """Something that names addresses: an ELF file with all that belongs to it, or an archive.
 
     Safe for use from many threads. A context manager; closing gives back every file and table. Lookups that still run
-    in other threads end well; later ones raise ValueError. Answers that were given stay good.
+    in other threads end well; later ones raise ValueError. Answers that were given stay good. Usable in a forked child,
+    also when a table was being built.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Binary:
         self._whole = table
         self._shards: OrderedDict[tuple[int, ...], Table] = OrderedDict()
         self._made = 0
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._closed = False
 
     @classmethod
@@ -78,10 +79,12 @@ class Binary:
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns. The options are those of `whence.open`."""
         from whence.debuginfo.find import DEBUG_DIRS, Finder
+        from whence.lidia import build, writer  # noqa: F401
         from whence.producers import Producers
 
         finder = Finder(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
         producers = Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
+        producers.prepare()
         return cls(producers=producers, path=str(elf.path), demangle=demangle)
 
     @property
@@ -107,8 +110,16 @@ class Binary:
         """What was broken in the debug info and skipped, as far as it has been read."""
         return tuple(self.producers.all_problems()) if self.producers is not None else ()
 
+    def check(self) -> None:
+        """Raise FormatError when a file was cut or overwritten since it was opened: open it again."""
+        if self.producers is not None:
+            self.producers.check()
+        elif self._whole is not None:
+            self._whole.check()
+
     def table(self) -> Table:
         """The whole table; built on first use."""
+        self._recover()
         with self._lock:
             self._still_open()
             if self._whole is None:
@@ -124,6 +135,7 @@ class Binary:
         self._still_open()
         if self._whole is not None:
             return self._whole
+        self._recover()
         assert self.producers is not None
         if return_address:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
@@ -146,13 +158,21 @@ class Binary:
                     self._shards.popitem(last=False)
             return shard
 
+    def _recover(self) -> None:
+        """In a forked child: what another thread was reading when the child was made is read anew."""
+        if self._lock.abandoned:
+            with self._lock:
+                if self._lock.abandoned and self.producers is not None:
+                    self.producers = self.producers.again()
+                self._lock.abandoned = False
+
     def _build(self, units: tuple[int, ...] | None, near: Sequence[int] | None = None) -> Table:
         from whence.lidia.build import extra_of
         from whence.lidia.writer import write
 
         assert self.producers is not None
         out = io.BytesIO()
-        with naming(self.path):
+        with naming(self.path), self.producers.reading():
             write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
         return lidia.from_bytes(out.getbuffer(), demangle=self._demangle)
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
+from whence import rooted
 from whence.errors import naming, not_regular
 
 if TYPE_CHECKING:
@@ -84,9 +85,15 @@ def open_looked_at(
 ) -> int:
     """A descriptor to read a file whose status passed `check`, which raises OSError otherwise; nothing else is opened.
 
-    `dir_fd` is the folder that a relative path starts in. With `follow` false a link is not followed but looked at.
+    `dir_fd` is the folder that a relative path starts in. With `follow` false a link is not followed but looked at. A
+    path through the root of another process ("/proc/7/root/...") stays inside that root, whatever links say.
     """
     name = os.fspath(path)
+    if dir_fd is None:
+        root, inside = rooted.split(name)
+        if root:
+            with rooted.place(root, inside, follow=follow) as found:
+                return open_looked_at(found.name, check, dir_fd=found.folder, follow=False, flags=flags)
     flags |= os.O_RDONLY | O_ALWAYS
     stay = 0 if follow else O_NOFOLLOW
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import chain
 
 from whence import cores
@@ -22,6 +21,7 @@ from whence.dwarf.worker import Worker
 from whence.elf import ElfFile
 from whence.elf.layout import ET_REL
 from whence.errors import DwarfError, ElfError
+from whence.forks import cached_property
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import join
 

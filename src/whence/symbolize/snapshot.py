@@ -75,8 +75,14 @@ class SnapshotSymbolizer:
 
     def _in_file(self, file: SnapshotFile, places: Sequence[tuple[int, int]]) -> list[Answer]:
         try:
-            with self._binaries.use((file.path, file.build_id), lambda: self._open(file)) as held:
-                return self._name(held, places)
+            for _ in range(2):  # once more, where the file was written to since it was opened
+                with self._binaries.use((file.path, file.build_id), lambda: self._open(file)) as held:
+                    answers = self._name(held, places)
+                    fault = held.fault()
+                    if not fault:
+                        return answers
+                    self._binaries.drop(held)
+            raise Failure(Reason.BROKEN_FILE, fault)
         except Failure as failure:
             return [self._failed(address, at, failure) for address, at in places]
 
