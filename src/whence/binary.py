@@ -13,12 +13,13 @@ import io
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import index
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence import lidia
-from whence.errors import ElfError, Unsupported
+from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence.files import open_regular
 from whence.forks import Lock
 from whence.lidia.table import Table, as_words
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from whence.producers import Producers
 
 ARCHIVE_MAGIC = b".dia"
+ADDRESS_END = 1 << 64
 SHARDS_KEPT = 64
 WHOLE_AFTER_SHARDS = 24
 FEW = 64  # addresses: a first question of no more is answered by the symbols at them, not by all
@@ -170,19 +172,21 @@ class Binary:
 
         assert self.producers is not None
         out = io.BytesIO()
-        with self.producers.reading():
+        with naming(self.path), self.producers.reading():
             write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
         return lidia.from_bytes(out.getbuffer(), demangle=self._demangle)
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
         """The frames of an address, innermost first; () when nothing covers it.
 
-        With `return_address` the address is one past a call: the byte before it is looked up.
+        Nothing covers addresses below 0 and from 2^64 on: they have no frames, and are no error.
+        With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
+        integer.
         """
-        try:
-            table = self.table_for((vaddr,), return_address=return_address)
-        except OverflowError:  # no address of 64 bits
+        vaddr = index(vaddr)
+        if not 0 <= vaddr < ADDRESS_END:
             return ()
+        table = self.table_for((vaddr,), return_address=return_address)
         return table.lookup(vaddr, return_address=return_address)
 
     def lookup_many(self, vaddrs: Iterable[int], *, return_address: bool = False) -> Answers:
@@ -256,10 +260,16 @@ def open_binary(
     from whence.elf import ElfFile
     from whence.elf.layout import ET_CORE
 
-    elf = ElfFile.open(path)
+    try:
+        elf = ElfFile.open(path)
+    except ElfError as error:
+        if error.code == WRONG_KIND:
+            error.fault = "neither an ELF file nor an archive"
+        raise
     try:
         if elf.type == ET_CORE:
-            raise Unsupported(f"{elf.path} is a core file: it names nothing").with_hint("whence core reads it")
+            core = Unsupported("a core file, which has no names of its own").in_file(elf.path)
+            raise core.with_hint("whence core reads it")
         return Binary.from_elf(
             elf,
             debug_dirs=debug_dirs,

@@ -159,24 +159,23 @@ class Producers:
 
     def _met(self) -> Iterator[str]:
         for file in dict.fromkeys((self.elf, self.debug_elf)):
-            yield from map(str, file.problems)
-        yield from map(str, self.problems)
+            yield from (str(problem.in_file(file.path)) for problem in file.problems)
+        yield from (str(problem.in_file(self.elf.path)) for problem in self.problems)
         if self.dwarf is not None:
-            yield from map(str, self.dwarf.problems)
+            yield from (str(problem.in_file(self.debug_elf.path)) for problem in self.dwarf.problems)
         if self.pclntab is not None:
             for what, count in self.pclntab.skipped.items():
                 if count:
                     yield f"gopclntab: {count} functions without their {what}"
 
 
-GO_SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid", ".go.buildinfo")
 GO_SYMBOLS = b"\0runtime.pc"  # how the names of runtime.pclntab and runtime.pcheader begin
 
 
 def may_be_go(elf: ElfFile) -> bool:
     """Whether a look for .gopclntab is worth importing what looks: a file with sections, none of Go's and none of its
     symbols, has no table."""
-    if not elf.sections or any(elf.section(name) is not None for name in GO_SECTIONS):
+    if not elf.sections or elf.is_go:
         return True
     from whence.elf import symbols_kernel
 

@@ -28,7 +28,7 @@ def run(options: Namespace) -> int:
         except (WhenceError, OSError) as error:
             if options.debug:
                 raise
-            what = error.strerror if isinstance(error, OSError) else error
+            what = error.strerror if isinstance(error, OSError) else error.message
             print(f"whence: {plain(path)}: {plain(what)}", file=sys.stderr)
             status = BROKEN_INPUT
             continue

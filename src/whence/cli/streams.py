@@ -11,9 +11,12 @@ import codecs
 import io
 import os
 import re
+import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
+
+from whence.errors import WrongUse
 
 # Everything of C0 and C1 but tab and newline, as characters and as bytes that are no UTF-8; line and paragraph
 # separators; marks and overrides of the direction of writing.
@@ -73,6 +76,42 @@ class _Unguarded:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def refuse_terminal(name: str, what: str) -> None:
+    """Raise WrongUse when output that is no text (`what` it is) would go to a terminal; "-" is stdout."""
+    if _is_terminal(name):
+        raise WrongUse(f"{what} is no text for a terminal: give -o OUT, or pipe it")
+
+
+def by_ending(name: str, endings: Sequence[tuple[str, str]], what: str, remedy: str = "") -> str:
+    """What an output's ending stands for; "" where it has none, as pipes and devices have.
+
+    Raises WrongUse when it is none of `endings` (pairs of an ending and its meaning), with what else may be done.
+    """
+    for ending, meaning in endings:
+        if name.endswith(ending):
+            return meaning
+    ending = os.path.splitext(name)[1]
+    if not ending or (os.path.exists(name) and not os.path.isfile(name)):
+        return ""
+    known = ", ".join(ending for ending, _ in endings)
+    raise WrongUse(f"{name}: {ending} is no ending of {what}: known are {known}{remedy}")
+
+
+def _is_terminal(name: str) -> bool:
+    if name == "-":
+        return sys.stdout.isatty()
+    try:
+        if not stat.S_ISCHR(os.stat(name).st_mode):
+            return False
+        descriptor = os.open(name, os.O_WRONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.isatty(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def give_up() -> None:

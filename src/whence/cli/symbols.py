@@ -32,6 +32,7 @@ def run(options: Namespace) -> int:
         while chunk := list(islice(lines, 4096)):
             elf.check()  # names are read from the file as they are printed
             sys.stdout.write("".join(chunk))
+        problems = [*elf.problems, *problems]
     for problem in problems:
         print(f"whence: {plain(problem)}", file=sys.stderr)
     if problems:

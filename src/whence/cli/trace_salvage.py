@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.trace_files import add_input, add_output, readable_twice, sink
+from whence.cli.streams import refuse_terminal
+from whence.cli.trace_files import add_input, add_output, converting, readable_twice, sink
 from whence.errors import TraceError
 from whence.files import open_regular
 from whence.mapped import MappedFile
@@ -19,8 +20,9 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from whence.gotrace.salvage import salvage
 
+    refuse_terminal(options.output, "a trace in its wire form")
     source = readable_twice(options.input)
-    with sink(options.output) as out:
+    with sink(options.output) as out, converting(options):
         if isinstance(source, bytes):
             written, left = salvage(source, out)
         else:

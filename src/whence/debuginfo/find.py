@@ -22,7 +22,7 @@ from enum import Enum
 from whence import rooted
 from whence.debuginfo.crc import stored_crc32
 from whence.elf import ElfFile
-from whence.errors import ElfError, Mismatch, WhenceError
+from whence.errors import ElfError, Mismatch, WhenceError, without_file
 from whence.files import open_regular
 from whence.records import Record, field
 
@@ -107,7 +107,7 @@ class Finder:
             link = elf.debug_link
         except WhenceError as error:
             link = None
-            search.tried.append(Tried(elf.path, "debug link", Outcome.BROKEN, str(error)))
+            search.tried.append(Tried(elf.path, "debug link", Outcome.BROKEN, error.message))
         if link is not None and os.path.basename(link.name):
             crc = link.crc
             candidates += self._linked(elf.path, os.path.basename(link.name))
@@ -126,7 +126,7 @@ class Finder:
         try:
             link = elf.alt_link
         except WhenceError as error:
-            search.tried.append(Tried(elf.path, "alt link", Outcome.BROKEN, str(error)))
+            search.tried.append(Tried(elf.path, "alt link", Outcome.BROKEN, error.message))
             return search
         if link is None:
             return search
@@ -192,7 +192,8 @@ class Finder:
                 if found is not None:
                     found.close()
                 absent = isinstance(error, NotADirectoryError)
-                search.tried.append(Tried(path, how, Outcome.ABSENT if absent else Outcome.BROKEN, str(error)))
+                outcome = Outcome.ABSENT if absent else Outcome.BROKEN
+                search.tried.append(Tried(path, how, outcome, without_file(error)))
                 continue
             if fault:
                 found.close()

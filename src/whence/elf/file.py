@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence.elf import layout
-from whence.elf.compress import Unpacking, unpack_section, unpack_xz, unpack_zdebug
+from whence.elf.compress import Unpacking, unpack_section, unpack_xz, unpack_zdebug, unpacked_budget
 from whence.elf.header import read_header
 from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
 from whence.elf.notes import Note, build_id, go_build_id, read_notes
@@ -18,9 +18,9 @@ from whence.elf.relocate import Relocations
 from whence.elf.sections import Section, read_sections, stored
 from whence.elf.segments import Segment, file_offset_of, loaded, read_segments, vaddr_of
 from whence.elf.symbols import Symbols, read_symbols
-from whence.errors import ElfError, WhenceError
+from whence.errors import ElfError, WhenceError, empty_file, naming
 from whence.files import open_regular
-from whence.forks import cached_property
+from whence.forks import Lock, cached_property
 from whence.mapped import MappedFile
 from whence.window import ByteOrder
 
@@ -55,7 +55,11 @@ class ElfFile:
         self.type = self.header.type
         self.entry = self.header.entry
         self._contents: dict[int, memoryview] = {}
-        self.check()
+        self._streams: dict[tuple[int, int], memoryview] = {}  # unpacked, by offset and size of the packed bytes
+        self._unpacked: dict[tuple[int, int], int] = {}  # the sizes of those, and of others that were begun
+        self._lock = Lock()
+        with naming(path):
+            self.check()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> ElfFile:
@@ -63,7 +67,7 @@ class ElfFile:
         name = os.fspath(path)
         with open_regular(name, ElfError) as (descriptor, size):
             if not size:
-                raise ElfError("file", None, "it is not empty")
+                raise empty_file(ElfError)
             mapped = MappedFile(descriptor, name, ElfError)
             return cls(mapped.view, name, mapped)
 
@@ -75,6 +79,7 @@ class ElfFile:
     def close(self) -> None:
         """Let go of the mapping. Views handed out before stay good."""
         self._contents.clear()
+        self._streams.clear()
         if self._mapped is not None:
             self._mapped, self.data = None, memoryview(b"")  # the last view to go unmaps it
 
@@ -85,14 +90,15 @@ class ElfFile:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A block that reads the file's views: what it got holds if it ends well. Errors that came of the file's
-        vanishing are replaced by the one that says so."""
-        try:
-            yield
-        except (WhenceError, OSError):
+        """A block that reads the file's views: what it got holds if it ends well. Errors name the file; those that
+        came of its vanishing are replaced by the one that says so."""
+        with naming(self.path):
+            try:
+                yield
+            except (WhenceError, OSError):
+                self.check()
+                raise
             self.check()
-            raise
-        self.check()
 
     def __enter__(self) -> ElfFile:
         return self
@@ -118,7 +124,7 @@ class ElfFile:
         try:
             return read_sections(self.data, self.header)
         except ElfError as error:
-            self.problems.append(error)
+            self.problems.append(error.in_file(self.path))
             return ()
         finally:
             self.check()
@@ -134,6 +140,11 @@ class ElfFile:
             found = self._by_name.get(".z" + name[1:])
         return found
 
+    @cached_property
+    def is_go(self) -> bool:
+        """Whether sections say that the Go linker made the file; strip leaves them, debug files name them."""
+        return any(self.section(name) is not None for name in layout.GO_SECTIONS)
+
     def content(self, section: Section | str) -> memoryview:
         """A section's bytes: unpacked, and with relocations applied in the debug sections of object files.
 
@@ -148,24 +159,43 @@ class ElfFile:
         if known is not None:
             return known
         with self.reading():
-            unpacking = self.unpacking(section)
-            if unpacking is not None:
-                raw = unpacking.run()
-                self.done_with(section)
-            else:
-                raw = stored(self.data, section)
-            if self.type == layout.ET_REL and section.name.startswith((".debug_", ".zdebug_")):
-                raw = self._relocations.applied(section, raw, self.problems)
+            return self._content(section)
+
+    def _content(self, section: Section) -> memoryview:
+        stream = section.file_offset, section.size
+        if section.compressed and stream in self._streams:
+            raw = self._streams[stream]
+        elif (unpacking := self.unpacking(section)) is not None:
+            raw = self._streams.setdefault(stream, unpacking.run())
+            self.done_with(section)
+        else:
+            raw = stored(self.data, section)
+        if self.type == layout.ET_REL and section.name.startswith((".debug_", ".zdebug_")):
+            raw = self._relocations.applied(section, raw, self.problems)
         return self._contents.setdefault(section.index, raw)
 
     def unpacking(self, section: Section) -> Unpacking | None:
-        """What unpacks a section, not yet begun, for those who read it as it comes; None when it is not compressed."""
+        """What unpacks a section, not yet begun, for those who read it as it comes; None when it is not compressed.
+
+        Raises ElfError when the file's sections together unpack to more than its bytes justify; sections that are the
+        same bytes count once.
+        """
+        with naming(self.path):
+            return self._unpacking(section)
+
+    def _unpacking(self, section: Section) -> Unpacking | None:
         raw = stored(self.data, section)
         if section.flags & layout.SHF_COMPRESSED and len(raw):
-            return unpack_section(raw, self.bits, self.order, section.part, partial(self.done_with, section, 0))
-        if section.name.startswith(".zdebug_") and len(raw):
-            return unpack_zdebug(raw, section.part)
-        return None
+            found = unpack_section(raw, self.bits, self.order, section.part, partial(self.done_with, section, 0))
+        elif section.name.startswith(".zdebug_") and len(raw):
+            found = unpack_zdebug(raw, section.part)
+        else:
+            return None
+        with self._lock:
+            sizes = {**self._unpacked, (section.file_offset, section.size): found.size}
+            unpacked_budget("sections", self.size).charge(sum(sizes.values()))
+            self._unpacked = sizes
+        return found
 
     def prepare(self) -> None:
         """Import all that reading the file imports. A forked child waits for ever for what another thread imports."""
@@ -209,7 +239,7 @@ class ElfFile:
         try:
             return read_segments(self.data, self.header)
         except ElfError as error:
-            self.problems.append(error)
+            self.problems.append(error.in_file(self.path))
             return ()
         finally:
             self.check()
@@ -227,16 +257,21 @@ class ElfFile:
         return file_offset_of(self._loaded, vaddr)
 
     def read_vaddr(self, vaddr: int, size: int) -> bytes:
-        """`size` bytes as loaded at vaddr. Raises ElfError unless one segment holds them all in the file."""
-        for segment in self._loaded:
-            inside = vaddr - segment.vaddr
-            if inside >= 0 and inside + size <= segment.file_size:
-                at = segment.file_offset + inside
+        """`size` bytes as loaded at vaddr. Raises ElfError unless one segment holds them all in the file (where
+        there are no segments, one section)."""
+        places = [(one.vaddr, one.file_offset, one.file_size) for one in self._loaded]
+        if not self.segments:
+            loaded_sections = (one for one in self.sections if one.allocated and one.in_file)
+            places = [(one.vaddr, one.file_offset, one.size) for one in loaded_sections]
+        for start, file_offset, held in places:
+            inside = vaddr - start
+            if inside >= 0 and inside + size <= held:
+                at = file_offset + inside
                 if at + size <= self.size:
                     loaded_bytes = bytes(self.data[at : at + size])
                     self.check()
                     return loaded_bytes
-        raise ElfError("segments", None, f"one of them loads {size} bytes at vaddr {vaddr:#x}")
+        raise ElfError("segments", None, f"one of them loads {size} bytes at vaddr {vaddr:#x}", path=self.path)
 
     # symbols
 
@@ -251,7 +286,7 @@ class ElfFile:
     def _notes(self) -> tuple[Note, ...]:
         with self.reading():
             found, problems = read_notes(self.data, self.segments, self.sections, self.order)
-        self.problems += problems
+        self.problems += [problem.in_file(self.path) for problem in problems]
         return tuple(found)
 
     def notes(self) -> tuple[Note, ...]:
@@ -283,9 +318,10 @@ class ElfFile:
 
     def mini_debug(self) -> ElfFile | None:
         """MiniDebugInfo: the ELF file with a .symtab that distributions pack into .gnu_debugdata."""
-        content = self.content(".gnu_debugdata")
-        if not len(content):
+        section = self.section(".gnu_debugdata")
+        content = self.content(section) if section is not None else self.data[:0]
+        if section is None or not len(content):
             return None
         with self.reading():
-            unpacked = unpack_xz(content, "section .gnu_debugdata")
+            unpacked = unpack_xz(content, section.part, section.size)
         return ElfFile.from_bytes(unpacked, f"{self.path}:.gnu_debugdata")

@@ -8,7 +8,8 @@ other. Go's parser wants generations without a gap, so the longest stretch of wh
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whence.errors import TraceError
@@ -26,6 +27,7 @@ ROOM = 256
 COPIED = 1 << 20  # bytes at a time
 EVENT_BATCH = b"\x01"
 CONVINCING = 3  # batches that follow each other after damage
+FEW = 2 * CONVINCING  # batches that are looked at then: ends of generations may stand between
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,14 @@ class _Slice:
 class _Walk:
     data: bytes | memoryview
     version: Version
+    _rooms: dict[int, tuple[bytearray, list[array[int]]]] = field(init=False)
 
-    def scan(self, at: int) -> tuple[int, list[tuple[int, int, int]], int]:
+    def __post_init__(self) -> None:
+        self._rooms = {room: (bytearray(room), [array("Q", bytes(8 * room)) for _ in range(6)]) for room in (FEW, ROOM)}
+
+    def scan(self, at: int, room: int = ROOM) -> tuple[int, list[tuple[int, int, int]], int]:
         """Batches from `at` on: where it stopped, (kind, start, generation) of each, fault."""
-        kinds = bytearray(ROOM)
-        columns = [array("Q", bytes(8 * ROOM)) for _ in range(6)]
+        kinds, columns = self._rooms[room]
         counts = lines(self.version).counts
         at, rows, fault, _ = batches_kernel.scan(self.data, at, len(self.data), counts, kinds, *columns)
         return at, [(kinds[row], columns[0][row], columns[3][row]) for row in range(rows)], fault
@@ -72,7 +77,7 @@ class _Walk:
             at = self._find(EVENT_BATCH, at)
             if at < 0:
                 return size
-            end, batches, _ = self.scan(at)
+            end, batches, _ = self.scan(at, FEW)
             numbers = [number for kind, _, number in batches if kind != END_OF_GENERATION]
             near = all(generation <= number <= generation + 1000 for number in numbers)
             if near and numbers and (len(numbers) >= CONVINCING or end == size):
@@ -91,7 +96,7 @@ class _Walk:
     def pieces(self) -> list[tuple[int, int, int]]:
         """(generation, start, end) of what looks like generations, damage cut out."""
         found: list[tuple[int, int, int]] = []
-        at, start, current = HEADER_SIZE, HEADER_SIZE, 0
+        at, start, current, last = HEADER_SIZE, HEADER_SIZE, 0, 0
         while at < len(self.data):
             at, batches, fault = self.scan(at)
             for kind, offset, number in batches:
@@ -103,10 +108,10 @@ class _Walk:
                     if current:
                         found.append((current, start, offset))
                     current, start = number, offset
+                    last = max(last, number)
             if fault not in (FINE, FULL):
                 if current:
                     found.append((current, start, at))
-                last = max((number for number, _, _ in found), default=0)
                 at = self.resume(at + 1, last)
                 start, current = at, 0
         if current:
@@ -119,13 +124,12 @@ def generations(data: bytes | memoryview) -> list[Piece]:
     version = usable(read_header(bytes(data[:HEADER_SIZE])))
     found: list[Piece] = []
     for number, start, end in _Walk(data, version).pieces():
-        problems = verify(_Slice(data, start, end, version.header))
+        small = end - start <= COPIED
+        problems = verify(version.header + data[start:end] if small else _Slice(data, start, end, version.header))
         found.append(Piece(number, start, end, problems[0].rule if problems else ""))
-    seen = [piece.generation for piece in found]
+    seen = Counter(piece.generation for piece in found)
     return [
-        piece
-        if seen.count(piece.generation) == 1
-        else Piece(piece.generation, piece.start, piece.end, "it is in one piece")
+        piece if seen[piece.generation] == 1 else Piece(piece.generation, piece.start, piece.end, "it is in one piece")
         for piece in found
     ]
 
@@ -136,21 +140,24 @@ def salvage(data: bytes | memoryview, out: Sink) -> tuple[list[Piece], list[Piec
     TraceError when no generation is whole.
     """
     pieces = generations(data)
-    best: list[Piece] = []
-    stretch: list[Piece] = []
-    for piece in pieces:
+    first = size = most = 0  # where the stretch begins and its bytes; the bytes of the best
+    chosen = range(0)
+    for place, piece in enumerate(pieces):
+        if piece.problem or (size and piece.generation != pieces[place - 1].generation + 1):
+            first, size = place, 0
         if piece.problem:
-            stretch = []
             continue
-        if stretch and piece.generation != stretch[-1].generation + 1:
-            stretch = []
-        stretch = [*stretch, piece]
-        if sum(p.end - p.start for p in stretch) > sum(p.end - p.start for p in best):
-            best = stretch
+        if not size:
+            first = place
+        size += piece.end - piece.start
+        if size > most:
+            most, chosen = size, range(first, place + 1)
+    best = [pieces[place] for place in chosen]
     if not best:
-        raise TraceError("wire", None, "a generation is whole", f"{len(pieces)} that are not")
+        fault = "no generation is whole" if pieces else "the trace has no generations"
+        raise TraceError("wire", None, "a generation is whole", f"{len(pieces)} that are not", fault=fault)
     out.write(memoryview(data[:HEADER_SIZE]))
     for piece in best:
         for start in range(piece.start, piece.end, COPIED):
             out.write(memoryview(data[start : min(start + COPIED, piece.end)]))
-    return best, [piece for piece in pieces if piece not in best]
+    return best, [piece for place, piece in enumerate(pieces) if place not in chosen]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, overload
 
+from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
 from whence.model import Frame, Source
 
 if TYPE_CHECKING:
@@ -54,17 +55,20 @@ class Answers:
         return len(self.place)
 
     def functions(self) -> list[str]:
-        """The function of every frame."""
+        """The function of every frame. LidiaError when names overlap beyond what an archive's size justifies."""
         return self._texts(self.function, True)
 
     def files(self) -> list[str]:
-        """The file of every frame."""
+        """The file of every frame. LidiaError as of `functions`."""
         return self._texts(self.file, False)
 
-    def _texts(self, offsets: array[int], functions: bool) -> list[str]:
-        texts: list[str] = self._archive.texts(offsets, functions)
+    def _texts(self, offsets: array[int], function: bool) -> list[str]:
+        size = self._archive.string_size
+        texts: list[str] | None = self._archive.texts(offsets, function, NAMES_TIMES * size + NAMES_ALLOWANCE)
         if self._mapped is not None:
             self._mapped.check()
+        if texts is None:
+            raise too_many_names("strings", "distinct names", size)
         return texts
 
     def start_lines(self) -> array[int]:

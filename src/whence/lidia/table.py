@@ -8,14 +8,23 @@ from __future__ import annotations
 import os
 from array import array
 from contextlib import contextmanager
+from operator import index
 from typing import TYPE_CHECKING, Self
 
-from whence.errors import LidiaError
+from whence.errors import LidiaError, WhenceError, naming
 from whence.files import open_regular
 from whence.lidia import extra as extras
 from whence.lidia import lookup_kernel
 from whence.lidia.answers import WORDS, Answers
-from whence.lidia.layout import HEADER_SIZE, LENGTH_PREFIXED_START, Header
+from whence.lidia.layout import (
+    HEADER_SIZE,
+    LENGTH_PREFIXED_START,
+    LINES_ALLOWANCE,
+    LINES_TIMES,
+    NAMES_ALLOWANCE,
+    NAMES_TIMES,
+    Header,
+)
 from whence.mapped import MappedFile
 from whence.model import Frame
 
@@ -70,10 +79,11 @@ class Table:
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
         """The frames of an address, innermost first; () when nothing covers it.
 
-        With `return_address` the address is one past a call: the byte before it is looked up. LidiaError when the
-        archive's names or line entries for this address lie outside their sections.
+        Nothing covers addresses below 0 and from 2^64 on: they have no frames, and are no error.
+        With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
+        integer; LidiaError when the archive's names or line entries for this address lie outside their sections.
         """
-        mapped = self._mapped
+        vaddr, mapped = index(vaddr), self._mapped
         try:
             frames: Frames | None = self._archive.lookup(vaddr - 1 if return_address else vaddr)
         except OverflowError:
@@ -115,11 +125,13 @@ class Table:
             return LidiaError(
                 "range table", place * 8 * self.header.ranges.width,
                 f"its line entries are among the {self.header.lines.entries}", f"{row[5]} and {row[6]} from there",
+                path=self.path,
             )  # fmt: skip
         return LidiaError(
             "range table", place * 8 * self.header.ranges.width,
             f"its names lie in the {self.header.strings.size} bytes of the strings",
             f"function {row[3]:#x}, file {row[4]:#x}, call file {row[7]:#x}",
+            path=self.path,
         )  # fmt: skip
 
     # What is in it
@@ -159,16 +171,37 @@ class Table:
             mapped.check()
         if None in texts or lines is None:
             at = place * 8 * self.header.ranges.width
-            raise LidiaError("range table", at, "its names and line entries lie in their sections", row[3:8])
+            rule = "its names and line entries lie in their sections"
+            raise LidiaError("range table", at, rule, row[3:8], path=self.path)
         names = [text.decode("utf-8", "surrogateescape") for text in texts]
         entries = tuple(LineTableEntry(offset, line) for offset, line in lines)
         word = WORDS[source] if source < len(WORDS) else ""
         return Range(va, length, names[0], names[1], names[2], call_line, depth, entries, word, start_line)
 
     def __iter__(self) -> Iterator[Range]:
-        """Every range, in order of (va, depth)."""
+        """Every range, in order of (va, depth).
+
+        LidiaError when their names or line entries together are more than the archive's size justifies.
+        """
+        from whence.budget import Budget
+
+        size, entry = len(self._data), 2 * self.header.lines.width
+        names = Budget(
+            "range table", "names of ranges", size, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError
+        )
+        lines = Budget(
+            "range table",
+            "line entries of ranges",
+            size,
+            times=LINES_TIMES,
+            allowance=LINES_ALLOWANCE,
+            error=LidiaError,
+        )
         for place in range(len(self)):
-            yield self[place]
+            one = self[place]
+            names.charge(len(one.function) + len(one.file) + len(one.call_file))
+            lines.charge(entry * len(one.line_table))
+            yield one
 
     def info(self) -> Info:
         """What is in the archive. Reads all of it once."""
@@ -187,6 +220,14 @@ class Table:
         self._still_open()
         with self._reading():
             return verify.problems(self._data, self._places, self.header, self._extra)
+
+    def notes(self) -> list[str]:
+        """What is worth knowing and breaks no rule, a sentence each: ranges without a length, as the Go package writes
+        them."""
+        from whence.lidia import verify
+
+        self._still_open()
+        return verify.notes(self._data, self._places)
 
     def _check(self, section: Section) -> None:
         from whence.lidia.verify import check_crc
@@ -223,11 +264,12 @@ class Table:
     def _reading(self) -> Iterator[None]:
         """A block that reads the archive: what it got holds if it ends well."""
         mapped = self._mapped
-        try:
-            yield
-        finally:
-            if mapped is not None:
-                mapped.check()
+        with naming(self.path):
+            try:
+                yield
+            finally:
+                if mapped is not None:
+                    mapped.check()
 
     def close(self) -> None:
         """Let the file go. Lookups that still run in other threads end well; later ones raise ValueError."""
@@ -266,7 +308,8 @@ def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: Callable[
         return Table(mapped.view, crc=crc, demangle=demangle, path=os.fspath(path), mapped=mapped)
     except BaseException as error:
         mapped.check()
-        error.add_note(f"in {os.fspath(path)}")
+        if isinstance(error, WhenceError):
+            error.in_file(os.fspath(path))
         from traceback import clear_frames
 
         clear_frames(error.__traceback__)  # they hold views of the mapping

@@ -12,7 +12,7 @@ import struct
 import sys
 
 from whence.elf import ElfFile
-from whence.errors import ElfError
+from whence.errors import ElfError, empty_file, naming, not_regular
 from whence.files import open_regular
 from whence.mapped import MappedFile
 
@@ -33,7 +33,7 @@ def read_build_id(path: str | os.PathLike[str]) -> str:
     Raises OSError when the file can't be opened, ElfError when it isn't ELF.
     """
     with open_regular(path, ElfError) as (descriptor, _):
-        return build_id_of(descriptor)
+        return build_id_of(descriptor, os.fspath(path))
 
 
 def read_go_build_id(path: str | os.PathLike[str]) -> str:
@@ -45,12 +45,12 @@ def read_go_build_id(path: str | os.PathLike[str]) -> str:
         return elf.go_build_id
 
 
-def build_id_of(descriptor: int) -> str:
+def build_id_of(descriptor: int, name: str = "") -> str:
     """The same of an open file."""
     found = _from_first_page(descriptor)
     if found is not None:
         return found
-    with whole_elf(descriptor) as elf:
+    with whole_elf(descriptor, name) as elf:
         return elf.build_id
 
 
@@ -58,11 +58,12 @@ def whole_elf(descriptor: int, name: str = "") -> ElfFile:
     """An open file as an ElfFile; the descriptor stays the caller's. Raises ElfError when it isn't one."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise ElfError("file", None, "it is a regular file", stat.filemode(status.st_mode))
+        raise not_regular(ElfError, status.st_mode).in_file(name)
     if not status.st_size:
-        raise ElfError("file", None, "it is not empty")
+        raise empty_file(ElfError).in_file(name)
     mapped = MappedFile(descriptor, name, ElfError)
-    return ElfFile(mapped.view, name, mapped)
+    with naming(name):
+        return ElfFile(mapped.view, name, mapped)
 
 
 def _from_first_page(descriptor: int) -> str | None:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from operator import index
 
-from whence.errors import ElfError, MapsError, WhenceError
+from whence.errors import ElfError, MapsError, WhenceError, naming
 from whence.files import open_input
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.build_id import read_build_id
@@ -140,6 +140,6 @@ def from_snapshot(
     path: str | os.PathLike[str], *, binaries: dict[str, str] | None = None, opener: Opener | None = None
 ) -> SnapshotSymbolizer:
     """Read a snapshot file. Options as of SnapshotSymbolizer. Raises OSError, MapsError."""
-    with open_input(path, MapsError) as file:
+    with open_input(path, MapsError) as file, naming(os.fspath(path)):
         snapshot = Snapshot.from_json(file.read(SIZE_LIMIT + 1))
     return SnapshotSymbolizer(snapshot, binaries=binaries, opener=opener)
