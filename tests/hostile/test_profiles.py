@@ -10,9 +10,11 @@ import pytest
 
 from tests.forge import pprof as forge
 from tests.hostile import bounded
+from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import bounds, folded, formats, otlp, pprof, speedscope, wire
-from whence.profiles.model import NO_MAPPING, Profile, SampleType
+from whence.profiles.listed import Processes
+from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType
 
 MEGABYTE = 1 << 20
 BASE_MEGABYTES = 60  # Python and whence itself
@@ -192,6 +194,27 @@ def converted(path: str) -> list[str]:
         except Exception as error:
             said.append(f"{type(error).__name__}: {error}")
     return said
+
+
+def processes_of_one_stack() -> str:
+    """20,000 processes share a stack of 20,000 locations, as OTLP can say it in 500 KB."""
+    made = Profile([SampleType("cpu", "nanoseconds")], stored=500_000)
+    made.samples.add([made.location(NO_MAPPING, 1 + at) for at in range(20_000)], [1])
+    for pid in range(2, 20_000):
+        made.samples.of.append(0)
+        made.samples.values[0].append(1)
+        made.samples.labels.append((Label("pid", number=pid),))
+    try:
+        Processes(made).of(None, 0)
+    except ProfileError as error:
+        return str(error)
+    return "answered"
+
+
+def test_a_stack_that_many_processes_share_is_walked_within_the_bound() -> None:
+    limit = 2 * megabytes(bytes(500_000))
+    done = bounded(processes_of_one_stack, seconds=20, megabytes=limit, stored=500_000)
+    assert "the processes of each location take at most" in done.answer
 
 
 @pytest.mark.parametrize("make", INPUTS, ids=lambda one: one.__name__)
