@@ -56,7 +56,7 @@ def numbered(count: int) -> bytes:
 
 
 def many_locations() -> bytes:
-    return packed((HEAD + numbered(200_000), 1))
+    return packed((HEAD + numbered(50_000), 1))
 
 
 def labels_of_one_sample() -> bytes:
@@ -84,7 +84,7 @@ def a_deep_stack_of_one_long_name() -> bytes:
 
 
 def deep_stacks() -> bytes:
-    stacks = b"".join(forge.sample([at % 100 + 1, *[1 + at % 7] * 2000], [1]) for at in range(1_000))
+    stacks = b"".join(forge.sample([at % 100 + 1, *[1 + at % 7] * 2000], [1]) for at in range(500))
     return packed((HEAD + numbered(100) + stacks, 1))
 
 
@@ -137,7 +137,7 @@ def json_profiles() -> bytes:
 
 
 def perf_frames() -> bytes:
-    frames = "".join(f"\t{at:x} f{at:x} (/bin/app)\n" for at in range(50_000))
+    frames = "".join(f"\t{at:x} f{at:x} (/bin/app)\n" for at in range(20_000))
     return packed(((f"app 1 1.0: 1 cycles:\n{frames}\n").encode(), 1))
 
 
@@ -148,7 +148,7 @@ def perf_events() -> bytes:
 
 def perf_mappings() -> bytes:
     event = "app 1 1.0: PERF_RECORD_MMAP2 1/1: [{:#x}(0x1000) @ 0 08:01 7 0]: r-xp /lib/{}.so\n"
-    return packed(("".join(event.format(at << 12, at) for at in range(150_000, 1, -1)).encode(), 1))
+    return packed(("".join(event.format(at << 12, at) for at in range(100_000, 1, -1)).encode(), 1))
 
 
 def perf_forks() -> bytes:
@@ -165,7 +165,7 @@ def folded_semicolons() -> bytes:
 
 
 def folded_names() -> bytes:
-    return packed(("".join(f"{at:x} 1\n" for at in range(50_000)).encode(), 1))
+    return packed(("".join(f"{at:x} 1\n" for at in range(20_000)).encode(), 1))
 
 
 def blanks() -> bytes:
