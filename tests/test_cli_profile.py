@@ -105,7 +105,9 @@ def test_what_is_wrong_is_one_line_and_an_exit_code(
     broken = tmp_path / "broken.pb"
     broken.write_bytes(b"\x0a\x05")
     assert main(["profile", str(broken)]) == 3
-    assert capfd.readouterr().err.startswith("whence: profile profile+0x0: a field ends inside its message")
+    assert capfd.readouterr().err.startswith(
+        f"whence: {broken}: profile profile+0x0: found 0a 05, expected: a field ends inside"
+    )
     assert main(["profile", str(tmp_path / "nowhere")]) == 3
     assert main(["profile", str(profile), "-o", str(tmp_path / "no" / "out.pb")]) == 3
     assert capfd.readouterr().err.endswith("no/out.pb: No such file or directory\n")
@@ -160,7 +162,7 @@ def test_a_size_of_the_cache_that_is_none_is_wrong_use(
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "found nothing"),
+        (b"", "the file is empty"),
         (b"PERFILE2" + bytes(100), "perf script"),
         (b"\x7fELF" + bytes(60), "an ELF file"),
         (b"FLR\0\0\2", "jfrconv"),

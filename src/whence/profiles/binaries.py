@@ -28,9 +28,10 @@ from typing import BinaryIO, Protocol
 from whence.binary import Binary, is_archive, open_binary
 from whence.debuginfo.cache import ARCHIVE, SEGMENTS, Cache
 from whence.elf import ElfFile
-from whence.elf.layout import ET_REL, PT_LOAD
+from whence.elf.code import code_segments
+from whence.elf.layout import ET_REL, PF_R, PF_X, PT_LOAD
 from whence.elf.segments import Segment
-from whence.errors import ElfError, WhenceError
+from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
 from whence.files import open_regular
 from whence.profiles.addresses import hollow, placeable, vaddrs
 from whence.profiles.identity import comparable, key
@@ -152,11 +153,11 @@ class Binaries:
                 if is_kernel(mapping):
                     opened.placing = placing(one.path, opened.segments, self.lists.text_address)
             except (WhenceError, OSError) as error:
-                search.tried.append(f"{where} {one.path}: {error}")
+                search.tried.append(f"{where} {one.path}: {without_file(error)}")
                 if where == CACHE:  # made again, not kept for ever
                     with suppress(OSError):
                         one.path.unlink()
-                broken = broken or Missing(Reason.BROKEN_FILE, f"{where} {one.path}: {error}")
+                broken = broken or Missing(Reason.BROKEN_FILE, f"{where} {one.path}: {without_file(error)}")
                 continue
             search.tried.append(f"{where} {one.path}: answers")
             opened.build_id = next(iter(one.build_ids), "")
@@ -191,7 +192,7 @@ class Binaries:
                 except FileNotFoundError:
                     tried.append(f"{path}: not there")
                 except (WhenceError, OSError) as error:
-                    tried.append(f"{path}: {error}")
+                    tried.append(f"{path}: {without_file(error)}")
         if build_id and self.debuginfod is not None:
             for kind in ("debuginfo", "executable"):
                 fetched = self.debuginfod.fetch(build_id, kind, mapping.path)
@@ -211,7 +212,7 @@ class Binaries:
                 try:
                     self._in_dirs.append(candidate(path))
                 except (WhenceError, OSError) as error:  # costs its own names, not those of the folder
-                    tried.append(f"archive folder {path}: {error}")
+                    tried.append(f"archive folder {path}: {without_file(error)}")
         yield from (one for one in self._in_dirs if build_id in one.build_ids)
         tried += [f"{folder}: no archive of this build-id" for folder in self.archive_dirs]
 
@@ -226,7 +227,7 @@ class Binaries:
         try:
             one = candidate(path)
         except (WhenceError, OSError) as error:
-            tried.append(f"{path}: {error}")
+            tried.append(f"{path}: {without_file(error)}")
             return
         if not mapping.build_id or matches(one, mapping):
             yield one
@@ -348,7 +349,9 @@ def candidate(path: Path) -> Candidate:
     with open_regular(path, ElfError) as (descriptor, _):
         packed = PACKED.get(os.read(descriptor, 2))
     if packed:
-        raise ElfError("file", None, "it is not packed", path.name).with_hint(f"{packed} -dk it first")
+        fault = f"packed by {packed}"
+        problem = ElfError("file", None, "it is not packed", path.name, fault=fault, code=WRONG_KIND, path=str(path))
+        raise problem.with_hint(f"{packed} -dk it first")
     with ElfFile.open(path) as elf:
         return Candidate(path, tuple(filter(None, (elf.build_id, elf.go_build_id))), False)
 
@@ -370,15 +373,23 @@ def difference(one: Candidate, mapping: Mapping) -> str:
 
 
 def segments_of(path: str | os.PathLike[str]) -> Sequence[Segment]:
-    """The segments of a file; of one without (perf inject --jit makes such), its code sections as segments."""
+    """The segments of a file, those with code executable; of one without segments (perf inject --jit makes such), its
+    code sections as segments."""
     with ElfFile.open(path) as elf:
         if elf.segments or elf.type == ET_REL:
-            return elf.segments
+            code = set(code_segments(elf))
+            return [executable(one) if one in code else one for one in elf.segments]
         return [
-            Segment(PT_LOAD, 5, one.file_offset, one.vaddr, one.size, one.size, one.align)
+            Segment(PT_LOAD, PF_R | PF_X, one.file_offset, one.vaddr, one.size, one.size, one.align)
             for one in elf.sections
             if one.executable and one.allocated
         ]
+
+
+def executable(one: Segment) -> Segment:
+    """The segment with PF_X set."""
+    flags = one.flags | PF_X
+    return Segment(one.type, flags, one.file_offset, one.vaddr, one.file_size, one.memory_size, one.align)
 
 
 def skeleton(path: Path) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from whence.budget import Budget
-from whence.errors import ProfileError
+from whence.errors import WRONG_KIND, ProfileError, empty_file, naming
 from whence.files import atomic_write, open_input
 from whence.profiles import bounds, gz
 from whence.profiles.model import Profile
@@ -18,17 +18,22 @@ from whence.profiles.wire import Messages
 WRITTEN = ("pprof", "otlp", "folded", "speedscope")
 ENDINGS = (
     (".speedscope.json", "speedscope"), (".otlp.json", "otlp"), (".json", "otlp"), (".otlp", "otlp"),
-    (".pb.gz", "pprof"), (".pprof", "pprof"), (".pb", "pprof"), (".folded", "folded"), (".txt", "folded"),
+    (".pb.gz", "pprof"), (".pprof", "pprof"), (".prof", "pprof"), (".pb", "pprof"),
+    (".folded", "folded"), (".txt", "folded"),
 )  # fmt: skip
 
 
 def recognized(data: bytes, budget: Budget | None = None) -> str:
     """pprof, otlp, perf or folded; of plain bytes. Two formats of protocol buffers differ by their tables' places."""
     if not data or data.isspace():
-        raise ProfileError("file", None, "it holds a profile", "nothing")
+        if data:
+            raise ProfileError("file", None, "it holds a profile", "blanks", fault="nothing but blanks: not a profile")
+        raise empty_file(ProfileError)
     found = other(data)
     if found is not None:
-        raise ProfileError("file", None, "it holds a profile", found.what).with_hint(found.remedy)
+        fault = f"{found.what}, not a profile"
+        problem = ProfileError("file", None, "it holds a profile", found.what, fault=fault, code=WRONG_KIND)
+        raise problem.with_hint(found.remedy)
     head = data[:4096]
     if head.lstrip()[:1] == b"{":
         return "otlp"
@@ -56,7 +61,7 @@ def open_profile(path: str | os.PathLike[str]) -> Profile:
 
     Raises OSError, and ProfileError with what breaks which rule. The file is read whole.
     """
-    with open_input(path, ProfileError) as file:
+    with open_input(path, ProfileError) as file, naming(os.fspath(path)):
         return from_bytes(file.read())
 
 
@@ -92,6 +97,15 @@ def format_for(profile: Profile, path: str) -> str:
     """The format to write: told by the path's ending, else the one it was read in; text becomes folded stacks."""
     as_it_came = profile.format if profile.format in WRITTEN else "folded"
     return next((format for ending, format in ENDINGS if path.endswith(ending)), as_it_came)
+
+
+def is_binary(profile: Profile, format: str, path: str = "") -> bool:
+    """Whether a profile written in a format to a path is something else than text."""
+    if format == "otlp":
+        from whence.profiles import otlp
+
+        return not (path.endswith(".json") or otlp.is_text(profile))
+    return format == "pprof"
 
 
 def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from types import ModuleType
 
+from whence import cores
 from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.profiles import bounds
@@ -83,6 +83,6 @@ def deflated(data: bytes | bytearray) -> bytes:
     else:
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(min(len(starts), cores.available())) as pool:
             parts = list(pool.map(packed, starts))
     return HEADER + b"".join(parts) + struct.pack("<II", zlib.crc32(view), len(data) & 0xFFFFFFFF)

@@ -75,6 +75,12 @@ def write(profile: Profile, *, json: bool | None = None) -> bytes:
     return compact(jsonable(document)).encode() if json else encoded(document)
 
 
+def is_text(profile: Profile) -> bool:
+    """Whether `write` gives JSON that a person can read: the profile was read from such."""
+    origin = profile.origin
+    return isinstance(origin, Origin) and origin.document is not None and not origin.compressed
+
+
 class Names:
     """The string and function tables as they grow; new entries are listed in the order they get their index."""
 
