@@ -51,7 +51,9 @@ def configure(parser: ArgumentParser) -> None:
         metavar="DIR",
         help="look here for debug files instead of /usr/lib/debug (may be repeated)",
     )
-    parser.add_argument("--jobs", type=threads, metavar="N", help="threads (default: one a core)")
+    parser.add_argument(
+        "--jobs", type=threads, metavar="N", help="threads (default: as many as this process may use cores)"
+    )
     parser.add_argument(
         "--snapshot",
         metavar="FILE",
@@ -149,6 +151,7 @@ class Desk:
             return line
         import json
 
+        from whence.elf.code import code_segments
         from whence.symbolize import Reason
 
         answer = json.loads(line)
@@ -156,8 +159,7 @@ class Desk:
         producers = self.binary.producers
         assert producers is not None
         inside = any(
-            segment.executable and segment.vaddr <= vaddr < segment.vaddr + segment.memory_size
-            for segment in producers.elf.segments
+            segment.vaddr <= vaddr < segment.vaddr + segment.memory_size for segment in code_segments(producers.elf)
         )
         if producers.elf.segments and not inside:
             reason = Reason.OUTSIDE_SEGMENTS

@@ -33,13 +33,20 @@ def configure(parser: ArgumentParser) -> None:
     create.add_argument(
         "--compat",
         choices=("go",),
-        help="the very bytes the Go package writes: functions of symbol tables and Go's own, no files or lines",
+        help="the very bytes the Go package writes: functions of symbol tables and Go's own, no files or lines. They "
+        "differ for programs that Go 1.26 or later linked externally (cgo): there the Go package takes the wrong start "
+        "of the text and shifts every Go function; the addresses written here are right",
     )
     create.add_argument(
-        "--strings", choices=("length", "nul"), default="length", help="how strings are delimited (default: length)"
+        "--strings",
+        choices=("length", "nul"),
+        default="length",
+        help="how strings are delimited (default: length); the Go package, and so Pyroscope, can't read nul",
     )
     create.add_argument("--demangle", action="store_true", help="store readable names instead of linkage names")
-    create.add_argument("--jobs", type=threads, metavar="N", help="threads (default: one a core)")
+    create.add_argument(
+        "--jobs", type=threads, metavar="N", help="threads (default: as many as this process may use cores)"
+    )
     create.add_argument(
         "--debug-dir",
         action="append",
@@ -65,7 +72,8 @@ def run(options: Namespace) -> int:
 
 
 def create(options: Namespace) -> int:
-    from whence.cli.progress import working
+    from whence.cli.progress import Progress
+    from whence.cli.streams import refuse_terminal
     from whence.lidia.build import create as create_archive
 
     output = options.output or os.path.basename(options.binary) + ".lidia"
@@ -75,7 +83,8 @@ def create(options: Namespace) -> int:
     if options.compat and (options.strings != "length" or options.demangle):
         print("whence lidia create: --compat go leaves no choice of --strings and --demangle", file=sys.stderr)
         return WRONG_USE
-    with working(f"archiving {options.binary}", quiet=options.json):
+    refuse_terminal(output, "an archive")
+    with Progress(f"archiving {options.binary}", quiet=options.json):
         created = create_archive(
             options.binary,
             output,
@@ -137,7 +146,7 @@ def info(options: Namespace) -> int:
     from whence import lidia
 
     with lidia.open(options.archive) as table:
-        facts = asdict(table.info())
+        facts, notes = asdict(table.info()), table.notes()
     if options.json:
         print(as_text(facts))
         return ANSWERED
@@ -151,6 +160,8 @@ def info(options: Namespace) -> int:
             value = f"{value:,}"
         if value:
             print(f"{name.replace('_', ' '):{width}}  {plain(value)}")
+    for note in notes:
+        print(f"{'note':{width}}  {note}")
     return ANSWERED
 
 
@@ -158,10 +169,12 @@ def verify(options: Namespace) -> int:
     from whence import lidia
 
     with lidia.open(options.archive) as table:
-        problems = table.verify()
+        problems, notes = table.verify(), table.notes()
     if options.json:
-        print(as_text({"archive": options.archive, "ok": not problems, "problems": problems}))
+        print(as_text({"archive": options.archive, "ok": not problems, "problems": problems, "notes": notes}))
     else:
+        for note in notes:
+            print(f"{options.archive}: note: {note}")
         for problem in problems:
             print(f"{options.archive}: {problem}")
         if not problems:

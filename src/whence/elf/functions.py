@@ -198,13 +198,13 @@ def functions(
                 if holder is not None and table is not None:
                     tables.append((holder, table, source))
             except WhenceError as error:
-                problems.append(error)
+                problems.append(error.in_file(elf.path))
     jumps: list[tuple[int, int, bytes]] = []
     if plt:
         try:
             jumps = stubs(elf)
         except ElfError as error:
-            problems.append(error)
+            problems.append(error.in_file(elf.path))
     room = sum(len(table.entries) // layout.SYMBOL_SIZE[holder.bits] for holder, table, _ in tables) + len(jumps)
     collector = Collector(room if near is None else min(room, FEW), () if near is None else near)
     for leading in (False,) if near is None else (True, False):
@@ -212,7 +212,7 @@ def functions(
             try:
                 collector.add_table(holder, table, strings, source, program or elf, leading=leading)
             except WhenceError as error:
-                problems.append(error)
+                problems.append(error.in_file(holder.path))
                 tables.remove((holder, table, source))
     if near is not None and collector.rows + len(jumps) >= FEW:  # some may have been left out
         return functions(

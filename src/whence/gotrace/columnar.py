@@ -6,7 +6,6 @@ batch's start; its arguments are the four after dt, 0 where it has fewer. Struct
 
 from __future__ import annotations
 
-import os
 import sys
 from array import array
 from collections import Counter, deque
@@ -16,7 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from whence.errors import TraceError
+from whence import cores
+from whence.errors import TraceError, naming
 from whence.gotrace import columns_kernel
 from whence.gotrace.batches import BatchReader, Run
 from whence.gotrace.faults import FINE, FULL, wire_fault
@@ -121,10 +121,13 @@ class Columns:
         import pyarrow
 
         columns = self.to_numpy()
-        names = [""] * 256
-        for spec in spec_table(self.version):
-            names[spec.type] = spec.name
-        event = pyarrow.DictionaryArray.from_arrays(pyarrow.array(columns.pop("type")), pyarrow.array(names))
+        names = {spec.type: spec.name for spec in spec_table(self.version)}
+        columns.pop("type")
+        numbers = bytearray(256)  # of each type's name in the dictionary, which has each name once, as pandas wants
+        for number, type_ in enumerate(names):
+            numbers[type_] = number
+        indices = numpy.frombuffer(bytes(self.type).translate(numbers), numpy.uint8)
+        event = pyarrow.DictionaryArray.from_arrays(pyarrow.array(indices), pyarrow.array(list(names.values())))
         args = columns.pop("args")
         split = {f"arg{i + 1}": numpy.ascontiguousarray(args[:, i]) for i in range(ARGS)}
         return pyarrow.table({"event": event, **columns, **split})
@@ -231,7 +234,7 @@ class ColumnReader:
         self._wanted = batches
         self._count = 0  # batches seen
         self.version = self._batches.version
-        self._threads = threads or os.cpu_count() or 1
+        self._threads = threads or cores.available()
         self.tables = Tables(self.version, 0)  # of the generation being read
         self.structural: Counter[str] = Counter()  # events of its structural batches so far, by name
         self.watch: Callable[[Run, Tables], None] | None = None  # sees each run before its blocks come
@@ -242,6 +245,10 @@ class ColumnReader:
         return self._batches.feed.offset(self._batches.feed.start)
 
     def __iter__(self) -> Iterator[Columns]:
+        with naming(self._batches.feed.name):
+            yield from self._blocks()
+
+    def _blocks(self) -> Iterator[Columns]:
         waiting: deque[Future[list[Columns]] | list[Columns]] = deque()
         rooms = _Rooms(2 * self._threads + 2)
         with ThreadPoolExecutor(self._threads) as pool:

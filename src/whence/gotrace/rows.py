@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from whence.budget import Budget
 from whence.errors import TraceError
+from whence.files import atomic_write
 from whence.gotrace import sift_kernel
 from whence.gotrace.columnar import ARGS, ColumnReader, Columns
 from whence.gotrace.samples import tables_of
@@ -52,6 +54,7 @@ class Rows:
 
     def __init__(self, source: Source, wanted: Filter | None = None) -> None:
         self.source, self.wanted = source, wanted or Filter()
+        self.size_read = 0  # bytes of the trace whose rows have come
         found = spans(source)
         self.zero = min((span.start for span in found), default=0)
 
@@ -76,6 +79,7 @@ class Rows:
                         block.type, block.args, first, last, thread, running.get(thread, 0), moved, goroutine
                     )
                 keep = self._keep(block, tables, goroutine, kinds)
+                self.size_read = reader.size
                 text.grow(reader.size)
                 yield Block(block, tables, goroutine, block.thread, keep, self.zero, text)
 
@@ -154,15 +158,50 @@ def write_csv(rows: Rows, out: Lines) -> int:
 CSV_NUMBERS = ("generation", "time_ns", "thread", "goroutine", "event")
 
 
-def write_parquet(rows: Rows, out: str | BinaryIO) -> int:
+class _Positioned:
+    """A binary file that is only written to, with a position of its own: a pipe has none, and Parquet needs one."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._at = file, 0
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        self._file.write(data)
+        self._at += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self.closed = True
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+
+def write_parquet(rows: Rows, out: str | os.PathLike[str] | BinaryIO) -> int:
     """Columns generation, time_ns, thread, goroutine, event, arg1 to arg4, stack (id), string, second_string (texts).
 
-    Needs pyarrow.
+    `out` is a path, or a binary file: one that can't seek, like a pipe, will do. Needs pyarrow.
     """
+    if isinstance(out, str | os.PathLike):
+        with atomic_write(out) as file:
+            return write_parquet(rows, file)
     import numpy
     import pyarrow
     from pyarrow import parquet
 
+    place = _Positioned(out)
     writer = None
     count = 0
     try:
@@ -181,11 +220,11 @@ def write_parquet(rows: Rows, out: str | BinaryIO) -> int:
                 table = table.set_column(table.schema.get_field_index(name), name, texts)
             if len(block.keep) != len(block.columns):
                 table = table.take(pyarrow.array(list(block.keep), pyarrow.int64()))
-            writer = writer or parquet.ParquetWriter(out, table.schema)
+            writer = writer or parquet.ParquetWriter(place, table.schema)
             writer.write_table(table)
             count += len(table)
         if writer is None:
-            parquet.write_table(pyarrow.table({"generation": pyarrow.array([], pyarrow.uint64())}), out)
+            parquet.write_table(pyarrow.table({"generation": pyarrow.array([], pyarrow.uint64())}), place)
     finally:
         if writer is not None:
             writer.close()

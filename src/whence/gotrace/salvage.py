@@ -7,7 +7,6 @@ other. Go's parser wants generations without a gap, so the longest stretch of wh
 
 from __future__ import annotations
 
-import mmap
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
@@ -44,7 +43,7 @@ class Piece:
 class _Slice:
     """A generation as a trace of its own, as a file that is read."""
 
-    def __init__(self, data: bytes | mmap.mmap, start: int, end: int, header: bytes) -> None:
+    def __init__(self, data: bytes | memoryview, start: int, end: int, header: bytes) -> None:
         self._data, self._at, self._end, self._header = data, start, end, header
 
     def read(self, size: int) -> bytes:
@@ -52,12 +51,12 @@ class _Slice:
             header, self._header = self._header, b""
             return header
         at, self._at = self._at, min(self._at + size, self._end)
-        return self._data[at : self._at]
+        return bytes(self._data[at : self._at])
 
 
 @dataclass(slots=True)
 class _Walk:
-    data: bytes | mmap.mmap
+    data: bytes | memoryview
     version: Version
     _rooms: dict[int, tuple[bytearray, list[array[int]]]] = field(init=False)
 
@@ -75,7 +74,7 @@ class _Walk:
         """The next place after damage where a batch starts, or the end."""
         size = len(self.data)
         while at < size:
-            at = self.data.find(EVENT_BATCH, at)
+            at = self._find(EVENT_BATCH, at)
             if at < 0:
                 return size
             end, batches, _ = self.scan(at, FEW)
@@ -85,6 +84,14 @@ class _Walk:
                 return at
             at += 1
         return size
+
+    def _find(self, byte: bytes, at: int) -> int:
+        """Where a byte is next, -1 when it is nowhere. A piece at a time: views have no `find`."""
+        for start in range(at, len(self.data), COPIED):
+            found = bytes(self.data[start : start + COPIED]).find(byte)
+            if found >= 0:
+                return start + found
+        return -1
 
     def pieces(self) -> list[tuple[int, int, int]]:
         """(generation, start, end) of what looks like generations, damage cut out."""
@@ -112,9 +119,9 @@ class _Walk:
         return found
 
 
-def generations(data: bytes | mmap.mmap) -> list[Piece]:
+def generations(data: bytes | memoryview) -> list[Piece]:
     """What generations a trace has, whole or not, in file order."""
-    version = usable(read_header(data[:HEADER_SIZE]))
+    version = usable(read_header(bytes(data[:HEADER_SIZE])))
     found: list[Piece] = []
     for number, start, end in _Walk(data, version).pieces():
         small = end - start <= COPIED
@@ -127,7 +134,7 @@ def generations(data: bytes | mmap.mmap) -> list[Piece]:
     ]
 
 
-def salvage(data: bytes | mmap.mmap, out: Sink) -> tuple[list[Piece], list[Piece]]:
+def salvage(data: bytes | memoryview, out: Sink) -> tuple[list[Piece], list[Piece]]:
     """Write the longest stretch of whole generations; gives the pieces written and those that were not.
 
     TraceError when no generation is whole.
@@ -147,7 +154,8 @@ def salvage(data: bytes | mmap.mmap, out: Sink) -> tuple[list[Piece], list[Piece
             most, chosen = size, range(first, place + 1)
     best = [pieces[place] for place in chosen]
     if not best:
-        raise TraceError("wire", None, "a generation is whole", f"{len(pieces)} that are not")
+        fault = "no generation is whole" if pieces else "the trace has no generations"
+        raise TraceError("wire", None, "a generation is whole", f"{len(pieces)} that are not", fault=fault)
     out.write(memoryview(data[:HEADER_SIZE]))
     for piece in best:
         for start in range(piece.start, piece.end, COPIED):

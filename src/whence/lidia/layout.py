@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from whence.errors import FormatError, LidiaError
+from whence.errors import FormatError, LidiaError, cut_off, empty_file, wrong_magic
 
 MAGIC: Final = b".dia"
 VERSION: Final = 1
@@ -94,11 +94,13 @@ class Header(NamedTuple):
     @classmethod
     def unpack(cls, data: bytes, file_size: int) -> Header:
         """The header in the first 128 bytes, checked against the file's size. LidiaError says what does not hold."""
+        if not data:
+            raise empty_file(LidiaError)
         if data[:4] != MAGIC:
             hint = "whence lidia create makes an archive of an ELF file" if data[:4] == b"\x7fELF" else ""
-            raise LidiaError("header", 0, 'the magic is ".dia"', data[:4]).with_hint(hint)
+            raise wrong_magic(LidiaError, "an archive", MAGIC, data[:4]).with_hint(hint)
         if len(data) < HEADER_SIZE:
-            raise LidiaError("header", 0, f"it has {HEADER_SIZE} bytes", f"{len(data)}")
+            raise cut_off(LidiaError, "header", 0, HEADER_SIZE, len(data))
         (_, version, va_width, va_count, va_offset, va_crc, _, width, count, offset, crc, _, size, strings_offset,
          strings_crc, _, line_width, line_count, line_offset, line_crc, _) = _LAYOUT.unpack_from(data)  # fmt: skip
         header = cls(
@@ -133,9 +135,7 @@ class Header(NamedTuple):
                 raise LidiaError("header", field, f"the {section.name} begins at {at:#x}", f"{section.offset:#x}")
             at = section.end
             if at > file_size:
-                raise LidiaError(
-                    section.name, 0, f"its {section.size} bytes fit in the file's {file_size}", f"end {at:#x}"
-                )
+                raise cut_off(LidiaError, section.name, 0, section.size, max(0, file_size - section.offset))
 
 
 def too_many_names(part: str, what: str, stored: int) -> FormatError:

@@ -98,6 +98,7 @@ class Renderer:
             self._reasons, self._width,
         )  # fmt: skip
         answers_text: bytes = out.take()
+        self._table.check()
         return answers_text
 
     def _demangled(
