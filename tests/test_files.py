@@ -149,9 +149,9 @@ def test_devices_sockets_and_folders_are_never_opened(
 
         monkeypatch.setattr(os, "open", seen)
         for path in ("/dev/null", "/dev/zero", str(tmp_path / "socket")):
-            with pytest.raises(ElfError, match="regular file"), open_regular(path, ElfError):
+            with pytest.raises(ElfError, match="not a regular file"), open_regular(path, ElfError):
                 pass
-            with pytest.raises(ProfileError, match="a file or a pipe"):
+            with pytest.raises(ProfileError, match="not a regular file"):
                 open_input(path, ProfileError)
         with pytest.raises(IsADirectoryError), open_regular(tmp_path, ElfError):
             pass
@@ -169,7 +169,7 @@ def test_an_input_may_be_a_pipe(way: str, tmp_path: Path) -> None:
 
 
 def test_a_profile_that_is_a_device_is_refused_by_name() -> None:
-    with pytest.raises(ProfileError, match="the device /dev/zero"):
+    with pytest.raises(ProfileError, match="/dev/zero: a device"):
         profiles.open("/dev/zero")
 
 
@@ -217,7 +217,7 @@ def test_the_checksum_of_a_sparse_file_reads_what_is_stored(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 255, 4096, 1000003])
-@pytest.mark.parametrize("before", [b"", b"a", bytes(3), os.urandom(100)])
+@pytest.mark.parametrize("before", [b"", b"a", bytes(3), b"whence" * 20])
 def test_a_checksum_goes_on_over_zeros(before: bytes, count: int) -> None:
     assert crc32_of_zeros(zlib.crc32(before), count) == zlib.crc32(before + bytes(count))
 

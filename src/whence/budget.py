@@ -21,22 +21,30 @@ from whence.errors import FormatError
 class Budget:
     """What is left of `times * stored + allowance`, in bytes. `what` is the plural that the error speaks of."""
 
-    __slots__ = ("error", "most", "part", "rule", "spent")
+    __slots__ = ("allowance", "error", "part", "spent", "stored", "times", "what")
 
     def __init__(
         self, part: str, what: str, stored: int, *, times: int, allowance: int, error: type[FormatError] = FormatError
     ) -> None:
-        self.part, self.error = part, error
-        self.rule = f"{what} take at most {times} times its {stored} bytes plus {allowance}"
-        self.most = times * stored + allowance
+        self.part, self.what, self.error = part, what, error
+        self.stored, self.times, self.allowance = stored, times, allowance
         self.spent = 0
+
+    @property
+    def most(self) -> int:
+        return self.times * self.stored + self.allowance
+
+    def grow(self, stored: int) -> None:
+        """So many bytes are known to be stored now: of what is read as it comes."""
+        self.stored = stored
 
     def charge(self, amount: int) -> None:
         """Spend some of it. Raises the error when it is used up."""
         self.spent += amount
-        if self.spent > self.most:
+        if self.spent > self.times * self.stored + self.allowance:
             raise self.reached()
 
     def reached(self) -> FormatError:
         """The error of a budget that is used up."""
-        return self.error(self.part, None, self.rule, self.spent if self.spent > self.most else f"over {self.most}")
+        rule = f"{self.what} take at most {self.times} times its {self.stored} bytes plus {self.allowance}"
+        return self.error(self.part, None, rule, self.spent if self.spent > self.most else "more")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.forge.lidia import Forged, prefixed
 from tests.programs import compiled
 from whence import lidia
 
@@ -35,7 +36,12 @@ def test_info_verify_and_dump_agree_with_what_was_created(tmp_path: Path) -> Non
     archive = tmp_path / told["archive"]
     info = json.loads(run("info", archive, "--json").stdout)
     assert (info["ranges"], info["sources"], info["machine"]) == (told["ranges"], told["sources"], "x86-64")
-    assert json.loads(run("verify", archive, "--json").stdout) == {"archive": str(archive), "ok": True, "problems": []}
+    assert json.loads(run("verify", archive, "--json").stdout) == {
+        "archive": str(archive),
+        "ok": True,
+        "problems": [],
+        "notes": [],
+    }
     rows = [json.loads(line) for line in run("dump", archive, "--json").stdout.splitlines()]
     assert len(rows) == told["ranges"]
     main = next(row for row in rows if row["function"] == "main" and row["depth"] == 0)
@@ -72,7 +78,7 @@ def test_a_damaged_archive_and_a_cut_binary_are_told_in_a_line_and_end_with_3(tm
     assert "section table" in done.stderr
     done = run("create", __file__, "-o", tmp_path / "none.lidia")
     assert done.returncode == 3
-    assert done.stderr.endswith(f"in {__file__}\n")
+    assert done.stderr.startswith(f"whence: {__file__}: not an ELF file: ")
     assert not (tmp_path / "none.lidia").exists()
 
 
@@ -115,6 +121,29 @@ def test_what_is_no_elf_file_or_no_archive_is_told_with_what_reads_it(tmp_path: 
     run("create", compiled(), "-o", tmp_path / "archive")
     assert "it is a lidia archive" in run("create", tmp_path / "archive").stderr
     assert "whence lidia create makes an archive" in run("info", compiled()).stderr
+
+
+def test_ranges_without_a_length_are_a_note_and_the_archive_is_whole(tmp_path: Path) -> None:
+    strings, at = prefixed(b"start", b"end")
+    rows = [(16, 8, 0, at[b"start"], *[0] * 5), (24, 0, 0, at[b"end"], *[0] * 5), (32, 0, 0, at[b"end"], *[0] * 5)]
+    archive = tmp_path / "made-by-go"
+    archive.write_bytes(Forged(rows, strings).bytes())
+    done = run("verify", archive)
+    assert done.returncode == 0
+    note = "2 ranges have no length, so no address lies there (first range 1): the Go package keeps such symbols"
+    assert done.stdout == f"{archive}: note: {note}\n{archive}: whole; structure and checksums hold\n"
+    told = json.loads(run("verify", archive, "--json").stdout)
+    assert (told["ok"], told["problems"], told["notes"]) == (True, [], [note])
+    done = run("info", archive)
+    assert (done.returncode, note in done.stdout) == (0, True)
+    assert json.loads(run("info", archive, "--json").stdout)["without_length"] == 2
+
+
+def test_the_help_says_what_the_go_package_can_not_read_and_where_its_addresses_are_wrong() -> None:
+    told = " ".join(run("create", "--help").stdout.split())
+    assert "the Go package, and so Pyroscope, can't read nul" in told
+    assert "Go 1.26 or later linked externally" in told
+    assert "the addresses written here are right" in told
 
 
 def test_options_that_contradict_each_other_are_wrong_use(tmp_path: Path) -> None:

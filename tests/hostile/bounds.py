@@ -67,6 +67,8 @@ def bounded(
     """Runs it, asserts that it took no more than `seconds` of processor time and `megabytes` of memory, and that no
     signal ended it. `name` and `stored` are for the table: by default the test's name, and the sizes of the files and
     bytes among the arguments."""
+    if stored is None:
+        stored = len(stdin) + sum(_stored(each) for each in (arguments if callable(run) else run))
     with tempfile.TemporaryDirectory(prefix="hostile") as folder:
         place = Path(folder)
         if callable(run):
@@ -95,8 +97,6 @@ def bounded(
         outcome = Outcome(answer, int(code), (place / "out").read_bytes(), error, took, peak / 1024)
     if name == "":
         name = os.environ.get("PYTEST_CURRENT_TEST", "?").rpartition("::")[2].removesuffix(" (call)")
-    if stored is None:
-        stored = len(stdin) + sum(_stored(each) for each in (arguments if callable(run) else run))
     ROWS.append(Row(name, stored, outcome.seconds, outcome.megabytes, (seconds, megabytes)))
     assert done.returncode == 0, error
     limit = f"{outcome.seconds:.2f} s of {seconds}, {outcome.megabytes:.0f} MB of {megabytes}: {error[-2000:]}"

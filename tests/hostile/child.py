@@ -8,6 +8,8 @@ import os
 import resource
 import sys
 
+WRITTEN = 4 << 30  # bytes of output, at most
+
 
 def limit(seconds: str, size: str, usage: str, *command: str) -> None:
     """Runs the command and writes down what it took."""
@@ -15,6 +17,7 @@ def limit(seconds: str, size: str, usage: str, *command: str) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 1))
         resource.setrlimit(resource.RLIMIT_DATA, (int(size), int(size)))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (WRITTEN, WRITTEN))
         os.execvp(command[0], command)
     _, status, used = os.wait4(pid, 0)
     code = os.waitstatus_to_exitcode(status)

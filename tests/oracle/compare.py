@@ -204,3 +204,19 @@ def compare_file(path: str, count: int, seed: int = 1) -> Report:
 
 if __name__ == "__main__":
     print(compare_file(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 2000))
+
+
+def differing_files(data: bytes, count: int) -> list[tuple[int, list[tuple[str, str]], list[tuple[str, str]]]]:
+    """Addresses where the Go package's reader gives other functions or files than whence's: (address, Go, whence)."""
+    from tests.forge.go_reader import GoReader
+    from whence import lidia
+
+    reader = GoReader(data)
+    out = []
+    with lidia.from_bytes(data) as table:
+        for address in reader.addresses(count):
+            ours = [(frame.function, frame.file) for frame in table.lookup(address)]
+            theirs = reader.lookup(address)
+            if ours != theirs:
+                out.append((address, theirs, ours))
+    return out

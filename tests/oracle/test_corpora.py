@@ -6,6 +6,7 @@ WHENCE_CORPORA to a directory of unpacked packages (a directory for each) to use
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -15,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.oracle import ours
-from tests.oracle.compare import Symbols, compare_file, differing_starts, sample
+from tests.oracle.compare import Symbols, compare_file, differing_files, differing_starts, sample
+from whence import lidia
 from whence.elf import ElfFile
 
 pytestmark = pytest.mark.oracle
@@ -77,6 +79,44 @@ def test_chains_of_a_big_debug_file_are_what_other_tools_say(name: str) -> None:
     assert differing_starts(str(found[-1]), str(found[-1]), addresses) == []
     starts = [frame.start_line > 0 for frames in ours.frames(str(found[-1]), addresses) for frame in frames]
     assert sum(starts) > 0.85 * len(starts)
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_the_go_package_reads_the_files_that_whence_gives(name: str, tmp_path: Path) -> None:
+    package, pattern, _ = CORPORA[name]
+    found = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
+    if not found:
+        pytest.skip(f"{package} has no {pattern}")
+    lidia.create(found[-1], tmp_path / "archive")
+    assert differing_files((tmp_path / "archive").read_bytes(), 30_000) == []
+
+
+# what the Go package makes of a file: (package, file, build-id, size and SHA-256 of the archive)
+BY_GO = {
+    "libc": (
+        "libc6-dbg", "usr/lib/debug/.build-id/93/ac61ec5a8eb1396f9fbd350e3169a558528a40.debug",
+        "93ac61ec5a8eb1396f9fbd350e3169a558528a40", 378_832,
+        "c232e64c4ac59604e90b97eac9274597d94e534d4803e1542a507329e2f2446f",
+    ),
+    "python3.11d": (
+        "python3.11-dbg", "usr/bin/python3.11d", "5c771a4c12922957af14eed671bebe0179a75f44", 653_824,
+        "82d7f0c605e05f624aff3c092a0f32f0b32f3cc330c41144a6ba0da41aa04f90",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BY_GO)
+def test_the_bytes_are_those_of_the_go_package(name: str, tmp_path: Path) -> None:
+    package, file, build_id, size, digest = BY_GO[name]
+    path = fetched(package) / file
+    if not path.is_file():
+        pytest.skip(f"{package} has no {file}: it is of another version")
+    with ElfFile.open(path) as elf:
+        if elf.build_id != build_id:
+            pytest.skip(f"{file} has the build-id {elf.build_id}: it is of another version")
+    lidia.create(path, tmp_path / "archive", compat="go")
+    data = (tmp_path / "archive").read_bytes()
+    assert (len(data), hashlib.sha256(data).hexdigest()) == (size, digest)
 
 
 REWRITTEN = 5000

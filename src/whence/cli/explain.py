@@ -172,14 +172,17 @@ def of_address(elf: ElfFile, vaddr: int) -> Generator[Step, None, bool]:
         yield Step("segment", f"none loads {vaddr:#x}", False)
         return False
     end = segment.vaddr + segment.memory_size
-    kind = "executable" if segment.executable else "not executable"
+    from whence.elf.code import code_segments
+
+    code = segment in code_segments(elf)
+    kind = "executable" if segment.executable else "not executable, but code" if code else "not executable"
     offset = elf.file_offset_of(vaddr)
     at = f", byte {offset:#x} of the file" if offset is not None else ", no byte of the file"
-    yield Step("segment", f"{segment.vaddr:#x}-{end:#x}, {kind}{at}", segment.executable)
+    yield Step("segment", f"{segment.vaddr:#x}-{end:#x}, {kind}{at}", code)
     section = next((one for one in elf.sections if one.vaddr and one.vaddr <= vaddr < one.vaddr + one.size), None)
     if section is not None:
         yield Step("section", f"{section.name} + {vaddr - section.vaddr:#x}")
-    return segment.executable
+    return code
 
 
 def source(path: str, name: str, vaddr: int, options: Namespace) -> Step:

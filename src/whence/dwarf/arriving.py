@@ -20,6 +20,7 @@ from whence.dwarf.sections import Sections, read_sections
 from whence.dwarf.unit_set import BATCH, UnitSet
 from whence.elf.layout import ET_REL
 from whence.errors import DwarfError, ElfError
+from whence.forks import Lock
 from whence.ranges.strings import OFFSET_BITS
 from whence.window import ByteOrder
 
@@ -58,7 +59,7 @@ class Beginning:
 
     def __init__(self, info: DebugInfo, unpacking: Unpacking) -> None:
         self._info, self._unpacking = info, unpacking
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._sections: Sections | None = None
 
     @classmethod

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import chain
 
+from whence import cores
 from whence.dwarf import aranges_kernel, units
 from whence.dwarf.arriving import Arriving, Beginning, NotThisWay, worth_it
 from whence.dwarf.parts_kernel import Parts
@@ -22,6 +21,7 @@ from whence.dwarf.worker import Worker
 from whence.elf import ElfFile
 from whence.elf.layout import ET_REL
 from whence.errors import DwarfError, ElfError
+from whence.forks import cached_property
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import join
 
@@ -172,7 +172,7 @@ class DebugInfo:
 
     def _ranges(self, of: UnitSet, chosen: Sequence[int], jobs: int | None, lines: bool) -> Ranges | None:
         """The ranges of these units of a set; None when their names lie in units that the set does not have."""
-        jobs = max(1, min(jobs or os.cpu_count() or 1, len(chosen)))
+        jobs = max(1, min(jobs or cores.available(), len(chosen)))
         sections = self.sections if of.whole else self._sections_with([])
         workers = [Worker(self, sections, lines, of) for _ in range(jobs)]
         of.claims  # noqa: B018 - made before threads share it
@@ -204,7 +204,7 @@ class DebugInfo:
             first = next(waiting, None)
             if first is None:
                 return None
-            count = jobs or os.cpu_count() or 1
+            count = jobs or cores.available()
             workers = [Worker(self, arriving.sections, lines, first[0], arriving.source) for _ in range(count)]
             out = self._joined(workers, chain([first], waiting), lambda n: arriving.done_before(wave_of[n]))
             problems = finished(workers)

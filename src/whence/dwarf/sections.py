@@ -8,6 +8,7 @@ from typing import Any
 from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.threads import share
 from whence.elf import ElfFile, layout
+from whence.elf.code import code_spans
 from whence.elf.layout import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.ranges.strings import StringSpace
@@ -88,19 +89,12 @@ def joined(elf: ElfFile, name: str) -> memoryview:
 
 
 def code_of(elf: ElfFile) -> array[int]:
-    """Where code can be: [start, end) pairs in ascending order, from executable sections, else segments, else anywhere
-    but at 0. In relocatable files every section is at 0, and code too."""
+    """Where code can be: [start, end) pairs in ascending order; anywhere but at 0 where the file doesn't say. In
+    relocatable files every section is at 0, and code too."""
     if elf.type == ET_REL:
         return array("Q", [0, LAST])
-    spans = [(section.vaddr, section.vaddr + section.size) for section in elf.sections if section.executable]
-    if not any(end > start for start, end in spans):
-        spans = [
-            (segment.vaddr, segment.vaddr + segment.memory_size)
-            for segment in elf.segments
-            if segment.type == layout.PT_LOAD and segment.executable
-        ]
     joined = array("Q")
-    for start, end in sorted(spans):
+    for start, end in sorted(code_spans(elf)):
         end = min(end, LAST)
         if end <= start:
             continue

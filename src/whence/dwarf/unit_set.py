@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 
 from whence.dwarf import units, units_kernel
 from whence.dwarf.claims import Claims
 from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.units import WIDTH, Units
 from whence.elf import ElfFile
+from whence.forks import cached_property
 from whence.ranges.strings import StringSpace
 
 BATCH = 2 << 20  # bytes of .debug_info a thread takes at once, at most

@@ -43,7 +43,7 @@ class Worker:
         self.problems = Problems()
         self._strangers = False
         self._scoper = scopes_kernel.Scoper(of.parts, info.alt)
-        self._paths = Paths(sections, info.elf.order, self.arena)
+        self._paths = Paths(sections, info.elf.order, self.arena, go=info.elf.is_go)
         self._declarations = Declarations(info, sections, self._paths)
         big, line = info.elf.order == "big", sections.debug_line
         self._programs = Programs(line, big, info.lowest, self._paths, info.strings, self._line_table)

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from whence.budget import Budget
 from whence.elf import layout
-from whence.errors import ElfError, Unsupported
+from whence.errors import ElfError
 from whence.window import ByteOrder, Window
 
 RATIO = 64
@@ -27,7 +27,7 @@ SLACK = 1 << 20
 STEP = 1 << 16  # packed bytes given to the decompressor at a time: what comes out stays in the cache until it is copied
 TOLD = 128 * STEP  # packed bytes after which the reader is told that they were read
 KEPT_TOGETHER = 2 << 20  # bytes given back at once: a huge page
-XZ_RATIO = 256  # .gnu_debugdata packs 4:1 or so
+XZ_RATIO = 32  # .gnu_debugdata packs 4:1 or so
 XZ_MEMORY = 128 << 20
 ZDEBUG_MAGIC = b"ZLIB"
 ZDEBUG_HEAD = 12
@@ -60,7 +60,7 @@ def unpack_section(
         return Unpacking(_inflater(), packed, size, part, read)
     if method == layout.ELFCOMPRESS_ZSTD:
         return Unpacking(_zstd(), packed, size, part, read)
-    raise Unsupported(f"{part} is compressed by method {method}; whence reads zlib (1) and zstd (2)")
+    raise ElfError(part, 0, "it is compressed by zlib (1) or zstd (2)", f"method {method}")
 
 
 def unpack_zdebug(stored: memoryview, part: str) -> Unpacking:
@@ -72,19 +72,20 @@ def unpack_zdebug(stored: memoryview, part: str) -> Unpacking:
     return Unpacking(_inflater(), stored[ZDEBUG_HEAD:], window.u64(4), part)
 
 
-def unpack_xz(stored: memoryview, part: str) -> bytes:
-    """.gnu_debugdata's content. xz says its size only at the end, so output is bounded by the input's size alone."""
+def unpack_xz(packed: memoryview, part: str, stored: int) -> bytes:
+    """.gnu_debugdata's content. xz says its size only at the end, so output is bounded by the bytes stored alone (fewer
+    than the packed ones where the section itself is compressed)."""
     import lzma
 
-    limit = XZ_RATIO * len(stored) + (1 << 20)
+    limit = XZ_RATIO * stored + (1 << 20)
     try:
         unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
-        out = unpacker.decompress(stored, limit)
+        out = unpacker.decompress(packed, limit)
     except lzma.LZMAError as error:
         raise ElfError(part, None, "its xz stream unpacks", str(error)) from None
     if not unpacker.eof:
         rule = f"it unpacks to at most {XZ_RATIO} times its size" if len(out) >= limit else "its xz stream is whole"
-        raise ElfError(part, None, rule, f"{len(out)} bytes from {len(stored)}")
+        raise ElfError(part, None, rule, f"{len(out)} bytes from {stored}")
     return out
 
 

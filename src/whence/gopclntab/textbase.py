@@ -5,8 +5,8 @@
     1.26 ..        the header's word is 0; moduledata has it
 
 The symbol runtime.text, which says it in all of them, is gone from stripped files. `.text` is no substitute: C code may
-lie before Go's. A wrong base gives every function another one's name, so a base must put the functions into executable
-bytes of the file, must agree with moduledata's first and last pc, and must hit the symbol table's functions.
+lie before Go's. A wrong base gives every function another one's name, so a base must put the functions where
+the file has code, must agree with moduledata's first and last pc, and must hit the symbol table's functions.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from whence.elf import ElfFile, layout
+from whence.elf.code import code_segments
 from whence.errors import ElfError, GopclntabError
 from whence.gopclntab.find import symbol_value
 from whence.gopclntab.header import Header
@@ -41,24 +42,20 @@ def _candidates(
     symbol = symbol_value(elf, "runtime.text")
     if symbol is not None:
         yield TextBase(symbol, "symbol runtime.text")
-    word = image.word(vaddr + header.text_word_at) or header.text
-    if word:
-        yield TextBase(word, "header")
+    for word in dict.fromkeys((image.word(vaddr + header.text_word_at), header.text)):
+        if word:  # the segments of a debug file may lead to other bytes than the section does
+            yield TextBase(word, "header")
 
 
 def executable_extents(elf: ElfFile) -> list[tuple[int, int]]:
-    """[start, end) in vaddrs of what the file loads to be executed, only as far as there are bytes for it."""
-    extents = []
-    for segment in elf.segments:
-        size = min(segment.file_size, max(0, elf.size - segment.file_offset))
-        if segment.type == layout.PT_LOAD and segment.executable and size:
-            extents.append((segment.vaddr, segment.vaddr + size))
-    if not extents:
-        for section in elf.sections:
-            size = min(section.size, max(0, elf.size - section.file_offset))
-            if section.executable and section.type != layout.SHT_NOBITS and size:
-                extents.append((section.vaddr, section.vaddr + size))
-    return extents
+    """[start, end) in vaddrs of what is executed, by segments and by sections.
+
+    Also where the file has no bytes for it: debug files keep the table and cut the code away, and then a segment may be
+    gone or empty while the section still says where the code was.
+    """
+    extents = [(one.vaddr, one.vaddr + max(one.file_size, one.memory_size)) for one in code_segments(elf)]
+    extents += [(one.vaddr, one.vaddr + one.size) for one in elf.sections if one.executable]
+    return [(start, end) for start, end in extents if start < end]
 
 
 def choose(

@@ -88,7 +88,8 @@ def count_sources(data: cython.const[cython.uchar][::1], places: tuple):
 def inspect(data: cython.const[cython.uchar][::1], places: tuple):
     """Walk over all ranges and strings; gives counts and the first range that breaks each rule (-1: none).
 
-    (functions, inlined, deepest, with file, with lines, out of order, empty, name outside, lines outside, not tidy)
+    (functions, inlined, deepest, with file, with lines, empties, out of order, empty, name outside, lines outside, not
+    tidy)
     """
     at: cython.Py_ssize_t
     v: View
@@ -102,14 +103,19 @@ def inspect(data: cython.const[cython.uchar][::1], places: tuple):
     functions: cython.Py_ssize_t = 0
     files: cython.Py_ssize_t = 0
     lines: cython.Py_ssize_t = 0
+    empties: cython.Py_ssize_t = 0
     deepest: cython.ulonglong = 0
     unordered: cython.Py_ssize_t = -1
     empty: cython.Py_ssize_t = -1
     outside: cython.Py_ssize_t = -1
+    missing: cython.bint
+    closed: cython.ulonglong = v.string_size  # names that NULs end begin before the last NUL
     rows: cython.Py_ssize_t = -1
     untidy: cython.Py_ssize_t = -1
     until: cython.ulonglong = 0
     with cython.nogil:
+        while v.nul and closed and v.string[closed - 1]:
+            closed -= 1
         for at in range(v.count):
             depth = field(cython.address(v), at, 1)
             if depth == 0:
@@ -129,8 +135,10 @@ def inspect(data: cython.const[cython.uchar][::1], places: tuple):
                 lines += 1
                 if rows < 0 and (index > v.lines or count > v.lines - index):
                     rows = at
-            if empty < 0 and field(cython.address(v), at, 0) == 0:
-                empty = at
+            if field(cython.address(v), at, 0) == 0:
+                empties += 1
+                if empty < 0:
+                    empty = at
             if at and unordered < 0:
                 if va_of(cython.address(v), at) < va_of(cython.address(v), at - 1):
                     unordered = at
@@ -140,11 +148,16 @@ def inspect(data: cython.const[cython.uchar][::1], places: tuple):
                     unordered = at
             if outside < 0:
                 for number in range(2, 7):
-                    if (number < 4 or number == 6) and size_of(
-                        cython.address(v), field(cython.address(v), at, number)
-                    ) < 0:
+                    index = field(cython.address(v), at, number)
+                    if number == 4 or number == 5:
+                        continue
+                    if v.nul:
+                        missing = index >= closed and (index > 0 or v.string_size > 0)
+                    else:
+                        missing = size_of(cython.address(v), index) < 0
+                    if missing:
                         outside = at
-    return functions, v.count - functions, deepest, files, lines, unordered, empty, outside, rows, untidy
+    return functions, v.count - functions, deepest, files, lines, empties, unordered, empty, outside, rows, untidy
 
 
 def count_strings(data: cython.const[cython.uchar][::1]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from whence.errors import ChecksumError, FormatError
+from whence.errors import ChecksumError, FormatError, LidiaError
 from whence.lidia import extra as extras
 from whence.lidia import inspect_kernel, starts
 from whence.lidia.answers import WORDS
@@ -27,6 +27,7 @@ class Info:
     deepest: int
     with_file: int
     with_lines: int
+    without_length: int
     strings: int
     encoding: str
     line_entries: int
@@ -58,6 +59,7 @@ class Inspected(NamedTuple):
     deepest: int
     with_file: int
     with_lines: int
+    without_length: int
     unordered: int
     empty: int
     name_outside: int
@@ -85,6 +87,7 @@ def info(
     return Info(
         path=path, size=len(data), ranges=header.va.entries, functions=found.functions, inlined=found.inlined,
         deepest=found.deepest, with_file=found.with_file, with_lines=found.with_lines,
+        without_length=found.without_length,
         strings=inspect_kernel.count_strings(strings)[0] if encoding == "length" else bytes(strings).count(0),
         encoding=encoding, line_entries=header.lines.entries, va_width=header.va.width,
         field_width=header.ranges.width, line_width=header.lines.width, va_size=header.va.size,
@@ -108,18 +111,27 @@ def problems(data: memoryview, places: Places, header: Header, extra: extras.Fou
     entry = 8 * header.ranges.width
     for place, part, width, rule in (
         (found.unordered, "VA table", header.va.width, "ranges are in order of (va, depth)"),
-        (found.empty, "range table", entry, "a range has a length"),
         (found.name_outside, "range table", entry, f"names lie in the {header.strings.size} bytes of the strings"),
         (found.lines_outside, "range table", entry, f"line entries are among the {header.lines.entries} of the tables"),
     ):
         if place >= 0:
-            out.append(f"lidia {part}+{place * width:#x}: {rule} (found range {place})")
+            out.append(str(LidiaError(part, place * width, rule, f"range {place}")))
     if found.untidy >= 0 and extras.read(data, extra).tidy:
         rule = "functions lie apart and hold what is inlined into them, as the extra section says"
-        out.append(f"lidia range table+{found.untidy * entry:#x}: {rule} (found range {found.untidy})")
+        out.append(str(LidiaError("range table", found.untidy * entry, rule, f"range {found.untidy}")))
     out += starts.problems(data, extra, header)
     problem = problem_of_extra(data, extra)
     return [*out, problem] if problem else out
+
+
+def notes(data: memoryview, places: Places) -> list[str]:
+    """What is worth knowing of an archive and breaks no rule, a sentence each."""
+    found = Inspected(*inspect_kernel.inspect(data, places))
+    if not found.without_length:
+        return []
+    count = "1 range has" if found.without_length == 1 else f"{found.without_length:,} ranges have"
+    what = f"{count} no length, so no address lies there (first range {found.empty})"
+    return [f"{what}: the Go package keeps such symbols"]
 
 
 def problem_of_extra(data: memoryview, extra: extras.Found | None) -> str:

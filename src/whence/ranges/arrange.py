@@ -50,7 +50,7 @@ def arrange(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
         joined.depth = depth
         return joined
     del plan
-    return _gathered(joined, pick, names, depth, va, length)
+    return gathered(joined, pick, names, depth, va, length)
 
 
 def join(tables: list[Ranges]) -> Ranges:
@@ -90,10 +90,13 @@ def _stretches(joined: Ranges, low: int, high: int, last_wins: bool) -> _Stretch
     return out_start[:found], out_end[:found], places
 
 
-def _gathered(
+def gathered(
     joined: Ranges, pick: array[int], names: array[int], depth: array[int], va: array[int], length: array[int]
 ) -> Ranges:
-    """The table the plan describes. A column of the old table goes as soon as the new one has its own."""
+    """The table of the rows that are picked, with new names (the places they come from), depths and clipped addresses.
+
+    A column of the old table goes as soon as the new one has its own.
+    """
     rows = len(pick)
     out = Ranges(joined.strings, va=va, length=length, depth=depth, starts=joined.starts)
     joined.length = joined.depth = array("I")

@@ -34,6 +34,15 @@ def add(column: cython.uint[::1], start: cython.Py_ssize_t, base: cython.uint):
             column[at] += base
 
 
+def clear_unless(kept: cython.const[cython.uchar][::1], column: cython.uint[::1]):
+    """Make the rows 0 that are not to be kept."""
+    at: cython.Py_ssize_t
+    with cython.nogil:
+        for at in range(kept.shape[0]):
+            if not kept[at]:
+                column[at] = 0
+
+
 def move_lines(
     pick: cython.const[cython.uint][::1],
     old_va: cython.const[cython.ulonglong][::1],

@@ -1,0 +1,142 @@
+"""The cut of caller_files: ranges in order of (va, depth) in, pieces out, each with the one file its frame shows.
+
+A range's bytes are its own or an inlined call's, of a range one deeper. Own bytes show the range's file, those of a
+call the call's file. Neighbours that show the same file make one piece. A call inside another needs no cut further out,
+so cuts lie at the ends of calls only and every piece still holds whole ranges.
+
+The stack has the open ranges by depth. Ranges that end are closed from the innermost one out, so that pieces come out
+in order of (va, depth) like the ranges.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import free, malloc
+
+UNSET = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # the file of a piece that shows none so far
+NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+
+@cython.final
+@cython.cclass
+class Pieces:
+    """The pieces of a table's ranges. At most three for each range: a call adds itself and what follows it."""
+
+    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _open: cython.Py_ssize_t
+    _words: cython.p_ulonglong  # the one block of those below
+    _va: cython.p_ulonglong  # by piece
+    _end: cython.p_ulonglong
+    _file: cython.p_ulonglong
+    _until: cython.p_ulonglong  # by depth: where the range ends
+    _position: cython.p_ulonglong  # by depth: its bytes before this one are dealt out
+    _halves: cython.p_uint  # the one block of those below
+    _pick: cython.p_uint  # by piece: the range it is of
+    _owned: cython.p_uint  # by piece: whether it has own bytes
+    _range: cython.p_uint  # by depth: the range
+    _piece: cython.p_uint  # by depth: its last piece
+
+    def __cinit__(self, ranges: cython.Py_ssize_t):
+        """Room for the worst case; pages that are never written to cost nothing."""
+        most: cython.Py_ssize_t = 3 * ranges + 1
+        self._words = cython.cast(cython.p_ulonglong, malloc((3 * most + 2 * ranges + 2) * 8))
+        self._halves = cython.cast(cython.p_uint, malloc((2 * most + 2 * ranges + 2) * 4))
+        if self._words == cython.NULL or self._halves == cython.NULL:
+            raise MemoryError
+        self._va = self._words
+        self._end = self._va + most
+        self._file = self._end + most
+        self._until = self._file + most
+        self._position = self._until + ranges + 1
+        self._pick = self._halves
+        self._owned = self._pick + most
+        self._range = self._owned + most
+        self._piece = self._range + ranges + 1
+
+    def __dealloc__(self):
+        free(self._words)
+        free(self._halves)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _begin(self, level: cython.Py_ssize_t, va: cython.ulonglong) -> cython.void:
+        """A piece of the range that is open at this depth begins."""
+        at: cython.Py_ssize_t = self.count
+        self.count += 1
+        self._va[at] = va
+        self._end[at] = self._until[level]
+        self._file[at] = UNSET
+        self._pick[at] = self._range[level]
+        self._owned[at] = 0
+        self._piece[level] = cython.cast(cython.uint, at)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _show(
+        self, level: cython.Py_ssize_t, until: cython.ulonglong, file: cython.ulonglong, own: cython.bint
+    ) -> cython.void:
+        """The range that is open at this depth shows this file from its position to `until`."""
+        va: cython.ulonglong = self._position[level]
+        at: cython.uint = self._piece[level]
+        if until > self._until[level]:
+            until = self._until[level]
+        if va >= until:
+            return
+        if self._file[at] != UNSET and self._file[at] != file:
+            self._end[at] = va
+            self._begin(level, va)
+            at = self._piece[level]
+        self._file[at] = file
+        if own:
+            self._owned[at] = 1
+        self._position[level] = until
+
+    def cut(
+        self,
+        va: cython.const[cython.ulonglong][::1],
+        length: cython.const[cython.ulonglong][::1],
+        depth: cython.const[cython.uint][::1],
+        file: cython.const[cython.ulonglong][::1],
+        call_file: cython.const[cython.ulonglong][::1],
+    ):
+        """Cut the ranges of a table of the promised size; gives how many pieces there are."""
+        at: cython.Py_ssize_t
+        level: cython.Py_ssize_t
+        ranges: cython.Py_ssize_t = va.shape[0]
+        end: cython.ulonglong
+        self.count = self._open = 0
+        with cython.nogil:
+            for at in range(ranges + 1):
+                level = 0 if at == ranges or depth[at] == 0 else depth[at]
+                while self._open > level:
+                    self._open -= 1
+                    self._show(self._open, NEVER, file[self._range[self._open]], True)
+                if at == ranges:
+                    break
+                level = self._open  # a depth that skips one counts as the next
+                end = va[at] + length[at]
+                if end < va[at]:
+                    end = NEVER
+                if level:
+                    self._show(level - 1, va[at], file[self._range[level - 1]], True)
+                    self._show(level - 1, end, call_file[at], False)
+                self._range[level] = cython.cast(cython.uint, at)
+                self._until[level] = end
+                self._position[level] = va[at]
+                self._open = level + 1
+                self._begin(level, va[at])
+        return self.count
+
+    def fill(
+        self, pick: cython.uint[::1], va: cython.ulonglong[::1], length: cython.ulonglong[::1],
+        file: cython.ulonglong[::1], owned: cython.uchar[::1],
+    ):  # fmt: skip
+        """Write the pieces: the range of each, where it lies, its file, and whether it has bytes of its own."""
+        at: cython.Py_ssize_t
+        with cython.nogil:
+            for at in range(self.count):
+                pick[at] = self._pick[at]
+                va[at] = self._va[at]
+                length[at] = self._end[at] - self._va[at]
+                file[at] = 0 if self._file[at] == UNSET else self._file[at]
+                owned[at] = self._owned[at] != 0
