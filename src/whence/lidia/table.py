@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Self
 
-from whence.errors import LidiaError, WhenceError
+from whence.errors import LidiaError, WhenceError, naming
 from whence.files import open_regular
 from whence.lidia import extra as extras
 from whence.lidia import lookup_kernel
