@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*_kernel.py' -o -name '*.pxd') setup.py pyproject.toml
 JOBS ?= $(shell nproc)
 HOW ?= --editable
+PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: help demo test check oracle bench fuzz checked clean
+.PHONY: help demo test test-pythons check browser oracle bench fuzz checked clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 $(VENV)/.installed: $(SOURCES)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -25,16 +26,31 @@ $(VENV)/.tested: $(VENV)/.installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group test
 	@touch $@
 
-demo: $(VENV)/.installed  ## set up, archive a real program, name real addresses
+demo: $(VENV)/.installed  ## set up, then name a live process, an archive and a profile, and draw a flame graph
 	@$(BIN)/python -m whence.cli.demo
 
 test: $(VENV)/.tested  ## set up, then the whole test suite
-	@$(BIN)/python -m pytest -n $(JOBS)
+	@$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+
+test-pythons:  ## the test suite on every CPython of PYTHONS that is found, each in an environment of its own
+	@for version in $(PYTHONS); do \
+		for python in $$HOME/.pyenv/versions/$$version.*/bin/python$$version $$(command -v python$$version) ""; do \
+			test -n "$$python" && "$$python" -c "" 2>/dev/null && break; \
+		done; \
+		if test -z "$$python"; then echo "python$$version: not found, left out"; continue; fi; \
+		echo "python$$version: $$python"; \
+		$(MAKE) --no-print-directory VENV=.venv-$$version PYTHON="$$python" HOW= TESTS="tests README.md docs" test \
+			|| exit 1; \
+	done
 
 check: $(VENV)/.tested  ## style, types, tests with coverage
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/coverage run -m pytest && $(BIN)/coverage report
+
+browser: $(VENV)/.tested  ## the flame graph's page in a headless Chromium (installs it where apt-get is)
+	@command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y -qq chromium
+	@$(BIN)/python -m pytest tests/profiles/test_flamegraph_page.py
 
 oracle: $(VENV)/.tested  ## compare with other tools over big debug files (downloads them)
 	@$(BIN)/python -m pytest -m oracle -p no:cacheprovider
@@ -49,5 +65,5 @@ checked:  ## make fuzz with kernels that check every bound, in an environment of
 	@WHENCE_CHECKED=1 $(MAKE) VENV=.venv-checked HOW= fuzz
 
 clean:  ## remove what was built
-	rm -rf build dist $(VENV) .venv-checked .mypy_cache .ruff_cache .pytest_cache demo
+	rm -rf build dist $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache demo
 	find src -name '*.so' -delete

@@ -50,7 +50,9 @@ KERNELS = [
     "whence.lidia.render_kernel",
     "whence.lidia.starts_kernel",
     "whence.lidia.strings_kernel",
+    "whence.mapped_kernel",
     "whence.procmap.maps_kernel",
+    "whence.profiles.flamegraph.tree_kernel",
     "whence.profiles.splice_kernel",
     "whence.profiles.stacks_kernel",
     "whence.profiles.wire_kernel",
@@ -61,6 +63,9 @@ KERNELS = [
     "whence.ranges.order_kernel",
 ]
 
+if sys.platform == "win32":
+    KERNELS.remove("whence.mapped_kernel")  # no signals there, and no file that is mapped can be cut
+
 # The buffer code that every module using typed memoryviews needs lives once, in this module, instead of once a kernel:
 # it costs seconds of compile time each time it is repeated.
 SHARED = "whence._cyutility"
@@ -70,9 +75,12 @@ START = str(Path("src", "whence", "limited_api.h"))
 
 LIMITED_API = ("Py_LIMITED_API", "0x030b0000")
 CHECKED = bool(os.environ.get("WHENCE_CHECKED"))  # bounds-checked kernels, for the fuzzers (make checked)
+SANITIZED = bool(os.environ.get("WHENCE_SANITIZED"))  # kernels under AddressSanitizer (make sanitized)
 
 # What setuptools asks the compiler for first comes from Python's own build; these come after it and win.
-COMPILE_ARGS = ["-O1", "-g1"] if CHECKED else ["-O3", "-g0"]
+COMPILE_ARGS = ["-O1", "-g1"] if CHECKED or SANITIZED else ["-O3", "-g0"]
+SANITIZER = ["-fsanitize=address"] if SANITIZED else []
+COMPILE_ARGS += SANITIZER
 COMPILE_ARGS += ["-Wno-unused-function", "-fno-strict-aliasing", "-include", START]
 
 
@@ -83,8 +91,13 @@ def extension(name: str, source: str) -> Extension:
         define_macros=[LIMITED_API],
         py_limited_api=True,
         extra_compile_args=COMPILE_ARGS,
+        extra_link_args=SANITIZER,
         depends=[START],
     )
+
+
+# Kernels built differently keep apart.
+BUILD_BASE = "build/checked" if CHECKED else "build/sanitized" if SANITIZED else "build"
 
 
 class AbiWheel(bdist_wheel):
@@ -104,7 +117,7 @@ extensions = cythonize(
     + [extension(SHARED, str(Path("build", "cython", "_cyutility.c")))],
     build_dir="build/cython-checked" if CHECKED else "build/cython",
     shared_utility_qualified_name=SHARED,
-    nthreads=0 if sys.platform == "win32" else (os.cpu_count() or 1),
+    nthreads=0 if sys.platform == "win32" else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
     language_level=3,
     compiler_directives={
         "boundscheck": CHECKED,
@@ -120,5 +133,5 @@ extensions = cythonize(
 setup(
     ext_modules=extensions,
     cmdclass={"bdist_wheel": AbiWheel},
-    options={"build": {"build_base": "build/checked"}} if CHECKED else {},  # neither build may take the other's objects
+    options={"build": {"build_base": BUILD_BASE}},  # no build may take another's objects
 )

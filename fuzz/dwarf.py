@@ -55,6 +55,18 @@ def program(debug: Debug) -> Debug:
     return debug
 
 
+def hostile() -> list[bytes]:
+    """Small ones of what tests/hostile has: units and functions that share attributes without bytes, empty units."""
+    nothing = [(0x2FFF, d.PRESENT, 1)] * 500
+    shared, many = Debug(4), Debug(4)
+    for n in range(40):
+        shared.unit(Die(d.CU, nothing), abbrev_at=0 if n else None)
+    shared.info += bytes(64)
+    place = [(d.NAME, d.STRING, "f"), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.DATA4, 16)]
+    many.unit(Die(d.CU, [], [Die(d.FUNCTION, [*place, *nothing]) for _ in range(40)]))
+    return [pack(shared), pack(many)]
+
+
 def seeds() -> list[bytes]:
     found = [
         pack(program(Debug(2, "little", 4))),
@@ -63,6 +75,7 @@ def seeds() -> list[bytes]:
         pack(program(Debug(5, "big", 4))),
         pack(program(Debug(5, "little", 8, True))),
     ]
+    found += hostile()
     return found + [pack(split.skeleton(version), *split.package(version)) for version in (4, 5)]
 
 

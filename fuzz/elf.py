@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, packed
+from tests.hostile.test_elf import big_text
 from whence.demangle import demangle
 from whence.elf import ElfFile, aliases, functions, layout
 from whence.errors import WhenceError
@@ -50,6 +51,7 @@ def seeds() -> list[bytes]:
         forged(64, "big", layout.ET_EXEC, layout.EM_PPC64),
         forged(32, "big", layout.ET_REL, layout.EM_MIPS),
         forged(32, "little", layout.ET_DYN, layout.EM_ARM),
+        big_text(200, 4000),
         *real(),
     ]
 

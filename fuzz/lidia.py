@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from tests.forge.lidia import Forged, prefixed, terminated
+from tests.hostile import test_lidia as hostile
 from whence import lidia
 from whence.errors import LidiaError
 from whence.lidia.render import render_many
@@ -30,6 +31,10 @@ def seeds() -> list[bytes]:
         builder.to_bytes(compat="go"),
         Forged(rows, strings, [(0, 1), (2, 3)], 8, 8, 4).bytes(),
         Forged(twice, aliases).bytes(),
+        hostile.shared_name(200, 4000),
+        hostile.shared_lengths(200, 4000),
+        hostile.shared_lines(100, 200),
+        hostile.deep(),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.hostile.test_procmap import TEXTS
 from whence.procmap import kallsyms, maps, perfmap
 from whence.procmap.snapshot import Snapshot
 
@@ -21,6 +22,7 @@ def seeds() -> list[bytes]:
         b"7f12a4c01000 1c0 LazyCompile:~main app.js:1\n",
         b"ffffffff81000000 T _text\nffffffffc0401000 t init_module\t[loop]\n",
         SNAPSHOT,
+        *(text[:2000] for text in TEXTS.values()),
     ]
 
 

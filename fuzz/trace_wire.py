@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 
+from tests.hostile.test_gotrace import empty_generations, generations, repeated_text
 from whence import gotrace
 from whence.errors import WhenceError
 from whence.gotrace import Event, Version
@@ -19,7 +20,8 @@ from whence.gotrace.verify import verify
 
 def seeds() -> list[bytes]:
     """A trace of each version: two generations of one batch of every timed event, and their tables."""
-    return [_trace(version) for version in Version if version >= Version.GO1_22]
+    traces = [_trace(version) for version in Version if version >= Version.GO1_22]
+    return [*traces, generations(50), empty_generations(200), repeated_text(20, 4000)]
 
 
 def _trace(version: Version) -> bytes:

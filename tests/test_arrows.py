@@ -8,14 +8,21 @@ import pytest
 
 SRC = Path(__file__).parent.parent / "src" / "whence"
 
-# room -> the rooms it may import. errors, model, records, files and _version are everyone's.
+# room -> the rooms it may import. errors, model, records, budget, files, cores, mapped, rooted, forks and _version are
+# everyone's.
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "model": set(),
     "records": set(),
+    "budget": set(),
     "_version": set(),
     "window": set(),
-    "files": set(),
+    "files": {"rooted"},
+    "mapped_kernel": set(),
+    "mapped": {"mapped_kernel"},
+    "rooted": set(),
+    "forks": set(),
+    "cores": set(),
     "demangle": set(),
     "ranges": {"window"},
     "elf": {"window", "ranges"},
@@ -53,7 +60,7 @@ ARROWS: dict[str, set[str]] = {
         "debuginfo",
     },
 }
-EVERYONES = {"errors", "model", "records", "files", "_version"}
+EVERYONES = {"errors", "model", "records", "budget", "files", "cores", "mapped", "rooted", "forks", "_version"}
 
 
 def room_of(module: str) -> str:

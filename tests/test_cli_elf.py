@@ -39,7 +39,7 @@ def test_one_bad_file_does_not_stop_the_rest(binary: Path, tmp_path: Path, capsy
     out, err = capsys.readouterr()
     assert out == f"{ID}  {binary}\n"
     assert err.splitlines() == [
-        f'whence: {text}: elf header+0x0: the magic is "\\x7fELF" (found 68 65 6c 6c)',
+        f'whence: {text}: not an ELF file: the magic at 0x0 is 68 65 6c 6c, expected 7f 45 4c 46 ("\\x7fELF")',
         f"whence: {tmp_path / 'nowhere'}: No such file or directory",
     ]
 
@@ -73,6 +73,9 @@ def test_symbols_tell_damage_and_absence_by_the_exit_code(tmp_path: Path, capsys
     assert main(["symbols", str(path)]) == 3
     out, err = capsys.readouterr()
     assert out.endswith(" dynsym    d\n")
-    assert err == "whence: elf section .symtab: its link is the section of its names (found 99)\n"
+    assert err == f"whence: {path}: elf section .symtab: found 99, expected: its link is the section of its names\n"
+    path.write_bytes(forge([TEXT])[:100])
+    assert main(["symbols", str(path)]) == 3
+    assert f"whence: {path}: elf section table: cut off: " in capsys.readouterr().err
     path.write_text("hello")
     assert main(["symbols", str(path)]) == 3

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 from tests.profiles.test_naming import program_profile
 from tests.programs import compiled
 from whence.cli import main
+from whence.cli import profile as cli_profile
+from whence.cli.progress import Progress
 from whence.model import Frame
 from whence.profiles import formats, pprof
 from whence.profiles.model import Mapping
@@ -102,7 +105,9 @@ def test_what_is_wrong_is_one_line_and_an_exit_code(
     broken = tmp_path / "broken.pb"
     broken.write_bytes(b"\x0a\x05")
     assert main(["profile", str(broken)]) == 3
-    assert capfd.readouterr().err.startswith("whence: profile profile+0x0: a field ends inside its message")
+    assert capfd.readouterr().err.startswith(
+        f"whence: {broken}: profile profile+0x0: found 0a 05, expected: a field ends inside"
+    )
     assert main(["profile", str(tmp_path / "nowhere")]) == 3
     assert main(["profile", str(profile), "-o", str(tmp_path / "no" / "out.pb")]) == 3
     assert capfd.readouterr().err.endswith("no/out.pb: No such file or directory\n")
@@ -157,7 +162,7 @@ def test_a_size_of_the_cache_that_is_none_is_wrong_use(
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "found nothing"),
+        (b"", "the file is empty"),
         (b"PERFILE2" + bytes(100), "perf script"),
         (b"\x7fELF" + bytes(60), "an ELF file"),
         (b"FLR\0\0\2", "jfrconv"),
@@ -171,3 +176,40 @@ def test_a_file_that_is_no_profile_is_told_apart_with_what_to_do(
     (tmp_path / "in").write_bytes(data)
     assert main(["profile", str(tmp_path / "in")]) == 3
     assert said in capfd.readouterr().err
+
+
+def test_lines_that_could_not_be_read_are_counted_on_stderr(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "in.folded"
+    path.write_bytes(b"main;work 3\nodd\x1b[2J\nmain 4\nodd again\nmain;idle 5\n")
+    assert main(["profile", str(path), "--format", "folded"]) == 0
+    said = capfd.readouterr()
+    assert said.out == "main 4\nmain;idle 5\nmain;work 3\n"
+    assert "in.folded: 2 lines were not understood and left out; the first is folded line 2 (" in said.err
+    assert "\x1b" not in said.err
+
+
+def test_the_sample_type_can_be_chosen(profile: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    two = tmp_path / "two.pb"
+    text = "app 1 1.0: 7 cycles:\n\t1d6 f (/bin/app)\n\napp 1 1.0: 9 faults:\n\t1e6 g (/bin/app)\n"
+    two.write_bytes(pprof.write(formats.read(text.encode())[0]))
+    for name, out in (("cycles", "app;f 7\n"), ("faults", "app;g 9\n"), ("samples", "app;f 1\napp;g 1\n")):
+        assert main(["profile", str(two), "--format", "folded", "--sample-type", name]) == 0
+        assert capfd.readouterr().out == out
+    assert main(["profile", str(two), "--format", "folded", "--sample-type", "cylces"]) == 2
+    assert "the profile has samples, cycles, faults, not cylces" in capfd.readouterr().err
+
+
+def test_reading_and_writing_show_that_they_go_on(
+    profile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+
+    class Noted(Progress):
+        def __enter__(self) -> Self:
+            shown.append(self.what)
+            return super().__enter__()
+
+    monkeypatch.setattr(cli_profile, "Progress", Noted)
+    outputs = ["-o", str(tmp_path / "out.folded"), "--flamegraph", str(tmp_path / "out.html")]
+    assert main(["profile", str(profile), *outputs]) == 0
+    assert shown == ["reading in.pb.gz", "naming", "writing folded", "drawing"]

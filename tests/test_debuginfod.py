@@ -8,8 +8,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -308,6 +310,29 @@ def test_headers_have_a_time_of_their_own(cache: Cache) -> None:
         began = time.monotonic()
         assert client.fetch(ID) is None
         assert time.monotonic() - began < 4
+
+
+def test_a_tls_handshake_without_end_is_over_when_its_time_is(cache: Cache) -> None:
+    """A record of 16 KiB that comes a byte at a time."""
+
+    def drip() -> None:
+        line = listening.accept()[0]
+        with line, suppress(OSError):
+            line.sendall(b"\x16\x03\x03\x40\x00")
+            while True:
+                line.sendall(b"\x02")
+                time.sleep(0.02)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = threading.Thread(target=drip)
+        server.start()
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}"
+        client = Client(cache, url, limits=Limits(connect=5, silence=5, whole=0.5, tries=1))
+        began = time.monotonic()
+        assert client.fetch(ID) is None
+        assert time.monotonic() - began < 4
+        client.close()
+        server.join(5)
 
 
 def test_a_connection_is_used_again_and_still_ends_in_time(cache: Cache) -> None:

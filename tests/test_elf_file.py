@@ -116,7 +116,7 @@ def test_a_compressed_section_that_lies_about_its_size_is_an_error_and_costs_no_
     if claim == 0:
         assert bytes(elf.content(".debug_info")) == b""
         return
-    with pytest.raises(ElfError, match="unpacks to"):
+    with pytest.raises(ElfError, match="unpacked bytes take at most"):
         elf.content(".debug_info")
 
 
@@ -140,8 +140,8 @@ def test_a_damaged_section_does_not_spoil_the_others() -> None:
         )
     )
     assert bytes(elf.content(".near")) == b"near"
-    for name in (".far", ".long"):
-        with pytest.raises(ElfError, match=rf"elf section {name}: it lies inside the file"):
+    for name, needed in ((".far", 1), (".long", 1 << 33)):
+        with pytest.raises(ElfError, match=rf"elf section {name}: cut off: {needed} bytes are needed, \d+ are left"):
             elf.content(name)
 
 
@@ -186,13 +186,13 @@ def test_a_note_that_does_not_fit_ends_its_block_and_is_a_problem() -> None:
 
 
 def test_what_is_no_elf_file_is_told_by_its_first_bytes(tmp_path: Path) -> None:
-    with pytest.raises(ElfError, match=r"elf header\+0x0: the magic is .* \(found 23 21 2f 62\)"):
+    with pytest.raises(ElfError, match="not an ELF file: the magic at 0x0 is 23 21 2f 62, expected 7f 45 4c 46"):
         ElfFile.from_bytes(b"#!/bin/sh\n")
     empty = tmp_path / "empty"
     empty.write_bytes(b"")
-    with pytest.raises(ElfError, match="not empty"):
+    with pytest.raises(ElfError, match="/empty: the file is empty"):
         ElfFile.open(empty)
-    with pytest.raises(ElfError, match="the magic"):
+    with pytest.raises(ElfError, match="the file is empty"):
         ElfFile.from_bytes(b"")
     with pytest.raises(IsADirectoryError):
         ElfFile.open(tmp_path)
@@ -295,6 +295,6 @@ def test_debug_info_compressed_by_an_unknown_method_is_skipped_and_symbols_answe
     data = forge([code, unknown], symbols=[Symbol("main", 0x401000, 16)])
     with Binary.from_elf(ElfFile.from_bytes(data)) as binary:
         assert [frame.function for frame in binary.lookup(0x401004)] == ["main"]
-        assert [problem for problem in binary.problems if "(found method 2147483646)" in problem]
+        assert [problem for problem in binary.problems if "found method 2147483646, expected" in problem]
     with ElfFile.from_bytes(data) as elf, pytest.raises(ElfError, match="it is compressed by zlib"):
         elf.content(".debug_info")

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import io
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import index
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence import lidia
-from whence.errors import ElfError, Unsupported
+from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence.files import open_regular
+from whence.forks import Lock
 from whence.lidia.table import Table, as_words
 from whence.model import Frames
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from whence.producers import Producers
 
 ARCHIVE_MAGIC = b".dia"
+ADDRESS_END = 1 << 64
 SHARDS_KEPT = 64
 WHOLE_AFTER_SHARDS = 24
 FEW = 64  # addresses: a first question of no more is answered by the symbols at them, not by all
@@ -41,7 +43,8 @@ class Binary:
     """Something that names addresses: an ELF file with all that belongs to it, or an archive.
 
     Safe for use from many threads. A context manager; closing gives back every file and table. Lookups that still run
-    in other threads end well; later ones raise ValueError. Answers that were given stay good.
+    in other threads end well; later ones raise ValueError. Answers that were given stay good. Usable in a forked child,
+    also when a table was being built.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class Binary:
         self._whole = table
         self._shards: OrderedDict[tuple[int, ...], Table] = OrderedDict()
         self._made = 0
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._closed = False
 
     @classmethod
@@ -76,10 +79,12 @@ class Binary:
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns. The options are those of `whence.open`."""
         from whence.debuginfo.find import DEBUG_DIRS, Finder
+        from whence.lidia import build, writer  # noqa: F401
         from whence.producers import Producers
 
         finder = Finder(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
         producers = Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
+        producers.prepare()
         return cls(producers=producers, path=str(elf.path), demangle=demangle)
 
     @property
@@ -105,8 +110,16 @@ class Binary:
         """What was broken in the debug info and skipped, as far as it has been read."""
         return tuple(self.producers.all_problems()) if self.producers is not None else ()
 
+    def check(self) -> None:
+        """Raise FormatError when a file was cut or overwritten since it was opened: open it again."""
+        if self.producers is not None:
+            self.producers.check()
+        elif self._whole is not None:
+            self._whole.check()
+
     def table(self) -> Table:
         """The whole table; built on first use."""
+        self._recover()
         with self._lock:
             self._still_open()
             if self._whole is None:
@@ -122,6 +135,7 @@ class Binary:
         self._still_open()
         if self._whole is not None:
             return self._whole
+        self._recover()
         assert self.producers is not None
         if return_address:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
@@ -144,24 +158,35 @@ class Binary:
                     self._shards.popitem(last=False)
             return shard
 
+    def _recover(self) -> None:
+        """In a forked child: what another thread was reading when the child was made is read anew."""
+        if self._lock.abandoned:
+            with self._lock:
+                if self._lock.abandoned and self.producers is not None:
+                    self.producers = self.producers.again()
+                self._lock.abandoned = False
+
     def _build(self, units: tuple[int, ...] | None, near: Sequence[int] | None = None) -> Table:
         from whence.lidia.build import extra_of
         from whence.lidia.writer import write
 
         assert self.producers is not None
         out = io.BytesIO()
-        write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
+        with naming(self.path), self.producers.reading():
+            write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
         return lidia.from_bytes(out.getbuffer(), demangle=self._demangle)
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
         """The frames of an address, innermost first; () when nothing covers it.
 
-        With `return_address` the address is one past a call: the byte before it is looked up.
+        Nothing covers addresses below 0 and from 2^64 on: they have no frames, and are no error.
+        With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
+        integer.
         """
-        try:
-            table = self.table_for((vaddr,), return_address=return_address)
-        except OverflowError:  # no address of 64 bits
+        vaddr = index(vaddr)
+        if not 0 <= vaddr < ADDRESS_END:
             return ()
+        table = self.table_for((vaddr,), return_address=return_address)
         return table.lookup(vaddr, return_address=return_address)
 
     def lookup_many(self, vaddrs: Iterable[int], *, return_address: bool = False) -> Answers:
@@ -235,10 +260,16 @@ def open_binary(
     from whence.elf import ElfFile
     from whence.elf.layout import ET_CORE
 
-    elf = ElfFile.open(path)
+    try:
+        elf = ElfFile.open(path)
+    except ElfError as error:
+        if error.code == WRONG_KIND:
+            error.fault = "neither an ELF file nor an archive"
+        raise
     try:
         if elf.type == ET_CORE:
-            raise Unsupported(f"{elf.path} is a core file: it names nothing").with_hint("whence core reads it")
+            core = Unsupported("a core file, which has no names of its own").in_file(elf.path)
+            raise core.with_hint("whence core reads it")
         return Binary.from_elf(
             elf,
             debug_dirs=debug_dirs,

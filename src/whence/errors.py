@@ -1,52 +1,123 @@
 """The errors whence raises: one small tree.
 
     WhenceError
-      FormatError          bytes that break a rule of their format; says which part, where, which rule, what was found
+      FormatError          bytes that break a rule of their format; says what was found, where, and which rule
         ElfError  DwarfError  GopclntabError  LidiaError  TraceError  ProfileError  MapsError
       ChecksumError        a stored checksum and the bytes disagree (also a FormatError)
       Unsupported          a valid thing this version does not read
       WrongUse             what was asked for makes no sense; nothing is wrong with any input
       Mismatch             two things that must belong together do not (a build-id, a CRC of a debug link)
 
-Rules are worded as the truth that failed: ``lidia header+0x0: the magic is ".dia" (found 45 4c 46 21)``. A remedy is
-kept apart in ``hint``: only the command line prints it. Context is added with ``add_note``.
+A message names the file, then what is wrong with it, then the rule:
+
+    empty.bin: the file is empty
+    app.cpp: neither an ELF file nor an archive
+    libc.lidia: not an archive: the magic at 0x0 is 45 4c 46 21, expected 2e 64 69 61 (".dia")
+    cut.trace: the last generation is cut off at byte 4711
+    libc.lidia: lidia header+0x4: found 3, expected: the version is 1
+    libc.debug: dwarf debug_info+0x2f: broken rule: a unit's length stays inside the section
+
+Rules are worded as truths ("the version is 1"). Each error has a `code` that programs can test, and the `path` of the
+file where one is known. A remedy is kept apart in ``hint``: only the command line prints it. More context is added with
+``add_note``. All of it survives pickling.
 """
 
 from __future__ import annotations
 
+import stat
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+# what `code` can be; one of these words for ever
+EMPTY_FILE = "empty-file"
+WRONG_KIND = "wrong-kind"  # another kind of file than the one that was asked for
+NOT_REGULAR = "not-regular"  # a FIFO, a device, a socket
+CUT_OFF = "cut-off"  # bytes that should be there lie behind the end
+MALFORMED = "malformed"  # any other broken rule
+CHECKSUM = "checksum"
+UNSUPPORTED = "unsupported"
+WRONG_USE = "wrong-use"
+MISMATCH = "mismatch"
+
+FOUND_BYTES = 64  # of a found value, at most so many are kept: it may be a view of a whole file
+SHOWN_BYTES = 16
+
 
 class WhenceError(Exception):
-    """The root of every error whence raises on purpose."""
+    """The root of every error whence raises on purpose. `path` is the file it is about; "" when none is known."""
 
-    hint: str = ""
+    code = MALFORMED
+    hint = ""
+    path = ""
 
-    def with_hint(self, hint: str) -> WhenceError:
+    def with_hint(self, hint: str) -> Self:
         """The same error, carrying what a person may try next."""
         self.hint = hint
         return self
 
+    def in_file(self, path: str) -> Self:
+        """The same error, naming the file it is about, unless one is named already."""
+        self.path = self.path or path
+        return self
+
+    @property
+    def message(self) -> str:
+        """What is wrong, without the file."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
 
 class WrongUse(WhenceError):
     """What was asked for makes no sense, for instance an option's value."""
+
+    code = WRONG_USE
 
 
 class FormatError(WhenceError):
     """Bytes that break a rule of their format.
 
     `part` names the table or structure, `offset` is in bytes from that part's start (None: the part as a whole), `rule`
-    is the truth that failed, `found` is what was there instead.
+    is the truth that failed, `found` is what was there instead (of bytes, the first 64). `fault` is what the message
+    says in place of all that, where plainer words are possible.
     """
 
     format = "format"
 
-    def __init__(self, part: str, offset: int | None, rule: str, found: object = None) -> None:
-        self.part, self.offset, self.rule, self.found = part, offset, rule, found
-        where = part if offset is None else f"{part}+{offset:#x}"
-        what = "" if found is None else f" (found {shown(found)})"
-        super().__init__(f"{self.format} {where}: {rule}{what}")
+    def __init__(
+        self,
+        part: str,
+        offset: int | None,
+        rule: str,
+        found: object = None,
+        *,
+        fault: str = "",
+        code: str = "",
+        path: str = "",
+    ) -> None:
+        if isinstance(found, (bytes, bytearray, memoryview)):
+            found = bytes(found[:FOUND_BYTES])
+        super().__init__(part, offset, rule, found)
+        self.part, self.offset, self.rule, self.found, self.fault = part, offset, rule, found, fault
+        self.path = path
+        if code:
+            self.code = code
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.part, self.offset, self.rule, self.found)
+    @classmethod
+    def place(cls, part: str, offset: int | None) -> str:
+        """A part of the format, and where in it, as messages name it."""
+        return f"{cls.format} {part}" if offset is None else f"{cls.format} {part}+{offset:#x}"
+
+    @property
+    def message(self) -> str:
+        if self.fault:
+            return self.fault
+        what = "broken rule" if self.found is None else f"found {shown(self.found)}, expected"
+        return f"{self.place(self.part, self.offset)}: {what}: {self.rule}"
 
 
 class ElfError(FormatError):
@@ -81,14 +152,87 @@ class ChecksumError(FormatError):
     """A stored checksum and the bytes it covers disagree."""
 
     format = "checksum"
+    code = CHECKSUM
 
 
 class Unsupported(WhenceError):
     """A valid thing that this version of whence does not read; says which."""
 
+    code = UNSUPPORTED
+
 
 class Mismatch(WhenceError):
     """Two files that must belong together do not."""
+
+    code = MISMATCH
+
+
+class naming:
+    """A block that reads a file: what it raises names that file, unless it names one already.
+
+    >>> with naming("libc.so"):
+    ...     raise ElfError("header", 4, "the class is 1 (32-bit) or 2 (64-bit)", 3)
+    Traceback (most recent call last):
+    whence.errors.ElfError: libc.so: elf header+0x4: found 3, expected: the class is 1 (32-bit) or 2 (64-bit)
+    """
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, WhenceError):
+            error.in_file(self.path)
+
+
+# The faults that every format has, worded once
+
+Kind = TypeVar("Kind", bound=FormatError)
+
+
+def empty_file(error: type[Kind]) -> Kind:
+    """The error for a file without bytes."""
+    return error("file", None, "the file has bytes", "none", fault="the file is empty", code=EMPTY_FILE)
+
+
+def wrong_magic(error: type[Kind], what: str, magic: bytes, found: bytes | memoryview) -> Kind:
+    """The error for a file that does not start as `what` ("an archive") does."""
+    expected = f'{magic.hex(" ")} ("{shown(magic.decode("latin-1"))}")'
+    fault = f"not {what}: the magic at 0x0 is {shown(found)}, expected {expected}"
+    return error("header", 0, f"the magic is {expected}", found, fault=fault, code=WRONG_KIND)
+
+
+def not_regular(error: type[Kind], mode: int) -> Kind:
+    """The error for a path that leads to something else than a regular file; `mode` is its st_mode."""
+    kinds = {
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFDIR: "a directory",
+    }
+    what = kinds.get(stat.S_IFMT(mode), "a special file")
+    fault = f"{what}, not a regular file"
+    return error("file", None, "it is a regular file", stat.filemode(mode), fault=fault, code=NOT_REGULAR)
+
+
+def cut_off(error: type[Kind], part: str, offset: int | None, needed: int, left: int) -> Kind:
+    """The error for a structure that its part, or the file, ends inside of."""
+    fault = (
+        f"{error.place(part, offset)}: cut off: {needed} bytes are needed, {left} {'is' if left == 1 else 'are'} left"
+    )
+    return error(part, offset, f"{needed} bytes fit", f"{left} left", fault=fault, code=CUT_OFF)
+
+
+def without_file(error: Exception) -> str:
+    """What an error says, for a line that names the file itself."""
+    return error.message if isinstance(error, WhenceError) else str(error)
 
 
 def shown(found: object) -> str:
@@ -98,8 +242,8 @@ def shown(found: object) -> str:
     '45 4c 46 21'
     """
     if isinstance(found, (bytes, bytearray, memoryview)):
-        head = bytes(found[:16]).hex(" ")
-        return f"{head} …" if len(found) > 16 else head or "no bytes"
+        head = bytes(found[:SHOWN_BYTES]).hex(" ")
+        return f"{head} …" if len(found) > SHOWN_BYTES else head or "no bytes"
     if isinstance(found, str):
         return ascii(found if len(found) <= 80 else found[:77] + "...")[1:-1]
     return str(found)

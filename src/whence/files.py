@@ -20,6 +20,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
+from whence import rooted
+from whence.errors import naming, not_regular
+
 if TYPE_CHECKING:
     from whence.errors import FormatError
 
@@ -42,9 +45,8 @@ class NotRegularError(OSError):
     """A file that has to be a regular one is something else."""
 
     def __init__(self, mode: int) -> None:
-        self.kind = stat.filemode(mode)
-        self.is_device = stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
-        super().__init__(number("EINVAL"), f"not a regular file ({self.kind})")
+        self.mode = mode
+        super().__init__(number("EINVAL"), f"not a regular file ({stat.filemode(mode)})")
 
 
 def number(name: str) -> int:
@@ -83,9 +85,15 @@ def open_looked_at(
 ) -> int:
     """A descriptor to read a file whose status passed `check`, which raises OSError otherwise; nothing else is opened.
 
-    `dir_fd` is the folder that a relative path starts in. With `follow` false a link is not followed but looked at.
+    `dir_fd` is the folder that a relative path starts in. With `follow` false a link is not followed but looked at. A
+    path through the root of another process ("/proc/7/root/...") stays inside that root, whatever links say.
     """
     name = os.fspath(path)
+    if dir_fd is None:
+        root, inside = rooted.split(name)
+        if root:
+            with rooted.place(root, inside, follow=follow) as found:
+                return open_looked_at(found.name, check, dir_fd=found.folder, follow=False, flags=flags)
     flags |= os.O_RDONLY | O_ALWAYS
     stay = 0 if follow else O_NOFOLLOW
     try:
@@ -115,21 +123,17 @@ def open_regular(
 ) -> Iterator[tuple[int, int]]:
     """A descriptor of the file and its size in bytes, until the block ends. Raises OSError, `error`.
 
-    `dir_fd` is the folder that a relative path starts in. An error of that class that the block raises gets a note with
-    the path, too.
+    `dir_fd` is the folder that a relative path starts in. What the block raises names the file.
     """
-    try:
+    with naming(os.fspath(path)):
         try:
             descriptor = open_looked_at(path, dir_fd=dir_fd)
         except NotRegularError as problem:
-            raise error("file", None, "it is a regular file", problem.kind) from None
+            raise not_regular(error, problem.mode) from None
         try:
             yield descriptor, os.fstat(descriptor).st_size
         finally:
             os.close(descriptor)
-    except error as problem:
-        problem.add_note(f"in {os.fspath(path)}")
-        raise
 
 
 def open_input(path: str | os.PathLike[str], error: type[FormatError], *, buffering: int = -1) -> BinaryIO:
@@ -140,8 +144,7 @@ def open_input(path: str | os.PathLike[str], error: type[FormatError], *, buffer
     try:
         descriptor = open_looked_at(path, may_be_pipe, flags=0)  # a pipe waits for its writer
     except NotRegularError as problem:
-        kind = "device" if problem.is_device else "socket"
-        raise error("file", None, "it is a file or a pipe", f"the {kind} {os.fspath(path)}") from None
+        raise not_regular(error, problem.mode).in_file(os.fspath(path)) from None
     return open(descriptor, "rb", buffering=buffering)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -44,10 +45,16 @@ class Producers:
         self.problems: list[WhenceError] = []
         self.searches: list[Search] = []  # every search for a file, with what was tried
         self._symtab = symtab
+        self._options = {"dwarf": dwarf, "symtab": symtab, "gopclntab": gopclntab}
         self._opened: list[ElfFile] = []
         self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
         self.pclntab: Pclntab | None = self._open_pclntab() if gopclntab else None
+
+    def prepare(self) -> None:
+        """Import all that reading the files imports (see ElfFile.prepare)."""
+        for file in (self.elf, *self._opened):
+            file.prepare()
 
     def _take(self, search: Search) -> ElfFile | None:
         """What a search found; the search is kept for those who ask what was tried, the file to be closed."""
@@ -82,7 +89,8 @@ class Producers:
 
     def units_at(self, vaddrs: Sequence[int]) -> list[int]:
         """The units of debug info that can hold any of the addresses; [] without DWARF."""
-        return self.dwarf.units_at(vaddrs) if self.dwarf is not None else []
+        with self.reading():
+            return self.dwarf.units_at(vaddrs) if self.dwarf is not None else []
 
     def ranges(
         self,
@@ -93,7 +101,13 @@ class Producers:
         files: bool = True,
     ) -> Ranges:
         """The table of everything; with `units` (offsets in .debug_info) only these units' share of the DWARF, with
-        `near` only the symbols and Go functions at these vaddrs."""
+        `near` only the symbols and Go functions at these vaddrs.
+
+        Its names still lie in the files: who reads them does it in a `reading` block."""
+        with self.reading():
+            return self._ranges(units, near, lines, files)
+
+    def _ranges(self, units: Iterable[int] | None, near: Sequence[int] | None, lines: bool, files: bool) -> Ranges:
         tables = []
         by_dwarf = Ranges(self.strings)
         if self.dwarf is not None:
@@ -109,6 +123,25 @@ class Producers:
                 tables.append(symbols if near is None else symbols.holding(near))
         return arrange(tables) if tables else Ranges(self.strings)
 
+    def again(self) -> Producers:
+        """The same, with nothing read yet."""
+        return Producers(self.elf, finder=self.finder, jobs=self.jobs, **self._options)
+
+    def check(self) -> None:
+        """Raise ElfError when one of the files was cut or overwritten since it was opened."""
+        for file in (self.elf, *self._opened):
+            file.check()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """A block that reads the files or names that lie in them: what it got holds if it ends well."""
+        try:
+            yield
+        except (WhenceError, OSError):
+            self.check()
+            raise
+        self.check()
+
     def close(self) -> None:
         for file in self._opened:
             file.close()
@@ -119,7 +152,11 @@ class Producers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            if error is None or isinstance(error, (WhenceError, OSError)):
+                self.check()
+        finally:
+            self.close()
 
     def all_problems(self) -> Iterable[str]:
         """What was broken and skipped, worded; each once, however often it was met."""
@@ -127,10 +164,10 @@ class Producers:
 
     def _met(self) -> Iterator[str]:
         for file in dict.fromkeys((self.elf, self.debug_elf)):
-            yield from map(str, file.problems)
-        yield from map(str, self.problems)
+            yield from (str(problem.in_file(file.path)) for problem in file.problems)
+        yield from (str(problem.in_file(self.elf.path)) for problem in self.problems)
         if self.dwarf is not None:
-            yield from map(str, self.dwarf.problems)
+            yield from (str(problem.in_file(self.debug_elf.path)) for problem in self.dwarf.problems)
         if self.pclntab is not None:
             for what, count in self.pclntab.skipped.items():
                 if count:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Literal
 
-from whence.errors import FormatError
+from whence.errors import FormatError, cut_off
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -24,7 +24,7 @@ class Window:
     2
     >>> Window(b"ab", "ident").u32(1)
     Traceback (most recent call last):
-    whence.errors.FormatError: format ident+0x1: 4 bytes fit in its 2 (found 1 left)
+    whence.errors.FormatError: format ident+0x1: cut off: 4 bytes are needed, 1 is left
     """
 
     __slots__ = ("_fmt", "data", "error", "name", "order")
@@ -45,8 +45,7 @@ class Window:
     def need(self, offset: int, size: int) -> None:
         """Raise unless [offset, offset + size) lies inside."""
         if offset < 0 or size < 0 or offset + size > len(self.data):
-            left = max(0, len(self.data) - offset)
-            raise self.error(self.name, offset, f"{size} bytes fit in its {len(self.data)}", f"{left} left")
+            raise cut_off(self.error, self.name, offset, size, max(0, len(self.data) - offset))
 
     def raw(self, offset: int, size: int) -> bytes:
         """A copy of [offset, offset + size)."""

@@ -78,7 +78,7 @@ def test_a_damaged_archive_and_a_cut_binary_are_told_in_a_line_and_end_with_3(tm
     assert "section table" in done.stderr
     done = run("create", __file__, "-o", tmp_path / "none.lidia")
     assert done.returncode == 3
-    assert done.stderr.endswith(f"in {__file__}\n")
+    assert done.stderr.startswith(f"whence: {__file__}: not an ELF file: ")
     assert not (tmp_path / "none.lidia").exists()
 
 

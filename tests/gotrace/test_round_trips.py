@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import io
+from typing import Any, NoReturn, cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whence import gotrace
-from whence.gotrace import Event, Version
+from whence.errors import TraceError
+from whence.gotrace import Event, Version, event_kernel
 
 NUMBER = st.one_of(st.integers(0, 300), st.integers(0, (1 << 64) - 1))
 VERSION = st.sampled_from([v for v in Version if v >= Version.GO1_22])
@@ -62,3 +65,42 @@ def test_any_text_gives_events_or_our_error(data: bytes) -> None:
     out = io.BytesIO()
     with contextlib.suppress(gotrace.TextError):
         gotrace.text_to_wire(b"Trace Go1.26\n" + data, out)
+
+
+@pytest.mark.parametrize("padding", [[30] * 4, [255] * 4, [9, 10, 9, 9], [0, 0, 0, 10]])
+def test_an_event_has_no_padding_that_makes_a_number_longer_than_ten_bytes(padding: list[int]) -> None:
+    with pytest.raises(TraceError, match="ten bytes"):
+        Event(Version.GO1_23, "EventBatch", [1, 2, 3, 4], padding=bytes(padding))
+
+
+def test_the_padding_of_an_event_is_a_copy() -> None:
+    padding = bytearray([8] * 4)
+    event = Event(Version.GO1_23, "EventBatch", [1, 2, 3, 4], padding=cast(bytes, padding))
+    padding[:] = b"\xff" * 4
+    assert len(event.encode()) == 1 + 4 * 9
+
+
+@pytest.mark.parametrize("extra", [-1, 10, 0x7FFFFFFF, -0x80000000])
+def test_a_number_is_padded_to_ten_bytes_at_most(extra: int) -> None:
+    with pytest.raises(TraceError, match="ten bytes"):
+        event_kernel.padded(1, extra)
+
+
+def test_a_stream_believes_no_table_and_no_window() -> None:
+    class Feed:
+        def __init__(self, *window: object) -> None:
+            self.said = window
+
+        def window(self, used: int, cut: bool) -> Any:
+            return self.said
+
+        def fail(self, fault: int, where: int, kind: int) -> NoReturn:
+            raise AssertionError
+
+    version = Version.GO1_23
+    for counts, flags in ((bytes(10), bytes(256)), (bytes(256), bytes(3)), (bytes([200] * 256), bytes(256))):
+        with pytest.raises(ValueError, match=r"kinds of events|five arguments"):
+            event_kernel.Stream(Feed(b"", 0, 0), version, counts, flags, True)
+    for window in ((b"abc", -1, 2), (b"abc", 0, 4), (b"", 5, 9)):
+        with pytest.raises(ValueError, match="does not hold"):
+            next(event_kernel.Stream(Feed(*window), version, bytes(256), bytes(256), True))

@@ -126,6 +126,20 @@ def test_columns_go_to_numpy_and_arrow(everything: Path) -> None:
     assert names["GoStart"] == numpy.count_nonzero(arrays["type"] == columns.version.specs["GoStart"].type)
 
 
+def test_the_names_of_events_are_given_once_as_pandas_wants_them(everything: Path) -> None:
+    pytest.importorskip("numpy")
+    pytest.importorskip("pyarrow")
+    columns = gotrace.columns(everything, generations=[1])
+    table = columns.to_arrow()
+    dictionary = table["event"].chunk(0).dictionary.to_pylist()
+    assert len(set(dictionary)) == len(dictionary)
+    names = {spec.type: name for name, spec in columns.version.specs.by_name.items()}
+    assert table["event"].to_pylist() == [names[one] for one in columns.type]
+    pytest.importorskip("pandas", reason="no pandas here (pip install pandas)")
+    frame = table.to_pandas()
+    assert frame["event"].astype(str).tolist() == table["event"].to_pylist()
+
+
 def test_blocks_stream_by_generation_with_their_tables(everything: Path) -> None:
     with gotrace.ColumnReader(everything, threads=2) as reader:
         blocks = list(reader)
@@ -204,7 +218,7 @@ def test_whole_generations_of_a_damaged_trace_open_in_gos_parser(go: Go, everyth
         assert left
         assert verify(out) == []
         assert go.parsed(out).returncode == 0
-    with pytest.raises(TraceError, match="a generation is whole"):
+    with pytest.raises(TraceError, match="no generation is whole"):
         salvage(data[:1000], io.BytesIO())
 
 
@@ -271,7 +285,7 @@ def test_every_command_runs(everything: Path, tmp_path: Path, capfd: pytest.Capt
     with pytest.raises(SystemExit, match="2"):
         main(["trace", "filter", str(everything), "--goroutine", "x"])
     assert main(["trace", "text", str(Path(__file__))]) == 3
-    assert "a trace starts with" in capfd.readouterr().err
+    assert f"whence: {__file__}: not a Go execution trace: it starts with 22 22 22" in capfd.readouterr().err
 
 
 def test_a_broken_batch_is_an_error_after_the_blocks_before_it() -> None:
@@ -365,4 +379,4 @@ def test_an_empty_trace_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureF
     empty = tmp_path / "empty"
     empty.touch()
     assert main(["trace", "verify", str(empty)]) == 3
-    assert capsys.readouterr().out.endswith("(found no bytes)\n")
+    assert capsys.readouterr().out == f"{empty}: the file is empty\n"

@@ -89,16 +89,16 @@ def test_each_section_has_its_own_check() -> None:
 @pytest.mark.parametrize(
     ("offset", "layout", "value", "says"),
     [
-        (0x00, "<4s", b"ELF!", 'header+0x0: the magic is ".dia"'),
-        (0x04, "<I", 2, "header+0x4: the version is 1 (found 2)"),
-        (0x08, "<Q", 5, "header+0x8: an entry of the VA table has 4 or 8 bytes (found 5)"),
-        (0x28, "<Q", 0, "header+0x28: a field of the range table has 4 or 8 bytes (found 0)"),
-        (0x60, "<Q", 8, "header+0x60: a field of the line tables has 2 or 4 bytes (found 8)"),
-        (0x30, "<Q", 7, "header+0x30: there are as many ranges as VAs, 6 (found 7)"),
-        (0x18, "<Q", 0x81, "header+0x18: the VA table begins at 0x80 (found 0x81)"),
-        (0x38, "<Q", 0x80, "header+0x38: the range table begins at 0x98 (found 0x80)"),
-        (0x50, "<Q", 1 << 63, "header+0x50: the strings begins at"),
-        (0x68, "<Q", 1 << 60, "line tables+0x0: its 4611686018427387904 bytes fit in the file's"),
+        (0x00, "<4s", b"ELF!", 'not an archive: the magic at 0x0 is 45 4c 46 21, expected 2e 64 69 61 (".dia")'),
+        (0x04, "<I", 2, "header+0x4: found 2, expected: the version is 1"),
+        (0x08, "<Q", 5, "header+0x8: found 5, expected: an entry of the VA table has 4 or 8 bytes"),
+        (0x28, "<Q", 0, "header+0x28: found 0, expected: a field of the range table has 4 or 8 bytes"),
+        (0x60, "<Q", 8, "header+0x60: found 8, expected: a field of the line tables has 2 or 4 bytes"),
+        (0x30, "<Q", 7, "header+0x30: found 7, expected: there are as many ranges as VAs, 6"),
+        (0x18, "<Q", 0x81, "header+0x18: found 0x81, expected: the VA table begins at 0x80"),
+        (0x38, "<Q", 0x80, "header+0x38: found 0x80, expected: the range table begins at 0x98"),
+        (0x50, "<Q", 1 << 63, "header+0x50: found 0x8000000000000000, expected: the strings begins at"),
+        (0x68, "<Q", 1 << 60, "line tables+0x0: cut off: 4611686018427387904 bytes are needed, "),
     ],
 )
 def test_an_error_names_part_offset_and_rule(offset: int, layout: str, value: object, says: str) -> None:
@@ -126,13 +126,14 @@ def test_a_name_outside_the_strings_is_an_error_for_its_address_only(make) -> No
         assert opened.lookup(17)[0].function == "good"
         for address, row in ((25, 1), (33, 2)):
             with pytest.raises(
-                LidiaError, match=f"range table\\+{row * 32:#x}: its names lie in the {len(strings)} bytes"
+                LidiaError,
+                match=f"range table\\+{row * 32:#x}: found .*, expected: its names lie in the {len(strings)} bytes",
             ):
                 opened.lookup(address)
         assert opened.lookup_many([17, 25, 33]).functions() == ["good", "", ""]
         assert render_many(opened, [17, 25]) == b"good\n??:0:0\n\n??\n??:0:0\n\n"
         assert opened.verify() == [
-            f"lidia range table+0x20: names lie in the {len(strings)} bytes of the strings (found range 1)"
+            f"lidia range table+0x20: found range 1, expected: names lie in the {len(strings)} bytes of the strings"
         ]
 
 
@@ -165,7 +166,7 @@ def test_ranges_out_of_order_are_reported_by_verify_and_still_safe() -> None:
     strings, at = prefixed(b"f")
     rows = [(va, 8, 0, at[b"f"], *[0] * 5) for va in (64, 8, 32, 0)]
     with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
-        assert opened.verify() == ["lidia VA table+0x4: ranges are in order of (va, depth) (found range 1)"]
+        assert opened.verify() == ["lidia VA table+0x4: found range 1, expected: ranges are in order of (va, depth)"]
         list(opened.lookup_many(range(100)))
 
 

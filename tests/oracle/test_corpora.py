@@ -119,6 +119,73 @@ def test_the_bytes_are_those_of_the_go_package(name: str, tmp_path: Path) -> Non
     assert (len(data), hashlib.sha256(data).hexdigest()) == (size, digest)
 
 
+REWRITTEN = 5000
+# What dwz is told beside its defaults: of ceph-mds it would do only a part.
+UNLIMITED = ["-L", "none", "-l", "none"]
+FURTHER = {
+    "python3.11d": ("python3.11-dbg", "usr/bin/python3.11d"),
+    "libc, aarch64": ("libc6-dbg:arm64", "usr/lib/debug/.build-id/*/*.debug"),
+}
+
+
+def tool(*names: str) -> str:
+    """The first of these tools that is on this machine."""
+    found = next((name for name in names if shutil.which(name)), None)
+    if found is None:
+        pytest.skip(f"{names[0]} is not installed")
+    return found
+
+
+def unpacked(path: Path, out: Path) -> None:
+    """A copy of a debug file without packed sections, as dwz wants it."""
+    for objcopy in ("objcopy", "llvm-objcopy", "llvm-objcopy-14"):  # binutils' knows this machine's files alone
+        if shutil.which(objcopy):
+            done = subprocess.run([objcopy, "--decompress-debug-sections", path, out], capture_output=True, text=True)
+            if done.returncode == 0:
+                return
+    pytest.skip(f"no objcopy here unpacks the sections of {path.name}")
+
+
+def rewritten(path: Path, folder: Path, common: bool) -> Path:
+    """What dwz makes of `folder`/plain: alone, or with a common file that a twin shares."""
+    out = folder / "rewritten"
+    if not common:
+        command = [*UNLIMITED, "-o", str(out), str(path)]
+    else:
+        shutil.copy(path, out)
+        shutil.copy(path, folder / "twin")
+        command = [*UNLIMITED, "-m", f"{folder}/common", "-M", f"{folder}/common", str(out), f"{folder}/twin"]
+    done = subprocess.run(["dwz", *command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.mark.parametrize("common", [False, True], ids=["alone", "with a common file"])
+@pytest.mark.parametrize("name", [*CORPORA, *FURTHER])
+def test_chains_of_a_file_that_dwz_rewrote_are_those_of_the_plain_one(name: str, common: bool, tmp_path: Path) -> None:
+    tool("dwz")
+    package, pattern = FURTHER[name] if name in FURTHER else CORPORA[name][:2]
+    found = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
+    if not found:
+        pytest.skip(f"{package} has no {pattern}")
+    plain = tmp_path / "plain"
+    unpacked(found[-1], plain)
+    other = rewritten(plain, tmp_path, common)
+    with ElfFile.open(plain) as elf:
+        addresses = sample(Symbols.of(elf), (), REWRITTEN)
+    expected = ours.frames(str(plain), addresses)
+    differing = [
+        f"{address:#x}: {one} was {frames}"
+        for address, one, frames in zip(addresses, ours.frames(str(other), addresses), expected, strict=True)
+        if one != frames
+    ]
+    print(f"{name}: {REWRITTEN - len(differing)} of {REWRITTEN} chains are those of the plain file")
+    assert differing == []
+    for few in (1, 10):
+        for at in range(0, 20 * few, few):
+            assert ours.frames(str(other), addresses[at : at + few]) == expected[at : at + few]
+
+
 PROGRAMS = {
     "rust": (
         "main.rs",

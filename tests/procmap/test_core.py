@@ -144,7 +144,7 @@ def test_every_cut_and_flipped_byte_of_a_core_ends_in_words_or_answers() -> None
 
 
 def test_what_is_no_core_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(MapsError, match="the type of the ELF file is ET_CORE"):
+    with pytest.raises(MapsError, match="an ELF file, but not a core file: its type is 3, expected 4"):
         read(core(program(), type=layout.ET_DYN))
     (tmp_path / "empty").write_bytes(core([]))
     assert main(["core", str(tmp_path / "empty")]) == 1
@@ -158,7 +158,7 @@ def test_commands_for_programs_say_what_reads_a_core(tmp_path: Path, capsys: pyt
     for command in ("addr", "explain"):
         assert main([command, str(tmp_path / "core"), "11234"]) == 3
         assert capsys.readouterr().err == (
-            f"whence: {tmp_path}/core is a core file: it names nothing (whence core reads it)\n"
+            f"whence: {tmp_path}/core: a core file, which has no names of its own (whence core reads it)\n"
         )
 
 

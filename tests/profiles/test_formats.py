@@ -11,8 +11,13 @@ import pytest
 from tests.profiles.test_naming import program_profile
 from tests.programs import compiled
 from whence import profiles
+from whence.debuginfo.cache import Cache
 from whence.errors import ProfileError
 from whence.profiles import pprof, wire
+from whence.profiles.binaries import Candidate, matches
+from whence.profiles.coverage import coverage, text
+from whence.profiles.model import Mapping, Profile, SampleType
+from whence.symbolize.reason import Reason
 
 
 def test_a_profile_is_opened_named_and_written(tmp_path: Path) -> None:
@@ -70,7 +75,7 @@ def test_a_pipe_is_read_and_written_and_a_device_is_refused(tmp_path: Path) -> N
     writer.start()
     assert profiles.open(pipe).format == "folded"
     writer.join()
-    with pytest.raises(ProfileError, match="a file or a pipe"):
+    with pytest.raises(ProfileError, match="/dev/zero: a device, not a regular file"):
         profiles.open("/dev/zero")
 
 
@@ -93,3 +98,47 @@ def test_a_number_of_the_wrong_wire_type_is_another_field() -> None:
     assert profile.mappings[0].start == 0
     assert profile.mappings[0].limit == 0x2000
     assert pprof.write(profile) == data
+
+
+def test_the_repr_of_a_profile_is_one_short_line() -> None:
+    folded = profiles.from_bytes("".join(f"main;f{at} {at + 1}\n" for at in range(2000)).encode())
+    for profile in (folded, *(profiles.from_bytes(profiles.to_bytes(folded, one)) for one in ("pprof", "otlp"))):
+        for one in (profile, profile.samples, profile.origin, profile):
+            assert len(repr(one).splitlines()) == 1
+            assert len(repr(one)) < 400
+        assert "2,000 samples" in repr(profile)
+        assert "2,001 locations" in repr(profile)
+    awkward = Profile([SampleType("a\nb" * 1000, "\x1b")] * 100)
+    assert repr(awkward).isprintable()
+    assert len(repr(awkward)) < 400
+
+
+GO_ID = "kq3m1aaaaaaaaaaaaaaa/bbbbbbbbbbbbbbbbbbbb/cccccccccccccccccccc/dddddddddddddddddddd"
+
+
+@pytest.mark.parametrize(
+    "build_id",
+    [GO_ID.encode().hex(), GO_ID.encode().hex().upper(), GO_ID, "61" * 400, "../../../etc/passwd", "a\0b", "zz", "ab"],
+)
+def test_a_build_id_that_names_no_file_costs_no_names_but_its_own(build_id: str, tmp_path: Path) -> None:
+    """Parca writes Go's build-id as 166 hex digits."""
+    profile = program_profile(compiled())
+    profile.mappings.append(Mapping(0x1000, 0x2000, 0, "/gone/program", build_id))
+    profile.samples.add([profile.location(1, 0x1800)], [4])
+    archives = tmp_path / "archives"
+    archives.mkdir()
+    binaries = profiles.Binaries(cache=Cache(tmp_path / "cache"), archive_dirs=[archives], debug_dirs=[str(tmp_path)])
+    with binaries:
+        reports = profiles.name(profile, binaries)
+    assert [report.named > 0 for report in reports] == [True, False]
+    assert next(iter(reports[1].missing)).reason is Reason.NO_FILE
+    assert text(coverage(profile, reports))
+
+
+def test_gos_build_id_is_compared_in_either_form() -> None:
+    assert len(GO_ID.encode().hex()) == 166
+    one = Candidate(Path("app"), ("ab" * 20, GO_ID), archive=False)
+    assert matches(one, Mapping(path="/bin/app", build_id=GO_ID.encode().hex()))
+    assert matches(one, Mapping(path="/bin/app", build_id=GO_ID))
+    assert matches(one, Mapping(path="/bin/app", build_id="AB" * 20))
+    assert not matches(one, Mapping(path="/bin/app", build_id=GO_ID.replace("k", "x").encode().hex()))

@@ -127,7 +127,7 @@ def test_a_damaged_archive_in_a_folder_costs_no_name_but_its_own(tmp_path: Path)
     reports, functions = named(program_profile(compiled(), file="/not/here"), archive_dirs=[tmp_path])
     assert functions[:2] == ["main", "sum"]
     assert reports[0].search is not None
-    assert any("a damaged one.lidia: elf" in line for line in reports[0].search.tried)
+    assert any("a damaged one.lidia: not an ELF file" in line for line in reports[0].search.tried)
 
 
 def test_an_archive_says_where_its_file_is_loaded_and_one_that_does_not_is_not_guessed_at(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from whence.errors import ProfileError
 from whence.model import Frame
-from whence.profiles import formats, gz, otlp, pprof, wire
+from whence.profiles import folded, formats, gz, otlp, pprof, wire
+from whence.profiles.flamegraph import page
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
 
 proto = pytest.importorskip("opentelemetry.proto.profiles.v1development.profiles_pb2")
@@ -258,3 +259,36 @@ def test_json_text_is_passed_on_but_for_what_changes() -> None:
 def test_json_that_breaks_a_rule_is_an_error_of_ours(text: str) -> None:
     with pytest.raises(ProfileError):
         otlp.read(text.encode())
+
+
+def test_half_of_a_surrogate_pair_in_json_becomes_a_replacement_and_everything_can_be_written() -> None:
+    """JSON can write what UTF-8 can't: "\\ud800"."""
+    document = json.loads(as_json(message()))
+    document["dictionary"]["stringTable"][3] = "/bin/app\ud800"
+    document["dictionary"]["stringTable"][8] = "outer\udfff"
+    document["dictionary"]["attributeTable"][2]["value"]["stringValue"] = "main\ud834"
+    profile = otlp.read(json.dumps(document).encode())
+    assert profile.mappings[1].path == "/bin/app\ufffd"
+    assert profile.frames[1][1].function == "outer\ufffd"
+    assert profile.samples.labels[0][0].text == "main\ufffd"
+    profile.name(0, (Frame("named", "a.c", 1),))
+    for format in formats.WRITTEN:
+        for json_form in (False, True):
+            assert formats.to_bytes(profile, format, json=json_form)
+    assert page(profile)
+    assert otlp.read(otlp.write(profile)).frames[0][0].function == "named"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_folded_stacks_of_two_types_have_the_weight_of_the_chosen_one(form: str) -> None:
+    profile = otlp.read(FORMS[form]())
+    lines = [folded.write(profile, kind).splitlines() for kind in (0, 1)]
+    assert [[int(line.rpartition(" ")[2]) for line in one] for one in lines] == [[-3, 15], [3]]
+    assert profile.default_type == 0  # more samples are of it
+    assert folded.write(profile) == folded.write(profile, 0)
+    by_hand = Profile([SampleType("cpu", "nanoseconds"), SampleType("samples", "count")])
+    for at in range(20):
+        by_hand.samples.add([by_hand.location(NO_MAPPING, at + 1)], [1000 * (at + 1), at + 1])
+    both = otlp.read(otlp.write(by_hand, json=form == "json"))
+    for kind, times in ((0, 1000), (1, 1)):
+        assert sorted(folded.write(both, kind).splitlines()) == sorted(f"{at:#x} {times * at}" for at in range(1, 21))

@@ -113,11 +113,26 @@ def test_perf_text_is_told_from_folded_stacks() -> None:
     assert not perf.looks_like("main;work 3\n")
 
 
-def test_a_line_that_is_neither_header_nor_frame_is_an_error_with_its_number() -> None:
-    with pytest.raises(ProfileError, match="perf line 1: a sample starts with"):
+def test_a_line_that_is_neither_header_nor_frame_is_counted_and_the_rest_is_read() -> None:
+    with pytest.raises(ProfileError, match="perf line 1: found what is this, expected: a sample starts with"):
         perf.read("what is this\n")
-    with pytest.raises(ProfileError, match="perf line 3: a frame is an address"):
-        perf.read("app 1 1.0: 1 cycles:\n\t1d6 f (/bin/app)\n\tnonsense here\n")
+    text = "app 1 1.0: 1 cycles:\n\t1d6 f (/bin/app)\n\tnonsense here\n\t2d6 g (/bin/app)\n\nwhat is this\n\n" + OFFSETS
+    profile = perf.read(text)
+    assert (profile.skipped, profile.first_skipped and profile.first_skipped[0]) == (2, "perf line 3")
+    assert [one.function for frames in profile.frames[:2] for one in frames] == ["f", "g"]
+    assert sum(profile.samples.values[0]) == 4
+
+
+def test_headers_without_a_time_start_samples_whether_frames_follow_or_not() -> None:
+    """perf script -F comm,tid,event,ip,sym,dso of samples with call graphs, without any, and of one line."""
+    header = "node-v011 31912 cpu-clock: \n"
+    profile = perf.read(header + "\n" + header + "\t1d6 f+0x1 (/bin/app)\n\n")
+    assert (profile.skipped, profile.samples.values[0].tolist()) == (0, [1])
+    assert profile.sample_types[1] == SampleType("cpu-clock", "nanoseconds")
+    lines = "node-v011 31912 cpu-clock:      401000 f+0x3 (/bin/app)\n" * 2
+    assert perf.looks_like(lines)
+    assert folded.write(perf.read(lines)) == "node-v011;f 2\n"
+    assert not perf.looks_like("main 7 step: 12\nmain 7 step: 13\n")  # folded stacks
 
 
 FRAMES = "\tffffffff8179731a __ext4_check_dir_entry{}\n\t           fd001 __open64_nocancel{}\n\n"

@@ -8,6 +8,7 @@ import zlib
 import pytest
 
 from tests.forge import pprof as forge
+from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import gz, pprof, wire
@@ -113,26 +114,32 @@ def test_gzip_of_several_members_is_read_and_written_as_one() -> None:
 
 
 BROKEN = {
-    "string_table: its first string is empty": forge.strings("x"),
-    "sample_type 0: unit is an index into string_table (found 2 of 2)": forge.strings("", "a") + forge.sample_type(),
-    "mapping 0: filename is an index into string_table (found 3 of 1)": forge.strings("")
+    "string_table: found 78, expected: its first string is empty": forge.strings("x"),
+    "sample_type 0: found 2 of 2, expected: unit is an index into string_table": forge.strings("", "a")
+    + forge.sample_type(),
+    "mapping 0: found 3 of 1, expected: filename is an index into string_table": forge.strings("")
     + forge.mapping(1, 0, 0, 0, 3),
-    "mapping 0: its id is not 0": forge.strings("") + forge.mapping(0, 0, 0),
-    "mapping: an id is given once (found 2 twice)": forge.strings("") + 2 * forge.mapping(2, 0, 0),
-    "function: an id is given once (found 1 twice)": forge.strings("") + 2 * forge.function(1, 0),
-    "location: an id is given once (found 1 twice)": forge.strings("") + 2 * forge.location(1, 0, 0),
-    "location: mapping_id is the id of a mapping (found id 5)": forge.strings("") + forge.location(1, 5, 0),
-    "line: function_id is the id of a function (found id 6)": forge.strings("") + forge.location(1, 0, 0, (6, 1)),
-    "sample: location_id is the id of a location (found id 4)": forge.small(forge.sample([4], [1])),
-    "sample 2: it has a value for each of 1 sample types (found 2)": forge.small(forge.sample([1], [1, 2])),
-    "label 1: key is an index into string_table (found 99 of 10)": forge.small(forge.sample([1], [1], (99, 0, 0))),
-    "comment 0: it is an index into string_table (found 10 of 10)": forge.small(wire.packed(13, [10])),
-    "drop_frames: it is an index into string_table (found 10 of 10)": forge.small(wire.number(7, 10)),
-    "doc_url: it is an index into string_table (found 10 of 10)": forge.small(wire.number(15, 10)),
-    "profile+0x0: a field is a varint, a fixed number or has a length (found 0b)": b"\x0b",
-    "profile+0x0: field numbers start at 1 (found 00)": b"\x00",
-    "profile+0x0: a field ends inside its message (found 0a 05)": b"\x0a\x05",
-    "gzip+0x14: the stream ends with its checksum": gz.deflated(forge.small())[:20],
+    "mapping 0: found 0, expected: its id is not 0": forge.strings("") + forge.mapping(0, 0, 0),
+    "mapping: found 2 twice, expected: an id is given once": forge.strings("") + 2 * forge.mapping(2, 0, 0),
+    "function: found 1 twice, expected: an id is given once": forge.strings("") + 2 * forge.function(1, 0),
+    "location: found 1 twice, expected: an id is given once": forge.strings("") + 2 * forge.location(1, 0, 0),
+    "location: found id 5, expected: mapping_id is the id of a mapping": forge.strings("") + forge.location(1, 5, 0),
+    "line: found id 6, expected: function_id is the id of a function": forge.strings("")
+    + forge.location(1, 0, 0, (6, 1)),
+    "sample: found id 4, expected: location_id is the id of a location": forge.small(forge.sample([4], [1])),
+    "sample 2: found 2, expected: it has a value for each of 1 sample types": forge.small(forge.sample([1], [1, 2])),
+    "label 1: found 99 of 10, expected: key is an index into string_table": forge.small(
+        forge.sample([1], [1], (99, 0, 0))
+    ),
+    "comment 0: found 10 of 10, expected: it is an index into string_table": forge.small(wire.packed(13, [10])),
+    "drop_frames: found 10 of 10, expected: it is an index into string_table": forge.small(wire.number(7, 10)),
+    "doc_url: found 10 of 10, expected: it is an index into string_table": forge.small(wire.number(15, 10)),
+    "profile+0x0: found 0b, expected: a field is a varint, a fixed number or has a length": b"\x0b",
+    "profile+0x0: found 00, expected: field numbers start at 1": b"\x00",
+    "profile+0x0: found 0a 05, expected: a field ends inside its message": b"\x0a\x05",
+    "gzip+0x14: found the end of the file, expected: the stream ends with its checksum": gz.deflated(forge.small())[
+        :20
+    ],
 }
 
 
@@ -179,8 +186,9 @@ def test_gzip_of_very_many_members_costs_what_its_size_justifies(monkeypatch: py
 
 
 def test_a_gzip_bomb_stops_at_the_limit() -> None:
-    with pytest.raises(ProfileError, match="at most 1000 bytes"):
-        gz.inflated(gz.deflated(bytes(5000)), limit=1000)
+    budget = Budget("file", "parts", 1000, times=2, allowance=0)
+    with pytest.raises(ProfileError, match="unpacks to at most 1000 bytes"):
+        gz.inflated(gz.deflated(bytes(5000)), budget)
 
 
 def test_parts_packed_apart_are_one_stream_to_any_reader() -> None:

@@ -1,23 +1,17 @@
-"""Folded stacks, speedscope and the flame graph: what a profile says survives, unnamed frames stay visible."""
+"""Folded stacks and speedscope: what a profile says survives, unnamed frames stay visible."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import folded, formats, speedscope
-from whence.profiles.flamegraph import page
-from whence.profiles.flamegraph.tree import tree
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
 from whence.profiles.stacks import Shown, Stacks
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 REASON = "the file is not on this machine </script><!-- <b>"
 
 
@@ -75,9 +69,12 @@ def test_the_command_of_a_sample_is_its_outermost_frame() -> None:
     assert folded.write(profile) == "python3;f 1\n"
 
 
-def test_a_line_without_a_value_is_an_error_that_names_the_line() -> None:
-    with pytest.raises(ProfileError, match="folded line 2: a stack is followed by its value"):
-        folded.read("a;b 1\na;b\n")
+def test_a_line_without_a_value_is_counted_unless_most_lines_are_none() -> None:
+    profile = folded.read("a;b 1\na;b\nc 2\n")
+    assert (profile.skipped, len(profile.samples)) == (1, 2)
+    assert profile.first_skipped == ("folded line 2", "a stack is followed by its value", "a;b")
+    with pytest.raises(ProfileError, match="folded line 2: found a;b, expected: a stack is followed by its value"):
+        folded.read("a;b 1\na;b\n some text\n")
 
 
 def test_speedscope_gets_a_profile_for_each_sample_type() -> None:
@@ -91,96 +88,22 @@ def test_speedscope_gets_a_profile_for_each_sample_type() -> None:
     assert cpu["endValue"] == 100
 
 
-def test_the_tree_has_equal_stacks_once_and_parents_before_children() -> None:
-    columns = tree(made())
-    assert columns["self"] == [[0, 0, 0, 2, 1], [0, 0, 0, 90, 10]]
-    assert columns["parent"] == [-1, 0, 1, 2, 1]
-    assert columns["reasons"] == [REASON]
-
-
-def test_the_page_needs_nothing_else_and_no_name_breaks_out_of_its_data() -> None:
-    text = page(made(), "<title>")
-    assert "{{" not in text.replace("${{", "")
-    assert "http" not in text.split('<script id="data"')[0]
-    assert text.count("</script>") == 2
-    assert "&lt;title&gt;" in text
-
-
-@pytest.mark.skipif(not CHROMIUM, reason="no chromium here (Debian: apt-get install chromium)")
-def test_a_browser_draws_searches_zooms_and_explains(tmp_path: Path) -> None:
-    script = """
-    const press = (key) => dispatchEvent(new KeyboardEvent("keydown", { key }));
-    const box = (text) => [...document.querySelectorAll(".f")].find((one) => one.textContent === text);
-    const all = (kind) => document.querySelectorAll(kind).length;
-    const out = { frames: all(".f"), unnamed: all(".f.unnamed") };
-    box("libz.so.1+0x1f20").dispatchEvent(new MouseEvent("mousemove", { bubbles: true, clientX: 5, clientY: 5 }));
-    out.tip = document.getElementById("tip").textContent;
-    press("ArrowDown"); press("ArrowDown");
-    out.walked = document.querySelector(".at").textContent;
-    press("Enter");
-    out.zoomed = document.getElementById("path").textContent;
-    out.wide = box("work").style.width;
-    press("Backspace");
-    out.back = document.getElementById("path").textContent;
-    const search = document.getElementById("search");
-    search.value = "^libz|inner"; search.dispatchEvent(new Event("input"));
-    out.found = document.getElementById("found").textContent;
-    const type = document.getElementById("type");
-    type.value = 0; type.dispatchEvent(new Event("change"));
-    out.detail = document.getElementById("found").textContent;
-    document.querySelector("#legend span:last-child").click();
-    out.blank = search.value + " " + document.getElementById("found").textContent;
-    press("l");
-    const cells = (row) => [...row.cells].map((one) => one.textContent).join(" ");
-    out.list = [...document.querySelectorAll("#list tbody tr")].map(cells);
-    press("?");
-    out.help = document.getElementById("help").open;
-    press("?");
-    press("t"); press("i");
-    out.hash = location.hash.includes("theme=" + document.documentElement.dataset.theme);
-    out.theme = document.documentElement.dataset.theme;
-    out.legend = document.getElementById("legend").textContent;
-    const result = document.createElement("pre"); result.id = "result"; result.textContent = JSON.stringify(out);
-    document.body.append(result);
-    """
-    file = tmp_path / "flame.html"
-    file.write_text(page(made(), "test").replace("</body>", f'<script type="module">{script}</script></body>'))
-    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'home'}"]
-    done = subprocess.run([*command, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=60)
-    text = done.stdout.partition('<pre id="result">')[2].partition("</pre>")[0]
-    assert text, done.stderr[-2000:]
-    for escape, plain in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
-        text = text.replace(escape, plain)
-    out = json.loads(text)
-    assert out["frames"] == 5
-    assert out["unnamed"] == 1
-    assert f"no name: {REASON}" in out["tip"]
-    assert out["walked"] == "work"
-    assert out["zoomed"] == "all › main › work"
-    assert out["wide"] == "100%"
-    assert out["back"] == "all"
-    assert out["found"] == "2 found, 100.00 %"
-    assert out["blank"].startswith("is:unnamed 1 found")
-    assert out["list"][:2] == ["66.67 % 66.67 % inner<1;2>", "33.33 % 33.33 % libz.so.1+0x1f20"]
-    assert out["help"]
-    assert out["hash"]
-    assert out["theme"] in ("dark", "light")
-    assert "app 66.67 %" in out["legend"]
-
-
-def test_a_tree_too_large_to_draw_keeps_the_largest_and_loses_no_value() -> None:
-    profile = Profile([SampleType("samples", "count")])
-    main = profile.location(NO_MAPPING, 0, (Frame("main"),))
-    for index in range(50):
-        leaf = profile.location(NO_MAPPING, 0, (Frame(f"leaf{index}"),))
-        profile.samples.add([leaf, main], [index + 1])
-    whole = tree(profile)
-    cut = tree(profile, 10)
-    names = [cut["frames"][one][0] for one in cut["frame"][1:]]  # type: ignore[index]
-    assert len(names) <= 11
-    assert names[:1] == ["main"]
-    assert {"leaf49", "leaf45", "(smaller)"} < set(names)
-    assert sum(cut["self"][0]) == sum(whole["self"][0])  # type: ignore[index]
+def test_speedscope_has_one_frame_for_a_function_whatever_its_lines() -> None:
+    profile = Profile([SampleType("samples", "count")], [Mapping(path="/bin/app"), Mapping(path="/bin/other")])
+    places = [
+        profile.location(0, at, (Frame("main", "/src/a.c", line, start_line=20),)) for at, line in ((1, 22), (2, 25))
+    ]
+    elsewhere = profile.location(1, 1, (Frame("main", "/src/a.c", 22),))
+    leaf = profile.location(0, 9, (Frame("leaf", "/src/a.c", 3),))
+    for place in (*places, elsewhere):
+        profile.samples.add([leaf, place], [1])
+    document = json.loads(speedscope.write(profile))
+    assert document["shared"]["frames"] == [
+        {"name": "main", "file": "/src/a.c", "line": 20},
+        {"name": "leaf", "file": "/src/a.c"},
+        {"name": "main", "file": "/src/a.c"},  # of another binary
+    ]
+    assert document["profiles"][0]["samples"] == [[0, 1], [0, 1], [2, 1]]
 
 
 FOLDED = {

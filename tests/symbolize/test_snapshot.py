@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -97,14 +98,19 @@ def test_an_archive_of_the_build_id_answers_where_the_binary_is_missing(tmp_path
     ],
 )
 def test_what_is_no_snapshot_is_a_maps_error(text: str) -> None:
-    with pytest.raises(MapsError, match="maps snapshot: "):
+    with pytest.raises(MapsError, match=r"maps snapshot: |not a snapshot: |the file is empty"):
         Snapshot.from_json(text)
 
 
-def test_a_snapshot_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    huge = tmp_path / "huge"
+    huge.touch()
+    os.truncate(huge, 1 << 40)
     monkeypatch.setattr("whence.procmap.snapshot.SIZE_LIMIT", 1 << 20)
     monkeypatch.setattr("whence.symbolize.snapshot.SIZE_LIMIT", 1 << 20)
     with pytest.raises(MapsError, match="it has at most 1 MiB"):
+        from_snapshot(huge)
+    with pytest.raises(MapsError, match="/dev/zero: a device, not a regular file"):
         from_snapshot("/dev/zero")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -278,3 +279,13 @@ def test_the_documented_reasons_are_the_reasons() -> None:
     page = (Path(__file__).parents[2] / "docs" / "processes.md").read_text()
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ") and " | " in line]
     assert rows[1:] == [[reason.word, reason.sentence] for reason in Reason]
+
+
+def test_a_pid_that_is_used_again_answers_for_the_new_process_at_once(tmp_path: Path, opener: Opener) -> None:
+    process(tmp_path, 7, [mapped(program(tmp_path / "old"))], start_time=100)
+    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
+        assert symbolizer.lookup(7, 0x7000_0010).frames == (Frame("old@0x401010"),)
+        process(tmp_path, 7, [mapped(program(tmp_path / "new", OTHER))], start_time=101)
+        assert symbolizer.lookup(7, 0x7000_0010).frames == (Frame("new@0x401010"),)
+        shutil.rmtree(tmp_path / "7")
+        assert symbolizer.lookup(7, 0x7000_0010).reason is Reason.NO_SUCH_PROCESS

@@ -51,7 +51,9 @@ def configure(parser: ArgumentParser) -> None:
         metavar="DIR",
         help="look here for debug files instead of /usr/lib/debug (may be repeated)",
     )
-    parser.add_argument("--jobs", type=threads, metavar="N", help="threads (default: one a core)")
+    parser.add_argument(
+        "--jobs", type=threads, metavar="N", help="threads (default: as many as this process may use cores)"
+    )
     parser.add_argument(
         "--snapshot",
         metavar="FILE",
@@ -79,7 +81,7 @@ def run(options: Namespace) -> int:
     with open_binary(path, debug_dirs=options.debug_dir, jobs=options.jobs) as binary:
         desk = Desk(binary, options)
         for block in [("\n".join(words) + "\n").encode()] if words else lines_from(sys.stdin.fileno()):
-            out = desk.answer(block)
+            out = memoryview(desk.answer(block))
             sys.stdout.flush()
             while out:
                 out = out[os.write(sys.stdout.fileno(), out) :]
@@ -90,14 +92,15 @@ def run(options: Namespace) -> int:
 
 def lines_from(descriptor: int) -> Iterator[bytes]:
     """Whole lines, as many as the other side has written each time."""
-    rest = b""
+    rest: list[bytes] = []
     while block := os.read(descriptor, BLOCK):
-        lines, newline, tail = (rest + block).rpartition(b"\n")
+        lines, newline, tail = block.rpartition(b"\n")
         if newline:
-            yield lines + newline
-        rest = tail
-    if rest:
-        yield rest + b"\n"
+            yield b"".join([*rest, lines, newline])
+            rest = []
+        rest.append(tail)
+    if any(rest):
+        yield b"".join(rest) + b"\n"
 
 
 class Desk:

@@ -27,7 +27,7 @@ def run(options: Namespace) -> int:
         except (WhenceError, OSError) as error:
             if options.debug:
                 raise
-            what = error.strerror if isinstance(error, OSError) else error
+            what = error.strerror if isinstance(error, OSError) else error.message
             print(f"whence: {path}: {what}", file=sys.stderr)
             status = BROKEN_INPUT
             continue

@@ -1,71 +1,185 @@
-"""`make demo`: the main job on real input, printed as it goes.
+"""`make demo`: the main jobs on real input, printed as they go, at most 80 columns wide.
 
-Takes the library or program this very Python runs from, archives it, takes addresses of this process (a few bytes into
-functions the interpreter exports), walks them back through the process's mappings to the file, and names them from the
-archive.
+Compiles a small program (demo.c), runs it as a process of its own and lets it sample itself; names addresses of the
+living process, archives its debug info, names its profile and draws the flame graph. Everything is left in ./demo.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
+import shutil
+import subprocess
 import sys
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
-from whence import lidia
-from whence.demangle import demangle
+from whence import lidia, profiles
+from whence.errors import WhenceError
 from whence.lidia.build import create
-from whence.procmap import AddressMapper, Resolver
+from whence.model import Frame
+from whence.procmap import AddressMapper, Mapping, Resolver
+from whence.symbolize import Symbolizer
 
-EXPORTED = ("PyObject_Repr", "PyLong_FromString", "PyEval_EvalCode", "PyUnicode_Join", "PyDict_GetItem", "PyList_Sort")
-STEPS = (0, 24, 61)  # bytes into each function
+SOURCE = Path(__file__).with_name("demo.c")
+COLUMNS = 80
+NAMED = 4  # addresses of the living process that are shown
+SHOWN = 8  # functions of the profile
+BAR = 24
+INTERVAL_NS = 1_000_000
 
 
-def main() -> int:
-    api = ctypes.pythonapi
-    addresses = [
-        (name, step, entry + step)
-        for name in EXPORTED
-        for step in STEPS
-        if (entry := ctypes.cast(getattr(api, name), ctypes.c_void_p).value) is not None
-    ]
-    resolver = Resolver()
-    mapping = resolver.lookup(os.getpid(), addresses[0][2])
-    if mapping is None:
-        print("this process's own mappings can't be read", file=sys.stderr)
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = ArgumentParser(prog="python -m whence.cli.demo", description="See what whence does, on a small program.")
+    parser.add_argument("folder", nargs="?", default="demo", help="where files are left (default: ./demo)")
+    folder = Path(parser.parse_args(arguments).folder)
+    compiler = next(filter(None, map(shutil.which, (os.environ.get("CC", "cc"), "cc", "gcc", "clang"))), None)
+    if compiler is None:
+        print("the demo compiles a small C program, and no compiler was found (set CC)", file=sys.stderr)
         return 1
-    path = mapping.openable_path()
-    out = Path("demo", Path(mapping.path).name + ".lidia")
-    out.parent.mkdir(exist_ok=True)
-    print(f"1. The binary this Python runs from: {mapping.path}, build-id {mapping.build_id or 'none'}")
-    created = create(path, out)
-    kinds = ", ".join(f"{count:,} from {word}" for word, count in created.sources.items())
-    print(f"2. Archived in {created.seconds:.2f} s: {out} ({out.stat().st_size / 1e6:.1f} MB; ranges: {kinds})")
-    print("3. Addresses of this process, named from the archive:\n")
-    mapper = AddressMapper(path)
-    with lidia.open(out) as table:
-        print(f"   {'runtime address':18} {'file offset':>11} {'vaddr':>10}  name and place")
-        for _, _, runtime in addresses:
-            file_offset = runtime - mapping.start + mapping.offset
-            vaddr = mapper.file_offset_to_virtual_address(file_offset)
-            if vaddr is None:
-                continue
-            place = f"{runtime:#018x} {file_offset:#11x} {vaddr:#10x}"
-            for frame in table.lookup(vaddr):
-                inlined = " (inlined)" if frame.inlined else ""
-                line = f"  {frame.file}:{frame.line}" if frame.file else ""
-                print(f"   {place:41}  {demangle(frame.function)}{line}{inlined}")
-                place = ""
-    print(
-        f"""
-Where to go next:
-   .venv/bin/whence lidia info {out}
-   .venv/bin/whence addr {out} {vaddr:#x}
-   .venv/bin/whence addr {mapping.path} {vaddr:#x}
-   .venv/bin/whence pid {os.getppid()}
-   .venv/bin/whence --help"""
-    )
+    folder.mkdir(exist_ok=True)
+    program = folder / "program"
+    shutil.copyfile(SOURCE, folder / "program.c")
+    flags = ["-g", "-O2", "-fno-omit-frame-pointer"]
+    subprocess.run([compiler, *flags, "-o", program.name, "program.c"], cwd=folder, check=True)
+    try:
+        show(folder, program)
+    except (WhenceError, OSError) as error:
+        print(f"whence: {error}", file=sys.stderr)
+        return 1
     return 0
+
+
+def show(folder: Path, program: Path) -> None:
+    print(f"1. A C program, compiled with debug info and started: {program}")
+    with subprocess.Popen([program.resolve()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stacks = stacks_from(process.stdout)
+        if not stacks:
+            raise WhenceError("the program can't sample itself on this machine")
+        print(f"   It placed queens, counted primes and sorted; {len(stacks)} times it wrote down where")
+        print(f"   it was, as bare addresses. Now it waits as process {process.pid}.\n")
+        mappings = Resolver().mappings(process.pid)
+        busiest = show_living(process.pid, stacks)
+        process.stdin.close()  # this is what it waits for
+    archive = show_archive(folder, program)
+    vaddr = show_lookup(archive, mappings, program, busiest)
+    raw, named, page = (folder / name for name in ("raw.pb.gz", "named.pb.gz", "flamegraph.html"))
+    profiles.write(profiles.from_bytes(perf_text(process.pid, program, mappings, stacks).encode()), raw, "pprof")
+    show_profile(raw, named, page)
+    print(f"5. The flame graph, one file for any browser: {page}\n")
+    print("What to try next:")
+    whence = os.path.relpath(Path(sys.executable).with_name("whence"))
+    whence = "whence" if whence.startswith("..") else whence
+    for words, what in (
+        (f"addr {program} {vaddr:#x}", "an address of a file"),
+        (f"explain {program} {vaddr:#x}", "how that name was found"),
+        ("pid $$", "where your shell is"),
+        (f"profile {raw} --coverage", "what got names, what did not"),
+        ("profile YOUR.pb.gz --flamegraph YOUR.html", "the same for your profile"),
+        ("help", "every command"),
+    ):
+        line = f"   {whence} {words}"
+        print(f"{line:54}  {what}" if len(line) <= 54 and len(what) <= COLUMNS - 56 else line)
+
+
+def stacks_from(output: IO[str]) -> list[list[int]]:
+    """The stacks a program sampled, to the empty line."""
+    stacks = []
+    for line in output:
+        if not line.strip():
+            break
+        stacks.append([int(word, 16) for word in line.split()])
+    return stacks
+
+
+def show_living(pid: int, stacks: list[list[int]]) -> int:
+    """Name some addresses of the process; gives the busiest one that is in an inlined call, if there is such a one."""
+    print("2. Addresses of the living process, named:\n")
+    pcs = [pc for pc, _ in Counter(stack[0] for stack in stacks).most_common()]
+    shown: set[str] = set()
+    with Symbolizer() as symbolizer:
+        answers = symbolizer.lookup_many(pid, pcs)
+    for answer in answers:
+        function = answer.frames[-1].function if answer.frames else ""
+        if function and function not in shown and len(shown) < NAMED:
+            shown.add(function)
+            show_frames(f"{answer.address:#x}", answer.frames)
+    print()
+    return next((answer.address for answer in answers if len(answer.frames) > 1), pcs[0])
+
+
+def show_frames(place: str, frames: Sequence[Frame]) -> None:
+    """An address, and the frames it has, a line each."""
+    for frame in frames:
+        inlined = " (inlined)" if frame.inlined else ""
+        where = f"{os.path.basename(frame.file)}:{frame.line}" if frame.file else "??"
+        print(f"   {place:18} {frame.function}{inlined} at {where}"[:COLUMNS])
+        place = ""
+
+
+def show_archive(folder: Path, program: Path) -> Path:
+    archive = folder / "program.lidia"
+    created = create(program, archive)
+    before, after = program.stat().st_size, archive.stat().st_size
+    print(f"3. Its debug info as an archive: {archive}")
+    print(f"   {after:,} bytes, from {before:,}, in {created.seconds:.2f} s. It answers where the program is not:\n")
+    return archive
+
+
+def show_lookup(archive: Path, mappings: Sequence[Mapping], program: Path, runtime: int) -> int:
+    """A runtime address, looked up in the archive by its vaddr; gives that."""
+    mapping = next(one for one in mappings if one.start <= runtime < one.limit)
+    vaddr = AddressMapper(program).file_offset_to_virtual_address(mapping.file_offset(runtime))
+    assert vaddr is not None
+    with lidia.open(archive) as table:
+        show_frames(f"{vaddr:#x}", table.lookup(vaddr))
+    print()
+    return vaddr
+
+
+def perf_text(pid: int, program: Path, mappings: Sequence[Mapping], stacks: list[list[int]]) -> str:
+    """The samples as the text of `perf script --show-mmap-events`: stacks of addresses, and what was mapped where."""
+    lines = [
+        f"{program.name} {pid} 0.0: PERF_RECORD_MMAP2 {pid}/{pid}: [{one.start:#x}({one.limit - one.start:#x}) @ "
+        f"{one.offset:#x} 00:00 0 0]: {one.shown_permissions} {one.path}"
+        for one in mappings
+        if one.kind.has_file
+    ]
+    for number, stack in enumerate(stacks, 1):
+        lines += [f"{program.name} {pid} {number / 1000:.6f}: {INTERVAL_NS} cpu-clock:"]
+        lines += [f"\t{address:16x} [unknown] ({path_of(address, mappings)})" for address in stack]
+        lines += [""]
+    return "\n".join(lines) + "\n"
+
+
+def path_of(address: int, mappings: Sequence[Mapping]) -> str:
+    return next((one.path for one in mappings if one.start <= address < one.limit), "") or "[unknown]"
+
+
+def show_profile(raw: Path, named: Path, page: Path) -> None:
+    from whence.profiles.flamegraph import page as flame_graph
+
+    profile = profiles.open(raw)
+    with profiles.Binaries() as binaries:
+        reports = profiles.name(profile, binaries)
+    profiles.write(profile, named)
+    page.write_text(flame_graph(profile, named.name), encoding="utf-8")
+    found, every = sum(report.named for report in reports), sum(report.locations for report in reports)
+    print(f"4. The samples as a pprof profile, {raw} has addresses only.")
+    print(f"   Named: {named}, {found} of {every} places in the code. Time by function:\n")
+    own: Counter[str] = Counter()
+    for line in profiles.to_bytes(profile, "folded").decode("utf-8", "surrogateescape").splitlines():
+        stack, _, count = line.rpartition(" ")
+        own[stack.rpartition(";")[2]] += int(count)
+    total = own.total()
+    for function, samples in own.most_common(SHOWN):
+        share = samples / total
+        print(f"   {100 * share:5.1f} %  {'#' * round(BAR * share):{BAR}}  {function}"[:COLUMNS])
+    print()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from itertools import islice
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import plain
@@ -53,8 +54,9 @@ def run(options: Namespace) -> int:
         else:
             print(f"whence: unit {options.unit}: the units are 0 to {len(info.units) - 1}", file=sys.stderr)
             return WRONG_USE
-        for line in lines:
-            print(line)
+        while chunk := list(islice(lines, 4096)):
+            producers.check()  # names are read from the file as they are printed
+            print("\n".join(chunk))
         for trouble in info.problems:
             print(f"whence: {trouble}", file=sys.stderr)
     return ANSWERED

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from whence.lidia import Range
 
 
+MOST_INDENT = 64
+
+
 def configure(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="create|info|verify|dump", required=True)
     alike: dict[str, Any] = {"allow_abbrev": False, "formatter_class": parser.formatter_class}
@@ -41,7 +44,9 @@ def configure(parser: ArgumentParser) -> None:
         help="how strings are delimited (default: length); the Go package, and so Pyroscope, can't read nul",
     )
     create.add_argument("--demangle", action="store_true", help="store readable names instead of linkage names")
-    create.add_argument("--jobs", type=threads, metavar="N", help="threads (default: one a core)")
+    create.add_argument(
+        "--jobs", type=threads, metavar="N", help="threads (default: as many as this process may use cores)"
+    )
     create.add_argument(
         "--debug-dir",
         action="append",
@@ -67,7 +72,8 @@ def run(options: Namespace) -> int:
 
 
 def create(options: Namespace) -> int:
-    from whence.cli.progress import working
+    from whence.cli.progress import Progress
+    from whence.cli.streams import refuse_terminal
     from whence.lidia.build import create as create_archive
 
     output = options.output or os.path.basename(options.binary) + ".lidia"
@@ -77,7 +83,8 @@ def create(options: Namespace) -> int:
     if options.compat and (options.strings != "length" or options.demangle):
         print("whence lidia create: --compat go leaves no choice of --strings and --demangle", file=sys.stderr)
         return WRONG_USE
-    with working(f"archiving {options.binary}", quiet=options.json):
+    refuse_terminal(output, "an archive")
+    with Progress(f"archiving {options.binary}", quiet=options.json):
         created = create_archive(
             options.binary,
             output,
@@ -209,15 +216,16 @@ def as_json(one: Range, readable: Callable[[str], str]) -> dict[str, object]:
 
 
 def print_range(one: Range, readable: Callable[[str], str]) -> None:
-    """One range, indented by its depth, its line entries below it."""
-    indent = "  " * one.depth
+    """One range, indented by its depth (which is written down beyond MOST_INDENT), its line entries below it."""
+    deep = one.depth > MOST_INDENT
+    indent = f"depth {one.depth} " if deep else "  " * one.depth
     called = f"  called at {plain(one.call_file) or '??'}:{one.call_line}" if one.depth else ""
     place = f"  {plain(one.file)}" if one.file else ""
     source = f"  [{one.source}]" if one.source else ""
     name = plain(readable(one.function)) or "??"
     print(f"{one.va:#014x}-{one.va + one.length:#014x} {indent}{name}{place}{called}{source}")
     for offset, line in one.line_table:
-        print(f"{'':29} {indent}  {one.va + offset:#x} line {line}")
+        print(f"{'':29} {'' if deep else indent}  {one.va + offset:#x} line {line}")
 
 
 def as_text(value: object) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from whence.cli import streams
 from whence.errors import WhenceError, WrongUse
 
 if TYPE_CHECKING:
-    from argparse import HelpFormatter, Namespace
+    from argparse import Namespace
 
 ANSWERED, SOME_UNKNOWN, WRONG_USE, BROKEN_INPUT = 0, 1, 2, 3
 
@@ -25,8 +24,8 @@ COMMANDS = {
     "build-id": ("build_id", "build-ids of ELF files"),
     "dwarf": ("dwarf", "units, functions, inlined calls and lines of debug info, to explore"),
     "maps": ("maps", "executable mappings of a process, with build-ids"),
-    "pid": ("pid", "frames of runtime addresses, or of every thread, of a live process"),
-    "core": ("core", "frames of addresses, or of every thread, in a core file"),
+    "pid": ("pid", "frames of runtime addresses in a live process, or where each of its threads is"),
+    "core": ("core", "frames of addresses in a core file, or where each thread was"),
     "trace": ("trace", "raw Go execution traces: text, wire, info, verify, filter, anonymize and more"),
     "profile": ("profile", "name the addresses of pprof, OTLP and perf profiles"),
     "explain": ("explain", "the whole chain for one address: what was tried and what answered"),
@@ -38,26 +37,15 @@ def usage() -> str:
     lines = [f"  {name:{width}}  {line}" for name, (_, line) in COMMANDS.items()]
     return "\n".join(
         [
-            "usage: whence [--version] [--debug] COMMAND ...",
+            "usage: whence [-V | --version] [--debug] COMMAND ...",
             "",
             "From address to source.",
             "",
             *lines,
             "",
-            "whence COMMAND --help tells a command's options.",
+            "whence help COMMAND prints a command's options.",
         ]
     )
-
-
-def formatter(prog: str) -> HelpFormatter:
-    """As wide as the terminal. Left to itself argparse asks shutil, which costs milliseconds to import."""
-    from argparse import HelpFormatter
-
-    try:
-        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
-    except (OSError, ValueError):
-        columns = 80
-    return HelpFormatter(prog, width=max(columns - 2, 40))
 
 
 class Plain:
@@ -69,10 +57,10 @@ class Plain:
 
 def parsed(words: list[str], debug: bool, command: Any) -> Namespace:
     """What argparse makes of a command's words, its name first."""
-    from argparse import ArgumentParser
+    from whence.cli.parser import Parser, formatter
 
     line = COMMANDS[words[0]][1]
-    parser = ArgumentParser(prog=f"whence {words[0]}", description=line, allow_abbrev=False, formatter_class=formatter)
+    parser = Parser(prog=f"whence {words[0]}", description=line, allow_abbrev=False, formatter_class=formatter)
     parser.add_argument("--debug", action="store_true", default=debug, help="show tracebacks of errors")
     command.configure(parser)
     # options may stand between FILE and the addresses: argparse allows that only where it is told to
@@ -119,14 +107,19 @@ def answer(words: list[str]) -> int:
     debug = words[:1] == ["--debug"]
     if debug:
         words = words[1:]
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help"):
         print(usage(), file=sys.stdout if words else sys.stderr)
         return ANSWERED if words else WRONG_USE
-    if words[0] == "--version":
+    if words[0] in ("-V", "--version"):
         print(f"whence {__version__}")
         return ANSWERED
     if words[0] not in COMMANDS:
-        print(f"whence: no command named {words[0]!r} (whence --help lists them)", file=sys.stderr)
+        from whence.cli.parser import did_you_mean
+
+        guess = did_you_mean(words[0], [*COMMANDS, "help", "--help", "--version", "--debug"])
+        print(f"whence: no command named {words[0]!r}{guess} (whence help lists them)", file=sys.stderr)
         return WRONG_USE
     command = import_module(f"whence.cli.{COMMANDS[words[0]][0]}")
     plain = getattr(command, "PLAIN", None)

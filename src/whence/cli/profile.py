@@ -6,15 +6,18 @@ import json
 import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from whence.cli.files import add_file_options, files
-from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
-from whence.errors import WrongUse
+from whence.cli.main import ANSWERED, SOME_UNKNOWN
+from whence.cli.progress import Progress
+from whence.cli.streams import by_ending, refuse_terminal
+from whence.cli.words import plain
+from whence.errors import WrongUse, naming
 
 if TYPE_CHECKING:
+    from whence.profiles import Profile
     from whence.profiles.coverage import Row
 
 
@@ -27,6 +30,11 @@ def configure(parser: ArgumentParser) -> None:
         "--format",
         choices=WRITTEN,
         help="what to write (default: by OUT's ending, else as it came; text comes out as folded stacks)",
+    )
+    parser.add_argument(
+        "--sample-type",
+        metavar="TYPE",
+        help="which of the profile's values folded stacks have, and other forms show first (default: the profile says)",
     )
     parser.add_argument("--flamegraph", metavar="HTML", help="draw a flame graph, one file that needs nothing else")
     parser.add_argument("--overwrite", action="store_true", help="name locations again that have names already")
@@ -69,30 +77,35 @@ def run(options: Namespace) -> int:
     from whence.profiles import formats
     from whence.profiles.naming import name
 
-    if options.profile == "-":
-        profile = formats.from_bytes(sys.stdin.buffer.read())
-    else:
-        profile = formats.open_profile(options.profile)
-    format = options.format or formats.format_for(profile, options.output or "")
-    reporting = options.coverage or options.json or options.fail_under is not None
+    title = os.path.basename(options.profile) if options.profile != "-" else "profile"
     if (options.output or "").endswith((".html", ".htm")):
         raise WrongUse(f"-o writes a profile; for a flame graph give --flamegraph {options.output}")
+    format = options.format or by_ending(options.output or "", formats.ENDINGS, "a profile", "; or give --format")
+    reporting = options.coverage or options.json or options.fail_under is not None
+    if options.profile == "-":
+        profile = standard_input(options)
+    else:
+        with Progress(f"reading {title}", quiet=options.quiet):
+            profile = formats.open_profile(options.profile)
+    if options.sample_type is not None:
+        profile.default_type = type_named(profile, options.sample_type)
+    tell_skipped(profile, title)
+    format = format or formats.format_for(profile, options.output or "")
     output = options.output or (None if reporting or options.flamegraph else "-")
-    if output == "-" and format == "pprof" and sys.stdout.isatty():
-        print(
-            "whence profile: a pprof profile is no text for a terminal: give -o OUT, or --format folded",
-            file=sys.stderr,
-        )
-        return WRONG_USE
-    with files(options) as binaries, progress(options.quiet) as report:
-        reports = name(profile, binaries, overwrite=options.overwrite, progress=report)
-    title = os.path.basename(options.profile) if options.profile != "-" else "profile"
+    if output is not None and formats.is_binary(profile, format, output):
+        refuse_terminal(output, f"an {format} profile" if format == "otlp" else f"a {format} profile")
+    with files(options) as binaries, Progress("naming", quiet=options.quiet) as progress:
+        reports = name(profile, binaries, overwrite=options.overwrite, progress=shown_on(progress))
     if output is not None:
-        put(output, formats.to_bytes(profile, format, title, json=output.endswith(".json") or None))
+        with Progress(f"writing {format}", quiet=options.quiet):
+            data = formats.to_bytes(profile, format, title, json=output.endswith(".json") or None)
+        put(output, data)
     if options.flamegraph:
         from whence.profiles.flamegraph import page
 
-        put(options.flamegraph, page(profile, title).encode("utf-8", "replace"))
+        with Progress("drawing", quiet=options.quiet):
+            text = page(profile, title).encode("utf-8", "replace")
+        put(options.flamegraph, text)
     if not reporting:
         return ANSWERED
     from whence.profiles.coverage import coverage, shown, total
@@ -103,6 +116,29 @@ def run(options: Namespace) -> int:
         print(f"whence profile: {shown(total(rows))} named, under {options.fail_under:g} %", file=sys.stderr)
         return SOME_UNKNOWN
     return ANSWERED
+
+
+def type_named(profile: Profile, wanted: str) -> int:
+    """The index of a sample type. Raises WrongUse where the profile has none of the name."""
+    names = [one.type for one in profile.sample_types]
+    if wanted not in names:
+        raise WrongUse(f"--sample-type: the profile has {', '.join(map(plain, names)) or 'none'}, not {plain(wanted)}")
+    return names.index(wanted)
+
+
+def tell_skipped(profile: Profile, title: str) -> None:
+    """How many lines of text could not be read, and the first of them."""
+    from whence.errors import shown
+
+    if profile.first_skipped is not None:
+        part, rule, line = profile.first_skipped
+        lines = "1 line was" if profile.skipped == 1 else f"{profile.skipped:,} lines were"
+        first = "it is" if profile.skipped == 1 else "the first is"
+        print(
+            f"whence profile: {plain(title)}: {lines} not understood and left out; {first} {part} "
+            f"({rule}; found {shown(line)})",
+            file=sys.stderr,
+        )
 
 
 def put(path: str, data: bytes) -> None:
@@ -126,20 +162,19 @@ def tell(rows: list[Row], options: Namespace, where: object) -> None:
         print(text(rows), end="", file=where)  # type: ignore[call-overload]
 
 
-@contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on a terminal: which file is being asked, and how many are done."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+def standard_input(options: Namespace) -> Profile:
+    from whence.profiles import formats
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("naming", total=None)
+    data = sys.stdin.buffer.read()
+    with naming("<stdin>"), Progress("reading", quiet=options.quiet):
+        return formats.from_bytes(data)
 
-        def report(path: str, done: int, count: int) -> None:
-            bar.update(task, completed=done, total=count, description=os.path.basename(path) or "naming")
 
-        yield report
+def shown_on(progress: Progress) -> Callable[[str, int, int], None]:
+    """What tells the progress which file is being asked, and how many are done."""
+
+    def report(path: str, done: int, count: int) -> None:
+        progress.what = f"naming {os.path.basename(path)}" if path else "naming"
+        progress.share = lambda: (done, count)
+
+    return report

@@ -1,38 +1,79 @@
-"""A sign of life on a terminal when something takes longer than a second. Nothing is imported or shown before that."""
+"""A sign of life on a terminal when something takes longer than a second: one line on stderr, gone when it is done.
+
+Nothing is shown before that, nothing where stderr is no terminal, and nothing is imported that is not needed anyway.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from whence.cli.words import plain
 
 PATIENCE_SECONDS = 1.0
+INTERVAL_SECONDS = 0.2
+CLEAR = "\r\x1b[K"  # the cursor to the line's start, and the rest of the line erased
 
 
-@contextmanager
-def working(what: str, *, quiet: bool = False) -> Iterator[None]:
-    """Show a moving bar with `what` and the time, on stderr, once PATIENCE_SECONDS have gone by."""
-    if quiet or not sys.stderr.isatty():
-        yield
-        return
-    done = threading.Event()
-    thread = threading.Thread(target=_show, args=(what, done), daemon=True)
-    thread.start()
+class Progress:
+    """A block that may take long. While it runs, `what` and `step` may change, and `share` may tell (done, total)."""
+
+    def __init__(self, what: str, *, quiet: bool = False) -> None:
+        self.what = what
+        self.share: Callable[[], tuple[int, int]] | None = None
+        self._quiet = quiet or not sys.stderr.isatty()
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if not self._quiet:
+            self._thread = threading.Thread(target=self._run, args=(time.monotonic(),), daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, began: float) -> None:
+        if self._done.wait(PATIENCE_SECONDS):
+            return
+        while True:
+            sys.stderr.write(CLEAR + self.line(time.monotonic() - began, columns()))
+            sys.stderr.flush()
+            if self._done.wait(INTERVAL_SECONDS):
+                break
+        sys.stderr.write(CLEAR)
+        sys.stderr.flush()
+
+    def line(self, seconds: float, width: int) -> str:
+        """What is shown after so many seconds, on a terminal of so many columns.
+
+        >>> progress = Progress("archiving app")
+        >>> progress.line(65, 80)
+        'archiving app  1:05'
+        >>> progress.share = lambda: (1, 3)
+        >>> progress.line(65, 80)
+        'archiving app   33 %  1:05'
+        """
+        done, total = self.share() if self.share is not None else (0, 0)
+        percent = f"  {min(100, 100 * done // total):3} %" if total else ""
+        clock = f"  {int(seconds) // 60}:{int(seconds) % 60:02}"
+        room = max(0, width - 1 - len(percent) - len(clock))
+        return plain(self.what)[:room] + percent + clock
+
+
+def columns() -> int:
+    """How wide the terminal at stderr is."""
     try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
-def _show(what: str, done: threading.Event) -> None:
-    if done.wait(PATIENCE_SECONDS):
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        progress.add_task(what, total=None)
-        done.wait()
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80

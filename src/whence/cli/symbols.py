@@ -30,7 +30,9 @@ def run(options: Namespace) -> int:
         digits = elf.bits // 4
         lines = as_json(ranges, options) if options.json else as_text(ranges, options, digits)
         while chunk := list(islice(lines, 4096)):
+            elf.check()  # names are read from the file as they are printed
             sys.stdout.write("".join(chunk))
+        problems = [*elf.problems, *problems]
     for problem in problems:
         print(f"whence: {problem}", file=sys.stderr)
     if problems:

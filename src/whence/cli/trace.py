@@ -5,6 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from importlib import import_module
 
+from whence.errors import naming
+
 # subcommand -> its module in this package, and its line of help
 SUBCOMMANDS = {
     "text": ("trace_text", "the text form of a trace (what go tool trace -d=wire prints, with its header line)"),
@@ -29,5 +31,6 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    status: int = options.subcommand_run(options)
+    with naming("<stdin>" if options.input == "-" else options.input):
+        status: int = options.subcommand_run(options)
     return status

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.trace_files import add_input, add_output, readable_twice, sink
+from whence.cli.streams import refuse_terminal
+from whence.cli.trace_files import add_input, add_output, converting, readable_twice, sink
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -16,7 +17,8 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from whence.gotrace.anonymize import anonymize
 
-    with sink(options.output) as out:
+    refuse_terminal(options.output, "a trace in its wire form")
+    with sink(options.output) as out, converting(options):
         replaced = anonymize(readable_twice(options.input), out)
     print(f"{replaced} strings replaced", file=sys.stderr)
     return 0

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-import sys
+import io
+import os
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.trace_files import add_filter, add_input, add_output, chosen, readable_twice, sink
-from whence.files import atomic_text
+from whence.cli.streams import by_ending, refuse_terminal
+from whence.cli.trace_files import add_filter, add_input, add_output, chosen, converting, readable_twice, sink
+
+FORMATS = ("csv", "jsonl", "parquet")
+ENDINGS = ((".csv", "csv"), (".jsonl", "jsonl"), (".ndjson", "jsonl"), (".parquet", "parquet"))
 
 
 def configure(parser: ArgumentParser) -> None:
     add_input(parser, "in the wire form")
     add_output(parser)
     add_filter(parser)
-    parser.add_argument("--format", choices=("csv", "jsonl", "parquet"), default="csv", help="default: csv")
+    parser.add_argument("--format", choices=FORMATS, help="what to write (default: by OUT's ending, else csv)")
 
 
 def run(options: Namespace) -> int:
     from whence.gotrace.rows import Rows, write_csv, write_jsonl, write_parquet
 
-    rows = Rows(readable_twice(options.input), chosen(options))
-    if options.format == "parquet":
-        with sink(options.output) as out:
+    format = options.format or by_ending(options.output, ENDINGS, "a table of events", "; or give --format") or "csv"
+    if format == "parquet":
+        refuse_terminal(options.output, "a Parquet file")
+    source = readable_twice(options.input)
+    size = len(source) if isinstance(source, bytes) else os.stat(source).st_size
+    with sink(options.output) as out, converting(options) as progress:
+        rows = Rows(source, chosen(options))
+        progress.share = lambda: (rows.size_read, size)
+        if format == "parquet":
             write_parquet(rows, out)
-        return 0
-    write = write_csv if options.format == "csv" else write_jsonl
-    if options.output == "-":
-        write(rows, sys.stdout)
-    else:
-        with atomic_text(options.output) as text:
-            write(rows, text)
+            return 0
+        text = io.TextIOWrapper(out, encoding="utf-8", errors="surrogateescape", newline="")
+        (write_csv if format == "csv" else write_jsonl)(rows, text)
+        text.flush()
+        text.detach()
     return 0

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from math import isnan
 from typing import TYPE_CHECKING, BinaryIO
 
+from whence.cli.progress import Progress
 from whence.errors import TraceError
 from whence.files import atomic_write, open_input
 
@@ -37,6 +38,12 @@ def add_padding(parser: ArgumentParser) -> None:
 def source(name: str) -> str | BinaryIO:
     """What a gotrace reader takes for IN."""
     return sys.stdin.buffer if name == "-" else name
+
+
+def converting(options: Namespace) -> Progress:
+    """A sign of life while a trace is read; none where its output goes to a terminal, which is one."""
+    quiet = getattr(options, "output", "-") == "-" and sys.stdout.isatty() and options.subcommand not in PRINTED_LATE
+    return Progress(f"trace {options.subcommand}: {options.input}", quiet=quiet)
 
 
 @contextmanager
@@ -101,6 +108,7 @@ def event_names(text: str) -> frozenset[str]:
     return names
 
 
+PRINTED_LATE = ("info", "verify")  # they print when all is read
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 

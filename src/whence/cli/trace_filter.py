@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.trace_files import add_filter, add_input, add_output, chosen, readable_twice, sink
+from whence.cli.streams import refuse_terminal
+from whence.cli.trace_files import add_filter, add_input, add_output, chosen, converting, readable_twice, sink
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -21,7 +22,8 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from whence.gotrace.sift import sift
 
-    with sink(options.output) as out:
+    refuse_terminal(options.output, "a trace in its wire form")
+    with sink(options.output) as out, converting(options):
         done = sift(readable_twice(options.input), out, chosen(options))
     print(f"{done.generations} generations, {done.kept} events kept, {done.dropped} left out", file=sys.stderr)
     return 0

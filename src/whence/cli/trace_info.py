@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from whence.cli.trace_files import add_input, source
+from whence.cli.trace_files import add_input, converting, source
 
 if TYPE_CHECKING:
     from whence.gotrace.info import GenerationInfo, Info
@@ -22,7 +22,8 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from whence.gotrace.info import info
 
-    found = info(source(options.input))
+    with converting(options):
+        found = info(source(options.input))
     if options.json:
         json.dump(as_json(found), sys.stdout, indent=2)
         print()

@@ -6,7 +6,8 @@ import gzip
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.trace_files import add_input, add_output, sink, source
+from whence.cli.streams import by_ending, refuse_terminal
+from whence.cli.trace_files import add_input, add_output, converting, sink, source
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -27,8 +28,12 @@ def rate(word: str) -> int:
 
 def run(options: Namespace) -> int:
     from whence.gotrace.samples import cpu_profile
+    from whence.profiles.formats import ENDINGS
 
-    profile, samples = cpu_profile(source(options.input), rate=options.rate)
+    by_ending(options.output, [one for one in ENDINGS if one[1] == "pprof"], "a pprof profile")
+    refuse_terminal(options.output, "a pprof profile")
+    with converting(options):
+        profile, samples = cpu_profile(source(options.input), rate=options.rate)
     with sink(options.output) as out:
         out.write(gzip.compress(profile, mtime=0))
     print(f"{samples} samples", file=sys.stderr)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from mmap import ACCESS_READ, mmap
 
-from whence.cli.trace_files import add_input, add_output, readable_twice, sink
+from whence.cli.streams import refuse_terminal
+from whence.cli.trace_files import add_input, add_output, converting, readable_twice, sink
 from whence.errors import TraceError
 from whence.files import open_regular
+from whence.mapped import MappedFile
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -19,8 +20,9 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from whence.gotrace.salvage import salvage
 
+    refuse_terminal(options.output, "a trace in its wire form")
     source = readable_twice(options.input)
-    with sink(options.output) as out:
+    with sink(options.output) as out, converting(options):
         if isinstance(source, bytes):
             written, left = salvage(source, out)
         else:
@@ -28,8 +30,11 @@ def run(options: Namespace) -> int:
                 if not size:  # an empty file can't be mapped
                     written, left = salvage(b"", out)
                 else:
-                    with mmap(descriptor, 0, access=ACCESS_READ) as data:
-                        written, left = salvage(data, out)
+                    data = MappedFile(descriptor, source, TraceError)
+                    try:
+                        written, left = salvage(data.view, out)
+                    finally:
+                        data.check()
     print(f"generations {written[0].generation} to {written[-1].generation} are whole", file=sys.stderr)
     for piece in left:
         why = piece.problem or "it is whole, but not next to the others"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.trace_files import add_input, add_output, add_padding, sink, source
+from whence.cli.trace_files import add_input, add_output, add_padding, converting, sink, source
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -16,6 +16,6 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from whence.gotrace import to_text
 
-    with sink(options.output) as out:
+    with sink(options.output) as out, converting(options):
         to_text(source(options.input), out, keep_padding=options.keep_padding)
     return 0

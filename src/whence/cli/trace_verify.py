@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.trace_files import add_input, readable_twice
+from whence.cli.trace_files import add_input, converting, readable_twice
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -15,9 +15,10 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from whence.gotrace.verify import verify
 
-    problems = verify(readable_twice(options.input))
+    with converting(options):
+        problems = verify(readable_twice(options.input))
     for problem in problems:
-        print(problem)
+        print(f"{options.input}: {problem}")
     if any("size is" in problem.rule for problem in problems):
         print("whence: whence trace wire --fix-sizes makes sizes right", file=sys.stderr)
     return 3 if problems else 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.trace_files import add_input, add_output, add_padding, sink, source
+from whence.cli.streams import refuse_terminal
+from whence.cli.trace_files import add_input, add_output, add_padding, converting, sink, source
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -21,7 +22,8 @@ def run(options: Namespace) -> int:
     from whence.gotrace import fix_sizes, to_wire
     from whence.gotrace.convert import WireFile
 
-    with sink(options.output) as out:
+    refuse_terminal(options.output, "a trace in its wire form")
+    with sink(options.output) as out, converting(options):
         if not options.fix_sizes:
             to_wire(source(options.input), out, keep_padding=options.keep_padding)
             return 0

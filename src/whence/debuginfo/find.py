@@ -19,9 +19,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 
+from whence import rooted
 from whence.debuginfo.crc import stored_crc32
 from whence.elf import ElfFile
-from whence.errors import ElfError, Mismatch, WhenceError
+from whence.errors import ElfError, Mismatch, WhenceError, without_file
 from whence.files import open_regular
 from whence.records import Record, field
 
@@ -106,7 +107,7 @@ class Finder:
             link = elf.debug_link
         except WhenceError as error:
             link = None
-            search.tried.append(Tried(elf.path, "debug link", Outcome.BROKEN, str(error)))
+            search.tried.append(Tried(elf.path, "debug link", Outcome.BROKEN, error.message))
         if link is not None and os.path.basename(link.name):
             crc = link.crc
             candidates += self._linked(elf.path, os.path.basename(link.name))
@@ -125,11 +126,11 @@ class Finder:
         try:
             link = elf.alt_link
         except WhenceError as error:
-            search.tried.append(Tried(elf.path, "alt link", Outcome.BROKEN, str(error)))
+            search.tried.append(Tried(elf.path, "alt link", Outcome.BROKEN, error.message))
             return search
         if link is None:
             return search
-        candidates = [(os.path.join(folder, link.name), "alt link") for folder in folders_of(elf.path)]
+        candidates = [(inside_of(folder, link.name), "alt link") for folder in folders_of(elf.path)]
         candidates += self._build_id_files(link.build_id, ".debug")
         name = os.path.basename(link.name)
         candidates += [(os.path.join(folder, ".dwz", name), "dwz folder") for folder in self.debug_dirs]
@@ -147,7 +148,11 @@ class Finder:
         """The split unit a skeleton names; `near` is the file that holds the skeleton."""
         search = Search("split unit")
         folders = folders_of(os.fspath(near)) if near else []
-        candidates = [(os.path.join(comp_dir, name), "compilation folder")]
+        root, _ = rooted.split(os.fspath(near))
+        elsewhere = _leads_elsewhere(os.fspath(near))
+        candidates = [(root + os.path.join("/" if root else "", comp_dir, name), "compilation folder")]
+        if elsewhere:  # names of files of that process are none of ours
+            candidates = []
         candidates += [(os.path.join(folder, name), "beside") for folder in folders if not os.path.isabs(name)]
         candidates += [(os.path.join(folder, os.path.basename(name)), "bare name") for folder in folders]
         self._take(search, candidates, lambda _: "")
@@ -165,14 +170,15 @@ class Finder:
             yield os.path.join(folder, ".debug", name), "debug link"
         for top in self.debug_dirs:
             for folder in folders:
-                yield os.path.join(top, os.path.abspath(folder).lstrip("/"), name), "debug link"
+                inside = os.path.abspath(rooted.split(folder)[1])
+                yield os.path.join(top, inside.lstrip("/"), name), "debug link"
 
     @staticmethod
     def _take(search: Search, candidates: Candidates, check: Callable[[ElfFile], str], itself: str = "") -> None:
         """Open candidates in turn until `check` finds no fault; what became of each is recorded."""
-        seen = {os.path.realpath(itself)} if itself else set()
+        seen = {rooted.real_path(itself)} if itself else set()
         for path, how in candidates:
-            if "\0" in path or (real := os.path.realpath(path)) in seen:
+            if "\0" in path or (real := rooted.real_path(path)) in seen:
                 continue
             seen.add(real)
             found = None
@@ -186,7 +192,8 @@ class Finder:
                 if found is not None:
                     found.close()
                 absent = isinstance(error, NotADirectoryError)
-                search.tried.append(Tried(path, how, Outcome.ABSENT if absent else Outcome.BROKEN, str(error)))
+                outcome = Outcome.ABSENT if absent else Outcome.BROKEN
+                search.tried.append(Tried(path, how, outcome, without_file(error)))
                 continue
             if fault:
                 found.close()
@@ -205,10 +212,30 @@ def len_of(elf: ElfFile, name: str) -> int:
 
 def folders_of(path: str) -> list[str]:
     """The folder of a file, as it was named and with links resolved: / and /usr hold the same files under two names."""
-    if not path:
+    root, inside = rooted.split(path)
+    if root:
+        return [root + folder for folder in _spelled(os.path.dirname(inside), rooted.real_path(path)[len(root) :])]
+    if not path or _leads_elsewhere(path):
         return []
-    named = os.path.dirname(path) or "."
-    real = os.path.dirname(os.path.realpath(path))
+    return _spelled(os.path.dirname(path) or ".", os.path.realpath(path))
+
+
+def inside_of(folder: str, name: str) -> str:
+    """A name as it is meant in a folder: an absolute one starts at the root of the process that the folder is in."""
+    root, _ = rooted.split(folder + "/")
+    return root + name if root and os.path.isabs(name) else os.path.join(folder, name)
+
+
+def _leads_elsewhere(path: str) -> bool:
+    """Whether a path is /proc's link to a file of a process with another root, so that its name is none of ours."""
+    head, _, name = path.rpartition("/")
+    process = head.removesuffix("/map_files") if head.endswith("/map_files") else head if name == "exe" else ""
+    return process.rpartition("/")[2].isdecimal() and rooted.is_foreign(process)
+
+
+def _spelled(named: str, real: str) -> list[str]:
+    """The folders of a file, as it was named and with links resolved."""
+    real = os.path.dirname(real)
     folders = [named, real] if os.path.abspath(named) != real else [named]
     return folders + [folder[4:] for folder in folders if folder.startswith("/usr/")]
 

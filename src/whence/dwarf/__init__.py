@@ -23,6 +23,7 @@ lines.py           one line program (.debug_line) as rows
   line_header.py   its header and tables
   line_files.py    file numbers to paths
 
+budget.pxd         what a unit may cost; all kernels spend from it
 shared.pxd         the parts of a file, the row of a unit, the numbers of forms; reading.pxd: how they are read, by
   units_kernel       headers and roots of all units
   claims_kernel      spans by address

@@ -1,5 +1,6 @@
 # An abbreviation table, digested for one walk over a unit's DIEs.
 
+from whence.dwarf.budget cimport Budget
 from whence.dwarf.shared cimport File
 
 cdef enum:  # Entry.kind: what the walk does with such a DIE
@@ -51,15 +52,29 @@ cdef struct Table:
     unsigned long long op_count
     unsigned long long op_room
     int dense  # codes count 1, 2, 3...; else the entries are sorted by code
-    unsigned long long offset  # what is digested here: an offset and the sizes of some forms
+    const File* file  # what is digested here: a table's offset in a file, for units of these sizes
+    unsigned long long offset
     unsigned long long sizes
-    unsigned long long spent  # bytes read so far
+    unsigned long long used  # when it was last asked for
+
+cdef enum:  # tables that are kept: ROWS that an offset can be in, of WAYS each, the one not used for longest makes room
+    TABLE_ROWS = 64
+    TABLE_WAYS = 4
+    KEPT_BYTES = 1 << 23  # all are let go when together they take more
+
+cdef struct Tables:
+    Table* rows  # NULL before the first one
+    Table* last  # that was asked for
+    unsigned long long turn
+    unsigned long long held  # bytes
 
 cdef inline Entry* entry_of_code(Table* table, unsigned long long code) noexcept nogil:
     if table.dense:
         return &table.entries[code - 1] if code - 1 < table.count else NULL
     return sparse(table, code)
 
-cdef int digest(Table* table, const File* file, const unsigned long long* unit) noexcept nogil
+cdef Table* table_of(
+    Tables* tables, const File* file, const unsigned long long* unit, Budget* budget, int* fault
+) noexcept nogil
 cdef Entry* sparse(Table* table, unsigned long long code) noexcept nogil
-cdef void forget(Table* table) noexcept nogil
+cdef void forget_tables(Tables* tables) noexcept nogil

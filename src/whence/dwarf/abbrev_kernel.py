@@ -6,12 +6,15 @@ attributes as operations: attributes of fixed size melt into one number of bytes
 walk wants are read. Most DIEs end up as one addition.
 
 Types are skipped with all they hold in C, where they cannot hold code; in other languages they are looked into (gcc
-puts the code of a C++ lambda into its closure's class, rustc methods into their enumeration). One table is kept:
-units that share it (Go's all do) digest it once. DWARF 5, section 7.5.3.
+puts the code of a C++ lambda into its closure's class, rustc methods into their enumeration). Tables are kept by
+offset, a bounded number of them: units share them (Go's all do, dwz's thousands of partial units a few), and names are
+looked up in units of other tables. DWARF 5, section 7.5.3.
 """
 
 import cython
-from cython.cimports.libc.stdlib import free, qsort, realloc
+from cython.cimports.libc.stdlib import calloc, free, qsort, realloc
+from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.budget import affordable, spend
 from cython.cimports.whence.dwarf.reading import fixed, form_size, sleb, uleb
 from cython.cimports.whence.dwarf.shared import (
     ABBREV,
@@ -29,6 +32,8 @@ from cython.cimports.whence.dwarf.shared import (
     OFFSET_SIZE,
     VERSION,
 )
+
+SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 
 
 @cython.cfunc
@@ -119,13 +124,11 @@ def grown(rows: cython.p_void, room: cython.pointer[cython.ulonglong], size: cyt
     return block
 
 
-def digest(table, file, unit):
-    """Digest the unit's table, unless it is there already: 0, or what is wrong: 1 its bytes, 2 no memory, 3 overlaps.
+def table_of(tables, file, unit, budget, fault):
+    """The unit's table; NULL when `fault` says what is wrong: 1 its bytes, 2 no memory, 3 the budget is spent.
 
-    Tables that overlap could be read again and again: together they may cost 4 times the section's bytes, and 1 MB.
+    It stays good until the next one is asked for.
     """
-    size: cython.ulonglong = file.abbrev.size
-    data = file.abbrev.at
     sizes: cython.ulonglong = (
         unit[ADDRESS_SIZE] << 32
         | unit[OFFSET_SIZE] << 16
@@ -133,7 +136,75 @@ def digest(table, file, unit):
         | enumerations_hold_code(unit[LANGUAGE]) << 1
         | keeps_types_apart(unit[LANGUAGE])
     )
+    way: cython.int
+    stop: cython.ulonglong
+    reached: cython.ulonglong = 0
+    table: cython.pointer[Table] = tables.last
+    fault[0] = 0
+    if table != cython.NULL and table.offset == unit[ABBREV] and table.sizes == sizes and table.file == file:
+        if table.count:
+            table.used = tables.turn
+            return table
+    if tables.rows == cython.NULL:
+        tables.rows = cython.cast(cython.pointer[Table], calloc(TABLE_ROWS * TABLE_WAYS, cython.sizeof(Table)))
+        if tables.rows == cython.NULL:
+            fault[0] = 2
+            return cython.NULL
+    tables.turn += 1
+    row = tables.rows + TABLE_WAYS * ((unit[ABBREV] * SPREAD) >> 58)
+    for way in range(TABLE_WAYS):
+        table = row + way
+        if table.count and table.offset == unit[ABBREV] and table.sizes == sizes and table.file == file:
+            table.used = tables.turn
+            tables.last = table
+            return table
+    if tables.held > KEPT_BYTES:
+        forget_rows(tables)
+    table = row
+    for way in range(1, TABLE_WAYS):
+        if row[way].used < table.used:
+            table = row + way
+    tables.held -= held_by(table)
+    table.used = tables.turn
+    stop = unit[ABBREV] + affordable(budget)
+    if stop < unit[ABBREV] or stop > file.abbrev.size:
+        stop = file.abbrev.size
+    fault[0] = digest(table, file, unit, stop, cython.address(reached))
+    tables.held += held_by(table)
+    if fault[0] == 1 and stop < file.abbrev.size:
+        fault[0] = 3
+    if not spend(budget, min(reached, stop) - min(unit[ABBREV], stop)):
+        fault[0] = 3
+    if fault[0]:
+        table.count = 0
+        return cython.NULL
+    table.file = file
+    table.offset = unit[ABBREV]
+    table.sizes = sizes
+    tables.last = table
+    return table
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def held_by(table: cython.pointer[Table]) -> cython.ulonglong:
+    """The bytes a table takes."""
+    return table.room * cython.sizeof(Entry) + table.op_room * cython.sizeof(Op)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def digest(
+    table: cython.pointer[Table], file: cython.pointer[cython.const[File]],
+    unit: cython.pointer[cython.const[cython.ulonglong]], size: cython.ulonglong, reached: cython.p_ulonglong,
+) -> cython.int:  # fmt: skip
+    """Digest the unit's table, which ends before `size`; gives 0 or the fault as `table_of` has it. `reached` becomes
+    where reading ended."""
+    data = file.abbrev.at
     at: cython.ulonglong = unit[ABBREV]
+    seen: cython.uint
     code: cython.ulonglong
     tag: cython.ulonglong
     name: cython.ulonglong
@@ -145,8 +216,6 @@ def digest(table, file, unit):
     slot: cython.int
     what: cython.int
     block: cython.p_void
-    if table.sizes == sizes and table.offset == at and table.count:
-        return 0
     table.count = table.op_count = 0
     table.dense = True
     if at >= size:
@@ -173,22 +242,27 @@ def digest(table, file, unit):
         if code != table.count:
             table.dense = False
         run = 0
+        seen = 0
         while True:
             name = uleb(data, cython.address(at), size)
             form = uleb(data, cython.address(at), size)
             implicit = sleb(data, cython.address(at), size) if form == F_IMPLICIT_CONST else 0
             if at > size:
-                table.count = 0
+                reached[0] = at
                 return 1
             if name == 0 and form == 0:
                 break
             width = form_size(form, unit[ADDRESS_SIZE], unit[OFFSET_SIZE], unit[VERSION])
             if width == -2:
-                table.count = 0
+                reached[0] = at
                 return 1
             slot = slot_of(name, kind)
             if slot == 6 and not entry.children:
                 slot = -1
+            if slot >= 0:  # a DIE has an attribute once (2.2); one that takes no bytes could be repeated for nothing
+                if width == 0 and seen >> slot & 1:
+                    continue
+                seen |= cython.cast(cython.uint, 1) << slot
             if slot < 0 and width >= 0:
                 run += width
                 continue
@@ -217,12 +291,7 @@ def digest(table, file, unit):
             run = 0
         entry.tail = cython.cast(cython.uint, run)
         entry.ops = cython.cast(cython.uint, table.op_count) - entry.first
-    table.spent += at - unit[ABBREV]
-    if table.spent > 4 * size + (1 << 20):
-        table.count = 0
-        return 3
-    table.offset = unit[ABBREV]
-    table.sizes = sizes
+    reached[0] = at
     if not table.dense:
         qsort(table.entries, table.count, cython.sizeof(table.entries[0]), by_code)
     return 0
@@ -256,12 +325,25 @@ def sparse(table, code):
     return cython.NULL
 
 
-def forget(table):
-    free(table.entries)
-    free(table.ops)
-    table.entries = cython.NULL
-    table.ops = cython.NULL
-    table.count = table.room = table.op_count = table.op_room = 0
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def forget_rows(tables: cython.pointer[Tables]) -> cython.void:
+    """Let all tables go."""
+    at: cython.int
+    for at in range(TABLE_ROWS * TABLE_WAYS):
+        free(tables.rows[at].entries)
+        free(tables.rows[at].ops)
+    memset(tables.rows, 0, TABLE_ROWS * TABLE_WAYS * cython.sizeof(Table))
+    tables.last = cython.NULL
+    tables.held = 0
+
+
+def forget_tables(tables):
+    if tables.rows != cython.NULL:
+        forget_rows(tables)
+        free(tables.rows)
+    memset(tables, 0, cython.sizeof(Tables))
 
 
 def stay_inside(data: cython.const[cython.uchar][::1]):

@@ -20,6 +20,7 @@ from whence.dwarf.sections import Sections, read_sections
 from whence.dwarf.unit_set import BATCH, UnitSet
 from whence.elf.layout import ET_REL
 from whence.errors import DwarfError, ElfError
+from whence.forks import Lock
 from whence.ranges.strings import OFFSET_BITS
 from whence.window import ByteOrder
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from whence.elf import ElfFile
     from whence.elf.compress import Unpacking
 
+SHORTEST = 12  # bytes that a unit with a root DIE has
 SMALLEST = 4 << 20  # packed bytes: below that there is little to win
 
 
@@ -57,7 +59,7 @@ class Beginning:
 
     def __init__(self, info: DebugInfo, unpacking: Unpacking) -> None:
         self._info, self._unpacking = info, unpacking
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._sections: Sections | None = None
 
     @classmethod
@@ -113,7 +115,11 @@ class Arriving:
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []
         self._thread.start()
-        self.sections: Sections = read_sections(info.elf, self.problems, info=unpacking.content)
+        try:
+            self.sections: Sections = read_sections(info.elf, self.problems, info=unpacking.content)
+        except KeyboardInterrupt:
+            self.stop()
+            raise
         self.sections.alt_str = info.alt_sections.debug_str
 
     @classmethod
@@ -169,6 +175,10 @@ class Arriving:
         """All waves before this one were read."""
         self._unpacking.forget(self._starts[wave])
 
+    def stop(self) -> None:
+        """Unpack no more: nobody wants it."""
+        self._unpacking.stop()
+
     def close(self) -> None:
         """Wait for the thread. What is whole stays with the file; names that lie in the rest are no more."""
         self._thread.join()
@@ -183,8 +193,10 @@ class Arriving:
 def whole_units(data: memoryview, at: int, end: int, order: ByteOrder) -> tuple[list[int], int]:
     """Where the units begin that lie in [at, end), and where the last of them ends, going by their lengths."""
     offsets = []
-    while end - at >= 12:
+    while end - at >= SHORTEST:
         size = unit_size(data, at, order)
+        if size < SHORTEST:
+            raise NotThisWay
         if size > end - at:
             break
         offsets.append(at)

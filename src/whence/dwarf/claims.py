@@ -33,10 +33,9 @@ class Claims:
             self._first[owner + 1] += 1
         self._first = array("I", accumulate(self._first))
         order = by_key(self._start)
-        self._sorted = tuple(
-            array(column.typecode, map(column.__getitem__, order)) for column in (self._start, self._end, self._owner)
-        )
-        self._highest = array("Q", accumulate(self._sorted[1], max))
+        begin, whose = array("Q", bytes(16 * len(order))), array("I", bytes(8 * len(order)))
+        rows = claims_kernel.cover(self._start, self._end, self._owner, order, begin, whose)
+        self._holders = begin[:rows], whose[:rows]
         tags, faults = all_units.column(units.TAG), all_units.column(units.FAULT)
         self._open = bytes(
             said != 1 and tag not in (0, units.TAG_PARTIAL) and not fault
@@ -46,7 +45,7 @@ class Claims:
     def units_at(self, vaddrs: Iterable[int]) -> list[int]:
         """The units that can hold any of the vaddrs, in order."""
         wanted = bytearray(self._open)
-        claims_kernel.mark(*self._sorted, self._highest, array("Q", vaddrs), wanted)
+        claims_kernel.mark(*self._holders, array("Q", vaddrs), wanted)
         return [index for index, flag in enumerate(wanted) if flag]
 
     def clip(

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import chain
 
+from whence import cores
 from whence.dwarf import aranges_kernel, units
 from whence.dwarf.arriving import Arriving, Beginning, NotThisWay, worth_it
 from whence.dwarf.parts_kernel import Parts
-from whence.dwarf.problems import problem
+from whence.dwarf.problems import Problems, problem
 from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.split import SplitFiles
 from whence.dwarf.threads import share
-from whence.dwarf.unit_set import UnitSet
+from whence.dwarf.unit_set import UnitSet, most_units
 from whence.dwarf.units import Units
 from whence.dwarf.worker import Worker
 from whence.elf import ElfFile
 from whence.elf.layout import ET_REL
 from whence.errors import DwarfError, ElfError
+from whence.forks import cached_property
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import join
 
@@ -45,12 +45,12 @@ class DebugInfo:
         dwp: ElfFile | None = None,
         dwo: Callable[[units.Unit], ElfFile | None] | None = None,
     ) -> None:
-        self.problems: list[DwarfError | ElfError] = []
+        self.problems = Problems()
         self.elf, self.strings = elf, strings
         self.code = code_of(elf)
         self.alt_sections = read_sections(alt, self.problems)
         self.alt = self.alt_sections.parts(strings, elf.order, self.code)
-        self.alt_units = UnitSet(self.alt, self.alt, strings).units
+        self.alt_units = UnitSet(self.alt, self.alt, strings, most=most_units(alt)).units
         self.split = SplitFiles(self, dwp, dwo)
         self._some: UnitSet | None = None  # the units of the last question, when it needed few
         self._beginning: Beginning | None = None  # of a compressed .debug_info, as far as few units needed it
@@ -78,8 +78,10 @@ class DebugInfo:
     @cached_property
     def all(self) -> UnitSet:
         """Every unit, its header and root DIE read. The first use costs a look at each."""
-        found = UnitSet(self._parts(), self.alt, self.strings, aranges=self.aranges)
+        found = UnitSet(self._parts(), self.alt, self.strings, aranges=self.aranges, most=most_units(self.elf))
         for index, fault in enumerate(found.units.column(units.FAULT)):
+            if self.problems.full:
+                break
             if fault:
                 name = self.strings.text(found.units.value(index, units.NAME))
                 self.problems.append(problem(fault, found.units.value(index, units.FAULT_AT), index, name))
@@ -171,7 +173,7 @@ class DebugInfo:
 
     def _ranges(self, of: UnitSet, chosen: Sequence[int], jobs: int | None, lines: bool) -> Ranges | None:
         """The ranges of these units of a set; None when their names lie in units that the set does not have."""
-        jobs = max(1, min(jobs or os.cpu_count() or 1, len(chosen)))
+        jobs = max(1, min(jobs or cores.available(), len(chosen)))
         sections = self.sections if of.whole else self._sections_with([])
         workers = [Worker(self, sections, lines, of) for _ in range(jobs)]
         of.claims  # noqa: B018 - made before threads share it
@@ -203,7 +205,7 @@ class DebugInfo:
             first = next(waiting, None)
             if first is None:
                 return None
-            count = jobs or os.cpu_count() or 1
+            count = jobs or cores.available()
             workers = [Worker(self, arriving.sections, lines, first[0], arriving.source) for _ in range(count)]
             out = self._joined(workers, chain([first], waiting), lambda n: arriving.done_before(wave_of[n]))
             problems = finished(workers)
@@ -213,6 +215,9 @@ class DebugInfo:
             return out
         except NotThisWay:
             return None
+        except KeyboardInterrupt:
+            arriving.stop()
+            raise
         finally:
             arriving.close()
 
@@ -254,7 +259,7 @@ class DebugInfo:
         return self.code[0]
 
 
-def finished(workers: list[Worker]) -> list[DwarfError]:
+def finished(workers: list[Worker]) -> list[DwarfError | ElfError]:
     """The problems that workers met, in order of place."""
     problems = [problem for worker in workers for problem in worker.finish()]
     return sorted(problems, key=lambda problem: (problem.part, problem.offset or 0))

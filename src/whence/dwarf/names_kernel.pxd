@@ -1,6 +1,7 @@
 # What functions are called and where they are declared, remembered by the DIE that says so.
 
-from whence.dwarf.abbrev_kernel cimport Table
+from whence.dwarf.abbrev_kernel cimport Tables
+from whence.dwarf.budget cimport Budget
 from whence.dwarf.shared cimport File
 
 cdef struct Start:  # a function's declaration coordinates
@@ -25,12 +26,12 @@ cdef struct Names:
     unsigned long long start_count
     unsigned long long start_room
     int strangers  # were DIEs asked for that lie in no known unit?
-    unsigned long long left  # attributes of other units' abbreviations that may still be walked over
+    Budget budget
 
 cdef unsigned long long function_name(
-    Names* names, const File* file, const File* alt, Table* table, unsigned long long key
+    Names* names, const File* file, const File* alt, Tables* tables, unsigned long long key
 ) noexcept nogil
 cdef unsigned long long own_name(
-    const File* file, const File* alt, unsigned long long* left, unsigned long long key, int* strangers
+    const File* file, const File* alt, Tables* tables, Budget* budget, unsigned long long key, int* strangers
 ) noexcept nogil
 cdef void forget_names(Names* names) noexcept nogil

@@ -13,9 +13,9 @@ counts in the list of such DIEs: their qualified names are put together afterwar
 import cython
 from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.libc.string import memset
-from cython.cimports.whence.dwarf.abbrev_kernel import Table, entry_of_code
+from cython.cimports.whence.dwarf.abbrev_kernel import Tables, entry_of_code, table_of
+from cython.cimports.whence.dwarf.budget import Budget, spend
 from cython.cimports.whence.dwarf.reading import (
-    find_abbrev,
     name_of,
     number,
     read_form,
@@ -26,7 +26,6 @@ from cython.cimports.whence.dwarf.reading import (
     unit_at,
 )
 from cython.cimports.whence.dwarf.shared import (
-    ABBREV,
     ALT_BIT,
     BARE_BIT,
     DIE,
@@ -160,13 +159,12 @@ def same_files(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def type_of(file: cython.pointer[cython.const[File]], signature: u64, left: cython.p_ulonglong) -> u64:
+def type_of(file: cython.pointer[cython.const[File]], signature: u64, budget: cython.pointer[Budget]) -> u64:
     """Where the type of a signature is described: what its unit's header says; 0 when no unit here has it."""
     at: u64
     for at in range(file.unit_count):
-        if left[0] == 0:
+        if not spend(budget, 1):
             break
-        left[0] -= 1
         unit = cython.address(file.units[at * WIDTH])
         if unit[SIGNATURE] == signature and (unit[KIND] == 2 or unit[KIND] == 6) and not unit[FAULT]:
             value: u64 = number(
@@ -181,7 +179,7 @@ def type_of(file: cython.pointer[cython.const[File]], signature: u64, left: cyth
 @cython.exceptval(check=False)
 def follow(
     names: cython.pointer[Names], file: cython.pointer[cython.const[File]], alt: cython.pointer[cython.const[File]],
-    table: cython.pointer[Table], left: cython.p_ulonglong, key: u64, strangers: cython.p_int,
+    tables: cython.pointer[Tables], budget: cython.pointer[Budget], key: u64, strangers: cython.p_int,
 ) -> u64:  # fmt: skip
     """Read DIEs from the key on along origins and specifications; gives the name. With `names` its start is kept, too;
     without, no linkage name is looked for."""
@@ -198,8 +196,9 @@ def follow(
     language: u64 = 0
     at: u64
     spec: u64
-    spec_end: u64 = 0
+    spec_end: u64
     bare: u64 = 1  # not declared, without a frame base, not artificial: line tables only (clang -g1)
+    fault: cython.int = 0
     name: u64
     form: u64
     implicit: u64
@@ -216,24 +215,20 @@ def follow(
         spec = uleb(where.info.at, cython.address(at), unit[END])
         if at > unit[END] or spec == 0:
             break
-        if where == file and table != cython.NULL and table.count and table.offset == unit[ABBREV]:
-            entry = entry_of_code(table, spec)
-            if entry == cython.NULL:
-                break
-            spec = entry.spec
-            spec_end = file.abbrev.size
-        else:
-            spec = find_abbrev(where, unit[ABBREV], spec, cython.address(spec_end), left)
-            if spec > spec_end:
-                break
-            uleb(where.abbrev.at, cython.address(spec), spec_end)
-            spec += 1
+        table = table_of(tables, where, unit, budget, cython.address(fault))
+        if table == cython.NULL:
+            break
+        entry = entry_of_code(table, spec)
+        if entry == cython.NULL:
+            break
+        spec = entry.spec
+        spec_end = where.abbrev.size
         following = origin = 0
         while True:
             name = uleb(where.abbrev.at, cython.address(spec), spec_end)
             form = uleb(where.abbrev.at, cython.address(spec), spec_end)
             implicit = sleb(where.abbrev.at, cython.address(spec), spec_end) if form == F_IMPLICIT_CONST else 0
-            if spec > spec_end or (name == 0 and form == 0):
+            if spec > spec_end or (name == 0 and form == 0) or not spend(budget, 1):
                 break
             if (
                 name != 0x03 and name != 0x6E and name != 0x2007 and name != 0x31 and name != 0x47 and name != 0x3A
@@ -267,9 +262,11 @@ def follow(
                     found = name_of(where, other, unit, value, form)
                     named = here
                     language = unit[LANGUAGE]
+                    if language == 0 and names != cython.NULL:  # dwz: a partial unit is of those that import it
+                        language = names.current[LANGUAGE]
             else:
                 if name == 0x69:
-                    value = type_of(where, value, left) if form == F_REF_SIG8 else 0
+                    value = type_of(where, value, budget) if form == F_REF_SIG8 else 0
                     strangers[0] |= value == 0
                 else:
                     value = target_of(unit, value, form)
@@ -292,7 +289,7 @@ def follow(
     return found
 
 
-def function_name(names, file, alt, table, key):
+def function_name(names, file, alt, tables, key):
     """The name of the function a DIE stands for; 0 when nothing says it."""
     at: u64
     name: u64
@@ -300,19 +297,19 @@ def function_name(names, file, alt, table, key):
         memset(names.keys, 0, names.room * 8)
         names.count = 0
     if names.count * 2 >= names.room and not widen(names):
-        return follow(names, file, alt, table, cython.address(names.left), key, cython.address(names.strangers))
+        return follow(names, file, alt, tables, cython.address(names.budget), key, cython.address(names.strangers))
     at = slot_for(names, key)
     if names.keys[at] == 0:
-        name = follow(names, file, alt, table, cython.address(names.left), key, cython.address(names.strangers))
+        name = follow(names, file, alt, tables, cython.address(names.budget), key, cython.address(names.strangers))
         names.keys[at] = key + 1
         names.names[at] = name
         names.count += 1
     return names.names[at]
 
 
-def own_name(file, alt, left, key, strangers):
+def own_name(file, alt, tables, budget, key, strangers):
     """The name of a DIE of any kind, without what stands around it; linkage names are not looked for."""
-    return follow(cython.NULL, file, alt, cython.NULL, left, key, strangers)
+    return follow(cython.NULL, file, alt, tables, budget, key, strangers)
 
 
 def forget_names(names):

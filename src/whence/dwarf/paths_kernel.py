@@ -7,12 +7,14 @@ there is one.
 import cython
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memset
-from cython.cimports.whence.dwarf.abbrev_kernel import Table, digest, entry_of_code, forget
+from cython.cimports.whence.dwarf.abbrev_kernel import Table, Tables, entry_of_code, forget_tables, table_of
+from cython.cimports.whence.dwarf.budget import Budget, begin_unit, found_budget
 from cython.cimports.whence.dwarf.names_kernel import own_name
 from cython.cimports.whence.dwarf.parts_kernel import Parts
 from cython.cimports.whence.dwarf.reading import read_form, skip, skip_form, skip_string, uleb, unit_at
 from cython.cimports.whence.dwarf.shared import DIE, END, F_REF1, F_REF_UDATA, FAULT, OFFSET, File, u64
 
+LEAST = cython.declare(cython.ulonglong, 16)  # bytes that a DIE of which a name is asked takes, with those around it
 AROUND = cython.declare(cython.int, 32)  # so many of the DIEs around one are told, the innermost
 
 
@@ -91,13 +93,16 @@ def around(parts: Parts, keys: cython.const[cython.ulonglong][::1]):
     found = bytearray(8 * AROUND * keys.shape[0])
     at: cython.Py_ssize_t = 0
     last: cython.Py_ssize_t
-    table: Table
+    tables: Tables
+    budget: Budget
+    fault: cython.int = 0
     levels: cython.p_ulonglong = cython.NULL
     room: u64 = 0
     if keys.shape[0] == 0:
         return found
     out: cython.ulonglong[::1] = memoryview(found).cast("Q")
-    memset(cython.address(table), 0, cython.sizeof(table))
+    memset(cython.address(tables), 0, cython.sizeof(tables))
+    found_budget(cython.address(budget), parts.file.info.size)
     file: cython.pointer[File] = cython.address(parts.file)
     with cython.nogil:
         while at < keys.shape[0]:
@@ -108,13 +113,15 @@ def around(parts: Parts, keys: cython.const[cython.ulonglong][::1]):
                 continue
             while last < keys.shape[0] and keys[last] < unit[END]:
                 last += 1
-            if digest(cython.address(table), file, unit) == 0:
+            begin_unit(cython.address(budget), unit[END] - unit[OFFSET])
+            table = table_of(cython.address(tables), file, unit, cython.address(budget), cython.address(fault))
+            if table != cython.NULL:
                 paths(
-                    file, unit, cython.address(table), cython.address(levels), cython.address(room),
+                    file, unit, table, cython.address(levels), cython.address(room),
                     cython.address(keys[at]), last - at, cython.address(out[at * AROUND]),
                 )  # fmt: skip
             at = last
-        forget(cython.address(table))
+        forget_tables(cython.address(tables))
         free(levels)
     return found
 
@@ -123,12 +130,17 @@ def names(parts: Parts, alt: Parts, keys: cython.const[cython.ulonglong][::1], o
     """The DW_AT_name of each DIE, following its origins, specifications and type units; 0 where there is none. Gives
     whether any may lie in a unit that is not known here."""
     at: cython.Py_ssize_t
-    left: u64 = 1 << 28
+    tables: Tables
+    budget: Budget
     strangers: cython.int = 0
+    memset(cython.address(tables), 0, cython.sizeof(tables))
+    found_budget(cython.address(budget), parts.file.info.size)
     with cython.nogil:
         for at in range(keys.shape[0]):
+            begin_unit(cython.address(budget), LEAST)
             out[at] = own_name(
-                cython.address(parts.file), cython.address(alt.file), cython.address(left), keys[at],
-                cython.address(strangers),
+                cython.address(parts.file), cython.address(alt.file), cython.address(tables), cython.address(budget),
+                keys[at], cython.address(strangers),
             )  # fmt: skip
+        forget_tables(cython.address(tables))
     return strangers != 0

@@ -1,5 +1,6 @@
 # Address ranges of DIEs: where they are kept while a unit is walked.
 
+from whence.dwarf.budget cimport Budget
 from whence.dwarf.shared cimport File
 
 cdef struct Span:  # [start, end) of a node
@@ -11,9 +12,8 @@ cdef struct Spans:
     Span* rows
     unsigned long long count
     unsigned long long room
-    unsigned long long left  # entries of lists that may still be read: lists are not made to be read again and again
+    Budget budget  # of entries of lists: lists are not made to be read again and again
 
-cdef unsigned long long list_budget(const File* file) noexcept nogil
 cdef int is_code(const File* file, unsigned long long start) noexcept nogil
 cdef int add_span(Spans* spans, unsigned long long start, unsigned long long end, unsigned int node) noexcept nogil
 cdef int expand(

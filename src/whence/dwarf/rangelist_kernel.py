@@ -7,11 +7,13 @@ All of them fail one test: a range of code begins in an executable section (or s
 
 import cython
 from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.whence.dwarf.budget import LIST_ENTRY, begin_unit, found_budget, spend
 from cython.cimports.whence.dwarf.parts_kernel import Parts
 from cython.cimports.whence.dwarf.reading import entry_of, fixed, largest, uleb
 from cython.cimports.whence.dwarf.shared import (
     ADDR_BASE,
     ADDRESS_SIZE,
+    END,
     F_RNGLISTX,
     F_SEC_OFFSET,
     HAS,
@@ -20,6 +22,7 @@ from cython.cimports.whence.dwarf.shared import (
     HAS_RANGES,
     HIGH,
     LOW,
+    OFFSET,
     OFFSET_SIZE,
     RANGES,
     RANGES_BASE,
@@ -34,11 +37,6 @@ from cython.cimports.whence.dwarf.shared import (
 BAD_LIST = cython.declare(cython.int, 1)
 NO_MEMORY = cython.declare(cython.int, 2)
 TOO_MANY = cython.declare(cython.int, 3)
-
-
-def list_budget(file):
-    """How many entries of range lists may be read in all: several times what the sections hold."""
-    return 4 * (file.ranges.size + file.rnglists.size) + 65536
 
 
 def is_code(file, start):
@@ -104,9 +102,8 @@ def old_list(
     fault: cython.int = 0
     at += unit[RANGES_BASE]
     while fault == 0:
-        if spans.left == 0:
+        if not spend(cython.address(spans.budget), LIST_ENTRY):
             return TOO_MANY
-        spans.left -= 1
         start = fixed(file.ranges.at, cython.address(at), file.ranges.size, width, file.big)
         end = fixed(file.ranges.at, cython.address(at), file.ranges.size, width, file.big)
         if at > file.ranges.size:
@@ -139,9 +136,8 @@ def new_list(
     ok: cython.int
     fault: cython.int = 0
     while fault == 0:
-        if spans.left == 0:
+        if not spend(cython.address(spans.budget), LIST_ENTRY):
             return TOO_MANY
-        spans.left -= 1
         kind = fixed(data, cython.address(at), size, 1, 0)
         start = end = 0
         ok = 1
@@ -203,12 +199,13 @@ def unit_spans(parts: Parts, units: cython.const[cython.ulonglong][::1]):
     fault: cython.int
     spans.rows = cython.NULL
     spans.count = spans.room = 0
-    spans.left = list_budget(cython.address(parts.file))
+    found_budget(cython.address(spans.budget), parts.file.ranges.size + parts.file.rnglists.size)
     try:
         with cython.nogil:
             for row in range(count):
                 unit = cython.address(units[row * WIDTH])
                 fault = 0
+                begin_unit(cython.address(spans.budget), unit[END] - unit[OFFSET])
                 if unit[HAS] & HAS_LOW and unit[HAS] & HAS_HIGH:
                     if unit[LOW] < unit[HIGH]:
                         fault = keep(

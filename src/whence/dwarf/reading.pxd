@@ -3,6 +3,7 @@
 # Reading is by offset and sticky: a read that would pass `end` sets the offset to end + 1, from where every later read
 # fails too; so a kernel checks once per DIE (`at > end`) instead of once per byte.
 
+from whence.dwarf.budget cimport Budget, spend
 from whence.dwarf.shared cimport (
     ADDRESS_SIZE, ADDR_BASE, ALT_BIT, DIE, END, F_ADDRX, F_ADDRX1, F_ADDRX4, F_BLOCK, F_BLOCK1, F_BLOCK2, F_BLOCK4,
     F_EXPRLOC, F_FLAG_PRESENT, F_GNU_ADDR_INDEX, F_GNU_REF_ALT, F_GNU_STRP_ALT, F_GNU_STR_INDEX, F_IMPLICIT_CONST,
@@ -193,10 +194,10 @@ cdef inline const u64* unit_at(const File* file, u64 offset) noexcept nogil:
     return &file.units[(low - 1) * WIDTH]
 
 
-cdef inline u64 find_abbrev(const File* file, u64 start, u64 code, u64* end, u64* left) noexcept nogil:
+cdef inline u64 find_abbrev(const File* file, u64 start, u64 code, u64* end, Budget* budget) noexcept nogil:
     """Where the declaration of `code` begins in .debug_abbrev (at its tag), by walking the table from `start`.
 
-    `left` is how many attributes may still be walked over: it goes down, and at 0 nothing is found any more."""
+    Costs what it walks over; without a budget nothing is found."""
     cdef bytes_at data = file.abbrev.at
     cdef u64 size = file.abbrev.size
     cdef u64 at = start
@@ -206,7 +207,7 @@ cdef inline u64 find_abbrev(const File* file, u64 start, u64 code, u64* end, u64
         return size + 1
     while at < size:
         found = uleb(data, &at, size)
-        if found == 0 or left[0] == 0:
+        if found == 0:
             break
         if found == code:
             return at
@@ -219,7 +220,8 @@ cdef inline u64 find_abbrev(const File* file, u64 start, u64 code, u64* end, u64
                 return size + 1
             if form == F_IMPLICIT_CONST:
                 sleb(data, &at, size)
-            left[0] -= 1 if left[0] else 0
+            if not spend(budget, 1):
+                return size + 1
             if name == 0 and form == 0:
                 break
     return size + 1

@@ -11,17 +11,19 @@ children.
 import cython
 from cython.cimports.libc.stdlib import free, qsort, realloc
 from cython.cimports.libc.string import memset
-from cython.cimports.whence.dwarf.abbrev_kernel import Table, digest, forget
+from cython.cimports.whence.dwarf.abbrev_kernel import Tables, forget_tables, table_of
+from cython.cimports.whence.dwarf.budget import begin_unit, found_budget
 from cython.cimports.whence.dwarf.names_kernel import Names, forget_names, function_name
 from cython.cimports.whence.dwarf.parts_kernel import Parts
-from cython.cimports.whence.dwarf.rangelist_kernel import Span, Spans, add_span, expand, is_code, list_budget
+from cython.cimports.whence.dwarf.rangelist_kernel import Span, Spans, add_span, expand, is_code
 from cython.cimports.whence.dwarf.reading import address_of, is_index, largest
-from cython.cimports.whence.dwarf.shared import ADDRESS_SIZE, F_ADDR, FAULT, KIND, WIDTH, File, u64
+from cython.cimports.whence.dwarf.shared import ADDRESS_SIZE, END, F_ADDR, FAULT, KIND, OFFSET, WIDTH, File, u64
 from cython.cimports.whence.dwarf.walk_kernel import Node, Nodes, forget_nodes, walk
 
 BAD_ABBREV = cython.declare(cython.int, 20)  # + what digest found
 NO_MEMORY = cython.declare(cython.int, 102)
 BAD_RANGES = cython.declare(cython.int, 30)  # + what expand found: the unit's other functions are good
+BAD_NAMES = cython.declare(cython.int, 41)
 NOWHERE = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)
 
 
@@ -46,7 +48,7 @@ class Scoper:
 
     parts: Parts
     alt: Parts
-    table: Table
+    tables: Tables
     nodes: Nodes
     spans: Spans
     names: Names
@@ -63,7 +65,7 @@ class Scoper:
     def __cinit__(self, parts: Parts, alt: Parts):
         self.parts = parts
         self.alt = alt
-        memset(cython.address(self.table), 0, cython.sizeof(self.table))
+        memset(cython.address(self.tables), 0, cython.sizeof(self.tables))
         memset(cython.address(self.nodes), 0, cython.sizeof(self.nodes))
         memset(cython.address(self.spans), 0, cython.sizeof(self.spans))
         memset(cython.address(self.sorted), 0, cython.sizeof(self.sorted))
@@ -71,11 +73,11 @@ class Scoper:
         self.order = self.narrow = self.path = cython.NULL
         self.wide = cython.NULL
         self.order_room = self.path_room = self.count = self.room = 0
-        self.spans.left = list_budget(cython.address(parts.file))
-        self.names.left = 1 << 30
+        found_budget(cython.address(self.spans.budget), parts.file.ranges.size + parts.file.rnglists.size)
+        found_budget(cython.address(self.names.budget), parts.file.info.size + alt.file.info.size)
 
     def __dealloc__(self):
-        forget(cython.address(self.table))
+        forget_tables(cython.address(self.tables))
         forget_nodes(cython.address(self.nodes))
         forget_names(cython.address(self.names))
         free(self.spans.rows)
@@ -106,7 +108,7 @@ class Scoper:
         self.wide[3 * self.count + 1] = end
         self.wide[3 * self.count + 2] = function_name(
             cython.address(self.names), cython.address(self.parts.file), cython.address(self.alt.file),
-            cython.address(self.table), node.key,
+            cython.address(self.tables), node.key,
         )  # fmt: skip
         self.narrow[3 * self.count] = node.depth
         self.narrow[3 * self.count + 1] = node.call_file
@@ -273,17 +275,21 @@ class Scoper:
     @cython.exceptval(check=False)
     def unit(self, unit: cython.pointer[cython.const[u64]]) -> cython.int:
         """Everything of one unit; what was found before a fault stays."""
-        fault: cython.int
+        fault: cython.int = 0
         other: cython.int
         first: u64 = 0
         last: u64
         file: cython.pointer[File] = cython.address(self.parts.file)
         self.names.current = unit
         self.nodes.at = 0
-        fault = digest(cython.address(self.table), file, unit)
-        if fault:
+        begin_unit(cython.address(self.names.budget), unit[END] - unit[OFFSET])
+        begin_unit(cython.address(self.spans.budget), unit[END] - unit[OFFSET])
+        table = table_of(
+            cython.address(self.tables), file, unit, cython.address(self.names.budget), cython.address(fault)
+        )  # fmt: skip
+        if table == cython.NULL:
             return BAD_ABBREV + fault
-        fault = walk(cython.address(self.nodes), file, unit, cython.address(self.table))
+        fault = walk(cython.address(self.nodes), file, unit, table)
         other = self.spread(unit)
         fault = fault if fault else other
         if not self.arrange():
@@ -297,6 +303,9 @@ class Scoper:
             other = self.function(first, last)
             fault = fault if fault else other
             first = last
+        if self.names.budget.exceeded and not fault:
+            fault = BAD_NAMES
+            self.nodes.at = unit[OFFSET]
         return fault
 
     def run(self, units: cython.const[cython.uint][::1], found: cython.ulonglong[::1]):

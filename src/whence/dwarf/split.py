@@ -8,7 +8,6 @@ a unit's. DWARF 5, sections 7.3.2, 7.3.5 and 3.1.2; GNU DebugFission for version
 
 from __future__ import annotations
 
-import threading
 from array import array
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -16,9 +15,11 @@ from typing import TYPE_CHECKING
 from whence.dwarf import units, units_kernel
 from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.sections import read_sections
+from whence.dwarf.unit_set import most_units
 from whence.dwarf.units import WIDTH, Unit, Units
 from whence.elf import ElfFile
 from whence.errors import DwarfError, ElfError
+from whence.forks import Lock
 from whence.ranges.strings import StringSpace
 from whence.window import Window
 
@@ -62,8 +63,8 @@ class SplitFile:
         sections = read_sections(elf, self.problems, suffix=".dwo", lines=False)
         sections.debug_addr, sections.debug_ranges = info.sections.debug_addr, info.sections.debug_ranges
         self.parts: Parts = sections.parts(self.strings, elf.order, info.code)
-        rows = array("Q", bytes(8 * WIDTH * units_kernel.count(self.parts)))
-        units_kernel.headers(self.parts, rows, True)
+        rows = array("Q", bytes(8 * WIDTH * units_kernel.count(self.parts, most_units(elf))))
+        units_kernel.headers(self.parts, rows, True, most_units(elf))
         if package:
             self._contribute(elf, rows)
         self.alt = read_sections(None, []).parts(self.strings, elf.order, info.code) if alone else info.alt
@@ -104,7 +105,7 @@ class SplitFiles:
         self._info, self._find = info, find
         self._shared: list[SplitFile] | None = None
         self._package = package
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def find(self, all_units: Units, index: int) -> tuple[SplitFile, int] | None:
         """The split unit of one of the units (its file and its number there): None when it is whole.
@@ -123,7 +124,7 @@ class SplitFiles:
                     return file, at
             elf = self._find(all_units[index]) if self._find is not None else None
             if elf is None:
-                raise DwarfError("debug_info", row[units.OFFSET], f"the split unit {name} is found")
+                raise DwarfError("debug_info", row[units.OFFSET], f"the split unit {name} is there", "no such file")
             file = SplitFile(info, elf, alone=True)
             info.problems += file.problems
         if (at := file.by_id.get(row[units.SIGNATURE])) is None:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 
 from whence.dwarf import units, units_kernel
 from whence.dwarf.claims import Claims
 from whence.dwarf.parts_kernel import Parts
 from whence.dwarf.units import WIDTH, Units
+from whence.elf import ElfFile
+from whence.forks import cached_property
 from whence.ranges.strings import StringSpace
 
 BATCH = 2 << 20  # bytes of .debug_info a thread takes at once, at most
 BATCHES = 4  # for each thread, where there is less: so that they end at about the same time
 
+FEWEST = 1 << 16  # units that any file may have, and one more for each
+BYTES = 8  # of the file, as stored; dwz makes the smallest, of some 30 bytes
+
 NOTHING = memoryview(b"")
+
+
+def most_units(elf: ElfFile | None) -> int:
+    """How many units of a file are read: each costs the memory of a row, however small it is."""
+    return FEWEST + (elf.size // BYTES if elf is not None else 0)
 
 
 class UnitSet:
@@ -28,12 +37,13 @@ class UnitSet:
         strings: StringSpace,
         offsets: Sequence[int] | None = None,
         aranges: memoryview = NOTHING,
+        most: int = FEWEST,
     ) -> None:
-        """Read the headers and root DIEs: of every unit, or of those at ascending offsets."""
+        """Read the headers and root DIEs: of every unit (but at most so many), or of those at ascending offsets."""
         self.parts, self._aranges = parts, aranges
         if offsets is None:
-            rows = array("Q", bytes(8 * WIDTH * units_kernel.count(parts)))
-            units_kernel.headers(parts, rows, False)
+            rows = array("Q", bytes(8 * WIDTH * units_kernel.count(parts, most)))
+            units_kernel.headers(parts, rows, False, most)
         else:
             rows = array("Q", bytes(8 * WIDTH * len(offsets)))
             units_kernel.headers_at(parts, array("Q", offsets), rows)

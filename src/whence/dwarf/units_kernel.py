@@ -6,6 +6,8 @@ ends the scan, because nothing says where the next unit begins. DWARF 5, section
 """
 
 import cython
+from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.budget import Budget, begin_unit, found_budget, spend
 from cython.cimports.whence.dwarf.parts_kernel import Parts
 from cython.cimports.whence.dwarf.reading import (
     address_of,
@@ -68,6 +70,51 @@ BAD_KIND = cython.declare(cython.int, 4)
 SHORT_HEADER = cython.declare(cython.int, 5)
 NO_ABBREV = cython.declare(cython.int, 6)
 BAD_ROOT = cython.declare(cython.int, 7)
+TOO_COSTLY = cython.declare(cython.int, 8)
+TOO_MANY = cython.declare(cython.int, 9)
+
+LEAST = cython.declare(u64, 7)  # bytes of a header behind its length: version, table, size of addresses
+
+# Where declarations of root DIEs were found, by table and code: units that share a table are roots of few codes.
+Found = cython.struct(table=u64, code=u64, spec=u64)
+FOUND_BITS = cython.declare(cython.int, 6)
+SPREAD = cython.declare(u64, 0x9E3779B97F4A7C15)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def span(info: Part, big: cython.int, at: u64, row: cython.p_ulonglong) -> u64:
+    """Where the unit at `at` ends, as its length says; 0 when that leaves the section.
+
+    Fills in OFFSET, END, OFFSET_SIZE and FAULT. What is too short for a header is one unit with all that follow it and
+    are too short, too."""
+    size: u64 = info.size
+    length: u64
+    width: cython.int
+    row[OFFSET] = at
+    row[END] = 0
+    while at < size:
+        length = fixed(info.at, cython.address(at), size, 4, big)
+        width = 4
+        if wide_length(length):
+            width = 8
+            length = fixed(info.at, cython.address(at), size, 8, big)
+        if row[END] and length >= LEAST:
+            break  # behind those that are too short
+        row[OFFSET_SIZE] = width
+        if at > size or length > size - at or (width == 4 and reserved_length(length)):
+            if row[END]:
+                break
+            row[END] = size
+            return 0
+        at += length
+        row[END] = at
+        if length >= LEAST:
+            break
+        row[FAULT] = SHORT_HEADER
+        row[FAULT_AT] = row[OFFSET]
+    return row[END]
 
 
 @cython.cfunc
@@ -75,22 +122,16 @@ BAD_ROOT = cython.declare(cython.int, 7)
 @cython.exceptval(check=False)
 def header(info: Part, big: cython.int, at: u64, row: cython.p_ulonglong) -> u64:
     """Read the header at `at` into the row; gives where the next unit begins, or 0 when that is unknown."""
-    size: u64 = info.size
     start: u64 = at
-    length: u64 = fixed(info.at, cython.address(at), size, 4, big)
-    width: cython.int = 4
-    if wide_length(length):
-        width = 8
-        length = fixed(info.at, cython.address(at), size, 8, big)
-    row[OFFSET] = start
-    row[OFFSET_SIZE] = width
-    row[END] = size
-    if at > size or length > size - at or (width == 4 and reserved_length(length)):
+    end: u64 = span(info, big, at, row)
+    width: cython.int = cython.cast(cython.int, row[OFFSET_SIZE])
+    if end == 0:
         row[FAULT] = BAD_LENGTH
         row[FAULT_AT] = start
         return 0
-    end: u64 = at + length
-    row[END] = end
+    if row[FAULT]:
+        return end
+    at += 4 if width == 4 else 12
     row[VERSION] = fixed(info.at, cython.address(at), end, 2, big)
     row[FAULT_AT] = at - 2 if at <= end else start
     if row[VERSION] < 2 or row[VERSION] > 5:
@@ -127,7 +168,8 @@ def root(
     file: cython.pointer[cython.const[File]],
     alt: cython.pointer[cython.const[File]],
     row: cython.p_ulonglong,
-    left: cython.p_ulonglong,
+    known: cython.pointer[Found],
+    budget: cython.pointer[Budget],
 ) -> cython.void:
     """Read the attributes of the unit's root DIE. Bases may come after what they are the base of: two passes."""
     at: u64
@@ -147,11 +189,18 @@ def root(
         if at > end or code == 0:
             row[FAULT] = BAD_ROOT if at > end else 0
             return
-        spec = find_abbrev(file, row[ABBREV], code, cython.address(spec_end), left)
-        if spec > spec_end:
-            row[FAULT] = NO_ABBREV
-            row[FAULT_AT] = row[DIE]
-            return
+        place = known + ((row[ABBREV] + code) * SPREAD >> 64 - FOUND_BITS)
+        spec_end = file.abbrev.size
+        spec = place.spec
+        if spec == 0 or place.code != code or place.table != row[ABBREV]:
+            spec = find_abbrev(file, row[ABBREV], code, cython.address(spec_end), budget)
+            if spec > spec_end:
+                row[FAULT] = TOO_COSTLY if budget.exceeded else NO_ABBREV
+                row[FAULT_AT] = row[DIE]
+                return
+            place.spec = spec
+            place.code = code
+            place.table = row[ABBREV]
         row[TAG] = uleb(file.abbrev.at, cython.address(spec), spec_end)
         spec += 1
         while True:
@@ -160,6 +209,10 @@ def root(
             implicit = sleb(file.abbrev.at, cython.address(spec), spec_end) if form == F_IMPLICIT_CONST else 0
             if spec > spec_end or (name == 0 and form == 0):
                 break
+            if not spend(budget, 1):
+                row[FAULT] = TOO_COSTLY
+                row[FAULT_AT] = row[DIE]
+                return
             value = read_form(file.info.at, cython.address(at), end, cython.address(form), implicit, row, file.big)
             if at > end:
                 row[FAULT] = BAD_ROOT
@@ -220,25 +273,19 @@ def defaults(row: cython.p_ulonglong, split: cython.bint) -> cython.void:
         row[RNG_BASE] = 12 if row[OFFSET_SIZE] == 4 else 20
 
 
-def count(parts: Parts):
-    """How many units there are, going by the lengths alone."""
+def count(parts: Parts, most: cython.Py_ssize_t):
+    """How many units there are, going by the lengths alone; at most one more than `most`, the last of which will have
+    the fault TOO_MANY."""
     part: Part = parts.file.info
-    big: cython.int = parts.file.big
     at: u64 = 0
     units: cython.Py_ssize_t = 0
-    length: u64
-    width: cython.int
+    row: u64[WIDTH]
     with cython.nogil:
-        while at < part.size:
+        while at < part.size and units <= most:
             units += 1
-            length = fixed(part.at, cython.address(at), part.size, 4, big)
-            width = 4
-            if wide_length(length):
-                width = 8
-                length = fixed(part.at, cython.address(at), part.size, 8, big)
-            if at > part.size or length > part.size - at or (width == 4 and reserved_length(length)):
+            at = span(part, parts.file.big, at, row)
+            if at == 0:
                 break
-            at += length
     return units
 
 
@@ -250,8 +297,8 @@ def headers_at(parts: Parts, offsets: cython.const[cython.ulonglong][::1], rows:
             header(parts.file.info, parts.file.big, offsets[row], cython.address(rows[row * WIDTH]))
 
 
-def headers(parts: Parts, rows: cython.ulonglong[::1], split: cython.bint):
-    """Fill a row per unit from its header; `rows` has room for what `count` said, all zero."""
+def headers(parts: Parts, rows: cython.ulonglong[::1], split: cython.bint, most: cython.Py_ssize_t):
+    """Fill a row per unit from its header; `rows` has room for what `count` said of `most`, all zero."""
     at: u64 = 0
     row: cython.Py_ssize_t
     with cython.nogil:
@@ -260,6 +307,10 @@ def headers(parts: Parts, rows: cython.ulonglong[::1], split: cython.bint):
             defaults(cython.address(rows[row * WIDTH]), split)
             if at == 0:
                 break
+            if row == most:
+                rows[row * WIDTH + FAULT] = TOO_MANY
+                rows[row * WIDTH + FAULT_AT] = rows[row * WIDTH + OFFSET]
+                break
 
 
 def roots(parts: Parts, alt: Parts, rows: cython.ulonglong[::1]):
@@ -267,11 +318,15 @@ def roots(parts: Parts, alt: Parts, rows: cython.ulonglong[::1]):
     code; its bases are wanted where a class is named by it."""
     row: cython.Py_ssize_t
     at: cython.p_ulonglong
-    left: u64 = 2 * parts.file.abbrev.size + 65536
+    known: Found[1 << 6]
+    budget: Budget
+    memset(known, 0, cython.sizeof(known))
+    found_budget(cython.address(budget), parts.file.info.size + parts.file.abbrev.size)
     with cython.nogil:
         for row in range(rows.shape[0] // WIDTH):
             at = cython.address(rows[row * WIDTH])
             if at[FAULT] == 0:
-                root(cython.address(parts.file), cython.address(alt.file), at, cython.address(left))
+                begin_unit(cython.address(budget), at[END] - at[OFFSET])
+                root(cython.address(parts.file), cython.address(alt.file), at, known, cython.address(budget))
                 if at[KIND] == 2 or at[KIND] == 6:
                     at[TAG] = 0

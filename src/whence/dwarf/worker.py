@@ -10,7 +10,7 @@ from whence.dwarf import scopes_kernel, units
 from whence.dwarf.declarations import Declarations
 from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LineTable, read_lines
-from whence.dwarf.problems import problem
+from whence.dwarf.problems import Problems, problem
 from whence.dwarf.programs import Programs
 from whence.dwarf.qualified import qualified_names
 from whence.errors import DwarfError
@@ -41,7 +41,7 @@ class Worker:
         """`passing` is the source of names that will not stay: they are copied."""
         self.info, self.sections, self.lines, self.passing = info, sections, lines, passing
         self.arena = Arena(info.strings)
-        self.problems: list[DwarfError] = []
+        self.problems = Problems()
         self._strangers = False
         self._scoper = scopes_kernel.Scoper(of.parts, info.alt)
         self._paths = Paths(sections, info.elf.order, self.arena, go=info.elf.is_go)
@@ -98,12 +98,14 @@ class Worker:
         """Do names lie in units that are not read here?"""
         return self._strangers or bool(self._scoper.strangers())
 
-    def finish(self) -> list[DwarfError]:
+    def finish(self) -> Problems:
         """Make the names readable; gives the problems met."""
         self.arena.seal()
         return self.problems
 
     def _tell(self, index: int, fault: int, offset: int) -> None:
+        if self.problems.full:
+            return
         name = self.info.strings.text(self.units.value(index, units.NAME))
         self.problems.append(problem(fault, offset, index, name))
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-from contextlib import suppress
-from functools import cached_property, partial
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence.elf import layout
-from whence.elf.compress import Unpacking, unpack_section, unpack_xz, unpack_zdebug
+from whence.elf.compress import Unpacking, unpack_section, unpack_xz, unpack_zdebug, unpacked_budget
 from whence.elf.header import read_header
 from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
 from whence.elf.notes import Note, build_id, go_build_id, read_notes
@@ -18,8 +18,10 @@ from whence.elf.relocate import Relocations
 from whence.elf.sections import Section, read_sections, stored
 from whence.elf.segments import Segment, file_offset_of, loaded, read_segments, vaddr_of
 from whence.elf.symbols import Symbols, read_symbols
-from whence.errors import ElfError
+from whence.errors import ElfError, WhenceError, empty_file, naming
 from whence.files import open_regular
+from whence.forks import Lock, cached_property
+from whence.mapped import MappedFile
 from whence.window import ByteOrder
 
 if TYPE_CHECKING:
@@ -34,10 +36,14 @@ class ElfFile:
 
     Views that were handed out keep the mapping alive; `close` (or leaving the `with` block) lets it go when the last
     of them is gone. Safe to use from several threads.
+
+    Another program may cut or overwrite the file meanwhile: then what is asked next raises ElfError. Who reads views
+    that were handed out asks `check` afterwards, or reads them in a `with elf.reading():` block.
     """
 
-    def __init__(self, data: Buffer, path: str = "") -> None:
+    def __init__(self, data: Buffer, path: str = "", mapped: MappedFile | None = None) -> None:
         self.path = path
+        self._mapped = mapped
         view = memoryview(data)
         self.data = (view if view.format == "B" else view.cast("B")).toreadonly()
         self.size = len(self.data)
@@ -49,7 +55,11 @@ class ElfFile:
         self.type = self.header.type
         self.entry = self.header.entry
         self._contents: dict[int, memoryview] = {}
-        self._mapping: mmap.mmap | None = None
+        self._streams: dict[tuple[int, int], memoryview] = {}  # unpacked, by offset and size of the packed bytes
+        self._unpacked: dict[tuple[int, int], int] = {}  # the sizes of those, and of others that were begun
+        self._lock = Lock()
+        with naming(path):
+            self.check()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> ElfFile:
@@ -57,11 +67,9 @@ class ElfFile:
         name = os.fspath(path)
         with open_regular(name, ElfError) as (descriptor, size):
             if not size:
-                raise ElfError("file", None, "it is not empty")
-            mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-            elf = cls(mapping, name)
-        elf._mapping = mapping
-        return elf
+                raise empty_file(ElfError)
+            mapped = MappedFile(descriptor, name, ElfError)
+            return cls(mapped.view, name, mapped)
 
     @classmethod
     def from_bytes(cls, data: Buffer, name: str = "") -> ElfFile:
@@ -71,14 +79,26 @@ class ElfFile:
     def close(self) -> None:
         """Let go of the mapping. Views handed out before stay good."""
         self._contents.clear()
-        mapping, self._mapping = self._mapping, None
-        if mapping is not None:
-            view, self.data = self.data, memoryview(b"")
+        self._streams.clear()
+        if self._mapped is not None:
+            self._mapped, self.data = None, memoryview(b"")  # the last view to go unmaps it
+
+    def check(self) -> None:
+        """Raise ElfError when the file was cut or overwritten since it was mapped."""
+        if self._mapped is not None:
+            self._mapped.check()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """A block that reads the file's views: what it got holds if it ends well. Errors name the file; those that
+        came of its vanishing are replaced by the one that says so."""
+        with naming(self.path):
             try:
-                view.release()
-                mapping.close()
-            except BufferError:
-                pass  # someone still holds a view: the last one to go unmaps it
+                yield
+            except (WhenceError, OSError):
+                self.check()
+                raise
+            self.check()
 
     def __enter__(self) -> ElfFile:
         return self
@@ -86,7 +106,12 @@ class ElfFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        """A block that ends well, or with an error of whence's, ends with `check`: what it read of views counts."""
+        try:
+            if error is None or isinstance(error, (WhenceError, OSError)):
+                self.check()
+        finally:
+            self.close()
 
     def __repr__(self) -> str:
         return f"<ElfFile {self.path or 'in memory'}: {self.bits}-bit {self.order}, machine {self.machine}>"
@@ -99,8 +124,10 @@ class ElfFile:
         try:
             return read_sections(self.data, self.header)
         except ElfError as error:
-            self.problems.append(error)
+            self.problems.append(error.in_file(self.path))
             return ()
+        finally:
+            self.check()
 
     @cached_property
     def _by_name(self) -> dict[str, Section]:
@@ -131,9 +158,15 @@ class ElfFile:
         known = self._contents.get(section.index)
         if known is not None:
             return known
-        unpacking = self.unpacking(section)
-        if unpacking is not None:
-            raw = unpacking.run()
+        with self.reading():
+            return self._content(section)
+
+    def _content(self, section: Section) -> memoryview:
+        stream = section.file_offset, section.size
+        if section.compressed and stream in self._streams:
+            raw = self._streams[stream]
+        elif (unpacking := self.unpacking(section)) is not None:
+            raw = self._streams.setdefault(stream, unpacking.run())
             self.done_with(section)
         else:
             raw = stored(self.data, section)
@@ -142,13 +175,40 @@ class ElfFile:
         return self._contents.setdefault(section.index, raw)
 
     def unpacking(self, section: Section) -> Unpacking | None:
-        """What unpacks a section, not yet begun, for those who read it as it comes; None when it is not compressed."""
+        """What unpacks a section, not yet begun, for those who read it as it comes; None when it is not compressed.
+
+        Raises ElfError when the file's sections together unpack to more than its bytes justify; sections that are the
+        same bytes count once.
+        """
+        with naming(self.path):
+            return self._unpacking(section)
+
+    def _unpacking(self, section: Section) -> Unpacking | None:
         raw = stored(self.data, section)
         if section.flags & layout.SHF_COMPRESSED and len(raw):
-            return unpack_section(raw, self.bits, self.order, section.part, partial(self.done_with, section, 0))
-        if section.name.startswith(".zdebug_") and len(raw):
-            return unpack_zdebug(raw, section.part)
-        return None
+            found = unpack_section(raw, self.bits, self.order, section.part, partial(self.done_with, section, 0))
+        elif section.name.startswith(".zdebug_") and len(raw):
+            found = unpack_zdebug(raw, section.part)
+        else:
+            return None
+        with self._lock:
+            sizes = {**self._unpacked, (section.file_offset, section.size): found.size}
+            unpacked_budget("sections", self.size).charge(sum(sizes.values()))
+            self._unpacked = sizes
+        return found
+
+    def prepare(self) -> None:
+        """Import all that reading the file imports. A forked child waits for ever for what another thread imports."""
+        from whence.elf import settle_kernel, symbols_kernel  # noqa: F401
+
+        if self.type == layout.ET_REL:
+            from whence.elf import relocate_kernel  # noqa: F401
+        if self.section(".gnu_debugdata") is not None:
+            import lzma  # noqa: F401
+        packed = next((one for one in self.sections if one.compressed and one.size), None)
+        if packed is not None:
+            with suppress(ElfError):
+                self.unpacking(packed)
 
     def keep(self, section: Section, content: memoryview) -> None:
         """Let content that was unpacked elsewhere be the section's."""
@@ -165,14 +225,11 @@ class ElfFile:
         a mapped file.
         """
         found = self.section(section) if isinstance(section, str) else section
-        if self._mapping is None or found is None or found.type == layout.SHT_NOBITS:
+        mapped = self._mapped
+        if mapped is None or found is None or found.type == layout.SHT_NOBITS:
             return
-        first = -(-(found.file_offset + start) // mmap.PAGESIZE) * mmap.PAGESIZE
         stop = min(found.file_offset + (found.size if end is None else min(end, found.size)), self.size)
-        length = stop // mmap.PAGESIZE * mmap.PAGESIZE - first
-        if length > 0:
-            with suppress(OSError, ValueError):  # ValueError: closed by another thread meanwhile
-                self._mapping.madvise(mmap.MADV_DONTNEED, first, length)
+        mapped.forget(found.file_offset + start, stop)
 
     # segments
 
@@ -182,8 +239,10 @@ class ElfFile:
         try:
             return read_segments(self.data, self.header)
         except ElfError as error:
-            self.problems.append(error)
+            self.problems.append(error.in_file(self.path))
             return ()
+        finally:
+            self.check()
 
     @cached_property
     def _loaded(self) -> list[Segment]:
@@ -209,21 +268,25 @@ class ElfFile:
             if inside >= 0 and inside + size <= held:
                 at = file_offset + inside
                 if at + size <= self.size:
-                    return bytes(self.data[at : at + size])
-        raise ElfError("segments", None, f"one of them loads {size} bytes at vaddr {vaddr:#x}")
+                    loaded_bytes = bytes(self.data[at : at + size])
+                    self.check()
+                    return loaded_bytes
+        raise ElfError("segments", None, f"one of them loads {size} bytes at vaddr {vaddr:#x}", path=self.path)
 
     # symbols
 
     def symbols(self, table: str = ".symtab") -> Symbols:
         """The columns of ".symtab" or ".dynsym", empty when it is not there. Raises ElfError when it is damaged."""
-        return read_symbols(self, table)
+        with self.reading():
+            return read_symbols(self, table)
 
     # notes and links
 
     @cached_property
     def _notes(self) -> tuple[Note, ...]:
-        found, problems = read_notes(self.data, self.segments, self.sections, self.order)
-        self.problems += problems
+        with self.reading():
+            found, problems = read_notes(self.data, self.segments, self.sections, self.order)
+        self.problems += [problem.in_file(self.path) for problem in problems]
         return tuple(found)
 
     def notes(self) -> tuple[Note, ...]:
@@ -242,18 +305,23 @@ class ElfFile:
     @property
     def debug_link(self) -> DebugLink | None:
         """The file .gnu_debuglink names. Raises ElfError when the section is damaged."""
-        content = self.content(".gnu_debuglink")
-        return read_debug_link(content, self.order) if len(content) else None
+        with self.reading():
+            content = self.content(".gnu_debuglink")
+            return read_debug_link(content, self.order) if len(content) else None
 
     @property
     def alt_link(self) -> AltLink | None:
         """The supplementary file .gnu_debugaltlink names. Raises ElfError when the section is damaged."""
-        content = self.content(".gnu_debugaltlink")
-        return read_alt_link(content, self.order) if len(content) else None
+        with self.reading():
+            content = self.content(".gnu_debugaltlink")
+            return read_alt_link(content, self.order) if len(content) else None
 
     def mini_debug(self) -> ElfFile | None:
         """MiniDebugInfo: the ELF file with a .symtab that distributions pack into .gnu_debugdata."""
-        content = self.content(".gnu_debugdata")
-        if not len(content):
+        section = self.section(".gnu_debugdata")
+        content = self.content(section) if section is not None else self.data[:0]
+        if section is None or not len(content):
             return None
-        return ElfFile.from_bytes(unpack_xz(content, "section .gnu_debugdata"), f"{self.path}:.gnu_debugdata")
+        with self.reading():
+            unpacked = unpack_xz(content, section.part, section.size)
+        return ElfFile.from_bytes(unpacked, f"{self.path}:.gnu_debugdata")

@@ -17,6 +17,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
+from whence.budget import Budget
 from whence.elf import layout
 from whence.elf.plt import stubs
 from whence.elf.symbols import SymbolTable, find_table, read_symbols
@@ -35,6 +36,8 @@ PREFERENCE = {Source.SYMTAB: 4, Source.MINIDEBUG: 3, Source.DYNSYM: 2, Source.PL
 NO_SECTION = 0xFFFFFFFF
 EF_PPC64_ABI = 3
 FEW = 4096  # symbols that may have a say in what a few addresses are called
+NAMES_TIMES = 16  # names may overlap and repeat: together they are at most so many times their bytes,
+NAMES_ALLOWANCE = 1 << 20  # and so many bytes more
 MAX_REGIONS = 256  # each symbol without a section is looked for in all of them
 
 
@@ -56,7 +59,7 @@ class Collector:
         leading: bool = False,
     ) -> None:  # fmt: skip
         """Append a table's symbols. Where only those near some vaddrs are wanted, all tables come twice: `leading`
-        first."""
+        first. ElfError, after those before, where names overlap beyond what their bytes justify."""
         from whence.elf import symbols_kernel
 
         start, end, kind = array("Q"), array("Q"), array("B")
@@ -72,7 +75,11 @@ class Collector:
         for low, high in code_regions(elf)[:MAX_REGIONS]:
             code_start.append(low)
             code_end.append(min(high, top))
-        self.rows = symbols_kernel.collect(
+        names = Budget(
+            table.names_part, "names of symbols", len(table.names), times=NAMES_TIMES, allowance=NAMES_ALLOWANCE,
+            error=ElfError,
+        )  # fmt: skip
+        self.rows, reached = symbols_kernel.collect(
             table.entries,
             elf.bits == 64,
             elf.order == "big",
@@ -100,7 +107,10 @@ class Collector:
             self.near,
             self.leads,
             leading,
+            names.most,
         )
+        if reached:
+            raise names.reached()
 
     def add(self, va: int, size: int, name: int, source: Source) -> None:
         row = self.rows
@@ -188,13 +198,13 @@ def functions(
                 if holder is not None and table is not None:
                     tables.append((holder, table, source))
             except WhenceError as error:
-                problems.append(error)
+                problems.append(error.in_file(elf.path))
     jumps: list[tuple[int, int, bytes]] = []
     if plt:
         try:
             jumps = stubs(elf)
         except ElfError as error:
-            problems.append(error)
+            problems.append(error.in_file(elf.path))
     room = sum(len(table.entries) // layout.SYMBOL_SIZE[holder.bits] for holder, table, _ in tables) + len(jumps)
     collector = Collector(room if near is None else min(room, FEW), () if near is None else near)
     for leading in (False,) if near is None else (True, False):
@@ -202,7 +212,7 @@ def functions(
             try:
                 collector.add_table(holder, table, strings, source, program or elf, leading=leading)
             except WhenceError as error:
-                problems.append(error)
+                problems.append(error.in_file(holder.path))
                 tables.remove((holder, table, source))
     if near is not None and collector.rows + len(jumps) >= FEW:  # some may have been left out
         return functions(

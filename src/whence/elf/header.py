@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from whence.elf import layout
-from whence.errors import ElfError
+from whence.errors import ElfError, cut_off, empty_file, wrong_magic
 from whence.records import Record
 from whence.window import ByteOrder, Window
 
@@ -47,10 +47,12 @@ def read_header(data: memoryview) -> Header:
 
     A table that does not fit the file is the table's own error, raised when it is read, not here.
     """
+    if not len(data):
+        raise empty_file(ElfError)
     ident = Window(data, "header", "little", ElfError)
     magic = ident.raw(0, min(4, len(data)))
     if magic != layout.MAGIC:
-        raise ElfError("header", 0, 'the magic is "\\x7fELF"', magic).with_hint(HINTS.get(magic, ""))
+        raise wrong_magic(ElfError, "an ELF file", layout.MAGIC, magic).with_hint(HINTS.get(magic, ""))
     ident.need(0, layout.IDENT_SIZE)
     bits = layout.BITS_OF_CLASS.get(data[layout.EI_CLASS])
     if bits is None:
@@ -116,13 +118,9 @@ def entries(data: memoryview, header: Header, table: Table, form: str, part: str
         return []
     if table.stride < size:
         raise ElfError(part, None, f"an entry has at least {size} bytes", table.stride)
-    if table.file_offset + table.count * table.stride > len(data):
-        raise ElfError(
-            part,
-            None,
-            "it lies inside the file",
-            f"{table.count} entries at {table.file_offset:#x} of {len(data)} bytes",
-        )
+    needed = table.count * table.stride
+    if table.file_offset + needed > len(data):
+        raise cut_off(ElfError, part, None, needed, max(0, len(data) - table.file_offset))
     if table.stride == size:
         return list(struct.iter_unpack(full, data[table.file_offset : table.file_offset + table.count * size]))
     at = range(table.file_offset, table.file_offset + table.count * table.stride, table.stride)

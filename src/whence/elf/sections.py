@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whence.elf import layout
 from whence.elf.header import Header, entries
-from whence.errors import ElfError
+from whence.errors import ElfError, cut_off
 from whence.records import Record
 
 MAX_ALIGN = 1 << 16
@@ -105,10 +105,5 @@ def stored(data: memoryview, section: Section) -> memoryview:
     if not section.in_file:
         return data[:0]
     if section.file_offset + section.size > len(data):
-        raise ElfError(
-            section.part,
-            None,
-            "it lies inside the file",
-            f"{section.size} bytes at {section.file_offset:#x} of {len(data)}",
-        )
+        raise cut_off(ElfError, section.part, None, section.size, max(0, len(data) - section.file_offset))
     return data[section.file_offset : section.file_offset + section.size]

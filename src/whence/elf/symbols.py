@@ -24,6 +24,7 @@ class SymbolTable(Record, frozen=True):
     entries: memoryview
     names: memoryview
     extended: memoryview
+    names_part: str = "dynamic strings"
 
 
 class Symbols(Record, frozen=True):
@@ -65,7 +66,8 @@ def find_table(elf: ElfFile, name: str) -> SymbolTable | None:
         for other in elf.sections:
             if other.type == layout.SHT_SYMTAB_SHNDX and other.link == section.index:
                 extended = elf.content(other)
-        return SymbolTable(elf.content(section), elf.content(elf.sections[section.link]), extended)
+        names = elf.sections[section.link]
+        return SymbolTable(elf.content(section), elf.content(names), extended, names.part)
     if name == ".dynsym" and not elf.sections:
         found = dynamic_symbols(elf)
         if found is not None:

@@ -122,6 +122,16 @@ def is_label(strings: cython.const[cython.uchar][::1], at: cython.longlong, mach
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def length_of(strings: cython.const[cython.uchar][::1], at: cython.longlong) -> cython.longlong:
+    """How long the name at an offset is, up to its NUL or the end of the names."""
+    start: cython.pointer[cython.const[cython.uchar]] = cython.address(strings[at])
+    end = cython.cast(cython.pointer[cython.const[cython.uchar]], memchr(start, 0, strings.shape[0] - at))
+    return strings.shape[0] - at if end == cython.NULL else end - start
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def rank_of(
     strings: cython.const[cython.uchar][::1],
     at: cython.longlong,
@@ -219,8 +229,10 @@ def collect(
     near: cython.const[cython.ulonglong][::1],
     leads: cython.ulonglong[::1],
     leading: cython.bint,
-) -> cython.longlong:
-    """Append the symbols that can name code to the columns from `rows` on; gives the new number of rows.
+    most: cython.longlong,
+):
+    """Append the symbols that can name code to the columns from `rows` on; gives the new number of rows, and whether
+    their names together take more than `most` bytes: then the rest of the symbols are left out.
 
     When vaddrs are given in `near`, only those symbols that have a say in what these are called: for each vaddr the
     ones that cover it, the ones that start at its lead (the last start at or before it), and the ones that cover its
@@ -286,6 +298,9 @@ def collect(
             if leading:
                 lead(near, leads, start)
                 continue
+            most -= length_of(strings, s.name) + 1
+            if most < 0:
+                break
             va[rows] = start
             end[rows] = stop
             limit[rows] = bound
@@ -293,7 +308,7 @@ def collect(
             rank[rows] = rank_of(strings, s.name, s.info >> 4, stop > start, preference)
             source[rows] = source_number
             rows += 1
-    return rows
+    return rows, most < 0
 
 
 def holds(data: cython.const[cython.uchar][::1], text: cython.const[cython.uchar][::1]):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from functools import cached_property
 
 from whence.elf import ElfFile, layout
 from whence.elf.dynamic import dynamic_tags
 from whence.errors import ElfError
+from whence.forks import cached_property
 
 DT_RELA, DT_RELASZ = 7, 8
 

@@ -45,7 +45,7 @@ def _uses(source: Source) -> dict[int, _Uses]:
         tables: list[Tables] = []
         for block in reader:
             uses = found.setdefault(block.tables[0].generation, _Uses())
-            if not any(block.tables[0] is known for known in tables):
+            if not tables or block.tables[0] is not tables[-1]:
                 tables.append(block.tables[0])
             out = array("Q", bytes(8 * len(block)))
             for into, wanted in ((uses.reasons, reasons), (uses.others, said), (uses.others, words[1])):

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whence.errors import TraceError
+from whence.errors import TraceError, naming
 from whence.gotrace import batches_kernel
-from whence.gotrace.faults import CUT, FINE, FULL, OUT_OF_BATCH, wire_fault
+from whence.gotrace.faults import CUT, FINE, FULL, OUT_OF_BATCH, cut_short, wire_fault
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_wire_header
 from whence.gotrace.lines import lines
@@ -72,7 +72,8 @@ class BatchReader:
     def __init__(self, source: Source | Feed, *, block: int = 1 << 20) -> None:
         self.feed = source if isinstance(source, Feed) else Feed(source, block)
         try:
-            self.version: Version = usable(read_wire_header(self.feed))
+            with naming(self.feed.name):
+                self.version: Version = usable(read_wire_header(self.feed))
         except BaseException:
             self.feed.close()
             raise
@@ -80,6 +81,10 @@ class BatchReader:
         self.generation = 0  # of the last batch
 
     def __iter__(self) -> Iterator[Run]:
+        with naming(self.feed.name):
+            yield from self._all()
+
+    def _all(self) -> Iterator[Run]:
         feed = self.feed
         counts = lines(self.version).counts
         kinds = bytearray(ROOM)
@@ -102,8 +107,7 @@ class BatchReader:
                 self.block *= 2
             elif not feed.more():
                 if fault == CUT:
-                    rule = "a batch is whole"
-                    raise TraceError("wire", feed.offset(at), rule, f"the end of the trace at {feed.offset(feed.stop)}")
+                    raise cut_short(feed.offset(feed.stop), "a batch")
                 return
 
     def _runs(self, start: int, stop: int, kinds: bytearray, columns: list[array[int]], rows: int) -> Iterator[Run]:

@@ -6,16 +6,17 @@ batch's start; its arguments are the four after dt, 0 where it has fewer. Struct
 
 from __future__ import annotations
 
-import os
 import sys
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from whence.errors import TraceError
+from whence import cores
+from whence.errors import TraceError, naming
 from whence.gotrace import columns_kernel
 from whence.gotrace.batches import BatchReader, Run
 from whence.gotrace.faults import FINE, FULL, wire_fault
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
 ARGS = 4
 BLOCK = 1 << 19  # bytes of a trace decoded at a time
 ROWS = BLOCK // 4
+SMALL = 1 << 13  # bytes of events that are decoded at once, on this thread
 NONE = 255
 
 
+@cache
 def places(version: Version, *names: str, ending: str = "", nth: int = 0) -> bytes:
     """For each event type the place (from 0, after dt) of an argument: one of `names`, or the nth with an ending."""
     found = bytearray([NONE]) * 256
@@ -118,10 +121,13 @@ class Columns:
         import pyarrow
 
         columns = self.to_numpy()
-        names = [""] * 256
-        for spec in spec_table(self.version):
-            names[spec.type] = spec.name
-        event = pyarrow.DictionaryArray.from_arrays(pyarrow.array(columns.pop("type")), pyarrow.array(names))
+        names = {spec.type: spec.name for spec in spec_table(self.version)}
+        columns.pop("type")
+        numbers = bytearray(256)  # of each type's name in the dictionary, which has each name once, as pandas wants
+        for number, type_ in enumerate(names):
+            numbers[type_] = number
+        indices = numpy.frombuffer(bytes(self.type).translate(numbers), numpy.uint8)
+        event = pyarrow.DictionaryArray.from_arrays(pyarrow.array(indices), pyarrow.array(list(names.values())))
         args = columns.pop("args")
         split = {f"arg{i + 1}": numpy.ascontiguousarray(args[:, i]) for i in range(ARGS)}
         return pyarrow.table({"event": event, **columns, **split})
@@ -139,10 +145,10 @@ class _Rooms:
     def __init__(self, most: int) -> None:
         self._rooms: list[Room] = []
         self._most = most
-        self._unused = self._references(self._new(1))
+        self._unused = self._references(self.new(1))
 
     @staticmethod
-    def _new(rows: int) -> Room:
+    def new(rows: int) -> Room:
         return columns_kernel.fresh(rows), columns_kernel.fresh(8 * rows), columns_kernel.fresh(8 * ARGS * rows)
 
     @staticmethod
@@ -154,7 +160,7 @@ class _Rooms:
         for room in self._rooms:
             if len(room[0]) >= rows and self._references(room) == self._unused:
                 return room
-        room = self._new(rows)
+        room = self.new(rows)
         if len(self._rooms) < self._most:
             self._rooms.append(room)
         return room
@@ -207,6 +213,14 @@ def _decode(
     return pieces
 
 
+def _done(work: Future[list[Columns]] | list[Columns]) -> bool:
+    return isinstance(work, list) or work.done()
+
+
+def _result(work: Future[list[Columns]] | list[Columns]) -> list[Columns]:
+    return work if isinstance(work, list) else work.result()
+
+
 class ColumnReader:
     """Columns of a wire trace, half a MiB at a time, in file order, each of one generation: an iterator.
 
@@ -220,7 +234,7 @@ class ColumnReader:
         self._wanted = batches
         self._count = 0  # batches seen
         self.version = self._batches.version
-        self._threads = threads or os.cpu_count() or 1
+        self._threads = threads or cores.available()
         self.tables = Tables(self.version, 0)  # of the generation being read
         self.structural: Counter[str] = Counter()  # events of its structural batches so far, by name
         self.watch: Callable[[Run, Tables], None] | None = None  # sees each run before its blocks come
@@ -231,7 +245,11 @@ class ColumnReader:
         return self._batches.feed.offset(self._batches.feed.start)
 
     def __iter__(self) -> Iterator[Columns]:
-        waiting: deque[Future[list[Columns]]] = deque()
+        with naming(self._batches.feed.name):
+            yield from self._blocks()
+
+    def _blocks(self) -> Iterator[Columns]:
+        waiting: deque[Future[list[Columns]] | list[Columns]] = deque()
         rooms = _Rooms(2 * self._threads + 2)
         with ThreadPoolExecutor(self._threads) as pool:
             try:
@@ -244,16 +262,21 @@ class ColumnReader:
                         self.watch(run, self.tables)
                     part = self._part(run)
                     if part is not None:
-                        room = rooms.take(max(ROWS, len(run.data) // 4))
-                        waiting.append(pool.submit(_decode, part, self.version, self.tables, *room))
-                    while len(waiting) > self._threads + 1 or (waiting and waiting[0].done()):
-                        yield from waiting.popleft().result()
+                        size = sum(batch.end - batch.body for batch in part.batches if batch.timed)
+                        if size <= SMALL:  # less work than to hand it to another thread
+                            new = _Rooms.new(size // 4 + 1)
+                            waiting.append(_decode(part, self.version, self.tables, *new) if size else [])
+                        else:
+                            room = rooms.take(max(ROWS, len(run.data) // 4))
+                            waiting.append(pool.submit(_decode, part, self.version, self.tables, *room))
+                    while len(waiting) > self._threads + 1 or (waiting and _done(waiting[0])):
+                        yield from _result(waiting.popleft())
             except TraceError:
                 while waiting:
-                    yield from waiting.popleft().result()
+                    yield from _result(waiting.popleft())
                 raise
             while waiting:
-                yield from waiting.popleft().result()
+                yield from _result(waiting.popleft())
 
     def _part(self, run: Run) -> Run | None:
         """What of a run is in the wanted range of batches."""
@@ -286,7 +309,7 @@ def joined(version: Version, blocks: Iterable[Columns]) -> Columns:
         batch_row.extend(at + row for row in block.batch_row)
         generations += block.batch_generation
         threads += block.batch_thread
-        tables += [table for table in block.tables if not any(table is known for known in tables)]
+        tables += [table for table in block.tables if not tables or table is not tables[-1]]
     views = (memoryview(kinds), memoryview(times).cast("Q"), memoryview(args).cast("Q"))
     return Columns(version, tuple(tables), *views, batch_row, generations, threads)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from whence.errors import naming
 from whence.gotrace import totext_kernel, towire_kernel
-from whence.gotrace.faults import CUT, FINE, FULL, text_fault, wire_fault
+from whence.gotrace.faults import CUT, FINE, FULL, cut_short, text_fault, wire_fault
 from whence.gotrace.feed import BLOCK, Feed
 from whence.gotrace.header import read_text_header, read_wire_header, recognize
 from whence.gotrace.lines import lines
@@ -51,7 +52,7 @@ class TextBlocks:
                 raise wire_fault(fault, feed.offset(where), self.version, feed.data[at])
             elif not feed.more():
                 if fault == CUT:
-                    raise wire_fault(fault, feed.offset(feed.stop), self.version)
+                    raise cut_short(feed.offset(feed.stop), "an event")
                 return
 
 
@@ -170,7 +171,8 @@ class WireFile:
     def read(self, size: int) -> bytes:
         """At most `size` bytes; none at the end."""
         while not self._left:
-            part = next(self._parts, None)
+            with naming(self._feed.name):
+                part = next(self._parts, None)
             if part is None:
                 self._feed.close()
                 return b""

@@ -20,8 +20,12 @@ from cython.cimports.whence.gotrace.uvarint import (
 )
 
 from whence.errors import TraceError
+from whence.gotrace.version import Version
 
 LARGEST = (1 << 64) - 1
+MOST_ARGUMENTS = cython.declare(cython.int, 5)  # room for that many in an Event
+LONGEST = cython.declare(cython.int, 10)  # bytes of a number on the wire
+KINDS = cython.declare(cython.int, 256)
 
 
 @cython.final
@@ -44,6 +48,8 @@ class Event:
     _frames: object
 
     def __init__(self, version, type, args=(), data=None, padding=None):
+        if not isinstance(version, Version):
+            raise TypeError(f"the version is a whence.gotrace.Version, not {version!r}")
         specs = version.specs
         if type not in specs:
             raise TraceError("event", None, f"the type is one of {version.label}", type)
@@ -62,8 +68,10 @@ class Event:
             data = bytes(data or b"")
         elif data is not None:
             raise TraceError(spec.name, None, "only String and ExperimentalBatch have data", data)
-        if padding is not None and len(padding) != len(args) + spec.has_data:
-            raise TraceError(spec.name, None, "padding tells of each number", len(padding))
+        if padding is not None:
+            padding = checked_padding(spec, [*args, len(data)] if spec.has_data else args, padding)
+        if count > MOST_ARGUMENTS:
+            raise TraceError(spec.name, None, "an event has at most five arguments", count)
         self.version = version
         self.type = spec.type
         self._count = count
@@ -170,10 +178,23 @@ class Event:
         return Event, (self.version, self.type, self.args, self.data, self.padding)
 
 
+def checked_padding(spec, numbers, padding) -> bytes:
+    """A copy of the padding of an event's numbers, each of which fits in ten bytes with it."""
+    extra: cython.int
+    found = bytes(padding)
+    if len(found) != len(numbers):
+        raise TraceError(spec.name, None, "padding tells of each number", len(found))
+    for i, value in enumerate(numbers):
+        extra = found[i]
+        if extra > LONGEST - whence_uvarint_size(value):
+            raise TraceError(spec.name, None, "a padded number fits in ten bytes", f"{value} and {extra} more")
+    return found
+
+
 def padded(value: cython.ulonglong, extra: cython.int) -> bytes:
     """A uvarint of `extra` bytes more than it needs."""
     out: cython.uchar[24]
-    if extra < 0 or extra + whence_uvarint_size(value) > 10:
+    if extra < 0 or extra > LONGEST - whence_uvarint_size(value):
         raise TraceError("event", None, "a padded number fits in ten bytes", extra)
     to: cython.p_uchar = put_padded(out, value, extra)
     return cython.cast(cython.p_const_char, out)[: to - cython.cast(cython.p_uchar, out)]
@@ -198,8 +219,13 @@ class Stream:
     _keep: cython.bint
 
     def __init__(self, feed, version, counts, flags, keep_padding):
+        if len(counts) != KINDS or len(flags) != KINDS:
+            raise ValueError("there is a count and flags for each of 256 kinds of events")
+        if any(count > MOST_ARGUMENTS and count != NO_EVENT for count in counts):
+            raise ValueError("an event has at most five arguments")
         self.feed = feed
         self.version = version
+        counts, flags = bytes(counts), bytes(flags)
         self._counts = counts
         self._flags = flags
         self._keep = keep_padding
@@ -273,10 +299,16 @@ class Stream:
 
     def refill(self, cut):
         """The next window; StopIteration at the end."""
-        data, self._at, self._stop = self.feed.window(self._at, cut)
-        if self._at >= self._stop:
+        at: cython.Py_ssize_t
+        stop: cython.Py_ssize_t
+        data, at, stop = self.feed.window(self._at, cut)
+        if at >= stop:
+            self._at = self._stop = at
             raise StopIteration
+        if at < 0 or stop > len(data):
+            raise ValueError(f"a window of {len(data)} bytes does not hold [{at}, {stop})")
         self._data = data
+        self._at, self._stop = at, stop
 
 
 @cython.cfunc

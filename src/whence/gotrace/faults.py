@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whence.errors import TraceError
+from whence.errors import CUT_OFF, TraceError, shown
 from whence.gotrace.specs import FRAME_ARGS, spec_table
 from whence.gotrace.version import Version
 
@@ -16,11 +16,11 @@ class TextError(TraceError):
     """A line that is not as the text form has it. `line` counts from 1, `column` characters from 1, `offset` bytes."""
 
     def __init__(self, offset: int | None, line: int, column: int, rule: str, found: object = None) -> None:
-        self.line, self.column, self.plain_rule = line, column, rule
-        super().__init__("text", offset, f"line {line}, column {column}: {rule}", found)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.offset, self.line, self.column, self.plain_rule, self.found)
+        super().__init__("text", offset, rule, found)
+        self.args = offset, line, column, rule, found  # what pickling calls the class with
+        self.line, self.column = line, column
+        what = "broken rule" if found is None else f"found {shown(found)}, expected"
+        self.fault = f"trace text, line {line}, column {column}: {what}: {rule}"
 
 
 def wire_fault(fault: int, offset: int, version: Version, kind: int = 0) -> TraceError:
@@ -31,9 +31,14 @@ def wire_fault(fault: int, offset: int, version: Version, kind: int = 0) -> Trac
         return TraceError("wire", offset, "a number has at most 64 bits, in ten bytes")
     if fault == NOT_TIMED:
         return TraceError("wire", offset, "the events of a batch have a time", kind)
-    if fault == OUT_OF_BATCH:
-        return TraceError("wire", offset, "the last event of a batch ends with it")
-    return TraceError("wire", offset, "an event is whole", "the end of the trace inside one")
+    return TraceError("wire", offset, "the last event of a batch ends with it")  # OUT_OF_BATCH, or CUT by its end
+
+
+def cut_short(offset: int, inside: str) -> TraceError:
+    """The error for a wire trace that ends, at an offset, inside of something."""
+    fault = f"the last generation is cut off at byte {offset}, inside of {inside}"
+    found = f"the end of the trace at {offset:#x}"
+    return TraceError("wire", offset, f"{inside} is whole", found, fault=fault, code=CUT_OFF)
 
 
 def _rule(fault: int, version: Version, kind: int, argument: int) -> str:

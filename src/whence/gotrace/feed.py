@@ -10,7 +10,7 @@ import os
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, cast
 
-from whence.errors import TraceError
+from whence.errors import TraceError, WhenceError
 from whence.files import open_input
 
 if TYPE_CHECKING:
@@ -114,3 +114,5 @@ class Feed:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if isinstance(error, WhenceError):
+            error.in_file(self.name)

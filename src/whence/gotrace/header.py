@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from whence.errors import TraceError
+from whence.errors import WRONG_KIND, TraceError, empty_file, shown
 from whence.gotrace.faults import TextError
 from whence.gotrace.feed import Feed
 from whence.gotrace.quoting import is_blank, tokens
@@ -72,4 +72,13 @@ def recognize(feed: Feed) -> str:
         head = bytes(feed.window()[:MAX_HEADER_LINE])
     if looks_like_text(head):
         return "text"
-    raise TraceError("header", 0, 'a trace starts with "go 1.N trace" (wire) or "Trace Go1.N" (text)', head[:16])
+    raise no_trace(head)
+
+
+def no_trace(head: bytes) -> TraceError:
+    """The error for bytes that start as no trace does."""
+    if not head:
+        return empty_file(TraceError)
+    rule = 'it starts with "go 1.N trace" (wire) or "Trace Go1.N" (text)'
+    fault = f"not a Go execution trace: it starts with {shown(head[:16])}"
+    return TraceError("header", 0, rule, head[:16], fault=fault, code=WRONG_KIND)

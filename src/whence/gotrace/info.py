@@ -77,6 +77,8 @@ class _Survey:
 
     def __init__(self, version: Version) -> None:
         self.info = Info(version)
+        self._by_number: dict[int, GenerationInfo] = {}  # the first of each number
+        self._tables: Tables | None = None  # of the last generation
         self.counts = array("Q", bytes(8 * 256))
         named = {version.specs[name].type for name in NAMES_A_GOROUTINE if name in version.specs}
         self._goroutines = bytes(
@@ -87,9 +89,25 @@ class _Survey:
         known = self.info.generations
         if not known or known[-1].number != number:
             known.append(GenerationInfo(number))
+            self._by_number.setdefault(number, known[-1])
         return known[-1]
 
+    def tell(self) -> None:
+        """What the tables of the last generation say, once they are complete."""
+        tables, into = self._tables, self.info.generations[-1] if self.info.generations else None
+        if tables is None or into is None:
+            return
+        into.frequency = tables.frequency
+        if tables.clock is not None:
+            into.wall = tables.clock.seconds + tables.clock.nanoseconds / 1e9
+        into.strings, into.stacks, into.samples = len(tables.strings), len(tables.stacks), len(tables.samples)
+        into.string_bytes = sum(map(len, tables.strings.values()))
+        into.frames = sum(map(len, tables.stacks.values()))
+
     def run(self, run: Run, tables: Tables) -> None:
+        if tables is not self._tables:
+            self.tell()
+            self._tables = tables
         into, events = self.generation(run.generation), self.info.events
         for batch in run.batches:
             into.size += batch.end - batch.start
@@ -105,15 +123,9 @@ class _Survey:
                 into.threads.add(batch.thread)
             into.start = min(into.start or batch.time, batch.time)
             into.end = max(into.end, batch.time)
-        into.frequency = tables.frequency or into.frequency
-        if tables.clock is not None:
-            into.wall = tables.clock.seconds + tables.clock.nanoseconds / 1e9
-        into.strings, into.stacks, into.samples = len(tables.strings), len(tables.stacks), len(tables.samples)
-        into.string_bytes = sum(map(len, tables.strings.values()))
-        into.frames = sum(map(len, tables.stacks.values()))
 
     def block(self, block: Columns) -> None:
-        into = next(g for g in self.info.generations if g.number == block.tables[0].generation)
+        into = self._by_number[block.tables[0].generation]
         columns_kernel.tally(block.type, self.counts)
         into.events += len(block)
         out = array("Q", bytes(8 * len(block)))
@@ -131,6 +143,7 @@ def info(source: Source, *, threads: int | None = None) -> Info:
         reader.watch = survey.run
         for block in reader:
             survey.block(block)
+        survey.tell()
         found = survey.info
         for spec in spec_table(reader.version):
             if survey.counts[spec.type]:

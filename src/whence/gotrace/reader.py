@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from whence.errors import naming
 from whence.gotrace.convert import WireBlocks
 from whence.gotrace.event_kernel import Event, Stream
-from whence.gotrace.faults import CUT, wire_fault
+from whence.gotrace.faults import cut_short, wire_fault
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_text_header, read_wire_header
 from whence.gotrace.lines import lines
@@ -59,7 +60,8 @@ class Reader(_Events):
     def __init__(self, source: Source, *, keep_padding: bool = False) -> None:
         self._feed = Feed(source)
         try:
-            self.version = usable(read_wire_header(self._feed))
+            with naming(self._feed.name):
+                self.version = usable(read_wire_header(self._feed))
         except BaseException:
             self._feed.close()
             raise
@@ -72,12 +74,12 @@ class Reader(_Events):
         if used >= 0:
             feed.use(used)
         if (cut or feed.start >= feed.stop) and not feed.more() and cut:
-            raise wire_fault(CUT, feed.offset(feed.stop), self.version)
+            raise cut_short(feed.offset(feed.stop), "an event").in_file(feed.name)
         return feed.data, feed.start, feed.stop
 
     def fail(self, fault: int, where: int, kind: int) -> None:
         """For the stream: raise what is wrong."""
-        raise wire_fault(fault, self._feed.offset(where), self.version, kind)
+        raise wire_fault(fault, self._feed.offset(where), self.version, kind).in_file(self._feed.name)
 
     @property
     def offset(self) -> int:
@@ -91,8 +93,9 @@ class TextReader(_Events):
     def __init__(self, source: Source, *, keep_padding: bool = False) -> None:
         self._feed = Feed(source)
         try:
-            self.version, line = read_text_header(self._feed)
-            usable(self.version)
+            with naming(self._feed.name):
+                self.version, line = read_text_header(self._feed)
+                usable(self.version)
         except BaseException:
             self._feed.close()
             raise
@@ -102,7 +105,8 @@ class TextReader(_Events):
 
     def window(self, used: int, cut: bool) -> tuple[memoryview, int, int]:
         """For the stream: the next lines, as wire bytes."""
-        block = next(self._blocks, memoryview(b""))
+        with naming(self._feed.name):
+            block = next(self._blocks, memoryview(b""))
         return block, 0, len(block)
 
     def fail(self, fault: int, where: int, kind: int) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
+import os
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
+from whence.budget import Budget
+from whence.errors import TraceError
+from whence.files import atomic_write
 from whence.gotrace import sift_kernel
 from whence.gotrace.columnar import ARGS, ColumnReader, Columns
 from whence.gotrace.samples import tables_of
@@ -18,6 +21,10 @@ from whence.gotrace.tables import Tables
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
+
+
+TEXT_TIMES = 4096  # a stack of 128 frames is named by one byte of an event
+TEXT_ALLOWANCE = 1 << 26
 
 
 class Lines(Protocol):
@@ -35,6 +42,8 @@ class Block:
     keep: list[int] | range
     zero: int
 
+    text: Budget  # what the rows' text may take, of the whole trace
+
     def nanoseconds(self, row: int) -> int:
         """Since the trace's first batch."""
         return (self.columns.time[row] - self.zero) * 10**9 // (self.tables.frequency or 10**9)
@@ -45,6 +54,7 @@ class Rows:
 
     def __init__(self, source: Source, wanted: Filter | None = None) -> None:
         self.source, self.wanted = source, wanted or Filter()
+        self.size_read = 0  # bytes of the trace whose rows have come
         found = spans(source)
         self.zero = min((span.start for span in found), default=0)
 
@@ -53,6 +63,9 @@ class Rows:
         tables: Tables | None = None
         running: dict[int, int] = {}
         with ColumnReader(self.source) as reader:
+            text = Budget(
+                "wire", "rows of text", 0, times=TEXT_TIMES, allowance=TEXT_ALLOWANCE, error=TraceError
+            )  # grows with the trace as it is read
             self.wanted.check(reader.version)
             moved = moves(reader.version)
             kinds = {reader.version.specs[name].type for name in self.wanted.events}
@@ -66,7 +79,9 @@ class Rows:
                         block.type, block.args, first, last, thread, running.get(thread, 0), moved, goroutine
                     )
                 keep = self._keep(block, tables, goroutine, kinds)
-                yield Block(block, tables, goroutine, block.thread, keep, self.zero)
+                self.size_read = reader.size
+                text.grow(reader.size)
+                yield Block(block, tables, goroutine, block.thread, keep, self.zero, text)
 
     def _keep(self, block: Columns, tables: Tables, goroutine: array[int], kinds: set[int]) -> list[int] | range:
         wanted = self.wanted
@@ -103,6 +118,8 @@ def records(block: Block) -> Iterator[dict[str, Any]]:
                 args[name.removesuffix("_string")] = tables.text(value)
             else:
                 args[name] = value
+        frames = [f"{function} {file}:{line}" for function, file, line in tables.frames(stack)]
+        block.text.charge(sum(map(len, frames)) + sum(len(word) for word in args.values() if isinstance(word, str)))
         yield {
             "generation": tables.generation,
             "time_ns": block.nanoseconds(row),
@@ -110,7 +127,7 @@ def records(block: Block) -> Iterator[dict[str, Any]]:
             "goroutine": block.goroutine[row],
             "event": spec.name,
             "args": args,
-            "stack": [f"{function} {file}:{line}" for function, file, line in tables.frames(stack)],
+            "stack": frames,
         }
 
 
@@ -118,9 +135,9 @@ def write_jsonl(rows: Rows, out: Lines) -> int:
     """One JSON object a line."""
     count = 0
     for block in rows:
-        lines = [json.dumps(record) + "\n" for record in records(block)]
-        count += len(lines)
-        out.write("".join(lines))
+        for record in records(block):
+            out.write(json.dumps(record) + "\n")
+            count += 1
     return count
 
 
@@ -128,30 +145,63 @@ def write_csv(rows: Rows, out: Lines) -> int:
     """Columns generation, time_ns, thread, goroutine, event, args (name=value, spaced), stack (innermost first)."""
     count = 0
     out.write("generation,time_ns,thread,goroutine,event,args,stack\n")
+    writer = csv.writer(out, lineterminator="\n")
     for block in rows:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
         for record in records(block):
             args = " ".join(f"{name}={value}" for name, value in record["args"].items())
             stack = ";".join(record["stack"])
             writer.writerow([*(record[name] for name in CSV_NUMBERS), args, stack])
             count += 1
-        out.write(text.getvalue())
     return count
 
 
 CSV_NUMBERS = ("generation", "time_ns", "thread", "goroutine", "event")
 
 
-def write_parquet(rows: Rows, out: str | BinaryIO) -> int:
+class _Positioned:
+    """A binary file that is only written to, with a position of its own: a pipe has none, and Parquet needs one."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._at = file, 0
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        self._file.write(data)
+        self._at += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self.closed = True
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+
+def write_parquet(rows: Rows, out: str | os.PathLike[str] | BinaryIO) -> int:
     """Columns generation, time_ns, thread, goroutine, event, arg1 to arg4, stack (id), string, second_string (texts).
 
-    Needs pyarrow.
+    `out` is a path, or a binary file: one that can't seek, like a pipe, will do. Needs pyarrow.
     """
+    if isinstance(out, str | os.PathLike):
+        with atomic_write(out) as file:
+            return write_parquet(rows, file)
     import numpy
     import pyarrow
     from pyarrow import parquet
 
+    place = _Positioned(out)
     writer = None
     count = 0
     try:
@@ -170,11 +220,11 @@ def write_parquet(rows: Rows, out: str | BinaryIO) -> int:
                 table = table.set_column(table.schema.get_field_index(name), name, texts)
             if len(block.keep) != len(block.columns):
                 table = table.take(pyarrow.array(list(block.keep), pyarrow.int64()))
-            writer = writer or parquet.ParquetWriter(out, table.schema)
+            writer = writer or parquet.ParquetWriter(place, table.schema)
             writer.write_table(table)
             count += len(table)
         if writer is None:
-            parquet.write_table(pyarrow.table({"generation": pyarrow.array([], pyarrow.uint64())}), out)
+            parquet.write_table(pyarrow.table({"generation": pyarrow.array([], pyarrow.uint64())}), place)
     finally:
         if writer is not None:
             writer.close()

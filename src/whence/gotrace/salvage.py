@@ -7,9 +7,9 @@ other. Go's parser wants generations without a gap, so the longest stretch of wh
 
 from __future__ import annotations
 
-import mmap
 from array import array
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whence.errors import TraceError
@@ -27,6 +27,7 @@ ROOM = 256
 COPIED = 1 << 20  # bytes at a time
 EVENT_BATCH = b"\x01"
 CONVINCING = 3  # batches that follow each other after damage
+FEW = 2 * CONVINCING  # batches that are looked at then: ends of generations may stand between
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Piece:
 class _Slice:
     """A generation as a trace of its own, as a file that is read."""
 
-    def __init__(self, data: bytes | mmap.mmap, start: int, end: int, header: bytes) -> None:
+    def __init__(self, data: bytes | memoryview, start: int, end: int, header: bytes) -> None:
         self._data, self._at, self._end, self._header = data, start, end, header
 
     def read(self, size: int) -> bytes:
@@ -50,18 +51,21 @@ class _Slice:
             header, self._header = self._header, b""
             return header
         at, self._at = self._at, min(self._at + size, self._end)
-        return self._data[at : self._at]
+        return bytes(self._data[at : self._at])
 
 
 @dataclass(slots=True)
 class _Walk:
-    data: bytes | mmap.mmap
+    data: bytes | memoryview
     version: Version
+    _rooms: dict[int, tuple[bytearray, list[array[int]]]] = field(init=False)
 
-    def scan(self, at: int) -> tuple[int, list[tuple[int, int, int]], int]:
+    def __post_init__(self) -> None:
+        self._rooms = {room: (bytearray(room), [array("Q", bytes(8 * room)) for _ in range(6)]) for room in (FEW, ROOM)}
+
+    def scan(self, at: int, room: int = ROOM) -> tuple[int, list[tuple[int, int, int]], int]:
         """Batches from `at` on: where it stopped, (kind, start, generation) of each, fault."""
-        kinds = bytearray(ROOM)
-        columns = [array("Q", bytes(8 * ROOM)) for _ in range(6)]
+        kinds, columns = self._rooms[room]
         counts = lines(self.version).counts
         at, rows, fault, _ = batches_kernel.scan(self.data, at, len(self.data), counts, kinds, *columns)
         return at, [(kinds[row], columns[0][row], columns[3][row]) for row in range(rows)], fault
@@ -70,10 +74,10 @@ class _Walk:
         """The next place after damage where a batch starts, or the end."""
         size = len(self.data)
         while at < size:
-            at = self.data.find(EVENT_BATCH, at)
+            at = self._find(EVENT_BATCH, at)
             if at < 0:
                 return size
-            end, batches, _ = self.scan(at)
+            end, batches, _ = self.scan(at, FEW)
             numbers = [number for kind, _, number in batches if kind != END_OF_GENERATION]
             near = all(generation <= number <= generation + 1000 for number in numbers)
             if near and numbers and (len(numbers) >= CONVINCING or end == size):
@@ -81,10 +85,18 @@ class _Walk:
             at += 1
         return size
 
+    def _find(self, byte: bytes, at: int) -> int:
+        """Where a byte is next, -1 when it is nowhere. A piece at a time: views have no `find`."""
+        for start in range(at, len(self.data), COPIED):
+            found = bytes(self.data[start : start + COPIED]).find(byte)
+            if found >= 0:
+                return start + found
+        return -1
+
     def pieces(self) -> list[tuple[int, int, int]]:
         """(generation, start, end) of what looks like generations, damage cut out."""
         found: list[tuple[int, int, int]] = []
-        at, start, current = HEADER_SIZE, HEADER_SIZE, 0
+        at, start, current, last = HEADER_SIZE, HEADER_SIZE, 0, 0
         while at < len(self.data):
             at, batches, fault = self.scan(at)
             for kind, offset, number in batches:
@@ -96,10 +108,10 @@ class _Walk:
                     if current:
                         found.append((current, start, offset))
                     current, start = number, offset
+                    last = max(last, number)
             if fault not in (FINE, FULL):
                 if current:
                     found.append((current, start, at))
-                last = max((number for number, _, _ in found), default=0)
                 at = self.resume(at + 1, last)
                 start, current = at, 0
         if current:
@@ -107,43 +119,45 @@ class _Walk:
         return found
 
 
-def generations(data: bytes | mmap.mmap) -> list[Piece]:
+def generations(data: bytes | memoryview) -> list[Piece]:
     """What generations a trace has, whole or not, in file order."""
-    version = usable(read_header(data[:HEADER_SIZE]))
+    version = usable(read_header(bytes(data[:HEADER_SIZE])))
     found: list[Piece] = []
     for number, start, end in _Walk(data, version).pieces():
-        problems = verify(_Slice(data, start, end, version.header))
+        small = end - start <= COPIED
+        problems = verify(version.header + data[start:end] if small else _Slice(data, start, end, version.header))
         found.append(Piece(number, start, end, problems[0].rule if problems else ""))
-    seen = [piece.generation for piece in found]
+    seen = Counter(piece.generation for piece in found)
     return [
-        piece
-        if seen.count(piece.generation) == 1
-        else Piece(piece.generation, piece.start, piece.end, "it is in one piece")
+        piece if seen[piece.generation] == 1 else Piece(piece.generation, piece.start, piece.end, "it is in one piece")
         for piece in found
     ]
 
 
-def salvage(data: bytes | mmap.mmap, out: Sink) -> tuple[list[Piece], list[Piece]]:
+def salvage(data: bytes | memoryview, out: Sink) -> tuple[list[Piece], list[Piece]]:
     """Write the longest stretch of whole generations; gives the pieces written and those that were not.
 
     TraceError when no generation is whole.
     """
     pieces = generations(data)
-    best: list[Piece] = []
-    stretch: list[Piece] = []
-    for piece in pieces:
+    first = size = most = 0  # where the stretch begins and its bytes; the bytes of the best
+    chosen = range(0)
+    for place, piece in enumerate(pieces):
+        if piece.problem or (size and piece.generation != pieces[place - 1].generation + 1):
+            first, size = place, 0
         if piece.problem:
-            stretch = []
             continue
-        if stretch and piece.generation != stretch[-1].generation + 1:
-            stretch = []
-        stretch = [*stretch, piece]
-        if sum(p.end - p.start for p in stretch) > sum(p.end - p.start for p in best):
-            best = stretch
+        if not size:
+            first = place
+        size += piece.end - piece.start
+        if size > most:
+            most, chosen = size, range(first, place + 1)
+    best = [pieces[place] for place in chosen]
     if not best:
-        raise TraceError("wire", None, "a generation is whole", f"{len(pieces)} that are not")
+        fault = "no generation is whole" if pieces else "the trace has no generations"
+        raise TraceError("wire", None, "a generation is whole", f"{len(pieces)} that are not", fault=fault)
     out.write(memoryview(data[:HEADER_SIZE]))
     for piece in best:
         for start in range(piece.start, piece.end, COPIED):
             out.write(memoryview(data[start : min(start + COPIED, piece.end)]))
-    return best, [piece for piece in pieces if piece not in best]
+    return best, [piece for place, piece in enumerate(pieces) if place not in chosen]

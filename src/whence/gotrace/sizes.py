@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from whence.gotrace import batches_kernel
 from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH
 from whence.gotrace.event_kernel import Event, padded
-from whence.gotrace.faults import CUT, FINE, FULL, wire_fault
+from whence.gotrace.faults import CUT, FINE, FULL, cut_short, wire_fault
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_wire_header
 from whence.gotrace.lines import lines
@@ -53,7 +53,7 @@ class Framed:
                 raise wire_fault(fault, feed.offset(where), self.version, feed.data[where])
             if fault != FULL and not feed.more():
                 if fault == CUT:
-                    raise wire_fault(CUT, feed.offset(feed.stop), self.version)
+                    raise cut_short(feed.offset(feed.stop), "an event")
                 break
         if piece:
             yield piece_offset, bytes(piece)

@@ -34,10 +34,13 @@ class Problem:
     found: str
     offset: int | None = None
     generation: int = 0
+    fault: str = ""  # what is wrong, where plainer words are possible
 
     def __str__(self) -> str:
+        if self.fault:
+            return self.fault
         where = f"at {self.offset:#x}: " if self.offset is not None else ""
-        return f"generation {self.generation}: {where}{self.rule} (found {self.found})"
+        return f"generation {self.generation}: {where}found {self.found}, expected: {self.rule}"
 
 
 def wrong_sizes(source: Source) -> list[Problem]:
@@ -195,5 +198,7 @@ def verify(source: Source, *, threads: int | None = None) -> list[Problem]:
         except TraceError:
             problems = []
         return problems or [
-            Problem(error.rule, "otherwise" if error.found is None else shown(error.found), error.offset)
+            Problem(
+                error.rule, "otherwise" if error.found is None else shown(error.found), error.offset, fault=error.fault
+            )
         ]

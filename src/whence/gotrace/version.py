@@ -6,7 +6,7 @@ import enum
 import re
 from typing import TYPE_CHECKING
 
-from whence.errors import TraceError, Unsupported
+from whence.errors import WRONG_KIND, TraceError, Unsupported, cut_off, empty_file, shown
 
 if TYPE_CHECKING:
     from whence.gotrace.specs import SpecTable
@@ -78,10 +78,16 @@ def usable(version: Version) -> Version:
 def read_header(head: bytes) -> Version:
     """The version that the first 16 bytes of a trace declare."""
     match = _HEADER.match(head)
+    if not head:
+        raise empty_file(TraceError)
     if match is None:
-        rule = 'a trace starts with "go 1.N trace" and three zero bytes'
+        head = head[:HEADER_SIZE]
+        if len(head) < HEADER_SIZE and (looks_like_wire(head) or b"go 1.".startswith(head)):
+            raise cut_off(TraceError, "header", 0, HEADER_SIZE, len(head))
+        rule = 'it starts with "go 1.N trace" and three zero bytes'
+        fault = f"not the wire form of a Go execution trace: it starts with {shown(head)}"
         hint = "whence trace wire makes a wire trace of a text" if looks_like_text(head) else ""
-        raise TraceError("header", 0, rule, head[:HEADER_SIZE]).with_hint(hint)
+        raise TraceError("header", 0, rule, head, fault=fault, code=WRONG_KIND).with_hint(hint)
     return known(int(match[1]), "header", 5)
 
 

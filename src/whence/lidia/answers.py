@@ -5,12 +5,14 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, overload
 
+from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
 from whence.model import Frame, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from whence.lidia.lookup_kernel import Archive
+    from whence.mapped import MappedFile
     from whence.model import Frames
 
 WORDS = tuple("" if source is Source.UNKNOWN else source.word for source in Source)
@@ -28,13 +30,16 @@ class Answers:
     An Answers is a sequence of chains: `answers[i]` is a tuple of frames.
     """
 
-    __slots__ = ("_archive", "faults", "file", "function", "inlined", "line", "place", "source", "starts", "unknown")
+    __slots__ = (
+        "_archive", "_mapped", "faults", "file", "function", "inlined", "line", "place", "source", "starts", "unknown",
+    )  # fmt: skip
 
     def __init__(
         self, archive: Archive, starts: array[int], place: array[int], function: array[int], file: array[int],
         line: array[int], inlined: array[int], source: array[int], faults: int, unknown: int,
+        mapped: MappedFile | None = None,
     ) -> None:  # fmt: skip
-        self._archive = archive
+        self._archive, self._mapped = archive, mapped
         self.starts, self.place, self.function, self.file = starts, place, function, file
         self.line, self.inlined, self.source, self.faults, self.unknown = line, inlined, source, faults, unknown
 
@@ -50,19 +55,28 @@ class Answers:
         return len(self.place)
 
     def functions(self) -> list[str]:
-        """The function of every frame."""
-        texts: list[str] = self._archive.texts(self.function, True)
-        return texts
+        """The function of every frame. LidiaError when names overlap beyond what an archive's size justifies."""
+        return self._texts(self.function, True)
 
     def files(self) -> list[str]:
-        """The file of every frame."""
-        texts: list[str] = self._archive.texts(self.file, False)
+        """The file of every frame. LidiaError as of `functions`."""
+        return self._texts(self.file, False)
+
+    def _texts(self, offsets: array[int], function: bool) -> list[str]:
+        size = self._archive.string_size
+        texts: list[str] | None = self._archive.texts(offsets, function, NAMES_TIMES * size + NAMES_ALLOWANCE)
+        if self._mapped is not None:
+            self._mapped.check()
+        if texts is None:
+            raise too_many_names("strings", "distinct names", size)
         return texts
 
     def start_lines(self) -> array[int]:
         """The line each frame's function starts on, in the frame's file; 0 where it is not known."""
         out = array("I", bytes(4 * len(self.place)))
         self._archive.starts(self.function, self.file, self.line, out)
+        if self._mapped is not None:
+            self._mapped.check()
         return out
 
     @overload
@@ -79,10 +93,10 @@ class Answers:
         low, high = self.starts[index], self.starts[index + 1]
         if low == high:
             return ()
-        functions = self._archive.texts(self.function[low:high], True)
-        files = self._archive.texts(self.file[low:high], False)
+        functions = self._texts(self.function[low:high], True)
         line, starts = self.line[low:high], array("I", bytes(4 * (high - low)))
         self._archive.starts(self.function[low:high], self.file[low:high], line, starts)
+        files = self._texts(self.file[low:high], False)  # last: it checks all that was read
         inlined, sources = map(bool, self.inlined[low:high]), map(_word, self.source[low:high])
         return tuple(map(Frame, functions, files, line, inlined, sources, starts))
 

@@ -3,6 +3,7 @@
 import cython
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.libc.string import memchr
+from cython.cimports.whence.lidia.sections import MOST_TEXT
 
 BAD = cython.declare(cython.uchar, 1)  # the line is not an address
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
@@ -139,7 +140,7 @@ def find_texts(
     size: cython.uint[::1],
     mangled: cython.uint[::1],
 ):
-    """Where the texts at offsets lie in the strings; one that does not lie inside is empty.
+    """Where the texts at offsets lie in the strings, MOST_TEXT bytes of each at most; one not inside is empty.
 
     `mangled` gets the rows whose text begins like a linkage name; gives how many.
     """
@@ -157,8 +158,11 @@ def find_texts(
             length = 0
             if here < total:
                 if nul:
-                    end = memchr(cython.address(strings[here]), 0, total - here)
-                    if end != cython.NULL:
+                    length = total - here if total - here < MOST_TEXT else MOST_TEXT
+                    end = memchr(cython.address(strings[here]), 0, length)
+                    if end == cython.NULL:
+                        length = MOST_TEXT if total - here > MOST_TEXT else 0
+                    else:
                         length = cython.cast(cython.p_uchar, end) - cython.cast(
                             cython.p_uchar, cython.address(strings[here])
                         )
@@ -171,6 +175,8 @@ def find_texts(
                     here += 4
                     if length > total - here:
                         length = 0
+                    if length > MOST_TEXT:
+                        length = MOST_TEXT
             start[at] = here
             size[at] = cython.cast(cython.uint, length)
             if length > 2:
@@ -184,6 +190,16 @@ def find_texts(
                 ):
                     mangled[found] = cython.cast(cython.uint, at)
                     found += 1
+    return found
+
+
+def together(rows: cython.const[cython.uint][::1], size: cython.const[cython.uint][::1]):
+    """How many bytes the texts of these rows have together."""
+    at: cython.Py_ssize_t
+    found: cython.ulonglong = 0
+    with cython.nogil:
+        for at in range(rows.shape[0]):
+            found += size[rows[at]]
     return found
 
 

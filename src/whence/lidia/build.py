@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from os import PathLike, fspath
-from typing import BinaryIO, Literal, TypedDict, Unpack
+from typing import Any, BinaryIO, Literal, TypedDict, Unpack
 
 from whence._version import __version__
 from whence.debuginfo.find import DEBUG_DIRS, Finder
@@ -19,8 +20,9 @@ from whence.demangle import demangle as readable
 from whence.elf import ElfFile
 from whence.elf.code import code_segments
 from whence.elf.layout import machine_name
+from whence.files import atomic_write
 from whence.lidia.extra import Extra
-from whence.lidia.writer import Written, write
+from whence.lidia.writer import Written, names_budget, write
 from whence.model import Source
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
@@ -97,8 +99,8 @@ def create_from_elf(
     began = time.perf_counter()
     if compat == "go":
         table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
-        written = write(table, output, crc=True, lines=False, files=False, strings="length", compat="go")
-        return Created(written, _sources(table), time.perf_counter() - began)
+        written = _write(table, output, elf.reading, crc=True, lines=False, files=False, strings="length", compat="go")
+        return Created(written, _sources(table), time.perf_counter() - began, "", _unnamed(table, written))
     finder = Finder(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
     with Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs) as producers:
         table = producers.ranges(lines=lines, files=files)
@@ -106,11 +108,29 @@ def create_from_elf(
             table = caller_files(table)
         if demangle:
             _demangle(table)
-        written = write(table, output, crc=crc, lines=lines, files=files, strings=strings, extra=extra_of(elf))
-        debug_file = "" if producers.debug_elf is elf else str(producers.debug_elf.path)
-        return Created(
-            written, _sources(table), time.perf_counter() - began, debug_file, tuple(producers.all_problems())
+        extra = extra_of(elf)
+        written = _write(
+            table, output, producers.reading, crc=crc, lines=lines, files=files, strings=strings, extra=extra
         )
+        debug_file = "" if producers.debug_elf is elf else str(producers.debug_elf.path)
+        problems = (*producers.all_problems(), *_unnamed(table, written))
+        return Created(written, _sources(table), time.perf_counter() - began, debug_file, problems)
+
+
+def _unnamed(table: Ranges, written: Written) -> tuple[str, ...]:
+    """The problem of names that were left out."""
+    return (f"{written.unnamed} names left out: {names_budget(table).reached()}",) if written.unnamed else ()
+
+
+def _write(
+    table: Ranges, output: str | BinaryIO, reading: Callable[[], AbstractContextManager[None]], **options: Any
+) -> Written:
+    """Write the archive of names that lie in files; no path takes its name when they were cut meanwhile."""
+    if not isinstance(output, str):
+        with reading():
+            return write(table, output, **options)
+    with atomic_write(output) as out, reading():
+        return write(table, out, **options)
 
 
 def extra_of(elf: ElfFile) -> Extra:
@@ -174,11 +194,11 @@ STT_FUNC = 2
 
 def _go_symbols(elf: ElfFile, name: str, source: Source, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
     symbols = elf.symbols(name)
-    base = strings.add(symbols.names)
+    base, size = strings.add(symbols.names), len(symbols.names)
     return [
-        (value, size, strings.ref(base, offset), source)
-        for value, size, info, offset in zip(symbols.value, symbols.size, symbols.info, symbols.name_offset)
-        if info & 0xF == STT_FUNC and strings.raw(strings.ref(base, offset))
+        (value, length, strings.ref(base, offset), source)
+        for value, length, info, offset in zip(symbols.value, symbols.size, symbols.info, symbols.name_offset)
+        if info & 0xF == STT_FUNC and offset < size and symbols.names[offset]
     ]
 
 

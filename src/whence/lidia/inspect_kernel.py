@@ -108,10 +108,14 @@ def inspect(data: cython.const[cython.uchar][::1], places: tuple):
     unordered: cython.Py_ssize_t = -1
     empty: cython.Py_ssize_t = -1
     outside: cython.Py_ssize_t = -1
+    missing: cython.bint
+    closed: cython.ulonglong = v.string_size  # names that NULs end begin before the last NUL
     rows: cython.Py_ssize_t = -1
     untidy: cython.Py_ssize_t = -1
     until: cython.ulonglong = 0
     with cython.nogil:
+        while v.nul and closed and v.string[closed - 1]:
+            closed -= 1
         for at in range(v.count):
             depth = field(cython.address(v), at, 1)
             if depth == 0:
@@ -144,9 +148,14 @@ def inspect(data: cython.const[cython.uchar][::1], places: tuple):
                     unordered = at
             if outside < 0:
                 for number in range(2, 7):
-                    if (number < 4 or number == 6) and size_of(
-                        cython.address(v), field(cython.address(v), at, number)
-                    ) < 0:
+                    index = field(cython.address(v), at, number)
+                    if number == 4 or number == 5:
+                        continue
+                    if v.nul:
+                        missing = index >= closed and (index > 0 or v.string_size > 0)
+                    else:
+                        missing = size_of(cython.address(v), index) < 0
+                    if missing:
                         outside = at
     return functions, v.count - functions, deepest, files, lines, empties, unordered, empty, outside, rows, untidy
 

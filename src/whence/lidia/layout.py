@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from whence.errors import LidiaError
+from whence.errors import FormatError, LidiaError, cut_off, empty_file, wrong_magic
 
 MAGIC: Final = b".dia"
 VERSION: Final = 1
@@ -32,6 +32,13 @@ assert _LAYOUT.size == HEADER_SIZE
 # Length-prefixed strings as the Go package and whence write them: "" and then this.
 OVERFLOW: Final = b"[overflow]"
 LENGTH_PREFIXED_START: Final = b"\0\0\0\0\x0a\0\0\0" + OVERFLOW
+
+# What names and line entries that ranges share may add up to, in bytes, where all of them are asked for: so many times
+# the bytes that are stored, plus an allowance. Archives of real programs need 4 times at most.
+NAMES_TIMES: Final = 8
+NAMES_ALLOWANCE: Final = 1 << 24
+LINES_TIMES: Final = 4
+LINES_ALLOWANCE: Final = 1 << 20
 
 NAMES: Final = ("VA table", "range table", "strings", "line tables")
 
@@ -87,11 +94,13 @@ class Header(NamedTuple):
     @classmethod
     def unpack(cls, data: bytes, file_size: int) -> Header:
         """The header in the first 128 bytes, checked against the file's size. LidiaError says what does not hold."""
+        if not data:
+            raise empty_file(LidiaError)
         if data[:4] != MAGIC:
             hint = "whence lidia create makes an archive of an ELF file" if data[:4] == b"\x7fELF" else ""
-            raise LidiaError("header", 0, 'the magic is ".dia"', data[:4]).with_hint(hint)
+            raise wrong_magic(LidiaError, "an archive", MAGIC, data[:4]).with_hint(hint)
         if len(data) < HEADER_SIZE:
-            raise LidiaError("header", 0, f"it has {HEADER_SIZE} bytes", f"{len(data)}")
+            raise cut_off(LidiaError, "header", 0, HEADER_SIZE, len(data))
         (_, version, va_width, va_count, va_offset, va_crc, _, width, count, offset, crc, _, size, strings_offset,
          strings_crc, _, line_width, line_count, line_offset, line_crc, _) = _LAYOUT.unpack_from(data)  # fmt: skip
         header = cls(
@@ -126,6 +135,11 @@ class Header(NamedTuple):
                 raise LidiaError("header", field, f"the {section.name} begins at {at:#x}", f"{section.offset:#x}")
             at = section.end
             if at > file_size:
-                raise LidiaError(
-                    section.name, 0, f"its {section.size} bytes fit in the file's {file_size}", f"end {at:#x}"
-                )
+                raise cut_off(LidiaError, section.name, 0, section.size, max(0, file_size - section.offset))
+
+
+def too_many_names(part: str, what: str, stored: int) -> FormatError:
+    """The error of names that overlap: more is asked for than the bytes that are stored justify."""
+    from whence.budget import Budget
+
+    return Budget(part, what, stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError).reached()

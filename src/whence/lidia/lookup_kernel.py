@@ -33,6 +33,7 @@ from cython.cimports.whence.lidia.sections import (
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 TEXTS = cython.declare(cython.int, 131072)  # kept, at most
+TEXT_BYTES = cython.declare(cython.Py_ssize_t, 1 << 26)  # of texts kept, in characters
 FRAMES = cython.declare(cython.int, 16384)  # not more: to find a frame must not cost more than to make one
 MIX = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 
@@ -100,6 +101,8 @@ class Archive:
     _texts: Kept
     _frames: Kept  # by range and line; around an inlined range by both ranges, all bits turned
     _asked: cython.Py_ssize_t  # addresses, one by one
+    string_size = cython.declare(cython.ulonglong, visibility="readonly")
+    _kept: cython.Py_ssize_t  # characters of the texts that are kept
 
     def __cinit__(self, data: cython.const[cython.uchar][::1], places: tuple, tidy: cython.bint, seed: object):
         """`places` says where the sections lie in the data (Table has checked them); `tidy`: functions lie apart."""
@@ -111,8 +114,15 @@ class Archive:
         view_of(self._v, base, places)
         self._v.tidy = tidy
         self.count = self._view.count
+        self.string_size = self._view.string_size
         self._seed = seed
+        self._forget()
+
+    @cython.cfunc
+    def _forget(self):
+        """Keep no text and no frame."""
         self._functions, self._texts, self._frames = Kept(TEXTS), Kept(TEXTS), Kept(FRAMES)
+        self._kept = 0
 
     def __dealloc__(self):
         free(self._view.up)
@@ -175,6 +185,11 @@ class Archive:
             return found
         if function and self._demangle is not None:
             found = self._demangle(found)
+        self._kept += len(found)
+        if self._kept > TEXT_BYTES:
+            self._forget()
+            self._kept = len(found)
+            kept = self._functions if function else self._texts
         kept.put(offset, found)
         return found
 
@@ -351,8 +366,11 @@ class Archive:
             for at in range(line.shape[0]):
                 out[at] = start_of(self._v, function[at], file[at], line[at])
 
-    def texts(self, offsets: cython.const[cython.ulonglong][::1], function: cython.bint) -> list:
-        """The texts at offsets; "" for one that does not lie in the strings. Each distinct one is made once."""
+    def texts(self, offsets: cython.const[cython.ulonglong][::1], function: cython.bint, most: cython.longlong):
+        """The texts at offsets; "" for one that does not lie in the strings. Each distinct one is made once.
+
+        None where the distinct ones take more than `most` bytes.
+        """
         count: cython.Py_ssize_t = offsets.shape[0]
         at: cython.Py_ssize_t
         room: cython.ulonglong = 1024
@@ -360,6 +378,7 @@ class Archive:
         distinct: list = []
         out: list = []
         plain: cython.bint = not function or self._demangle is None
+        size: cython.longlong
         while room < 2 * cython.cast(cython.ulonglong, count):
             room *= 2
         numbers: cython.p_uint = cython.cast(cython.p_uint, calloc(room, 4))
@@ -375,6 +394,11 @@ class Archive:
                     slot = (slot + 1) & (room - 1)
                 if numbers[slot] == 0:
                     known[len(distinct)] = offsets[at]
+                    size = size_of(self._v, offsets[at])
+                    if size > 0:
+                        most -= size
+                    if most < 0:
+                        return None
                     text = self._decoded(offsets[at]) if plain and offsets[at] else self._text(offsets[at], function)
                     distinct.append("" if text is None else text)
                     numbers[slot] = cython.cast(cython.uint, len(distinct))

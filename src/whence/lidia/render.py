@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from whence.lidia import asked_kernel, render_kernel
 from whence.lidia.answers import WORDS
+from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,6 +31,8 @@ _WORDS = "".join(WORDS).encode()
 _WORD_START = array("I", (sum(map(len, WORDS[:i])) for i in range(len(WORDS) + 1)))
 _OTHER = 1 << 63
 _KEPT = 1 << 18
+_KEPT_BYTES = 1 << 26
+NAMES_EACH = 1 << 12  # bytes of names that each answer may have beyond what the archive justifies
 _SEED = int.from_bytes(os.urandom(8), "little")
 
 
@@ -52,6 +55,7 @@ class Renderer:
         self._back, self._width = return_addresses, width
         self._reasons = f'"{reason}"\n"{bad_reason}"'.encode()
         self._names: dict[int, bytes] = {}
+        self._names_size = 0
         self._out = render_kernel.Text()
         self.unknown = 0
 
@@ -82,6 +86,9 @@ class Renderer:
         if 0 in files:  # no file, also where the strings begin with another text
             text_size[len(names) + files.index(0)] = 0
         file_rows = _shifted(file_rows, len(names))
+        written = asked_kernel.together(name_rows, text_size) + asked_kernel.together(file_rows, text_size)
+        if written > NAMES_TIMES * len(strings) + NAMES_EACH * len(asked) + NAMES_ALLOWANCE:
+            raise too_many_names("strings", f"the names of {len(asked)} answers", len(strings))
         others = self._demangled(strings, offsets, text_start, text_size, mangled[:found], len(names))
         start_lines = answers.start_lines() if self._style == _STYLES["json"] else answers.line
         out = self._out
@@ -90,8 +97,9 @@ class Renderer:
             start_lines, answers.inlined, answers.source, text_start, text_size, strings, others, _WORDS, _WORD_START,
             self._reasons, self._width,
         )  # fmt: skip
-        written: bytes = out.take()
-        return written
+        answers_text: bytes = out.take()
+        self._table.check()
+        return answers_text
 
     def _demangled(
         self, strings: memoryview, offsets: array[int], start: array[int], size: array[int], rows: array[int],
@@ -109,8 +117,10 @@ class Renderer:
             if known is None:
                 raw = bytes(strings[start[row] : start[row] + size[row]])
                 known = demangle(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-                if len(kept) >= _KEPT:
+                self._names_size += len(known)
+                if len(kept) >= _KEPT or self._names_size > _KEPT_BYTES:
                     kept.clear()
+                    self._names_size = len(known)
                 kept[offsets[row]] = known
             start[row], size[row] = _OTHER + len(others), len(known)
             others += known

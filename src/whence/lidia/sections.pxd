@@ -9,6 +9,7 @@ from whence.numbers cimport u16, u32, u64
 cdef enum:
     MOST_FRAMES = 512  # a chain is not followed further
     MOST_STEPS = 65536  # nor are links of ranges that do not cover the address
+    MOST_TEXT = 65536  # bytes of a name that are read: longer ones are cut
     SAMPLED = 64  # many addresses are searched for among every so many VAs first: those stay near the processor
 
 
@@ -149,19 +150,23 @@ cdef inline long long line_of(View *v, Py_ssize_t place, unsigned long long offs
 
 
 cdef inline long long size_of(View *v, unsigned long long offset) noexcept nogil:
-    """The size of the text at an offset of the strings; -1 when it does not lie inside."""
+    """The size of the text at an offset of the strings, MOST_TEXT at most; -1 when it does not lie inside."""
     cdef unsigned long long left, size
     cdef const void *end
     if offset >= v.string_size:
         return 0 if offset == 0 else -1
     left = v.string_size - offset
     if v.nul:
-        end = memchr(v.string + offset, 0, left)
-        return <const unsigned char *>end - (v.string + offset) if end != NULL else -1
+        end = memchr(v.string + offset, 0, left if left < MOST_TEXT else MOST_TEXT)
+        if end == NULL:
+            return MOST_TEXT if left > MOST_TEXT else -1
+        return <const unsigned char *>end - (v.string + offset)
     if left < 4:
         return -1
     size = load(v.string + offset, 4)
-    return <long long>size if size <= left - 4 else -1
+    if size > left - 4:
+        return -1
+    return <long long>(size if size < MOST_TEXT else MOST_TEXT)
 
 
 cdef inline Py_ssize_t place_of(View *v, unsigned long long vaddr) noexcept nogil:

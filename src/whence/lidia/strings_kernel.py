@@ -52,6 +52,8 @@ class Interner:
 
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")  # strings
     size = cython.declare(cython.Py_ssize_t, visibility="readonly")  # bytes of the table
+    dropped = cython.declare(cython.Py_ssize_t, visibility="readonly")  # names left out: there was no budget for them
+    _left: cython.longlong  # bytes of names that may yet be read
     _views: list
     _nul: cython.bint
     _failed: cython.bint
@@ -71,11 +73,13 @@ class Interner:
     _slot_hash: cython.p_uint
     _slot_mask: cython.ulonglong
 
-    def __cinit__(self, sources: list, nul: cython.bint, seed: cython.ulonglong):
+    def __cinit__(self, sources: list, nul: cython.bint, seed: cython.ulonglong, most: cython.longlong):
+        """Names of `sources`, whose texts together have at most `most` bytes; those beyond are left out."""
         view: cython.const[cython.uchar][::1]
         number: cython.Py_ssize_t
         self._nul = nul
         self._seed = seed
+        self._left = most
         self._views = []
         self._sources = len(sources)
         self._source = cython.cast(
@@ -201,16 +205,18 @@ class Interner:
     @cython.exceptval(check=False)
     @cython.inline
     def _size(self, ref: cython.ulonglong) -> cython.longlong:
-        """How long the text is that a reference means, up to its NUL; -1 when it points nowhere."""
+        """How long the text is that a reference means, up to its NUL; -1 when it points nowhere. No more is looked at
+        than the budget has left, and a byte."""
         source: cython.ulonglong = ref >> 48
         offset: cython.ulonglong = ref & OFFSET_MASK
         if source >= self._sources or offset >= self._source_size[source]:
             return -1
         text = self._source[source] + offset
-        end = cython.cast(
-            cython.pointer(cython.const[cython.uchar]), memchr(text, 0, self._source_size[source] - offset)
-        )
-        return end - text if end != cython.NULL else self._source_size[source] - offset
+        offset = self._source_size[source] - offset
+        if offset > cython.cast(cython.ulonglong, self._left + 1):
+            offset = self._left + 1
+        end = cython.cast(cython.pointer(cython.const[cython.uchar]), memchr(text, 0, offset))
+        return end - text if end != cython.NULL else offset
 
     @cython.cfunc
     @cython.nogil
@@ -284,7 +290,11 @@ class Interner:
                 return self._ref_number[at]
             at = (at + 1) & self._ref_mask
         size = self._size(ref)
-        if size >= 0:
+        if size > self._left:
+            self._left = 0
+            self.dropped += 1
+        elif size >= 0:
+            self._left -= size
             number = self._text(self._source[ref >> 48] + (ref & OFFSET_MASK), size)
         self._ref[at] = ref
         self._ref_number[at] = number

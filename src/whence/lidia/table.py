@@ -5,18 +5,27 @@ Opening reads the header, the first bytes of the strings and the footer: its cos
 
 from __future__ import annotations
 
-import mmap
 import os
 from array import array
-from contextlib import suppress
+from contextlib import contextmanager
+from operator import index
 from typing import TYPE_CHECKING, Self
 
-from whence.errors import LidiaError
+from whence.errors import LidiaError, WhenceError, naming
 from whence.files import open_regular
 from whence.lidia import extra as extras
 from whence.lidia import lookup_kernel
 from whence.lidia.answers import WORDS, Answers
-from whence.lidia.layout import HEADER_SIZE, LENGTH_PREFIXED_START, Header
+from whence.lidia.layout import (
+    HEADER_SIZE,
+    LENGTH_PREFIXED_START,
+    LINES_ALLOWANCE,
+    LINES_TIMES,
+    NAMES_ALLOWANCE,
+    NAMES_TIMES,
+    Header,
+)
+from whence.mapped import MappedFile
 from whence.model import Frame
 
 if TYPE_CHECKING:
@@ -35,12 +44,12 @@ if TYPE_CHECKING:
 class Table:
     """An archive. A context manager: leaving it (or `close`) lets the mapped file go.
 
-    Lookups are safe from many threads at once. A file that is cut while it is mapped kills the process that reads
-    it, as with every mapped file; archives written by whence are replaced, never rewritten.
+    Lookups are safe from many threads at once. Archives written by whence are replaced, never rewritten; when another
+    program cuts or overwrites the file, what is asked next raises LidiaError.
     """
 
     def __init__(self, data: Buffer, *, crc: bool = False, demangle: Callable[[str], str] | None = None,
-                 path: str = "", mapped: mmap.mmap | None = None) -> None:  # fmt: skip
+                 path: str = "", mapped: MappedFile | None = None) -> None:  # fmt: skip
         view = memoryview(data)
         self._data = view if view.format == "B" else view.cast("B")
         self._mapped, self.path = mapped, path
@@ -63,15 +72,18 @@ class Table:
         self._inspected: inspect_kernel.Rows | None = None
         if crc:
             self.check_crc()
+        self.check()
 
     # Looking up
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
         """The frames of an address, innermost first; () when nothing covers it.
 
-        With `return_address` the address is one past a call: the byte before it is looked up. LidiaError when the
-        archive's names or line entries for this address lie outside their sections.
+        Nothing covers addresses below 0 and from 2^64 on: they have no frames, and are no error.
+        With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
+        integer; LidiaError when the archive's names or line entries for this address lie outside their sections.
         """
+        vaddr, mapped = index(vaddr), self._mapped
         try:
             frames: Frames | None = self._archive.lookup(vaddr - 1 if return_address else vaddr)
         except OverflowError:
@@ -79,6 +91,8 @@ class Table:
         except AttributeError:
             self._still_open()
             raise
+        if mapped is not None and mapped.fault():
+            mapped.check()
         if frames is None:
             raise self._fault()
         return frames
@@ -98,8 +112,11 @@ class Table:
         place, line = array("I", bytes(4 * frames)), array("I", bytes(4 * frames))
         function, file = array("Q", bytes(8 * frames)), array("Q", bytes(8 * frames))
         inlined, source = array("B", bytes(frames)), array("B", bytes(frames))
+        mapped = self._mapped
         faults = archive.fill_frames(asked, back, starts, found, place, function, file, line, inlined, source)
-        return Answers(archive, starts, place, function, file, line, inlined, source, faults, unknown)
+        if mapped is not None:
+            mapped.check()
+        return Answers(archive, starts, place, function, file, line, inlined, source, faults, unknown, mapped)
 
     def _fault(self) -> LidiaError:
         place = self._archive.fault_at
@@ -108,11 +125,13 @@ class Table:
             return LidiaError(
                 "range table", place * 8 * self.header.ranges.width,
                 f"its line entries are among the {self.header.lines.entries}", f"{row[5]} and {row[6]} from there",
+                path=self.path,
             )  # fmt: skip
         return LidiaError(
             "range table", place * 8 * self.header.ranges.width,
             f"its names lie in the {self.header.strings.size} bytes of the strings",
             f"function {row[3]:#x}, file {row[4]:#x}, call file {row[7]:#x}",
+            path=self.path,
         )  # fmt: skip
 
     # What is in it
@@ -138,7 +157,7 @@ class Table:
         """The range in a row of the archive."""
         from whence.lidia.range import LineTableEntry, Range
 
-        rows = self._rows()
+        rows, mapped = self._rows(), self._mapped
         if place < 0:
             place += len(self)
         row = rows.row(place)
@@ -147,26 +166,50 @@ class Table:
         va, length, depth, function, file, index, count, call_file, call_line, source = row
         texts = [rows.text(function), *(rows.text(offset) if offset else b"" for offset in (file, call_file))]
         lines = rows.lines(index, count)
+        start_line = rows.start(function, file, lines[0][1] if lines else 0)
+        if mapped is not None:
+            mapped.check()
         if None in texts or lines is None:
             at = place * 8 * self.header.ranges.width
-            raise LidiaError("range table", at, "its names and line entries lie in their sections", row[3:8])
+            rule = "its names and line entries lie in their sections"
+            raise LidiaError("range table", at, rule, row[3:8], path=self.path)
         names = [text.decode("utf-8", "surrogateescape") for text in texts]
         entries = tuple(LineTableEntry(offset, line) for offset, line in lines)
         word = WORDS[source] if source < len(WORDS) else ""
-        start_line = rows.start(function, file, lines[0][1] if lines else 0)
         return Range(va, length, names[0], names[1], names[2], call_line, depth, entries, word, start_line)
 
     def __iter__(self) -> Iterator[Range]:
-        """Every range, in order of (va, depth)."""
+        """Every range, in order of (va, depth).
+
+        LidiaError when their names or line entries together are more than the archive's size justifies.
+        """
+        from whence.budget import Budget
+
+        size, entry = len(self._data), 2 * self.header.lines.width
+        names = Budget(
+            "range table", "names of ranges", size, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError
+        )
+        lines = Budget(
+            "range table",
+            "line entries of ranges",
+            size,
+            times=LINES_TIMES,
+            allowance=LINES_ALLOWANCE,
+            error=LidiaError,
+        )
         for place in range(len(self)):
-            yield self[place]
+            one = self[place]
+            names.charge(len(one.function) + len(one.file) + len(one.call_file))
+            lines.charge(entry * len(one.line_table))
+            yield one
 
     def info(self) -> Info:
         """What is in the archive. Reads all of it once."""
         from whence.lidia import verify
 
         self._still_open()
-        return verify.info(self._data, self._places, self.header, self._extra, self.about, self.encoding, self.path)
+        with self._reading():
+            return verify.info(self._data, self._places, self.header, self._extra, self.about, self.encoding, self.path)
 
     # Checking
 
@@ -175,7 +218,8 @@ class Table:
         from whence.lidia import verify
 
         self._still_open()
-        return verify.problems(self._data, self._places, self.header, self._extra)
+        with self._reading():
+            return verify.problems(self._data, self._places, self.header, self._extra)
 
     def notes(self) -> list[str]:
         """What is worth knowing and breaks no rule, a sentence each: ranges without a length, as the Go package writes
@@ -189,7 +233,8 @@ class Table:
         from whence.lidia.verify import check_crc
 
         self._still_open()
-        check_crc(self._data, section)
+        with self._reading():
+            check_crc(self._data, section)
 
     def check_crc(self) -> None:
         """Compare all four checksums; ChecksumError names the first section that differs."""
@@ -210,14 +255,27 @@ class Table:
 
     # Opening and closing
 
+    def check(self) -> None:
+        """Raise LidiaError when the archive's file was cut or overwritten since it was mapped."""
+        if self._mapped is not None:
+            self._mapped.check()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """A block that reads the archive: what it got holds if it ends well."""
+        mapped = self._mapped
+        with naming(self.path):
+            try:
+                yield
+            finally:
+                if mapped is not None:
+                    mapped.check()
+
     def close(self) -> None:
         """Let the file go. Lookups that still run in other threads end well; later ones raise ValueError."""
         self._archive = self._inspected = None
         self._data = memoryview(b"")
-        if self._mapped is not None:
-            with suppress(BufferError):  # a lookup or an Answers still reads it: the last of them lets it go
-                self._mapped.close()
-            self._mapped = None
+        self._mapped = None  # a lookup or an Answers may still read it: the last of them lets it go
 
     def _still_open(self) -> lookup_kernel.Archive:
         archive = self._archive
@@ -245,16 +303,16 @@ def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: Callable[
     with open_regular(path, LidiaError) as (descriptor, size):
         if size < HEADER_SIZE:
             return Table(os.read(descriptor, HEADER_SIZE))  # raises: the header says what is missing
-        mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        mapped = MappedFile(descriptor, os.fspath(path), LidiaError)
     try:
-        return Table(mapped, crc=crc, demangle=demangle, path=os.fspath(path), mapped=mapped)
+        return Table(mapped.view, crc=crc, demangle=demangle, path=os.fspath(path), mapped=mapped)
     except BaseException as error:
-        error.add_note(f"in {os.fspath(path)}")
+        mapped.check()
+        if isinstance(error, WhenceError):
+            error.in_file(os.fspath(path))
         from traceback import clear_frames
 
         clear_frames(error.__traceback__)  # they hold views of the mapping
-        with suppress(BufferError):
-            mapped.close()
         raise
 
 

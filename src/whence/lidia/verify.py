@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from whence.errors import ChecksumError, FormatError
+from whence.errors import ChecksumError, FormatError, LidiaError
 from whence.lidia import extra as extras
 from whence.lidia import inspect_kernel, starts
 from whence.lidia.answers import WORDS
@@ -115,10 +115,10 @@ def problems(data: memoryview, places: Places, header: Header, extra: extras.Fou
         (found.lines_outside, "range table", entry, f"line entries are among the {header.lines.entries} of the tables"),
     ):
         if place >= 0:
-            out.append(f"lidia {part}+{place * width:#x}: {rule} (found range {place})")
+            out.append(str(LidiaError(part, place * width, rule, f"range {place}")))
     if found.untidy >= 0 and extras.read(data, extra).tidy:
         rule = "functions lie apart and hold what is inlined into them, as the extra section says"
-        out.append(f"lidia range table+{found.untidy * entry:#x}: {rule} (found range {found.untidy})")
+        out.append(str(LidiaError("range table", found.untidy * entry, rule, f"range {found.untidy}")))
     out += starts.problems(data, extra, header)
     problem = problem_of_extra(data, extra)
     return [*out, problem] if problem else out

@@ -18,6 +18,7 @@ from array import array
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from whence._version import __version__
+from whence.budget import Budget
 from whence.files import atomic_write
 from whence.lidia import encode_kernel, extra, strings_kernel
 from whence.lidia.crc import crc32c
@@ -52,6 +53,17 @@ class Written(Record, frozen=True):
     line_size: int
     extra_size: int
     size: int
+    unnamed: int = 0  # names left out: they overlap beyond what the bytes they lie in justify
+
+
+NAMES_TIMES = 8  # of what the files that are archived hold of names: linkers let them overlap a little
+NAMES_ALLOWANCE = 1 << 24
+
+
+def names_budget(ranges: Ranges) -> Budget:
+    """What the names of ranges may take together."""
+    stored = sum(map(len, ranges.strings.sources))
+    return Budget("names", "texts", stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE)
 
 
 def write(
@@ -113,7 +125,7 @@ def _write(
         ranges=sized.va.entries, functions=body.functions, inlined=sized.va.entries - body.functions,
         strings=body.names.count, line_entries=sized.lines.entries, va_size=sized.va.size,
         range_size=sized.ranges.size, string_size=sized.strings.size, line_size=sized.lines.size,
-        extra_size=len(tail), size=sized.end + len(tail),
+        extra_size=len(tail), size=sized.end + len(tail), unnamed=body.names.dropped,
     )  # fmt: skip
 
 
@@ -150,7 +162,7 @@ class _Body:
         if not ordered and not go:
             raise ValueError("ranges are in order of (va, depth): use whence.ranges.arrange, or lidia.Builder")
         seed = int.from_bytes(os.urandom(8), "little")
-        self.names = strings_kernel.Interner(ranges.strings.sources, nul, seed)
+        self.names = strings_kernel.Interner(ranges.strings.sources, nul, seed, names_budget(ranges).most)
         self.function, self.file, self.call_file = (array("I", bytes(4 * count)) for _ in range(3))
         self.names.number(
             ranges.function, ranges.file, ranges.call_file, files, self.function, self.file, self.call_file

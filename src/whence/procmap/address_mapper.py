@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.errors import ElfError
@@ -70,7 +69,7 @@ class AddressMapper:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Read the program headers of the file at `path` (see Mapping.openable_path). Raises OSError, ElfError."""
-        with open_regular(path, ElfError) as (descriptor, _), closing(whole_elf(descriptor, os.fspath(path))) as elf:
+        with open_regular(path, ElfError) as (descriptor, _), whole_elf(descriptor, os.fspath(path)) as elf:
             self.segments = executable_segments(elf)
 
     @classmethod

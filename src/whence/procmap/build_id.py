@@ -6,15 +6,15 @@ Where it does not (no PT_NOTE segment, 32 bits, other byte order, anything odd) 
 
 from __future__ import annotations
 
-import mmap
 import os
+import stat
 import struct
 import sys
-from contextlib import closing
 
 from whence.elf import ElfFile
-from whence.errors import ElfError
+from whence.errors import ElfError, empty_file, naming, not_regular
 from whence.files import open_regular
+from whence.mapped import MappedFile
 
 _HEAD = 4096
 _HEADER = struct.Struct("=16xHHIQQQIHHHHHH")  # in the machine's own order: others go the long way
@@ -33,7 +33,7 @@ def read_build_id(path: str | os.PathLike[str]) -> str:
     Raises OSError when the file can't be opened, ElfError when it isn't ELF.
     """
     with open_regular(path, ElfError) as (descriptor, _):
-        return build_id_of(descriptor)
+        return build_id_of(descriptor, os.fspath(path))
 
 
 def read_go_build_id(path: str | os.PathLike[str]) -> str:
@@ -45,24 +45,25 @@ def read_go_build_id(path: str | os.PathLike[str]) -> str:
         return elf.go_build_id
 
 
-def build_id_of(descriptor: int) -> str:
+def build_id_of(descriptor: int, name: str = "") -> str:
     """The same of an open file."""
     found = _from_first_page(descriptor)
     if found is not None:
         return found
-    with closing(whole_elf(descriptor)) as elf:
+    with whole_elf(descriptor, name) as elf:
         return elf.build_id
 
 
 def whole_elf(descriptor: int, name: str = "") -> ElfFile:
     """An open file as an ElfFile; the descriptor stays the caller's. Raises ElfError when it isn't one."""
-    try:
-        mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-    except ValueError:  # an empty file
-        raise ElfError("file", None, "it is not empty") from None
-    except OSError as error:  # a directory, a device, a pipe
-        raise ElfError("file", None, "it is a regular file", error.strerror) from None
-    return ElfFile.from_bytes(mapped, name)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise not_regular(ElfError, status.st_mode).in_file(name)
+    if not status.st_size:
+        raise empty_file(ElfError).in_file(name)
+    mapped = MappedFile(descriptor, name, ElfError)
+    with naming(name):
+        return ElfFile(mapped.view, name, mapped)
 
 
 def _from_first_page(descriptor: int) -> str | None:

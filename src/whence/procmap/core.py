@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from whence.elf import ElfFile, Note, Segment, layout
-from whence.errors import ElfError, MapsError
+from whence.errors import WRONG_KIND, ElfError, MapsError, naming
 from whence.files import open_regular
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import EXECUTE, READ, WRITE, Kind, Mapping, kind_of
@@ -82,7 +82,14 @@ def read_core(elf: ElfFile) -> Core:
     """What a core file tells. Raises MapsError when it is no core or its notes are damaged, ElfError."""
     if elf.type != layout.ET_CORE:
         hint = "whence addr names the addresses of a program or a library"
-        raise MapsError("core", None, "the type of the ELF file is ET_CORE, 4", elf.type).with_hint(hint)
+        rule = f"the type of the ELF file is ET_CORE, {layout.ET_CORE}"
+        fault = f"an ELF file, but not a core file: its type is {elf.type}, expected {layout.ET_CORE}"
+        raise MapsError("core", None, rule, elf.type, fault=fault, code=WRONG_KIND, path=elf.path).with_hint(hint)
+    with naming(elf.path):
+        return _read_core(elf)
+
+
+def _read_core(elf: ElfFile) -> Core:
     if not elf.segments and elf.problems:
         raise elf.problems[0]
     notes = [note for note in elf.notes() if note.owner == "CORE"]

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from whence import rooted
 from whence.files import must_be_regular, open_looked_at
 
 READ, WRITE, EXECUTE, SHARED = 1, 2, 4, 8
@@ -135,12 +136,14 @@ class Mapping(NamedTuple):
         if link and not prefer_name:
             yield link, False
         path = self.path.removeprefix("(unreachable)")
+        foreign = bool(self.process) and rooted.is_foreign(self.process)
         if self.kind is Kind.DELETED:
             path += DELETED_MARK  # a living file may be called so
         if self.kind is not Kind.MEMFD:
-            yield path, True
+            if not foreign:  # beside the name that it has for us there may be files of ours
+                yield path, True
             if self.process:
-                yield f"{self.process}/root{path}", True
+                yield rooted.name_through(self.process, path), True
         if link and prefer_name:
             yield link, False
         if self.process:

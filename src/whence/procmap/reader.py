@@ -20,7 +20,8 @@ from whence.procmap.mapping import EXECUTE, Mapping
 from whence.procmap.process import Identity, identify
 from whence.procmap.query import MapsQuery
 
-TEXT_TRUSTED = 0.05  # seconds for which an address that is not in the text read is not in the process
+TEXT_TRUSTED = 0.05  # seconds for which an address that is not in the text read is not in the process,
+READING_SHARE = 20  # and at least so many times as long as the text took to be read
 GATE, GATE_SIZE = 0xFFFFFFFFFF600000, 1 << 12  # the [vsyscall] page of x86-64
 _GONE = (errno.ENOENT, errno.ESRCH)
 _start = attrgetter("start")
@@ -86,12 +87,13 @@ class ProcessReader:
 
     def _find_in_text(self, address: int, flags: int) -> Mapping | None:
         """By the text, which is read again when it does not have the address."""
-        read_at, mappings = self._texts.get(flags, (0.0, []))
+        trusted, mappings = self._texts.get(flags, (0.0, []))
         found = covering(mappings, address)
         now = monotonic()
-        if found is None and now - read_at > TEXT_TRUSTED:
+        if found is None and now > trusted:
             mappings = self._text(flags)
-            self._texts[flags] = (now, mappings)
+            read = monotonic()
+            self._texts[flags] = (read + max(TEXT_TRUSTED, READING_SHARE * (read - now)), mappings)
             found = covering(mappings, address)
         return found
 

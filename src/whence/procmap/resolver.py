@@ -4,21 +4,22 @@ What the kernel can tell about one address is asked for one address at a time, s
 question; where it can't, the text of maps is read once (reader.py). Either way answers are kept, sorted, and found by
 binary search. Nothing that failed is kept: a process we may not look into now may let us in a second later.
 
-A kept process is looked at again every `recheck` seconds: another start time or another program (exec) under the same
-pid starts afresh. An address that no kept mapping holds is always asked for. A mapping that the process has replaced
-(dlclose, then dlopen of another library in its place) is the caller's to invalidate, or `refresh` seconds do it.
+A kept process is looked at again every `recheck` seconds, and when `confirm` asks for it, as a symbolizer does at each
+batch: another start time or another program (exec) under the same pid starts afresh. An address that no kept mapping
+holds is always asked for. A mapping that the process has replaced (dlclose, then dlopen of another library in its
+place) is the caller's to invalidate, or `refresh` seconds do it.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from time import monotonic
 
 from whence.errors import ElfError, MapsError
 from whence.files import open_looked_at
+from whence.forks import Lock
 from whence.procmap.build_id import build_id_of
 from whence.procmap.mapping import EXECUTE, Mapping
 from whence.procmap.process import Identity
@@ -42,7 +43,7 @@ class _Process:
         self.complete = False  # all executable mappings are in the table
         self.fresh_until = 0.0
         self.keep_until = 0.0
-        self.lock = threading.Lock()
+        self.lock = Lock()
 
     def at(self, address: int) -> Mapping | None:
         starts, mappings = self.table
@@ -95,7 +96,7 @@ class Resolver:
         self._query = query
         self._processes: dict[int, _Process] = {}
         self._build_ids: OrderedDict[FileKey, str] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __enter__(self) -> Resolver:
         return self
@@ -153,6 +154,12 @@ class Resolver:
         except (OSError, ValueError):
             return ""
         return self._build_id_and_close(descriptor)
+
+    def confirm(self, pid: int) -> None:
+        """Look, before the next answer about a pid, whether it is still the same process: pids are used again."""
+        known = self._processes.get(pid)
+        if known is not None:
+            known.fresh_until = 0.0
 
     def invalidate(self, pid: int) -> None:
         """Forget a process: it has exited, or changed as a whole."""

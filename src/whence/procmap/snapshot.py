@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from whence.errors import ElfError, MapsError
+from whence.errors import WRONG_KIND, ElfError, MapsError, empty_file
 from whence.procmap.address_mapper import AddressMapper, LoadSegment
 from whence.procmap.mapping import EXECUTE, READ, SHARED, WRITE, Kind, Mapping
 from whence.procmap.process import command, identify
@@ -111,9 +111,11 @@ class Snapshot:
         try:
             top = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise MapsError("snapshot", None, "it is JSON", str(error)) from None
+            empty = MapsError("snapshot", None, "it is JSON", str(error), fault=f"not a snapshot: not JSON: {error}")
+            raise (empty if text else empty_file(MapsError)) from None
         if not isinstance(top, dict) or top.get("format") != FORMAT:
-            raise MapsError("snapshot", None, f'its "format" is "{FORMAT}"')
+            fault = f'not a snapshot: its "format" is not "{FORMAT}"'
+            raise MapsError("snapshot", None, f'its "format" is "{FORMAT}"', fault=fault, code=WRONG_KIND)
         if top.get("version") != VERSION:
             raise MapsError("snapshot", None, f'its "version" is {VERSION}', top.get("version"))
         try:

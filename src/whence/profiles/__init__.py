@@ -7,7 +7,11 @@
     otlp                OTLP profiles v1development (dictionary form), binary and JSON
     perf, folded        the text of `perf script`; folded stacks
     speedscope          speedscope's JSON, to write
+    text                lines of text of any size
+    others              what is no profile, told by name, with what to do
+    bounds              how much memory a profile may take for its stored bytes
     flamegraph/         one HTML page that needs nothing else
+    identity            build-ids in the one form in which they are compared
     binaries            which file answers for a mapping, and what was tried
     kernel              the kernel's files: which belongs to a mapping, and where it was loaded
     lists, listed       names that are in no file: perf maps, kallsyms

@@ -26,14 +26,15 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from whence.binary import Binary, is_archive, open_binary
-from whence.debuginfo.cache import ARCHIVE, KEY, SEGMENTS, Cache
+from whence.debuginfo.cache import ARCHIVE, SEGMENTS, Cache
 from whence.elf import ElfFile
 from whence.elf.code import code_segments
 from whence.elf.layout import ET_REL, PF_R, PF_X, PT_LOAD
 from whence.elf.segments import Segment
-from whence.errors import ElfError, WhenceError
+from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
 from whence.files import open_regular
 from whence.profiles.addresses import hollow, placeable, vaddrs
+from whence.profiles.identity import comparable, key
 from whence.profiles.kernel import Placing, is_kernel, named_alike, placing
 from whence.profiles.lists import Lists
 from whence.profiles.model import Mapping
@@ -152,11 +153,11 @@ class Binaries:
                 if is_kernel(mapping):
                     opened.placing = placing(one.path, opened.segments, self.lists.text_address)
             except (WhenceError, OSError) as error:
-                search.tried.append(f"{where} {one.path}: {error}")
+                search.tried.append(f"{where} {one.path}: {without_file(error)}")
                 if where == CACHE:  # made again, not kept for ever
                     with suppress(OSError):
                         one.path.unlink()
-                broken = broken or Missing(Reason.BROKEN_FILE, f"{where} {one.path}: {error}")
+                broken = broken or Missing(Reason.BROKEN_FILE, f"{where} {one.path}: {without_file(error)}")
                 continue
             search.tried.append(f"{where} {one.path}: answers")
             opened.build_id = next(iter(one.build_ids), "")
@@ -166,12 +167,14 @@ class Binaries:
 
     def _candidates(self, mapping: Mapping, tried: list[str]) -> Iterator[tuple[Candidate, str]]:
         """Files that may answer, best first; what does not fit is noted."""
-        build_id = mapping.build_id.lower()
+        build_id = key(mapping.build_id)
         for one in self.given:
             if matches(one, mapping):
                 yield one, "given"
             else:
                 tried.append(f"given {one.path}: {difference(one, mapping)}")
+        if mapping.build_id and not build_id:
+            tried.append(f"caches and folders: {comparable(mapping.build_id)} is no build-id that names a file there")
         if build_id:
             yield from ((one, "archive folder") for one in self._archives(build_id, tried))
             if self.cache is not None:
@@ -181,7 +184,7 @@ class Binaries:
                 tried.append("cache: no archive of this build-id")
         if self.local and mapping.path.startswith("/"):
             yield from ((one, "this machine's") for one in self._on_this_machine(mapping, tried))
-        if build_id and len(build_id) > 2:
+        if build_id:
             for folder in self.debug_dirs:
                 path = Path(folder, ".build-id", build_id[:2], build_id[2:] + ".debug")
                 try:
@@ -189,7 +192,7 @@ class Binaries:
                 except FileNotFoundError:
                     tried.append(f"{path}: not there")
                 except (WhenceError, OSError) as error:
-                    tried.append(f"{path}: {error}")
+                    tried.append(f"{path}: {without_file(error)}")
         if build_id and self.debuginfod is not None:
             for kind in ("debuginfo", "executable"):
                 fetched = self.debuginfod.fetch(build_id, kind, mapping.path)
@@ -209,7 +212,7 @@ class Binaries:
                 try:
                     self._in_dirs.append(candidate(path))
                 except (WhenceError, OSError) as error:  # costs its own names, not those of the folder
-                    tried.append(f"archive folder {path}: {error}")
+                    tried.append(f"archive folder {path}: {without_file(error)}")
         yield from (one for one in self._in_dirs if build_id in one.build_ids)
         tried += [f"{folder}: no archive of this build-id" for folder in self.archive_dirs]
 
@@ -224,7 +227,7 @@ class Binaries:
         try:
             one = candidate(path)
         except (WhenceError, OSError) as error:
-            tried.append(f"{path}: {error}")
+            tried.append(f"{path}: {without_file(error)}")
             return
         if not mapping.build_id or matches(one, mapping):
             yield one
@@ -253,9 +256,9 @@ class Binaries:
                 debug_files = (found[0],)
                 binary = open_binary(one.path, debug_dirs=self.debug_dirs, debug_files=debug_files)
                 how = f"{how} with {found[1]} {found[0]}"
-        build_id = one.build_ids[0] if one.build_ids else ""
+        build_id = key(one.build_ids[0]) if one.build_ids else ""
         worth = addresses >= ARCHIVE_FROM and described(binary) and not any(map(hollow, segments))
-        if self.cache is not None and KEY.fullmatch(f"{build_id}.{ARCHIVE}") and worth:
+        if self.cache is not None and build_id and worth:
             try:
                 archived = self._archive(self.cache, one, build_id, debug_files)
             except OSError as error:  # a cache that can't be written to costs time, no names
@@ -307,7 +310,7 @@ class Binaries:
     def _segments_beside(self, one: Candidate, mapping: Mapping) -> Sequence[Segment] | None:
         """Segments for an archive: of what the cache kept of its ELF file, or of the file itself if it is here."""
         for build_id in one.build_ids:
-            path = self.cache.get(f"{build_id}.{SEGMENTS}") if self.cache is not None else None
+            path = self.cache.get(f"{key(build_id)}.{SEGMENTS}") if self.cache is not None else None
             if path is not None:
                 return segments_of(path)
         here = next(self._on_this_machine(mapping, []), None) if self.local else None
@@ -346,7 +349,9 @@ def candidate(path: Path) -> Candidate:
     with open_regular(path, ElfError) as (descriptor, _):
         packed = PACKED.get(os.read(descriptor, 2))
     if packed:
-        raise ElfError("file", None, "it is not packed", path.name).with_hint(f"{packed} -dk it first")
+        fault = f"packed by {packed}"
+        problem = ElfError("file", None, "it is not packed", path.name, fault=fault, code=WRONG_KIND, path=str(path))
+        raise problem.with_hint(f"{packed} -dk it first")
     with ElfFile.open(path) as elf:
         return Candidate(path, tuple(filter(None, (elf.build_id, elf.go_build_id))), False)
 
@@ -354,7 +359,7 @@ def candidate(path: Path) -> Candidate:
 def matches(one: Candidate, mapping: Mapping) -> bool:
     """By build-id where both have one; else by the name of the file."""
     if mapping.build_id and one.build_ids:
-        return mapping.build_id.lower() in (known.lower() for known in one.build_ids)
+        return comparable(mapping.build_id) in map(comparable, one.build_ids)
     if is_kernel(mapping) and named_alike(one.path, mapping):
         return True
     name = os.path.basename(mapping.path.removesuffix(DELETED))

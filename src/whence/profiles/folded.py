@@ -15,69 +15,100 @@ from __future__ import annotations
 
 import re
 
-from whence.errors import ProfileError
+from whence.budget import Budget
 from whence.model import Frame
-from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
+from whence.profiles import bounds
+from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
 from whence.profiles.stacks import Stacks
+from whence.profiles.text import lines_of
 
-LINE = re.compile(r"(?P<stack>.*\S)\s+(?P<value>-?\d{1,18})(?:\.\d+)?$")
-PLACE = re.compile(r"\[?(?P<path>[^\]]*(?:/|\.so)[^\]]*)\+0x(?P<offset>[0-9a-fA-F]{1,16})\]?$")
+VALUE = re.compile(r"(?P<value>-?\d{1,18})(?:\.\d+)?")
+LONGEST_VALUE = 64
+OFFSET = re.compile(r"[0-9a-fA-F]{1,16}")
 UNKNOWN = ("[unknown]", "[Unknown]", "??", "")
 
 
-def read(text: str) -> Profile:
-    """A profile from folded stacks; a ProfileError names the line that is none."""
-    profile = Profile([SampleType("samples", "count")])
+def read(text: str, budget: Budget | None = None) -> Profile:
+    """A profile from folded stacks. Lines that are none are counted, unless most of them are none: a ProfileError."""
+    budget = budget or bounds.reading(len(text))
+    profile = Profile([SampleType("samples", "count")], stored=bounds.stored(budget))
     locations: dict[str, int] = {}
     mappings: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        line = line.rstrip("\r")
+    for number, line in lines_of(text, budget):
         if not line.strip() or line.startswith("#"):
             continue
-        found = LINE.match(line)
-        if found is None:
-            raise ProfileError(f"folded line {number}", None, "a stack is followed by its value", line)
+        name, value = value_of(line)
+        if value is None:
+            profile.skip(f"folded line {number}", "a stack is followed by its value", line)
+            continue
+        budget.charge(bounds.STRING * (name.count(";") + 1))
         stack = []
-        for name in found["stack"].split(";"):
-            if name not in locations:
-                locations[name] = _location(profile, name, mappings)
-            stack.append(locations[name])
-        profile.samples.add(stack[::-1], [int(found["value"])])
+        for one in name.split(";"):
+            if one not in locations:
+                budget.charge(bounds.LOCATION + len(one))
+                locations[one] = _location(profile, one, mappings)
+            stack.append(locations[one])
+        profile.samples.add(stack[::-1], [value])
+    profile.judge_skipped(len(profile.samples))
     return profile
 
 
+def value_of(line: str) -> tuple[str, int | None]:
+    """The stack of a line and its value; None for a line that has none."""
+    stack, *rest = line.rsplit(None, 1)
+    found = VALUE.fullmatch(rest[0]) if rest and len(rest[0]) <= LONGEST_VALUE else None
+    return stack, int(found["value"]) if found else None
+
+
 def _location(profile: Profile, name: str, mappings: dict[str, int]) -> int:
-    place = PLACE.match(name)
-    if place is not None:
-        path = place["path"]
+    path, _, offset = name.removesuffix("]").rpartition("+0x")
+    if OFFSET.fullmatch(offset) and ("/" in path or ".so" in path) and "]" not in path:
+        path = path.removeprefix("[")
         if path not in mappings:
             mappings[path] = len(profile.mappings)
             profile.mappings.append(Mapping(path=path))
-        return profile.location(mappings[path], int(place["offset"], 16))
+        return profile.location(mappings[path], int(offset, 16))
     if name in UNKNOWN:
         return profile.location(NO_MAPPING, 0)
     return profile.location(NO_MAPPING, 0, (Frame(name),))
 
 
 def write(profile: Profile, kind: int | None = None) -> str:
-    """The profile's stacks with their values of one sample type (an index; default: the profile's own), in order."""
+    """The profile's stacks with their values of one sample type (an index; default: the profile's own), in order.
+
+    Of several types, stacks that have nothing of this one are left out.
+    """
     kind = profile.default_type if kind is None else kind
-    stacks = Stacks(profile)
+    stacks = Stacks(profile, "folded stacks")
     samples = profile.samples
+    column = samples.values[kind] if samples.values else ()
+    sparse = len(samples.values) > 1
     seen: dict[bytes, int] = {}
     equal = [seen.setdefault(samples.locations_of(one).tobytes(), one) for one in range(len(samples.first) - 1)]
     totals: dict[tuple[int, str], int] = {}  # of a stack and the command that ran it
-    for at, labels, value in zip(samples.of, samples.labels, samples.values[kind] if samples.values else ()):
-        key = equal[at], "".join(f"{escaped(one.text)};" for one in labels if one.key == "comm") if labels else ""
+    commands: dict[tuple[Label, ...], str] = {(): ""}
+    for at, labels, value in zip(samples.of, samples.labels, column):
+        if sparse and not value:
+            continue
+        command = commands.get(labels)
+        if command is None:
+            command = commands[labels] = "".join(f"{escaped(one.text)};" for one in labels if one.key == "comm")
+            stacks.budget.charge(bounds.STRING + len(command))
+        key = equal[at], command
         totals[key] = totals.get(key, 0) + value
     names: dict[int, str] = {}
     lines: dict[str, int] = {}
+    longest = 0
     for (stack, command), value in totals.items():
         locations = samples.locations_of(stack)
         for one in locations:
             if one not in names:
                 names[one] = ";".join(escaped(frame.name) for frame in stacks.frames(one))
+                longest = max(longest, len(names[one]))
+        if stacks.budget.spent + longest * len(locations) > stacks.budget.most:
+            stacks.budget.charge(sum(len(names[one]) for one in locations))  # before it is put together
         line = command + ";".join([names[one] for one in reversed(locations)]) if locations else command[:-1]
+        stacks.budget.charge(bounds.STRING + len(line))
         lines[line] = lines.get(line, 0) + value
     return "".join([f"{line} {lines[line]}\n" for line in sorted(lines)])
 

@@ -7,41 +7,33 @@ from __future__ import annotations
 
 import os
 
-from whence.errors import ProfileError
+from whence.budget import Budget
+from whence.errors import WRONG_KIND, ProfileError, empty_file, naming
 from whence.files import atomic_write, open_input
-from whence.profiles import gz
+from whence.profiles import bounds, gz
 from whence.profiles.model import Profile
+from whence.profiles.others import other
 from whence.profiles.wire import Messages
 
-# what else people have at hand: how it begins, what it is, what makes a profile of it
-OTHERS = (
-    (b"PERFILE2", "perf's own recording", "perf script -i FILE --show-mmap-events | whence profile -"),
-    (b"\x7fELF", "an ELF file", "give it with --binary, and a profile first"),
-    (b"FLR\0", "a JFR recording", "convert it to pprof or folded stacks (jfrconv)"),
-    (b"\x28\xb5\x2f\xfd", "packed by zstd", "zstd -dc FILE | whence profile -"),
-    (b"PK\x03\x04", "a zip archive", "unpack it first"),
-    (b"heap profile:", "a profile of gperftools' old form", "pprof -proto FILE > FILE.pb"),
-    (bytes(8) + b"\x03" + bytes(7), "a profile of gperftools' old form", "pprof -proto PROGRAM FILE > FILE.pb"),
-    (b"go 1.", "a Go execution trace", "whence trace pprof"),
-    (b"<!", "a page of HTML", "look at what the server answered"),
-    (b"<html", "a page of HTML", "look at what the server answered"),
-    (b"<?xml", "a page of XML", "look at what the server answered"),
-    (b"@[\n", "bpftrace's own output", "stackcollapse-bpftrace.pl FILE | whence profile -"),
-)
 WRITTEN = ("pprof", "otlp", "folded", "speedscope")
 ENDINGS = (
     (".speedscope.json", "speedscope"), (".otlp.json", "otlp"), (".json", "otlp"), (".otlp", "otlp"),
-    (".pb.gz", "pprof"), (".pprof", "pprof"), (".pb", "pprof"), (".folded", "folded"), (".txt", "folded"),
+    (".pb.gz", "pprof"), (".pprof", "pprof"), (".prof", "pprof"), (".pb", "pprof"),
+    (".folded", "folded"), (".txt", "folded"),
 )  # fmt: skip
 
 
-def recognized(data: bytes) -> str:
+def recognized(data: bytes, budget: Budget | None = None) -> str:
     """pprof, otlp, perf or folded; of plain bytes. Two formats of protocol buffers differ by their tables' places."""
-    if not data.strip():
-        raise ProfileError("file", None, "it holds a profile", "nothing")
-    for magic, what, remedy in OTHERS:
-        if data.startswith(magic):
-            raise ProfileError("file", None, "it holds a profile", what).with_hint(remedy)
+    if not data or data.isspace():
+        if data:
+            raise ProfileError("file", None, "it holds a profile", "blanks", fault="nothing but blanks: not a profile")
+        raise empty_file(ProfileError)
+    found = other(data)
+    if found is not None:
+        fault = f"{found.what}, not a profile"
+        problem = ProfileError("file", None, "it holds a profile", found.what, fault=fault, code=WRONG_KIND)
+        raise problem.with_hint(found.remedy)
     head = data[:4096]
     if head.lstrip()[:1] == b"{":
         return "otlp"
@@ -49,17 +41,17 @@ def recognized(data: bytes) -> str:
         from whence.profiles import perf
 
         return "perf" if perf.looks_like(data[: 1 << 20].decode("utf-8", "replace")) else "folded"
-    return "otlp" if otlp_inside(data) else "pprof"
+    return "otlp" if otlp_inside(data, budget) else "pprof"
 
 
-def otlp_inside(data: bytes) -> bool:
+def otlp_inside(data: bytes, budget: Budget | None = None) -> bool:
     """Whether a message has no field but ProfilesData's two, and a dictionary in the second."""
-    whole = Messages.whole(data, "profile")
+    whole = Messages.whole(data, "profile", budget)
     try:
-        if len(whole.field(6, "string_table")) or len(whole.field(4, "location")):
+        if whole.count(6) or whole.count(4):
             return False
-        dictionary = whole.field(2, "dictionary")
-        return len(dictionary) == 1 and len(dictionary.field(5, "string_table")) > 0
+        dictionary = whole.field(2, "dictionary") if whole.count(2) == 1 else None
+        return dictionary is not None and dictionary.count(5) > 0
     except ProfileError:
         return False
 
@@ -69,7 +61,7 @@ def open_profile(path: str | os.PathLike[str]) -> Profile:
 
     Raises OSError, and ProfileError with what breaks which rule. The file is read whole.
     """
-    with open_input(path, ProfileError) as file:
+    with open_input(path, ProfileError) as file, naming(os.fspath(path)):
         return from_bytes(file.read())
 
 
@@ -82,28 +74,38 @@ def from_bytes(data: bytes) -> Profile:
 
 def read(data: bytes) -> tuple[Profile, str]:
     """The profile in some bytes, in gzip or not, and the name of the format they are in."""
+    budget = bounds.reading(len(data))
     compressed = data.startswith(gz.MAGIC)
     if compressed:
-        data = gz.inflated(data)
-    format = recognized(data)
+        data = gz.inflated(data, budget)
+    format = recognized(data, budget)
     if format == "pprof":
         from whence.profiles import pprof
 
-        return pprof.read(data, compressed=compressed), format
+        return pprof.read(data, compressed=compressed, budget=budget), format
     if format == "otlp":
         from whence.profiles import otlp
 
-        return otlp.read(data, compressed=compressed), format
+        return otlp.read(data, compressed=compressed, budget=budget), format
     from whence.profiles import folded, perf
 
     text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
-    return perf.read(text) if format == "perf" else folded.read(text), format
+    return (perf if format == "perf" else folded).read(text, budget), format
 
 
 def format_for(profile: Profile, path: str) -> str:
     """The format to write: told by the path's ending, else the one it was read in; text becomes folded stacks."""
     as_it_came = profile.format if profile.format in WRITTEN else "folded"
     return next((format for ending, format in ENDINGS if path.endswith(ending)), as_it_came)
+
+
+def is_binary(profile: Profile, format: str, path: str = "") -> bool:
+    """Whether a profile written in a format to a path is something else than text."""
+    if format == "otlp":
+        from whence.profiles import otlp
+
+        return not (path.endswith(".json") or otlp.is_text(profile))
+    return format == "pprof"
 
 
 def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from types import ModuleType
 
+from whence import cores
+from whence.budget import Budget
 from whence.errors import ProfileError
+from whence.profiles import bounds
 
 MAGIC = b"\x1f\x8b"
 HEADER = MAGIC + b"\x08\0\0\0\0\0\4\xff"  # deflate, no name, no time, packed for speed, any system
 PART_BYTES = 2 << 20
 MEMBER_BYTES = 4 << 10  # of a second or later member, at first
-LIMIT_BYTES = 2 << 30  # what a profile may unpack to
 
 
-def inflated(data: bytes, limit: int = LIMIT_BYTES) -> bytes:
-    """The bytes inside a gzip file (all its members), at most `limit` of them."""
+def inflated(data: bytes, budget: Budget | None = None) -> bytes:
+    """The bytes inside a gzip file (all its members). They may take half of the budget: they are put together once."""
+    budget = budget or bounds.reading(len(data))
+    limit = (budget.most - budget.spent) // 2
     parts: list[bytes] = []
     view = memoryview(data)
     size = at = 0
@@ -34,7 +37,8 @@ def inflated(data: bytes, limit: int = LIMIT_BYTES) -> bytes:
             parts.append(part)
             size += len(part)
             if size > limit:
-                raise ProfileError("gzip", begin, f"a profile unpacks to at most {limit} bytes", "more")
+                rule = f"a profile of {len(data)} bytes unpacks to at most {limit} bytes"
+                raise ProfileError("gzip", begin, rule, "more")
             at += len(piece) - len(member.unused_data)
             step *= 2
         if not member.eof:
@@ -44,6 +48,7 @@ def inflated(data: bytes, limit: int = LIMIT_BYTES) -> bytes:
         step = MEMBER_BYTES  # each member copies what lies behind it in its piece
     if data.count(0, at) < len(data) - at:
         raise ProfileError("gzip", at, "nothing but zeros follows the last member", data[at:])
+    budget.charge(2 * size)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -78,6 +83,6 @@ def deflated(data: bytes | bytearray) -> bytes:
     else:
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(min(len(starts), cores.available())) as pool:
             parts = list(pool.map(packed, starts))
     return HEADER + b"".join(parts) + struct.pack("<II", zlib.crc32(view), len(data) & 0xFFFFFFFF)

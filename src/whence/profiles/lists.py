@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from whence.elf.notes import build_id, walk
-from whence.errors import WhenceError
-from whence.files import NotRegularError, open_looked_at
+from whence.errors import ProfileError, WhenceError
+from whence.files import NotRegularError, open_input, open_looked_at
 from whence.model import Source
 from whence.procmap import perfmap
 from whence.procmap.kallsyms import KernelNames
@@ -147,13 +147,15 @@ class Lists:
 
 
 def given_map(path: Path) -> Listed:
-    """A perf map someone gave. Raises OSError."""
-    return Listed(perfmap.parse(path.read_bytes()), Source.PERFMAP, f"given {path}")
+    """A perf map someone gave. Raises OSError, ProfileError."""
+    with open_input(path, ProfileError) as file:
+        return Listed(perfmap.parse(file.read()), Source.PERFMAP, f"given {path}")
 
 
 def read_kallsyms(path: Path) -> tuple[KernelNames, int | None]:
-    """The names, and where _text lies. Raises OSError."""
-    data = path.read_bytes()
+    """The names, and where _text lies. Raises OSError, ProfileError."""
+    with open_input(path, ProfileError) as file:
+        data = file.read()
     first = FIRST.search(data)
     return KernelNames.parse(data), (int(first[1], 16) or None) if first else None
 

@@ -16,7 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from whence.errors import ProfileError
 from whence.model import Frames
+from whence.profiles.bounds import NO_BOUND
 
 NO_MAPPING = -1
 
@@ -29,6 +31,8 @@ class SampleType(NamedTuple):
 
 
 NO_TYPE = SampleType("", "")
+SHOWN_TYPES = 4  # what repr shows of a profile's types
+SHOWN_CHARACTERS = 200
 
 
 class Label(NamedTuple):
@@ -55,7 +59,7 @@ class Mapping:
     build_id: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Samples:
     """Sample i has the locations of stack of[i] (leaf first), values[t][i] of type t, and labels[i].
 
@@ -71,6 +75,9 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.of)
+
+    def __repr__(self) -> str:
+        return f"<Samples: {len(self):,} of {len(self.first) - 1:,} stacks, {len(self.values)} values each>"
 
     def locations(self, sample: int) -> array[int]:
         """The stack of a sample, leaf first."""
@@ -91,7 +98,7 @@ class Samples:
         self.labels.append(labels)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Profile:
     """One profile. Locations are columns: location i is mapping[i], address[i], frames[i], reasons.get(i)."""
 
@@ -111,8 +118,19 @@ class Profile:
     system_names: dict[str, str] = field(default_factory=dict)  # readable name -> linkage name, where they differ
     format: str = ""  # pprof, otlp, perf or folded: what it was read from; "" when it was made by hand
     origin: object = None
+    stored: int = NO_BOUND  # bytes it was read from: what is made of it is bounded by them
+    skipped: int = 0  # lines of text that could not be read
+    first_skipped: tuple[str, str, str] | None = None  # which one was first, the rule it breaks, its text
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
+
+    def __repr__(self) -> str:
+        types = ", ".join(f"{one.type} in {one.unit}" for one in self.sample_types[:SHOWN_TYPES])
+        if len(self.sample_types) > SHOWN_TYPES:
+            types += f" and {len(self.sample_types) - SHOWN_TYPES} more"
+        samples = "samples unread" if self._samples is None and self.load else f"{len(self.samples):,} samples"
+        size = f"{len(self.mappings):,} mappings, {len(self.address):,} locations, {samples}"
+        return f"<Profile {ascii(self.format or 'made')[1:-1]}: {ascii(types)[1:-1][:SHOWN_CHARACTERS]}; {size}>"
 
     @property
     def samples(self) -> Samples:
@@ -126,6 +144,17 @@ class Profile:
         self.address.append(address)
         self.frames.append(frames)
         return len(self.address) - 1
+
+    def skip(self, part: str, rule: str, line: str) -> None:
+        """Count a line of text that could not be read."""
+        self.skipped += 1
+        self.first_skipped = self.first_skipped or (part, rule, line[:SHOWN_CHARACTERS])
+
+    def judge_skipped(self, read: int) -> None:
+        """Raise the error of the first line that could not be read where most could not: the text is something else."""
+        if self.first_skipped is not None and self.skipped > read:
+            part, rule, line = self.first_skipped
+            raise ProfileError(part, None, rule, line)
 
     def name(self, location: int, frames: Frames) -> None:
         """Give a location its frames."""

@@ -11,12 +11,13 @@ process.executable.build_id.gnu and .go. A sample without values counts its time
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from whence._version import __version__
+from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame
-from whence.profiles import gz, otlp_binary, otlp_json
+from whence.profiles import bounds, gz, otlp_binary, otlp_json
 from whence.profiles.model import NO_MAPPING, Profile
 from whence.profiles.otlp_json import Text, compact
 from whence.profiles.otlp_schema import Document, encoded, jsonable
@@ -28,32 +29,34 @@ from whence.profiles.wire import Messages
 class Origin:
     """What an OTLP profile was read from: a JSON document, or the whole message and its dictionary."""
 
-    document: Text | None
+    document: Text | None = field(repr=False)
     whole: Messages | None
-    tables: Tables
+    tables: Tables = field(repr=False)
     compressed: bool
 
 
-def read(data: bytes, *, compressed: bool = False) -> Profile:
+def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None) -> Profile:
     """The profile in `data`; a ProfileError says which part of it breaks which rule.
 
-    `compressed` says that plain data came out of gzip and is to go back into it.
+    `compressed` says that plain data came out of gzip and is to go back into it; `budget` then counts what is stored.
     """
     packed = data.startswith(gz.MAGIC)
     compressed |= packed
-    plain = gz.inflated(data) if packed else data
+    budget = budget or bounds.reading(len(data))
+    plain = gz.inflated(data, budget) if packed else data
     if plain.lstrip()[:1] == b"{":
         try:
-            document, tables = otlp_json.read(plain.decode("utf-8"))
+            document, tables = otlp_json.read(plain.decode("utf-8"), budget)
         except (ValueError, RecursionError) as error:
             raise ProfileError("otlp", None, "it is JSON", str(error)) from error
         origin = Origin(document, None, tables, compressed)
     else:
-        whole = Messages.whole(plain, "ProfilesData")
+        whole = Messages.whole(plain, "ProfilesData", budget)
         tables = otlp_binary.tables_of(whole)
         origin = Origin(None, whole, tables, compressed)
-    profile = profile_of(tables)
+    profile = profile_of(tables, budget)
     profile.origin = origin
+    profile.stored = bounds.stored(budget)
     return profile
 
 
@@ -70,6 +73,12 @@ def write(profile: Profile, *, json: bool | None = None) -> bytes:
         return gz.deflated(out) if origin.compressed else out
     document = document_of(profile)
     return compact(jsonable(document)).encode() if json else encoded(document)
+
+
+def is_text(profile: Profile) -> bool:
+    """Whether `write` gives JSON that a person can read: the profile was read from such."""
+    origin = profile.origin
+    return isinstance(origin, Origin) and origin.document is not None and not origin.compressed
 
 
 class Names:
@@ -134,12 +143,16 @@ def document_of(profile: Profile) -> Document:
             entry["lines"] = [{"functionIndex": names.function(frame), "line": frame.line} for frame in frames]
         locations.append(entry)
     samples = profile.samples
+    budget = bounds.writing(profile.stored, "OTLP's tables")
+    budget.charge(bounds.JSON_OBJECT * len(samples) * len(profile.sample_types))
+    budget.charge(bounds.STRING * sum(map(len, samples.labels)))
     stacks: dict[tuple[int, ...], int] = {(): 0}
     places: dict[int, int] = {}  # where each stack went
     rows = []
     for index in range(len(samples)):
         at = samples.of[index]
         if at not in places:
+            budget.charge(bounds.JSON_OBJECT + bounds.JSON_VALUE * (samples.first[at + 1] - samples.first[at]))
             stack = tuple(one + 1 for one in samples.locations_of(at))
             places[at] = stacks.setdefault(stack, len(stacks))
         labels = [attribute(one.key, one.text or one.number, one.unit) for one in samples.labels[index]]

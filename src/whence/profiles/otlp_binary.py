@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from whence.errors import ProfileError
-from whence.profiles import stacks_kernel, wire
+from whence.profiles import bounds, stacks_kernel, wire
 from whence.profiles.model import Profile
 from whence.profiles.otlp_schema import encoded
 from whence.profiles.otlp_tables import PID, Kind, Lists, Tables, signed
@@ -36,6 +36,7 @@ def tables_of(whole: Messages) -> Tables:
     strings = dictionary.field(5, "string_table")
     tables.strings, tables.text = len(strings), strings.text
     mappings = dictionary.field(1, "mapping_table")
+    whole.budget.charge(bounds.MAPPING * len(mappings))
     rows = mappings.table(5)
     attributes = lists(mappings, 5)
     tables.mappings = [
@@ -50,21 +51,29 @@ def tables_of(whole: Messages) -> Tables:
     rows = lines.table(3)
     tables.line_location = array("Q", lines.parent)
     tables.line_function, tables.line = rows[1::3], rows[2::3]
-    rows = dictionary.field(3, "function_table").table(5)
+    functions = dictionary.field(3, "function_table")
+    whole.budget.charge(bounds.FRAME * (len(functions) + len(lines)))
+    rows = functions.table(5)
     tables.functions = list(zip(rows[1::5], rows[2::5], rows[3::5], rows[4::5], strict=True))
     tables.stacks = lists(dictionary.field(7, "stack_table"), 1)
     _attributes(tables, dictionary.field(6, "attribute_table"))
     resources = whole.field(1, "resource_profiles")
     scopes = resources.field(2, "scope_profiles")
     profiles = scopes.field(2, "profile")
+    whole.budget.charge(bounds.INNER_PROFILE * len(profiles))
+    pids: dict[int, int] = {}  # of resources
     for at in range(len(profiles)):
         kind = _kind(profiles.one(at))
-        kind.pid = _pid(resources.one(scopes.parent[profiles.parent[at]]), strings)
+        resource = scopes.parent[profiles.parent[at]]
+        if resource not in pids:
+            pids[resource] = _pid(resources.one(resource), strings)
+        kind.pid = pids[resource]
         tables.kinds.append(kind)
     return tables
 
 
 def _attributes(tables: Tables, attributes: Messages) -> None:
+    attributes.budget.charge(bounds.LABEL * len(attributes))
     rows = attributes.table(4)
     for at, (text, number) in enumerate(_values(attributes, tables.strings, tables.text)):
         tables.attributes.append((rows[4 * at + 1], text, number, rows[4 * at + 3]))
@@ -72,6 +81,7 @@ def _attributes(tables: Tables, attributes: Messages) -> None:
 
 def _values(attributes: Messages, strings: int, text: Callable[[int], str]) -> list[tuple[str, int]]:
     """The AnyValue in field 2 of each message, as text and as a number."""
+    attributes.budget.charge(bounds.FRAME * len(attributes))
     out = [("", 0)] * len(attributes)
     values = attributes.field(2, "value")
     held = values.table(9)
@@ -108,6 +118,7 @@ def _kind(profile: Messages) -> Kind:
             else:
                 kind.period_type = type_, unit
     samples = profile.field(2, "sample")
+    samples.budget.charge(bounds.ENTRY * len(samples))
     kind.stack = samples.table(2)[1::2]
     values, times = lists(samples, 4), lists(samples, 5, fixed64=True)
     kind.value = wire.room("q", len(samples))
@@ -121,6 +132,9 @@ def renamed(profile: Profile, whole: Messages, names: Names, skip: int) -> bytes
     if not profile.changed:
         return whole.data
     dictionary = dictionary_of(whole)
+    bounds.writing(profile.stored, "the lines of named locations").charge(
+        bounds.JSON_VALUE * sum(len(profile.frames[location]) for location in profile.changed)
+    )
     first = array("Q", bytes(8 * (len(profile.address) + skip + 1)))
     functions, lines = array("Q"), array("Q")
     for location, frames in enumerate(profile.frames):

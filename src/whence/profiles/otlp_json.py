@@ -7,14 +7,16 @@ become columns at once. Written, the text is cut where it changes.
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
+from whence.budget import Budget
 from whence.errors import ProfileError
-from whence.profiles import json_text, stacks_kernel, wire
+from whence.profiles import bounds, json_text, stacks_kernel, wire
 from whence.profiles.model import Profile
 from whence.profiles.otlp_schema import Document, jsonable
 from whence.profiles.otlp_tables import PID, Kind, Lists, Tables
@@ -24,6 +26,13 @@ if TYPE_CHECKING:
 
 INT64 = range(-(1 << 63), 1 << 64)
 MASK = (1 << 64) - 1
+LONE = re.compile("[\ud800-\udfff]")  # half of a pair: JSON can write it ("\\ud800"), UTF-8 can't
+REPLACEMENT = "\ufffd"
+
+
+def text_of(value: str) -> str:
+    """A text that can be written again: halves of surrogate pairs become U+FFFD."""
+    return value if value.isascii() else LONE.sub(REPLACEMENT, value)
 
 
 def number(entry: Any, name: str, part: str) -> int:
@@ -113,8 +122,17 @@ def compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def read(text: str) -> tuple[Text, Tables]:
+def cost(text: str) -> int:
+    """At most how much memory the objects of a JSON text take, by its punctuation. Names of members are kept once."""
+    names = text.count('":') - text.count('\\":')
+    texts = bounds.JSON_TEXT * max(0, text.count('"') // 2 - names)
+    values = bounds.JSON_VALUE * (text.count(",") + 1) + texts
+    return 2 * len(text) + bounds.JSON_OBJECT * text.count("{") + bounds.JSON_LIST * text.count("[") + values
+
+
+def read(text: str, budget: Budget) -> tuple[Text, Tables]:
     """A document and its tables. Raises ValueError where it is no JSON."""
+    budget.charge(cost(text))
     found, tables = Text(text), Tables()
     kept: Document = {}  # tables that refer to strings, which may come later
     resources: list[Any] = []
@@ -139,7 +157,9 @@ def read(text: str) -> tuple[Text, Tables]:
             for resource in entries({name: value}, name, "ProfilesData"):
                 told = resource.get("resource", {})
                 for scope in entries(resource, "scopeProfiles", "resourceProfiles"):
-                    for one in entries(scope, "profiles", "scopeProfiles"):
+                    inside = entries(scope, "profiles", "scopeProfiles")
+                    budget.charge(bounds.INNER_PROFILE * len(inside))
+                    for one in inside:
                         tables.kinds.append(_kind(one))
                         resources.append(told)
         return end
@@ -149,8 +169,11 @@ def read(text: str) -> tuple[Text, Tables]:
         raise ProfileError("ProfilesData", None, "it has one dictionary", "none")
     found.locations = entries(kept, "locationTable", "dictionary")
     _fill(tables, kept)
+    pids: dict[int, int] = {}  # of resources, which hold many profiles
     for kind, resource in zip(tables.kinds, resources, strict=True):
-        kind.pid = _pid(resource, kept.get("stringTable", []))
+        if id(resource) not in pids:
+            pids[id(resource)] = _pid(resource, kept.get("stringTable", []))
+        kind.pid = pids[id(resource)]
     return found, tables
 
 
@@ -160,6 +183,7 @@ def _fill(tables: Tables, dictionary: Document) -> None:
     strings = dictionary.get("stringTable", [])
     if not isinstance(strings, list) or not set(map(type, strings)) <= {str}:
         raise ProfileError("stringTable", None, "it holds text")
+    strings[:] = map(text_of, strings)
     tables.strings, tables.text = len(strings), strings.__getitem__
     mappings = entries(dictionary, "mappingTable", part)
     attributes = lists(mappings, "attributeIndices", "mapping")
@@ -191,7 +215,7 @@ def _value(one: Any, strings: list[str]) -> tuple[str, int]:
     named = number(value, "stringValueStrindex", "attribute")
     if 0 < named < len(strings):
         text = strings[named]
-    return text if isinstance(text, str) else "", number(value, "intValue", "attribute")
+    return text_of(text) if isinstance(text, str) else "", number(value, "intValue", "attribute")
 
 
 def _pid(resource: Any, strings: list[str]) -> int:
@@ -225,6 +249,9 @@ def renamed(profile: Profile, document: Text, names: Names, skip: int) -> str:
     """The text again with the frames of profile.changed."""
     if not profile.changed:
         return document.text
+    bounds.writing(profile.stored, "the lines of named locations").charge(
+        2 * bounds.JSON_OBJECT * sum(len(profile.frames[location]) for location in profile.changed)
+    )
     locations = list(document.locations)
     for location in sorted(profile.changed):
         lines = [

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame
-from whence.profiles import stacks_kernel, wire
+from whence.profiles import bounds, stacks_kernel, wire
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
 
 BUILD_IDS = ("process.executable.build_id.gnu", "process.executable.build_id.go", "process.executable.build_id.htlhash")
@@ -103,8 +104,10 @@ def inside(indices: array[int], size: int, part: str, rule: str, first: Sequence
 class Checked:
     """Tables whose indices are looked at before they are used."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, budget: Budget) -> None:
         self.tables = tables
+        self.budget = budget
+        self._labels: dict[int, Label] = {}
 
     def string(self, index: int, part: str) -> str:
         if not 0 <= index < self.tables.strings:
@@ -116,12 +119,17 @@ class Checked:
         return self.tables.text(index)
 
     def label(self, index: int, part: str) -> Label:
+        found = self._labels.get(index)
+        if found is not None:
+            return found
         table = self.tables.attributes
         if not 0 <= index < len(table):
             rule = "attribute_indices are indices into attribute_table"
             raise ProfileError(part, None, rule, f"{signed(index)} of {len(table)}")
         key, text, number, unit = table[index]
-        return Label(self.string(key, "attribute"), text, number, self.string(unit, "attribute"))
+        found = Label(self.string(key, "attribute"), text, number, self.string(unit, "attribute"))
+        self._labels[index] = found
+        return found
 
     def mapping(self, index: int) -> Mapping:
         start, limit, offset, name, attributes = self.tables.mappings[index]
@@ -130,9 +138,9 @@ class Checked:
         return Mapping(start, limit, offset, self.string(name, f"mapping {index}"), build_id)
 
 
-def profile_of(tables: Tables) -> Profile:
+def profile_of(tables: Tables, budget: Budget) -> Profile:
     """The profile: sample types are the distinct ones of the profiles inside. Samples come when asked for."""
-    checked = Checked(tables)
+    checked = Checked(tables, budget)
     profile = Profile()
     profile.mappings = [checked.mapping(index) for index in range(len(tables.mappings))]
     none = bool(profile.mappings) and profile.mappings[0] == Mapping()
@@ -180,7 +188,12 @@ def _kinds(profile: Profile, checked: Checked) -> None:
         if not profile.period_type.type:
             profile.period_type = SampleType(*(checked.string(one, "period_type") for one in kind.period_type))
     profile.sample_types = list(kinds)
-    profile.default_type = max(0, len(kinds) - 1)
+    samples = [0] * len(kinds)
+    for kind in checked.tables.kinds:
+        samples[kinds[_type(checked, kind)]] += len(kind.stack)
+    # Each sample has a value of one type only, so a type with most samples shows most of the profile.
+    profile.default_type = max(range(len(kinds)), key=lambda at: (samples[at], at), default=0)
+    checked.budget.charge(bounds.ENTRY * len(kinds) * sum(samples))
 
 
 def _type(checked: Checked, kind: Kind) -> SampleType:
@@ -205,9 +218,10 @@ def _samples(profile: Profile, checked: Checked, skip: int) -> Samples:
     left, _, _ = stacks_kernel.without_none(stacks.values, stacks.first, skip, out.stack, out.first)
     del out.stack[left:]
     out.values = [array("q") for _ in profile.sample_types]
+    places = {kind: at for at, kind in enumerate(profile.sample_types)}
     for kind in tables.kinds:
         out.of.extend(array("I", kind.stack))
-        at = profile.sample_types.index(_type(checked, kind))
+        at = places[_type(checked, kind)]
         for index, values in enumerate(out.values):
             values.extend(kind.value if index == at else wire.room("q", len(kind.value)))
         told = (Label(PID, number=kind.pid),) if kind.pid else ()
@@ -218,6 +232,7 @@ def _samples(profile: Profile, checked: Checked, skip: int) -> Samples:
         for row in kind.attributes.rows():
             labels = known.get(row)
             if labels is None:
+                checked.budget.charge(bounds.LABELS + bounds.ENTRY * len(row))
                 labels = tuple(checked.label(one, "sample") for one in row)
                 labels = known[row] = labels if any(one.key == PID for one in labels) else labels + told
             out.labels.append(labels)

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame
+from whence.profiles import bounds
 from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType
 from whence.profiles.perf_lines import LINE, Header, Place, behind, header_of, looks_like, place_of
 from whence.profiles.perf_memory import Memories, RuntimeAddresses
 from whence.profiles.reasons import GENERATED
+from whence.profiles.text import lines_of
 
 __all__ = ["looks_like", "read"]
 
@@ -39,9 +42,10 @@ class Sample:
 class Reader:
     """The profile as it grows, line by line."""
 
-    def __init__(self, runtime: bool = False) -> None:
-        self.profile = Profile()
-        self.memories = Memories(self.profile, runtime)
+    def __init__(self, budget: Budget, runtime: bool = False) -> None:
+        self.profile = Profile(stored=bounds.stored(budget))
+        self.budget = budget
+        self.memories = Memories(self.profile, budget, runtime)
         self.locations: dict[tuple[object, ...], int] = {}
         self.events: dict[str, None] = {}
         self.samples: dict[
@@ -94,6 +98,7 @@ class Reader:
         try:
             place = self.places[text]
         except KeyError:
+            self.budget.charge(bounds.LOCATION + 2 * len(text))
             place = self.places[text] = place_of(text)
         if place is not None and (text[0] == "\t" or place.file is not None):
             if self.files is None:
@@ -111,7 +116,7 @@ class Reader:
             rule = "a sample starts with command, pid, time and event"
             if self.sample is not None or text[0] == "\t":
                 rule = "a frame is an address, a name and a file"
-            raise ProfileError(f"perf line {number}", None, rule, text)
+            self.profile.skip(f"perf line {number}", rule, text)
 
     def add(self, sample: Sample, one: Place, *, alone: bool = False) -> None:
         """A frame behind those the sample has."""
@@ -134,6 +139,7 @@ class Reader:
         whole = mapping, address, frames, process
         location = self.locations.get(whole)
         if location is None:
+            self.budget.charge(bounds.LOCATION + bounds.FRAME * len(frames))
             location = self.locations[whole] = self.profile.location(mapping, address, frames)
         if not inlined:
             self.known[key] = location
@@ -154,8 +160,9 @@ class Reader:
         """The sample is whole: add it to the equal ones before it."""
         sample, self.sample = self.sample, None
         if self.unsure is not None:
-            number, text = self.unsure
-            raise ProfileError(f"perf line {number}", None, "a sample starts with command, pid, time and event", text)
+            (number, text), self.unsure = self.unsure, None
+            self.profile.skip(f"perf line {number}", "a sample starts with command, pid, time and event", text)
+            return
         if sample is None:
             return
         self.bare |= not sample.stack
@@ -163,7 +170,10 @@ class Reader:
             return
         self.events[sample.event] = None
         key = sample.event, tuple(sample.stack), sample.labels
-        counts = self.samples.setdefault(key, [0, 0])
+        counts = self.samples.get(key)
+        if counts is None:
+            self.budget.charge(bounds.SAMPLE + bounds.ENTRY * len(sample.stack))
+            counts = self.samples[key] = [0, 0]
         counts[0] += 1
         counts[1] = min(counts[1] + sample.period, LARGEST)
 
@@ -176,6 +186,7 @@ class Reader:
         profile.sample_types = [SampleType("samples", "count")]
         profile.sample_types += [SampleType(name.partition(":")[0], unit_of(name)) for name in names]
         profile.default_type = 1 if len(names) == 1 else 0
+        self.budget.charge(bounds.ENTRY * len(self.samples) * (1 + len(names)))
         for (event, stack, labels), (count, period) in self.samples.items():
             values = [count, *(period if name == event else 0 for name in names)]
             profile.samples.add(list(stack), values, labels)
@@ -187,20 +198,28 @@ def unit_of(event: str) -> str:
     return "nanoseconds" if event.startswith(("cpu-clock", "task-clock")) else "count"
 
 
-def read(text: str) -> Profile:
-    """A profile from the text of `perf script`: a sample type for the samples, and one for each event's periods."""
+def read(text: str, budget: Budget | None = None) -> Profile:
+    """A profile from the text of `perf script`: a sample type for the samples, and one for each event's periods.
+
+    Lines that are neither header nor frame are counted; they are an error where there are no samples.
+    """
+    budget = budget or bounds.reading(len(text))
+    spent = budget.spent
     try:
-        return read_as(text, runtime=False)
+        return read_as(text, budget, runtime=False)
     except RuntimeAddresses:
-        return read_as(text, runtime=True)
+        budget.spent = spent  # what was made is let go
+        return read_as(text, budget, runtime=True)
 
 
-def read_as(text: str, *, runtime: bool) -> Profile:
+def read_as(text: str, budget: Budget, *, runtime: bool) -> Profile:
     """The same, with addresses of call graphs taken for runtime addresses or for offsets."""
-    reader = Reader(runtime)
-    for number, line in enumerate(text.split("\n"), 1):
-        reader.line(number, line.rstrip("\r"))
+    reader = Reader(budget, runtime)
+    for number, line in lines_of(text, budget):
+        reader.line(number, line)
     profile = reader.whole()
+    if not reader.samples:
+        profile.judge_skipped(0)
     if reader.bare and not reader.samples:
         raise ProfileError("perf", None, "samples have addresses (perf script -F +ip,sym,dso)")
     return profile

@@ -24,6 +24,10 @@ BARE = re.compile(  # what is left of a header where -F leaves out the time
     r"(?:(?P<comm>[^\s:][^:]*?)(?:\s+|$))??(?:(?P<pid>-?\d{1,10})(?:/(?P<tid>-?\d{1,10}))?(?:\s+|$))?(?:\[\d+\]\s*)?"
     rf"(?:(?P<period>\d{{1,18}})(?:\s+|$))?(?:(?P<event>{EVENT}):+(?=\s|$))?\s*(?P<rest>)$"
 )
+TIMELESS = re.compile(  # a header without a time that shows by its pid and event what it is
+    r"(?:(?P<comm>\S.*?)\s+)?(?P<pid>-?\d{1,10})(?:/(?P<tid>-?\d{1,10}))?\s+(?:\[\d+\]\s+)?"
+    rf"(?:(?P<period>\d{{1,18}})\s+)?(?P<event>{EVENT}):+(?:\s+(?P<rest>.*))?$"
+)
 FRAME = re.compile(
     r"\s*(?P<address>[0-9a-f]{1,16})\s(?P<name>.*)\s"
     r"\((?P<file>[^()]*?(?:\([^()]*\)[^()]*?)*?)(?:\+0x(?P<offset>[0-9a-f]{1,16}))?\)(?:\s+\(inlined\))?$"
@@ -38,6 +42,7 @@ LINE = re.compile(r"\s+(?P<file>[^\s?:].*):(?P<line>[1-9]\d{0,9})(?: \(discrimin
 INTO = re.compile(r"\+0x[0-9a-f]+$")
 RUNS = re.compile(r"\s+")
 HEAD = 1024  # characters in which a header ends
+LONGEST = 1 << 16  # characters of a frame's line: names of templates are long
 INLINED = "(inlined)"
 UNKNOWN = ("[unknown]", "")
 
@@ -69,13 +74,24 @@ def header_of(text: str) -> Header | None:
     text = RUNS.sub(" ", text).strip()  # where blanks stand alone, no line can be read in many ways
     text, behind = text[:HEAD], text[HEAD:]
     found = HEADER.match(text)
+    if found is None and not behind:
+        found = timeless(text)
     sure = found is not None
     if found is None:
         found = BARE.match(text)
         if found is None:
             return None
     comm, pid, tid, event, period, rest = found.group("comm", "pid", "tid", "event", "period", "rest")
-    return Header(comm or "", int(pid or 0), int(tid or 0), event or "", int(period or 1), rest + behind, sure)
+    return Header(comm or "", int(pid or 0), int(tid or 0), event or "", int(period or 1), (rest or "") + behind, sure)
+
+
+def timeless(text: str) -> re.Match[str] | None:
+    """A header without a time that nothing else can be: nothing or a whole frame stands behind its event."""
+    found = TIMELESS.match(text)
+    if found is None or not found["rest"]:
+        return found
+    place = place_of(found["rest"])
+    return found if place is not None and place.file is not None else None
 
 
 def sure(text: str) -> bool:
@@ -86,6 +102,8 @@ def sure(text: str) -> bool:
 
 def place_of(text: str) -> Place | None:
     """The frame a line tells; None for a line that is none."""
+    if len(text) > LONGEST:
+        return None
     found = FRAME.match(text)
     if found is None:
         found = NO_FILE.match(text)

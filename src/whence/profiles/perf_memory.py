@@ -11,6 +11,8 @@ from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
+from whence.budget import Budget
+from whence.profiles import bounds
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.perf_lines import FORK, MMAP, UNKNOWN, Place
 from whence.profiles.reasons import Kind, kind_of
@@ -26,17 +28,28 @@ class RuntimeAddresses(Exception):
 
 @dataclass(slots=True)
 class Memory:
-    """What is mapped in one process: starts in order, and the index of each mapping."""
+    """What is mapped in one process: starts in order, the index of each mapping, and the mappings of each path.
+
+    A child that was forked has its parent's lists until one of the two maps something.
+    """
 
     starts: list[int] = field(default_factory=list)
     indexes: list[int] = field(default_factory=list)
+    paths: dict[str, dict[int, None]] = field(default_factory=dict)  # the indexes of each path, covered ones too
+    shared: bool = False
+
+    def has(self, index: int, start: int) -> bool:
+        """Whether a mapping is still there, and not covered by a later one."""
+        at = bisect_right(self.starts, start) - 1
+        return at >= 0 and self.indexes[at] == index
 
 
 class Memories:
     """The memory of every process as the text tells it, and the profile's mappings."""
 
-    def __init__(self, profile: Profile, runtime: bool) -> None:
+    def __init__(self, profile: Profile, budget: Budget, runtime: bool) -> None:
         self.profile = profile
+        self.budget = budget
         self.runtime = runtime  # whether addresses of call graphs are runtime ones
         self.memory: dict[int, Memory] = {}
         self.threads: dict[int, int] = {}  # thread -> process, where told
@@ -64,7 +77,8 @@ class Memories:
             child, parent = int(forked["child"]), self.memory.get(int(forked["parent"]))
             self.threads[int(forked["tid"])] = child
             if parent is not None and child != int(forked["parent"]):
-                self.memory[child] = replace(parent, starts=list(parent.starts), indexes=list(parent.indexes))
+                parent.shared = True
+                self.memory[child] = replace(parent)
 
     def of(self, pid: int) -> Memory:
         """The memory of a process, or of a thread: perf script prints the thread unless it is asked for both."""
@@ -77,15 +91,22 @@ class Memories:
         """A new mapping of a process takes the place of those it covers."""
         index = self.index(mapping)
         memory = self.memory.setdefault(pid, Memory())
+        self.budget.charge(len(memory.starts) // bounds.STEP)  # to make room among them
+        if memory.shared:
+            self.budget.charge(4 * bounds.ENTRY * len(memory.starts))
+            paths = {path: dict(indexes) for path, indexes in memory.paths.items()}
+            memory = self.memory[pid] = Memory(list(memory.starts), list(memory.indexes), paths)
         low = bisect_right(memory.starts, mapping.start - 1)
         high = bisect_right(memory.starts, mapping.limit - 1)
         memory.starts[low:high] = [mapping.start]
         memory.indexes[low:high] = [index]
+        memory.paths.setdefault(mapping.path, {})[index] = None
         return index
 
     def index(self, mapping: Mapping) -> int:
         found = self.mappings.get(mapping)
         if found is None:
+            self.budget.charge(bounds.MAPPING)
             found = self.mappings[mapping] = len(self.profile.mappings)
             self.profile.mappings.append(mapping)
         return found
@@ -99,9 +120,11 @@ class Memories:
         if here is not None and one.offset is None and (moved or alone or self.runtime):
             return here, one.address
         memory = self.of(pid)
-        for index in () if file in UNKNOWN else memory.indexes:
+        for index in () if file in UNKNOWN else memory.paths.get(file, ()):
+            self.budget.charge(bounds.STEP)
             mapping = self.profile.mappings[index]
-            if mapping.path == file and 0 <= into - mapping.file_offset < mapping.limit - mapping.start:
+            inside = 0 <= into - mapping.file_offset < mapping.limit - mapping.start
+            if inside and memory.has(index, mapping.start):
                 return index, into - mapping.file_offset + mapping.start
         if here is not None:
             if one.offset is None:
@@ -110,6 +133,7 @@ class Memories:
         if file in UNKNOWN:
             return NO_MAPPING, one.address
         if file not in self.loose:
+            self.budget.charge(bounds.MAPPING)
             self.loose[file] = len(self.profile.mappings)
             self.profile.mappings.append(Mapping(path=file))
         self.offsets |= one.offset is not None

@@ -20,11 +20,12 @@ Reference: github.com/google/pprof, proto/profile.proto.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame, Frames
-from whence.profiles import gz, wire
+from whence.profiles import bounds, gz, wire
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
 from whence.profiles.pprof_writer import encoded, renamed
 from whence.profiles.wire import Ids, Messages
@@ -47,23 +48,24 @@ WIDTH = {"sample_type": 3, "mapping": 11, "location": 6, "line": 4, "function": 
 class Origin:
     """The bytes a pprof profile was read from, and its tables as extents and rows."""
 
-    data: bytes
+    data: bytes = field(repr=False)
     compressed: bool
     whole: Messages
     strings: Messages
-    functions: array[int]  # rows of WIDTH["function"]
+    functions: array[int] = field(repr=False)  # rows of WIDTH["function"]
     function_ids: Ids
 
 
-def read(data: bytes, *, compressed: bool = False) -> Profile:
+def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None) -> Profile:
     """The profile in `data`; a ProfileError says which part of it breaks which rule.
 
-    `compressed` says that plain data came out of gzip and is to go back into it.
+    `compressed` says that plain data came out of gzip and is to go back into it; `budget` then counts what is stored.
     """
     packed = data.startswith(gz.MAGIC)
     compressed |= packed
-    plain = gz.inflated(data) if packed else data
-    whole = Messages.whole(plain, "profile")
+    budget = budget or bounds.reading(len(data))
+    plain = gz.inflated(data, budget) if packed else data
+    whole = Messages.whole(plain, "profile", budget)
     strings = whole.field(STRING, "string_table")
     if not len(strings) or strings.raw(0):
         raise ProfileError(
@@ -80,7 +82,8 @@ def read(data: bytes, *, compressed: bool = False) -> Profile:
     types = rows(whole.field(SAMPLE_TYPE, "sample_type"))
     mappings = rows(whole.field(MAPPING, "mapping"))
     functions = rows(whole.field(FUNCTION, "function"))
-    origin = Origin(plain, compressed, whole, strings, functions, _ids(functions, "function"))
+    budget.charge(bounds.TYPE * (len(types) // 3) + bounds.MAPPING * (len(mappings) // WIDTH["mapping"]))
+    origin = Origin(plain, compressed, whole, strings, functions, _ids(functions, "function", budget))
     profile = Profile(origin=origin)
     text = strings.text
     profile.sample_types = [SampleType(text(types[i + 1]), text(types[i + 2])) for i in range(0, len(types), 3)]
@@ -90,10 +93,11 @@ def read(data: bytes, *, compressed: bool = False) -> Profile:
     ]
     locations = whole.field(LOCATION, "location")
     table = locations.table(WIDTH["location"])
-    ids = _ids(table, "location")
-    _locations(profile, locations, table, _ids(mappings, "mapping"))
+    ids = _ids(table, "location", budget)
+    _locations(profile, locations, table, _ids(mappings, "mapping", budget))
     _names(profile, locations, origin)
     _about(profile, origin, whole.table(16))
+    profile.stored = bounds.stored(budget)
     samples = whole.field(SAMPLE, "sample")
     kinds = len(profile.sample_types)
     if not ids.all_known(samples, kinds):
@@ -115,7 +119,8 @@ def write(profile: Profile, *, compress: bool | None = None) -> bytes:
     return gz.deflated(plain) if compress or compress is None else bytes(plain)
 
 
-def _ids(rows: array[int], part: str) -> Ids:
+def _ids(rows: array[int], part: str, budget: Budget) -> Ids:
+    budget.charge(bounds.ID * (len(rows) // WIDTH[part]))
     return Ids(rows[1 :: WIDTH[part]], part)
 
 
@@ -139,6 +144,7 @@ def _names(profile: Profile, locations: Messages, origin: Origin) -> None:
     lines = locations.field(4, "line")
     if not len(lines):
         return
+    lines.budget.charge(bounds.FRAME * len(lines))
     table = lines.table(WIDTH["line"])
     functions = origin.function_ids.positions(table[1 :: WIDTH["line"]], "line", "function_id is the id of a function")
     text = origin.strings.text
@@ -210,15 +216,22 @@ def _stacks(samples: Messages, ids: Ids, kinds: int) -> tuple[array[int], array[
 def _samples(kinds: int, samples: Messages, ids: Ids, labels: Messages, rows: array[int], strings: Messages) -> Samples:
     first, stack, values = _stacks(samples, ids, kinds)
     signed = array("q", values.tobytes())
+    samples.budget.charge(2 * bounds.ENTRY * len(samples) + bounds.LABELS * len(labels))
     own, columns = array("I", range(len(samples))), [signed[kind::kinds] for kind in range(kinds)]
     out = Samples(first, stack, own, columns, [()] * len(samples))
     known: dict[tuple[int, ...], Label] = {}
     width = WIDTH["label"]
-    for row, parent in enumerate(labels.parent):
+    parents = labels.parent
+    told: list[Label] = []  # of one sample
+    for row, parent in enumerate(parents):
         key = tuple(rows[row * width + 1 : row * width + 5])
         label = known.get(key)
         if label is None:
+            labels.budget.charge(bounds.LABEL)
             label = Label(strings.text(key[0]), strings.text(key[1]), _signed(key[2]), strings.text(key[3]))
             known[key] = label
-        out.labels[parent] += (label,)
+        told.append(label)
+        if row + 1 == len(parents) or parents[row + 1] != parent:
+            out.labels[parent] = tuple(told)
+            told = []
     return out

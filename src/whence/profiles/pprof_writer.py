@@ -9,10 +9,11 @@ from __future__ import annotations
 from array import array
 
 from whence.model import Frames
-from whence.profiles import wire
+from whence.profiles import bounds, wire
 from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.wire import Messages
 
+RENAMED_LINE = 64  # bytes of columns and of the message
 HAS_FUNCTIONS, HAS_FILENAMES, HAS_LINES, HAS_INLINES = 1, 2, 4, 8  # fields 7 to 10 of a mapping
 
 
@@ -72,6 +73,9 @@ def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: 
     """The bytes of `whole` with the frames of profile.changed in place of the lines those locations had."""
     if not profile.changed:
         return whole.data
+    bounds.writing(profile.stored, "the lines of named locations").charge(
+        RENAMED_LINE * sum(len(profile.frames[location]) for location in profile.changed)
+    )
     names = Names(profile, strings, max(function_ids, default=0) + 1)
     first = array("Q", bytes(8 * (len(profile.address) + 1)))
     functions, lines = array("Q"), array("Q")
@@ -142,7 +146,11 @@ def _samples(profile: Profile, names: Names) -> list[bytes]:
     samples = profile.samples
     out = []
     ids = [wire.varint(index + 1) for index in range(len(profile.address))]
+    budget = bounds.writing(profile.stored, "samples with a stack each, as pprof has them,")
     for index in range(len(samples)):
+        at = samples.of[index]
+        stack = samples.first[at + 1] - samples.first[at]
+        budget.charge(bounds.STRING + bounds.ENTRY * (stack + len(samples.values)))
         body = wire.payload(1, b"".join([ids[one] for one in samples.locations(index)]))
         body += wire.packed(2, [column[index] for column in samples.values])
         for label in samples.labels[index]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from whence.profiles.identity import key
 from whence.profiles.reasons import Missing
 from whence.symbolize.reason import Reason
 
@@ -29,10 +30,11 @@ def remedy(missing: Missing, path: str, build_id: str, root: str = "/") -> str:
     if missing.advice or missing.reason not in HELPED:
         return missing.remedy
     ways = [missing.remedy]
+    build_id = key(build_id)  # others name no file
     if missing.reason is Reason.NO_DEBUG_FILE:
         package = debug_package(path, root)
         ways = [f"install {package}" if package else "install the debug package"]
-        ways.append(f"put {debug_path(build_id)} there" if len(build_id) > 2 else "give a directory with --debug-dir")
+        ways.append(f"put {debug_path(build_id)} there" if build_id else "give a directory with --debug-dir")
     if build_id:
         ways.append(f"ask a server: --debuginfod {server(root)}")
     return "; or ".join(ways)

@@ -1,5 +1,8 @@
 """speedscope's file format, written: a profile for each sample type.
 
+A frame is a function of a file of a binary: speedscope adds up what has one index, so a function's lines share it. Its
+line is where the function starts, where that is known.
+
 Reference: https://www.speedscope.app/file-format-schema.json
 """
 
@@ -8,6 +11,7 @@ from __future__ import annotations
 import json
 
 from whence._version import __version__
+from whence.profiles import bounds
 from whence.profiles.model import Profile
 from whence.profiles.stacks import Shown, Stacks
 
@@ -17,12 +21,28 @@ UNITS |= {"seconds": "seconds", "bytes": "bytes"}
 
 def write(profile: Profile, name: str = "") -> str:
     """The profile as speedscope's JSON; stacks outermost first, equal ones added up."""
-    stacks = Stacks(profile)
-    frames: dict[Shown, int] = {}
+    stacks = Stacks(profile, "speedscope's frames and stacks")
+    functions: dict[tuple[str, str, str], int] = {}
+    frames: list[Shown] = []
+    numbers: dict[int, list[int]] = {}  # of locations
     rows: list[list[int]] = []
     weights: list[list[int]] = []
+
+    def number(one: Shown) -> int:
+        found = functions.setdefault((one.name, one.file, one.binary), len(frames))
+        if found == len(frames):
+            stacks.budget.charge(bounds.FRAME + len(one.name) + len(one.file))
+            frames.append(one)
+        return found
+
+    kinds = len(profile.sample_types)
     for locations, values in stacks.merged().items():
-        row = [frames.setdefault(one, len(frames)) for at in reversed(locations) for one in stacks.frames(at)]
+        row = []
+        for at in reversed(locations):
+            if at not in numbers:
+                numbers[at] = [number(one) for one in stacks.frames(at)]
+            row += numbers[at]
+        stacks.budget.charge(bounds.ENTRY * len(row) * (1 + kinds))
         rows.append(row)
         weights.append(values)
     profiles = []
@@ -54,6 +74,6 @@ def shown_as(frame: Shown) -> dict[str, object]:
     out: dict[str, object] = {"name": frame.name}
     if frame.file:
         out["file"] = frame.file
-    if frame.line:
-        out["line"] = frame.line
+    if frame.start_line:
+        out["line"] = frame.start_line
     return out

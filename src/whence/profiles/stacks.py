@@ -9,18 +9,22 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from whence.profiles import bounds
 from whence.profiles.addresses import is_runtime
 from whence.profiles.model import Profile
 
+NAME_MAX = 255  # a file's name has no more; it is said again for each place without a name
+
 
 class Shown(NamedTuple):
-    """One frame of a stack. `reason` is why it has no name, "" for one that has."""
+    """One frame of a stack. `reason` is why it has no name, "" for one that has; start_line is its function's."""
 
     name: str
     file: str = ""
     line: int = 0
     binary: str = ""
     reason: str = ""
+    start_line: int = 0
 
 
 def binary_of(profile: Profile, location: int) -> str:
@@ -30,8 +34,8 @@ def binary_of(profile: Profile, location: int) -> str:
         return ""
     path = mapping.path.removesuffix(" (deleted)")
     if path.startswith("["):  # the symbol perf writes behind [kernel.kallsyms] is no part of its name
-        return path[: path.find("]") + 1] or path
-    return os.path.basename(path)
+        return (path[: path.find("]") + 1] or path)[-NAME_MAX:]
+    return os.path.basename(path[-NAME_MAX - 1 :])[-NAME_MAX:]
 
 
 def unnamed(profile: Profile, location: int) -> str:
@@ -51,22 +55,29 @@ def shown(profile: Profile, location: int) -> tuple[Shown, ...]:
     frames = profile.frames[location]
     binary = binary_of(profile, location)
     if not frames:
-        return (
-            Shown(unnamed(profile, location), binary=binary, reason=profile.reasons.get(location, "not asked for")),
-        )
-    return tuple(Shown(frame.function, frame.file, frame.line, binary) for frame in reversed(frames))
+        reason = profile.reasons.get(location, "not asked for")
+        return (Shown(unnamed(profile, location), binary=binary, reason=reason),)
+    return tuple(
+        Shown(frame.function, frame.file, frame.line, binary, start_line=frame.start_line) for frame in reversed(frames)
+    )
 
 
 class Stacks:
-    """Every sample's stack, outermost first. Locations are turned into frames once."""
+    """Every sample's stack, outermost first. Locations are turned into frames once.
 
-    def __init__(self, profile: Profile) -> None:
+    What is made of a profile is charged to `budget`: a bound in the bytes the profile was read from.
+    """
+
+    def __init__(self, profile: Profile, what: str = "stacks") -> None:
         self.profile = profile
+        self.budget = bounds.writing(profile.stored, what)
         self._shown: dict[int, tuple[Shown, ...]] = {}
 
     def frames(self, location: int) -> tuple[Shown, ...]:
+        """The frames of a location, outermost first."""
         found = self._shown.get(location)
         if found is None:
+            self.budget.charge(bounds.FRAME * (len(self.profile.frames[location]) or 2))
             found = self._shown[location] = shown(self.profile, location)
         return found
 
@@ -89,6 +100,8 @@ class Stacks:
         for at, values in zip(samples.of, zip(*samples.values, strict=True)):
             row = rows.get(at)
             if row is None:
+                size = samples.first[at + 1] - samples.first[at]
+                self.budget.charge(bounds.FRAME + bounds.JSON_VALUE * size + bounds.ENTRY * len(kinds))
                 row = rows[at] = out.setdefault(tuple(samples.locations_of(at)), [0] * len(kinds))
             for kind in kinds:
                 row[kind] += values[kind]

@@ -9,10 +9,11 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from whence.budget import Budget
 from whence.errors import ProfileError
-from whence.profiles import splice_kernel, wire_kernel
+from whence.profiles import bounds, splice_kernel, wire_kernel
 
 FAULTS = {
     1: "a varint ends inside its message",
@@ -37,37 +38,53 @@ def room(code: str, size: int) -> array[int]:
 
 @dataclass(slots=True)
 class Messages:
-    """Message i is data[start[i]:end[i]]; it lies in message parent[i] of the messages it was taken from."""
+    """Message i is data[start[i]:end[i]]; it lies in message parent[i] of the messages it was taken from.
 
-    data: bytes
+    Columns and texts are charged to `budget` before they are made.
+    """
+
+    data: bytes = field(repr=False)
     part: str
-    start: array[int]
-    end: array[int]
-    parent: array[int]
+    start: array[int] = field(repr=False)
+    end: array[int] = field(repr=False)
+    parent: array[int] = field(repr=False)
+    budget: Budget = field(repr=False)
+    _texts: dict[int, str] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.start)
 
     @classmethod
-    def whole(cls, data: bytes, part: str) -> Messages:
-        """All of the data as one message."""
-        return cls(data, part, array("Q", [0]), array("Q", [len(data)]), array("I", [0]))
+    def whole(cls, data: bytes, part: str, budget: Budget | None = None) -> Messages:
+        """All of the data as one message. Without a budget the data is what is stored."""
+        budget = budget or bounds.reading(len(data))
+        return cls(data, part, array("Q", [0]), array("Q", [len(data)]), array("I", [0]), budget)
 
     def one(self, index: int) -> Messages:
-        return Messages(
-            self.data, self.part, self.start[index : index + 1], self.end[index : index + 1], array("I", [0])
-        )
+        start, end = self.start[index : index + 1], self.end[index : index + 1]
+        return Messages(self.data, self.part, start, end, array("I", [0]), self.budget)
 
     def raw(self, index: int) -> bytes:
         return self.data[self.start[index] : self.end[index]]
 
     def text(self, index: int) -> str:
-        return self.raw(index).decode("utf-8", "surrogateescape")
+        """Text of one message. Many may name it: it is decoded once."""
+        found = self._texts.get(index)
+        if found is None:
+            raw = self.raw(index)
+            self.budget.charge(bounds.STRING + (len(raw) if raw.isascii() else 4 * len(raw)))
+            found = self._texts[index] = raw.decode("utf-8", "surrogateescape")
+        return found
+
+    def count(self, number: int) -> int:
+        """How many fields `number` with a length these have."""
+        return self._checked(wire_kernel.messages(self.data, self.start, self.end, number, _q(), _q(), array("I")))
 
     def field(self, number: int, part: str) -> Messages:
         """The messages, strings or bytes in field `number` of these."""
-        rows = self._checked(wire_kernel.messages(self.data, self.start, self.end, number, _q(), _q(), array("I")))
-        found = Messages(self.data, part, room("Q", rows), room("Q", rows), room("I", rows))
+        rows = self.count(number)
+        self.budget.charge(20 * rows)
+        found = Messages(self.data, part, room("Q", rows), room("Q", rows), room("I", rows), self.budget)
         if rows:
             self._checked(
                 wire_kernel.messages(self.data, self.start, self.end, number, found.start, found.end, found.parent)
@@ -76,14 +93,17 @@ class Messages:
 
     def table(self, width: int) -> array[int]:
         """Scalar fields numbered below `width`, `width` values for each message; 0 where there is none."""
+        self.budget.charge(8 * len(self) * width)
         rows = room("Q", len(self) * width)
         self._checked(wire_kernel.scalars(self.data, self.start, self.end, width, rows))
         return rows
 
     def numbers(self, number: int, fixed64: bool = False) -> tuple[array[int], array[int]]:
         """Values of a repeated scalar and, for each message, where its values start (one more at the end)."""
+        self.budget.charge(8 * len(self))
         first = room("Q", len(self) + 1)
         rows = self._checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, _q(), first))
+        self.budget.charge(2 * bounds.ENTRY * rows)  # columns of other types are made of these
         values = room("Q", rows)
         if rows:
             wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, values, first)

@@ -9,8 +9,9 @@ Reference 0 is the empty string.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
+
+from whence.forks import Lock
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -83,7 +84,7 @@ class Arena:
         self._base = space.add(b"") << OFFSET_BITS
         self._bytes = bytearray()
         self._known: dict[bytes, int] = {b"": 0}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def add(self, name: bytes) -> int:
         """The reference of a name (its text up to the first NUL)."""

@@ -6,15 +6,16 @@ The one used longest ago goes first. One that is being used when its turn comes 
 from __future__ import annotations
 
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 import whence
+from whence import rooted
 from whence.debuginfo.find import DEBUG_DIRS
 from whence.errors import ElfError, WhenceError
+from whence.forks import Lock
 from whence.model import Frames
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, Mapping
@@ -40,14 +41,14 @@ def opener_with(debug_dirs: Sequence[str] | None = None) -> Opener:
     """`whence.open`, which looks for debug files in these folders (default: the system's).
 
     For a file that is reached through a process's root, the folders of that root come first: a container's debug
-    packages lie there.
+    packages lie there. No link in there leads out of it (whence.rooted).
     """
 
     def open_here(path: str) -> Names:
         folders = list(DEBUG_DIRS if debug_dirs is None else debug_dirs)
-        root, inside, _ = path.partition("/root/")
-        if inside and root.rpartition("/")[2].isdecimal():
-            folders[:0] = [f"{root}/root{folder}" for folder in DEBUG_DIRS]
+        root, _ = rooted.split(path)
+        if root:
+            folders[:0] = [root + folder for folder in DEBUG_DIRS]
         binary: Names = whence.open(path, debug_dirs=folders)
         return binary
 
@@ -67,6 +68,16 @@ class Held:
 
     def enter(self) -> None:
         self._users += 1
+
+    def fault(self) -> str:
+        """Why what the binary says does not count: a file of it was cut or overwritten since it was opened; "" else."""
+        check = getattr(self.binary, "check", None)
+        try:
+            if check is not None:
+                check()
+        except WhenceError as error:
+            return str(error)
+        return ""
 
     def leave(self) -> bool:
         """Whether it is to be closed now."""
@@ -93,8 +104,8 @@ class Binaries:
         self.max_files = max_files
         self.max_bytes = max_bytes
         self._held: OrderedDict[object, Held] = OrderedDict()
-        self._opening: dict[object, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._opening: dict[object, Lock] = {}
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -123,7 +134,7 @@ class Binaries:
     def _open(self, key: object, opener: Callable[[], Held]) -> Held:
         """Open a key's binary and enter it. One thread opens, the others of this key wait; other keys don't."""
         with self._lock:
-            opening = self._opening.setdefault(key, threading.Lock())
+            opening = self._opening.setdefault(key, Lock())
         with opening:
             held = self._enter(key)
             if held is not None:
@@ -149,6 +160,13 @@ class Binaries:
                 self._held.move_to_end(key)
                 held.enter()
             return held
+
+    def drop(self, held: Held) -> None:
+        """Never use this binary again; its last user closes it. Called from a block that uses it."""
+        with self._lock:
+            held.evict()
+            for key in [key for key, one in self._held.items() if one is held]:
+                del self._held[key]
 
     def _too_many(self) -> list[Held]:
         """Take out what is over the limits; gives those that nobody uses. The most recent one may be over by itself."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from time import monotonic
 
+from whence.forks import Lock
 from whence.model import Frame, Source
 from whence.procmap import perfmap
 from whence.procmap.kallsyms import KernelNames
@@ -28,7 +28,7 @@ class Elsewhere:
         self._kernel: KernelNames | None = None
         self._hidden: tuple[float, str] = (0.0, "")  # until when, and an error's words
         self._perf_maps: OrderedDict[int, tuple[perfmap.Status, NamedAddresses]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def clear(self) -> None:
         with self._lock:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from operator import index
 
-from whence.errors import ElfError, MapsError, WhenceError
+from whence.errors import ElfError, MapsError, WhenceError, naming
 from whence.files import open_input
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.build_id import read_build_id
@@ -75,8 +75,14 @@ class SnapshotSymbolizer:
 
     def _in_file(self, file: SnapshotFile, places: Sequence[tuple[int, int]]) -> list[Answer]:
         try:
-            with self._binaries.use((file.path, file.build_id), lambda: self._open(file)) as held:
-                return self._name(held, places)
+            for _ in range(2):  # once more, where the file was written to since it was opened
+                with self._binaries.use((file.path, file.build_id), lambda: self._open(file)) as held:
+                    answers = self._name(held, places)
+                    fault = held.fault()
+                    if not fault:
+                        return answers
+                    self._binaries.drop(held)
+            raise Failure(Reason.BROKEN_FILE, fault)
         except Failure as failure:
             return [self._failed(address, at, failure) for address, at in places]
 
@@ -134,6 +140,6 @@ def from_snapshot(
     path: str | os.PathLike[str], *, binaries: dict[str, str] | None = None, opener: Opener | None = None
 ) -> SnapshotSymbolizer:
     """Read a snapshot file. Options as of SnapshotSymbolizer. Raises OSError, MapsError."""
-    with open_input(path, MapsError) as file:
+    with open_input(path, MapsError) as file, naming(os.fspath(path)):
         snapshot = Snapshot.from_json(file.read(SIZE_LIMIT + 1))
     return SnapshotSymbolizer(snapshot, binaries=binaries, opener=opener)

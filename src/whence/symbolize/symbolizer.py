@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import index
 
 import whence
@@ -82,7 +82,19 @@ class Symbolizer:
         if return_addresses:
             return [one.after() for one in self.answer((pid, index(address) - 1) for pid, address in requests)]
         asked = [(pid, index(address)) for pid, address in requests]
+        known, changed = self._answered(asked)
+        if changed:  # a file was written to since it was opened: once more, with what is there now
+            for pid in {pid for pid, _ in changed}:
+                self.resolver.invalidate(pid)
+            known.update(self._answered(changed)[0])
+        return [known[request] for request in asked]
+
+    def _answered(
+        self, asked: Sequence[tuple[int, int]]
+    ) -> tuple[dict[tuple[int, int], Answer], list[tuple[int, int]]]:
+        """The answers, and those of them that count no longer because a file of theirs was written to."""
         known: dict[tuple[int, int], Answer] = {}
+        changed: list[tuple[int, int]] = []
         by_file: dict[object, list[tuple[int, int, Mapping]]] = defaultdict(list)
         generated: dict[int, list[tuple[int, Mapping]]] = defaultdict(list)
         by_pid: dict[int, set[int]] = defaultdict(set)
@@ -101,14 +113,18 @@ class Symbolizer:
         merged, failed = self._by_key(by_file)
         known.update(failed)
         for key, places in merged.items():
-            known.update(self._in_file(key, places))
-        return [known[request] for request in asked]
+            named, holds = self._in_file(key, places)
+            known.update(named)
+            if not holds:
+                changed += named
+        return known, changed
 
     # where an address lies
 
     def _locate(self, pid: int, addresses: Iterable[int]) -> dict[int, Mapping | Answer]:
         found: dict[int, Mapping | Answer] = {}
         failure: Answer | None = None
+        self.resolver.confirm(pid)
         for address in sorted(addresses):
             if not 0 <= address < 1 << 64:
                 found[address] = Answer(address, reason=Reason.UNMAPPED, detail="an address has 64 bits")
@@ -149,13 +165,22 @@ class Symbolizer:
                 failed.update(((pid, address), self._failed(pid, address, m, failure)) for pid, address, m in places)
         return merged, failed
 
-    def _in_file(self, key: object, places: list[tuple[int, int, Mapping]]) -> dict[tuple[int, int], Answer]:
+    def _in_file(
+        self, key: object, places: list[tuple[int, int, Mapping]]
+    ) -> tuple[dict[tuple[int, int], Answer], bool]:
+        """The answers, and whether they hold: the file is still what it was when it was opened."""
         mapping = places[0][2]
         try:
             with self.binaries.use(key, lambda: self._open(mapping)) as held:
-                return self._name(held, places)
-        except Failure as failure:
-            return {(pid, address): self._failed(pid, address, m, failure) for pid, address, m in places}
+                named = self._name(held, places)
+                fault = held.fault()
+                if not fault:
+                    return named, True
+                self.binaries.drop(held)
+                failure = Failure(Reason.BROKEN_FILE, fault)
+        except Failure as error:
+            return {(pid, address): self._failed(pid, address, m, error) for pid, address, m in places}, True
+        return {(pid, address): self._failed(pid, address, m, failure) for pid, address, m in places}, False
 
     def _failed(self, pid: int, address: int, mapping: Mapping, failure: Failure) -> Answer:
         """No binary answers; but what lies in a memfd may be generated code with a perf map."""

@@ -1,54 +1,150 @@
-// The flame graph's page: a tree from #data, drawn as far as it can be seen.
+// The flame graph's page: the tree in #data (see data.py), drawn as far as it can be seen.
 const data = JSON.parse(document.getElementById("data").textContent);
 const el = (id) => document.getElementById(id);
 const graph = el("graph");
-const ROW = 20;
-const count = data.frame.length;
+const ROW = 20; // pixels from one row to the next
+const PADDING = 10; // pixels of a frame that its name can't have
+const MORE_ROWS = 20; // drawn beyond what is seen, for the next turn of the wheel
+const LIST_ROWS = 200; // functions listed at first
+const LEGEND_ITEMS = 40;
+const TEXT_ROWS = 3; // of a name in the list of functions
 
-// The tree: children in order of name, depth of each node.
-const children = Array.from({ length: count }, () => []);
-const depth = new Uint16Array(count);
-for (let i = 1; i < count; i++) {
-  children[data.parent[i]].push(i);
-  depth[i] = depth[data.parent[i]] + 1;
+// A column: numbers as zigzag LEB128 in base64.
+function unpack(text) {
+  const bytes = atob(text);
+  let size = 0;
+  for (let at = 0; at < bytes.length; at++) if (bytes.charCodeAt(at) < 128) size++;
+  const out = new Float64Array(size);
+  let value = 0;
+  let scale = 1;
+  for (let at = 0, to = 0; at < bytes.length; at++) {
+    const byte = bytes.charCodeAt(at);
+    value += (byte & 127) * scale;
+    scale *= 128;
+    if (byte > 127) continue;
+    out[to++] = value % 2 ? -(value + 1) / 2 : value / 2;
+    value = 0;
+    scale = 1;
+  }
+  return out;
 }
-const name = (i) => (i === 0 ? "all" : data.frames[data.frame[i]][0]);
-for (const row of children) row.sort((a, b) => (name(a) < name(b) ? -1 : name(a) > name(b) ? 1 : a - b));
-const reason = (i) => (i === 0 || data.frames[data.frame[i]][4] < 0 ? "" : data.reasons[data.frames[data.frame[i]][4]]);
-const binary = (i) => (i === 0 ? "" : data.binaries[data.frames[data.frame[i]][3]]);
-const hue = (b) => (b * 137.508 + 40) % 360;
-const UNNAMED = "is:unnamed"; // as a search: every frame without a name
 
-// Frames of one binary share a hue; a little lightness tells their functions apart.
-const shades = new Map();
-function shade(i) {
-  const text = name(i);
-  let found = shades.get(text);
-  if (found === undefined) {
+const frames = {};
+for (const column of ["name", "file", "binary", "reason", "group"]) frames[column] = unpack(data[column]);
+const self = data.self.map(unpack);
+const frameOf = unpack(data.frame);
+const up = unpack(data.up);
+const count = frameOf.length;
+const line = unpack(data.line);
+const lineAt = new Uint32Array(count + 1);
+unpack(data.count).forEach((lines, i) => (lineAt[i + 1] = lineAt[i] + lines));
+
+const nameOf = (frame) => data.names[frames.name[frame]];
+const name = (i) => (i === 0 ? "all" : nameOf(frameOf[i]));
+const reasonOf = (frame) => (frames.reason[frame] ? data.reasons[frames.reason[frame] - 1] : "");
+const reason = (i) => (i === 0 ? "" : reasonOf(frameOf[i]));
+const binaryOf = (frame) => data.binaries[frames.binary[frame]];
+const groupOf = (frame) => (frames.group[frame] ? data.groups[frames.group[frame] - 1] : "");
+const hue = (group) => ((group - 1) * 137.508 + 40) % 360;
+const UNNAMED = "is:unnamed"; // as a search: every frame without a name
+const INSIDE = "in:"; // as a search: every frame of an item of the legend
+
+// Parents and depths; a node's subtree is [i, after[i]). Children are in order of name, what stands for the rest is last.
+const parent = new Uint32Array(count);
+const depth = new Uint16Array(count);
+const after = new Uint32Array(count);
+for (let i = 1; i < count; i++) {
+  let above = i - 1;
+  for (let levels = up[i]; levels > 0; levels--) above = parent[above];
+  parent[i] = above;
+  depth[i] = depth[above] + 1;
+}
+for (let i = count - 1; i >= 0; i--) {
+  after[i] = Math.max(after[i], i + 1);
+  if (i) after[parent[i]] = Math.max(after[parent[i]], after[i]);
+}
+
+// Places for a stable counting sort by numbers below `most`.
+function starts(numbers, most) {
+  const out = new Uint32Array(most + 1);
+  for (const number of numbers) out[number + 1]++;
+  for (let at = 0; at < most; at++) out[at + 1] += out[at];
+  return out;
+}
+
+const firstKid = starts(parent.subarray(1), count);
+const kids = new Uint32Array(Math.max(0, count - 1));
+{
+  const byName = [...frames.name.keys()].sort((a, b) => {
+    if (a === data.smaller || b === data.smaller) return a === data.smaller ? 1 : -1;
+    return nameOf(a) < nameOf(b) ? -1 : nameOf(a) > nameOf(b) ? 1 : a - b;
+  });
+  const rank = new Uint32Array(byName.length);
+  byName.forEach((frame, at) => (rank[frame] = at));
+  const ranks = Uint32Array.from(frameOf.subarray(1), (frame) => rank[frame]);
+  const to = starts(ranks, rank.length);
+  const order = new Uint32Array(kids.length);
+  ranks.forEach((number, at) => (order[to[number]++] = at + 1));
+  const next = firstKid.slice();
+  for (const node of order) kids[next[parent[node]]++] = node;
+}
+const children = (i) => kids.subarray(firstKid[i], firstKid[i + 1]);
+
+// Frames of one group share a hue; a little lightness tells their functions apart.
+const shades = new Int8Array(frames.name.length).fill(-128);
+function shade(frame) {
+  if (shades[frame] === -128) {
+    const text = nameOf(frame);
     let hash = 7;
     for (let at = 0; at < text.length; at++) hash = (hash * 31 + text.charCodeAt(at)) | 0;
-    found = ((hash >>> 3) % 9) - 4;
-    shades.set(text, found);
+    shades[frame] = ((hash >>> 3) % 9) - 4;
   }
-  return found;
+  return shades[frame];
 }
 
-const state = { type: data.type, zoom: 0, at: -1, flipped: false, past: [], hits: null, theme: "", listed: false };
+function paint(element, frame) {
+  if (frames.group[frame]) element.style.setProperty("--hue", hue(frames.group[frame]));
+  else element.classList.add("plain");
+}
+
+// A text in so many pixels: its middle goes first, for names differ at their ends.
+const pen = document.createElement("canvas").getContext("2d");
+pen.font = "12px system-ui, sans-serif";
+const widths = new Map();
+const width = (text) => {
+  let wide = widths.get(text);
+  if (wide === undefined) widths.set(text, (wide = pen.measureText(text).width));
+  return wide;
+};
+function fit(text, pixels) {
+  const wide = width(text);
+  if (wide <= pixels) return text;
+  for (let keep = Math.floor((text.length * pixels) / wide); keep > 2; keep--) {
+    const tail = Math.ceil((keep - 1) * 0.6);
+    const cut = `${text.slice(0, keep - 1 - tail)}…${text.slice(text.length - tail)}`;
+    if (pen.measureText(cut).width <= pixels) return cut;
+  }
+  return "";
+}
+
+const state = { type: data.type, zoom: 0, at: -1, flipped: false, past: [], hits: null, theme: "", listed: false, sort: "self", up: false, rows: LIST_ROWS };
 let total = new Float64Array(count);
 
+// What ends in a node; a loss (in a difference of profiles) has no width.
+const own = (i) => Math.max(0, self[state.type]?.[i] ?? 0);
+
 function addUp() {
-  const own = data.self[state.type] ?? [];
   total = new Float64Array(count);
   for (let i = count - 1; i >= 0; i--) {
-    total[i] += Math.max(0, own[i] ?? 0);
-    if (i > 0) total[data.parent[i]] += total[i];
+    total[i] += own(i);
+    if (i > 0) total[parent[i]] += total[i];
   }
 }
 
 function amount(value) {
   const unit = data.types[state.type]?.[1] ?? "";
   const scaled = (steps) => {
-    for (const [size, label] of steps) if (value >= size) return `${(value / size).toFixed(2)} ${label}`;
+    for (const [size, label] of steps) if (size > 1 && value >= size) return `${(value / size).toFixed(2)} ${label}`;
     return `${value} ${steps.at(-1)[1]}`;
   };
   if (unit === "nanoseconds") return scaled([[3.6e12, "h"], [6e10, "min"], [1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]]);
@@ -59,8 +155,8 @@ const share = (value) => `${total[0] ? ((100 * value) / total[0]).toFixed(2) : "
 
 const ancestors = (i) => {
   const out = [];
-  for (let at = i; at > 0; at = data.parent[at]) out.unshift(data.parent[at]);
-  return out;
+  for (let at = i; at > 0; at = parent[at]) out.push(parent[at]);
+  return out.reverse();
 };
 
 // Which nodes can be seen, and where: left and width are parts of the zoomed frame's width.
@@ -75,7 +171,7 @@ function layout() {
     if (width < smallest && node !== state.zoom) continue;
     out.push({ node, left, width, above: false });
     let at = left;
-    for (const child of children[node]) {
+    for (const child of children(node)) {
       if (total[child] > 0) stack.push({ node: child, left: at });
       at += total[child] / scale;
     }
@@ -84,16 +180,36 @@ function layout() {
 }
 
 let drawn = [];
-const boxes = new Map();
+const boxes = new Map(); // of the nodes that are on the screen
+const seen = new Set(); // nodes that are wide enough
 
 function draw() {
   drawn = layout();
-  const rows = drawn.reduce((most, one) => Math.max(most, depth[one.node]), 0) + 1;
-  const room = Math.max(rows * ROW, graph.clientHeight - 4);
+  seen.clear();
+  let rows = 0;
+  for (const { node } of drawn) {
+    seen.add(node);
+    rows = Math.max(rows, depth[node] + 1);
+  }
+  state.height = Math.max(rows * ROW, graph.clientHeight - 4);
+  show();
+  el("back").disabled = !state.past.length;
+  el("reset").disabled = !state.zoom && !state.hits;
+  path();
+}
+
+const top = (node) => (state.flipped ? state.height - (depth[node] + 1) * ROW : depth[node] * ROW);
+
+// Boxes for the rows that can be seen.
+function show() {
   const wide = graph.clientWidth;
+  const from = graph.scrollTop - MORE_ROWS * ROW;
+  const to = graph.scrollTop + graph.clientHeight + MORE_ROWS * ROW;
   const fragment = document.createDocumentFragment();
   boxes.clear();
   for (const { node, left, width, above } of drawn) {
+    const at = top(node);
+    if (at < from || at > to) continue;
     const box = document.createElement("div");
     const classes = ["f"];
     if (node === 0) classes.push("root");
@@ -101,52 +217,60 @@ function draw() {
     if (reason(node)) classes.push("unnamed");
     if (state.hits) classes.push(state.hits.has(node) ? "hit" : "off");
     if (node === state.at) classes.push("at");
-    if (width * wide < 24) classes.push("thin");
-    else {
-      box.append(Object.assign(document.createElement("span"), { textContent: name(node) }));
-      if (width * wide > 200 && node) box.dataset.share = share(total[node]);
-    }
     box.className = classes.join(" ");
+    const pixels = width * wide;
+    if (pixels < 24) box.classList.add("thin");
+    else {
+      const shared = pixels > 200 && node > 0;
+      box.append(Object.assign(document.createElement("span"), { textContent: fit(name(node), pixels - PADDING - (shared ? 60 : 0)) }));
+      if (shared) box.dataset.share = share(total[node]);
+    }
     box.dataset.node = node;
     box.style.left = `${100 * left}%`;
     box.style.width = `${100 * width}%`;
-    box.style.top = `${state.flipped ? room - (depth[node] + 1) * ROW : depth[node] * ROW}px`;
+    box.style.top = `${at}px`;
     if (node) {
-      box.style.setProperty("--hue", hue(data.frames[data.frame[node]][3]));
-      box.style.setProperty("--shade", `${shade(node)}%`);
+      paint(box, frameOf[node]);
+      box.style.setProperty("--shade", `${shade(frameOf[node])}%`);
     }
     boxes.set(node, box);
     fragment.append(box);
   }
   const floor = document.createElement("div");
-  floor.style.height = `${room}px`;
+  floor.style.height = `${state.height}px`;
   graph.replaceChildren(fragment, floor);
-  el("back").disabled = !state.past.length;
-  el("reset").disabled = !state.zoom && !state.hits;
-  path();
 }
 
+// The zoomed frame and what called it; of many only the first and the last.
 function path() {
   const bar = el("path");
   bar.replaceChildren();
-  for (const node of [...ancestors(state.zoom), state.zoom]) {
-    if (bar.childNodes.length) bar.append(" › ");
+  const nodes = [...ancestors(state.zoom), state.zoom];
+  nodes.forEach((node, at) => {
+    if (nodes.length > 14 && at > 2 && at < nodes.length - 10) {
+      if (at === 3) bar.append(" › …");
+      return;
+    }
+    if (at) bar.append(" › ");
     const link = document.createElement("a");
-    link.textContent = name(node);
+    link.textContent = fit(name(node), 240);
+    link.title = name(node);
     link.onclick = () => zoom(node);
     bar.append(link);
-  }
+  });
+  bar.scrollLeft = bar.scrollWidth;
 }
 
 // What is known of a node, as lines of text.
 function facts(node) {
-  const own = Math.max(0, data.self[state.type]?.[node] ?? 0);
-  const [, file = "", line = 0] = node ? data.frames[data.frame[node]] : [];
+  const file = node ? data.files[frames.file[frameOf[node]]] : "";
+  const lines = [...line.subarray(lineAt[node], lineAt[node + 1])];
+  if (lines.length >= data.lines) lines.push("…");
   return {
     title: name(node),
     reason: reason(node),
-    place: [binary(node), file && (line ? `${file}:${line}` : file)].filter(Boolean).join(" · "),
-    size: `${amount(total[node])} · ${share(total[node])} of all · itself ${amount(own)} (${share(own)})`,
+    place: [node ? binaryOf(frameOf[node]) : "", file && (lines.length ? `${file}:${lines.join(", ")}` : file)].filter(Boolean).join(" · "),
+    size: `total ${amount(total[node])} (${share(total[node])}) · self ${amount(own(node))} (${share(own(node))})`,
   };
 }
 
@@ -171,11 +295,23 @@ function tip(node, event) {
   box.style.top = `${event.clientY + 18 + h > innerHeight ? event.clientY - h - 10 : event.clientY + 18}px`;
 }
 
+const hideTip = () => (el("tip").hidden = true);
+
+function reveal(node) {
+  const at = top(node);
+  if (at < graph.scrollTop) graph.scrollTop = at;
+  else if (at + ROW > graph.scrollTop + graph.clientHeight) graph.scrollTop = at + ROW - graph.clientHeight;
+  else return;
+  show();
+}
+
 function zoom(node, remember = true) {
   if (remember && node !== state.zoom) state.past.push(state.zoom);
   state.zoom = node;
   state.at = node;
+  hideTip();
   draw();
+  reveal(node);
   list();
   describe(node);
   save();
@@ -185,29 +321,38 @@ function back() {
   zoom(state.past.pop() ?? 0, false);
 }
 
+// Which frames a search means: 1 or 0 of each.
+function matching(text) {
+  const one = (test) => Uint8Array.from(frames.name, (_, frame) => test(frame));
+  if (text === UNNAMED) return one((frame) => frames.reason[frame] > 0);
+  if (text.startsWith(INSIDE)) return one((frame) => groupOf(frame) === text.slice(INSIDE.length));
+  let matches;
+  try {
+    const pattern = new RegExp(text, /[A-Z]/.test(text) ? "" : "i");
+    matches = (s) => pattern.test(s);
+  } catch {
+    matches = (s) => s.toLowerCase().includes(text.toLowerCase());
+  }
+  const [names, files, binaries] = [data.names, data.files, data.binaries].map((texts) => texts.map(matches));
+  return one((frame) => names[frames.name[frame]] || files[frames.file[frame]] || binaries[frames.binary[frame]]);
+}
+
 // Search: what matches, and how much of everything lies under it (each value counted once).
 function search(text) {
   el("search").value = text;
   state.hits = null;
+  hideTip();
   el("found").textContent = "";
   if (text) {
-    let matches;
-    if (text === UNNAMED) matches = () => false;
-    else try {
-      const pattern = new RegExp(text, /[A-Z]/.test(text) ? "" : "i");
-      matches = (s) => pattern.test(s);
-    } catch {
-      matches = (s) => s.toLowerCase().includes(text.toLowerCase());
-    }
-    const good = data.frames.map((frame) => (text === UNNAMED && frame[4] >= 0) || matches(frame[0]) || matches(frame[1]) || matches(data.binaries[frame[3]]));
+    const good = matching(text);
     state.hits = new Set();
     const inside = new Uint8Array(count);
     let value = 0;
     for (let i = 1; i < count; i++) {
-      const hit = good[data.frame[i]];
+      const hit = good[frameOf[i]];
       if (hit) state.hits.add(i);
-      if (hit && !inside[data.parent[i]]) value += total[i];
-      inside[i] = hit || inside[data.parent[i]];
+      if (hit && !inside[parent[i]]) value += total[i];
+      inside[i] = hit || inside[parent[i]];
     }
     el("found").textContent = `${state.hits.size.toLocaleString("en")} found, ${share(value)}`;
   }
@@ -215,97 +360,135 @@ function search(text) {
   save();
 }
 
+// What each color means, with its share of self; a click searches for it.
 function legend() {
   const bar = el("legend");
-  const sizes = new Float64Array(data.binaries.length);
-  for (let i = 1; i < count; i++) sizes[data.frames[data.frame[i]][3]] += Math.max(0, data.self[state.type]?.[i] ?? 0);
+  const sizes = new Float64Array(data.groups.length + 1);
+  let unnamed = 0;
+  let smaller = 0;
+  for (let i = 1; i < count; i++) {
+    const frame = frameOf[i];
+    if (frame === data.smaller) smaller += own(i);
+    else sizes[frames.group[frame]] += own(i);
+    if (frames.reason[frame]) unnamed += own(i);
+  }
   bar.replaceChildren();
-  for (const b of [...sizes.keys()].sort((x, y) => sizes[y] - sizes[x])) {
+  const add = (label, value, text, group, kind) => {
     const item = document.createElement("span");
     const dot = document.createElement("i");
-    dot.style.setProperty("--hue", hue(b));
-    item.append(dot, `${data.binaries[b] || "no binary"} ${share(sizes[b])}`);
-    item.title = "Search for this binary";
-    item.onclick = () => search(data.binaries[b].replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    if (group) dot.style.setProperty("--hue", hue(group));
+    else dot.className = kind;
+    item.append(dot, `${fit(label, 240)} ${share(value)}`);
+    item.title = `Search for ${label}`;
+    item.onclick = () => search(text);
+    bar.append(item);
+  };
+  const groups = [...sizes.keys()].slice(1).sort((x, y) => sizes[y] - sizes[x]);
+  for (const group of groups.slice(0, LEGEND_ITEMS)) add(data.groups[group - 1], sizes[group], INSIDE + data.groups[group - 1], group);
+  const others = groups.slice(LEGEND_ITEMS);
+  if (others.length) {
+    const item = document.createElement("small");
+    item.textContent = `and ${others.length} more ${share(others.reduce((sum, group) => sum + sizes[group], sizes[0]))}`;
     bar.append(item);
   }
-  let blank = 0;
-  for (let i = 1; i < count; i++) if (reason(i)) blank += Math.max(0, data.self[state.type]?.[i] ?? 0);
-  if (!data.frames.some((frame) => frame[4] >= 0)) return;
-  const item = document.createElement("span");
-  const dot = document.createElement("i");
-  dot.className = "unnamed";
-  item.append(dot, `no name ${share(blank)}`);
-  item.title = "Search for the frames without a name";
-  item.onclick = () => search(UNNAMED);
-  bar.append(item);
+  if (data.smaller >= 0) add(nameOf(data.smaller), smaller, `^${quoted(nameOf(data.smaller))}$`, 0, "plain");
+  if (frames.reason.some(Boolean)) add("no name", unnamed, UNNAMED, 0, "unnamed");
 }
 
-// Functions by what they take, themselves and with what they call (a call inside itself counts once).
+const quoted = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+// Self and total of each frame under the zoom (a call inside itself counts once).
 function functions() {
-  const own = new Float64Array(data.frames.length);
-  const all = new Float64Array(data.frames.length);
-  const open = new Uint16Array(data.frames.length);
-  const stack = [[state.zoom, false]];
-  while (stack.length) {
-    const [node, done] = stack.pop();
-    const frame = node ? data.frame[node] : -1;
-    if (done) {
-      open[frame]--;
-      continue;
-    }
-    if (frame >= 0) {
-      own[frame] += Math.max(0, data.self[state.type]?.[node] ?? 0);
-      if (!open[frame]) all[frame] += total[node];
-      open[frame]++;
-      stack.push([node, true]);
-    }
-    for (const child of children[node]) if (total[child] > 0) stack.push([child, false]);
+  const selfs = new Float64Array(frames.name.length);
+  const totals = new Float64Array(frames.name.length);
+  const open = new Uint16Array(frames.name.length);
+  const callers = []; // the nodes from the zoom down to the one at hand
+  for (let i = Math.max(1, state.zoom); i < after[state.zoom]; i++) {
+    while (callers.length && depth[callers.at(-1)] >= depth[i]) open[frameOf[callers.pop()]]--;
+    const frame = frameOf[i];
+    selfs[frame] += own(i);
+    if (!open[frame]) totals[frame] += total[i];
+    open[frame]++;
+    callers.push(i);
   }
-  return { own, all };
+  return { selfs, totals };
 }
 
-// The list beside the graph: functions under the zoom, by what they take themselves.
+const COLUMNS = ["self", "total", "function"];
+
+// The list beside the graph (below it on a phone): functions under the zoom, sorted by the header that was clicked.
 function list() {
   const panel = el("list");
   panel.hidden = !state.listed;
+  el("middle").classList.toggle("listed", state.listed);
   el("functions").setAttribute("aria-pressed", String(state.listed));
   if (!state.listed) return;
-  const { own, all } = functions();
-  const order = [...own.keys()].filter((f) => all[f] > 0).sort((x, y) => own[y] - own[x] || all[y] - all[x]).slice(0, 200);
+  const { selfs, totals } = functions();
+  const compare = {
+    self: (x, y) => selfs[y] - selfs[x] || totals[y] - totals[x],
+    total: (x, y) => totals[y] - totals[x] || selfs[y] - selfs[x],
+    function: (x, y) => (nameOf(x) < nameOf(y) ? -1 : nameOf(x) > nameOf(y) ? 1 : x - y),
+  }[state.sort];
+  const order = [...selfs.keys()].filter((frame) => totals[frame] > 0).sort(state.up ? (x, y) => compare(y, x) : compare);
   const table = document.createElement("table");
-  table.innerHTML = "<thead><tr><th>itself</th><th>with calls</th><th>function</th></tr></thead>";
-  const body = table.createTBody();
-  for (const f of order) {
-    const row = body.insertRow();
-    row.insertCell().textContent = share(own[f]);
-    row.insertCell().textContent = share(all[f]);
-    const cell = row.insertCell();
-    cell.textContent = data.frames[f][0];
-    cell.title = [data.frames[f][0], data.binaries[data.frames[f][3]], data.frames[f][1]].filter(Boolean).join("\n");
-    cell.style.setProperty("--hue", hue(data.frames[f][3]));
-    if (data.frames[f][4] >= 0) cell.className = "unnamed";
-    row.onclick = () => search(`^${data.frames[f][0].replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`);
+  const header = table.createTHead().insertRow();
+  for (const column of COLUMNS) {
+    const cell = document.createElement("th");
+    const button = document.createElement("button");
+    const sorted = column === state.sort;
+    const downward = (column === "function") === state.up;
+    button.textContent = column + (sorted ? (downward ? " ▾" : " ▴") : "");
+    if (sorted) cell.setAttribute("aria-sort", downward ? "descending" : "ascending");
+    button.onclick = () => {
+      state.up = sorted && !state.up;
+      state.sort = column;
+      list();
+    };
+    cell.append(button);
+    header.append(cell);
   }
+  const body = table.createTBody();
   panel.replaceChildren(table);
+  const room = Math.max(120, panel.clientWidth - 2 * 75 - 20) * TEXT_ROWS * 0.9;
+  for (const frame of order.slice(0, state.rows)) {
+    const row = body.insertRow();
+    row.insertCell().textContent = share(selfs[frame]);
+    row.insertCell().textContent = share(totals[frame]);
+    const cell = row.insertCell();
+    cell.textContent = fit(nameOf(frame), room);
+    cell.title = [nameOf(frame), binaryOf(frame), data.files[frames.file[frame]]].filter(Boolean).join("\n");
+    paint(cell, frame);
+    if (frames.reason[frame]) cell.classList.add("unnamed");
+    row.onclick = () => search(`^${quoted(nameOf(frame))}$`);
+  }
+  if (order.length > state.rows) {
+    const more = document.createElement("button");
+    more.textContent = `Show more (${state.rows.toLocaleString("en")} of ${order.length.toLocaleString("en")})`;
+    more.onclick = () => {
+      state.rows *= 5;
+      list();
+    };
+    panel.append(more);
+  }
 }
 
-// Arrow keys walk the drawn frames: outwards, inwards, to the neighbours.
+// Arrow keys move between the drawn frames: to the caller, the largest callee, the neighbors.
 function move(key) {
   const at = state.at < 0 ? state.zoom : state.at;
-  const seen = (node) => boxes.has(node);
+  const wide = (node) => seen.has(node);
   let to = at;
   const inward = state.flipped ? "ArrowUp" : "ArrowDown";
-  if (key === inward) to = children[at].filter(seen).sort((a, b) => total[b] - total[a])[0] ?? at;
-  else if (key === "ArrowUp" || key === "ArrowDown") to = Math.max(0, data.parent[at]);
+  if (key === inward) to = [...children(at)].filter(wide).sort((a, b) => total[b] - total[a])[0] ?? at;
+  else if (key === "ArrowUp" || key === "ArrowDown") to = parent[at];
   else if (at > 0) {
-    const row = children[data.parent[at]].filter(seen);
+    const row = [...children(parent[at])].filter(wide);
     to = row[row.indexOf(at) + (key === "ArrowRight" ? 1 : -1)] ?? at;
   }
   boxes.get(state.at)?.classList.remove("at");
   state.at = to;
   boxes.get(to)?.classList.add("at");
-  boxes.get(to)?.scrollIntoView({ block: "nearest" });
+  hideTip();
+  reveal(to);
   describe(to);
 }
 
@@ -323,53 +506,78 @@ function toggleList() {
   state.listed = !state.listed;
   list();
   draw();
+  save();
 }
 
-// The address keeps the view: #q=search&z=node&t=type
+// The address keeps the view: #q=search&z=node&t=type&theme=dark&list=1
 function save() {
   const part = new URLSearchParams();
   if (el("search").value) part.set("q", el("search").value);
   if (state.zoom) part.set("z", state.zoom);
   if (state.type !== data.type) part.set("t", state.type);
   if (state.theme) part.set("theme", state.theme);
+  if (state.listed) part.set("list", 1);
   history.replaceState(null, "", part.size ? `#${part}` : location.pathname + location.search);
 }
 
 function restore() {
   const part = new URLSearchParams(location.hash.slice(1));
   const whole = (key, limit, other) => (Number(part.get(key)) < limit && part.has(key) ? Math.max(0, Number(part.get(key)) | 0) : other);
+  el("note").textContent = [
+    data.pruned && `Only the ${(frameOf.filter((frame) => frame !== data.smaller).length - 1).toLocaleString("en")} largest frames are shown; frames named ${nameOf(data.smaller)} stand for the rest.`,
+    data.depth && `Calls deeper than ${data.depth.toLocaleString("en")} frames are left out.`,
+  ].filter(Boolean).join(" ");
+  el("note").hidden = !el("note").textContent;
   state.type = whole("t", data.types.length, data.type);
   state.zoom = whole("z", count, 0);
   state.theme = ["dark", "light"].includes(part.get("theme")) ? part.get("theme") : "";
+  state.listed = part.has("list");
   theme(state.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
   addUp();
   legend();
+  list();
   search(part.get("q") ?? "");
   describe(state.zoom);
 }
 
 const under = (event) => event.target.closest?.(".f")?.dataset.node;
-graph.addEventListener("click", (event) => under(event) !== undefined && zoom(Number(under(event))));
+let clicked = null; // where: a browser reports the pointer as moved when what is under it changes
+graph.addEventListener("click", (event) => {
+  clicked = [event.clientX, event.clientY];
+  if (under(event) !== undefined) zoom(Number(under(event)));
+});
 graph.addEventListener("mousemove", (event) => {
   const node = under(event);
-  if (node === undefined) el("tip").hidden = true;
+  if (clicked && Math.hypot(event.clientX - clicked[0], event.clientY - clicked[1]) < 3) return;
+  clicked = null;
+  if (node === undefined) hideTip();
   else {
     tip(Number(node), event);
     describe(Number(node));
   }
 });
-graph.addEventListener("mouseleave", () => (el("tip").hidden = true));
+graph.addEventListener("mouseleave", hideTip);
+let waiting = false;
+graph.addEventListener("scroll", () => {
+  hideTip();
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => {
+    waiting = false;
+    show();
+  });
+});
 el("search").addEventListener("input", (event) => search(event.target.value));
 el("reset").onclick = () => { state.past = []; search(""); zoom(0, false); };
 el("back").onclick = back;
-el("flip").onclick = () => { state.flipped = !state.flipped; draw(); if (state.flipped) graph.scrollTop = graph.scrollHeight; };
+el("flip").onclick = () => { state.flipped = !state.flipped; draw(); graph.scrollTop = state.flipped ? graph.scrollHeight : 0; show(); };
 el("theme").onclick = toggleTheme;
 el("functions").onclick = toggleList;
 el("keys").onclick = () => el("help").showModal();
 el("help").onclick = () => el("help").close();
 el("type").append(...data.types.map(([type, unit], i) => new Option(unit ? `${type} (${unit})` : type, i, i === data.type, i === data.type)));
 el("type").onchange = (event) => { state.type = Number(event.target.value); addUp(); legend(); list(); search(el("search").value); };
-addEventListener("resize", draw);
+addEventListener("resize", () => { draw(); list(); });
 addEventListener("keydown", (event) => {
   if (el("help").open) {
     if (event.key === "?") el("help").close();

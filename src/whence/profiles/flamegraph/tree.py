@@ -1,105 +1,171 @@
-"""Stacks merged into a tree, written flat: what the page draws."""
+"""Stacks merged into a tree, as columns: what the page draws, and no more than a browser can draw.
+
+Only the heaviest nodes are made (tree_kernel.Growth), so time and memory depend on what is shown and on the stacks, not
+on the size of the whole tree:
+
+    nodes    NODES; with more than two sample types fewer, for each node has a value of each
+    depth    DEPTH frames, and fewer where many deep stacks share locations of many inlined calls
+    types    TYPES
+
+What is left out stands in its place as one node named SMALLER with the sum of the values.
+"""
 
 from __future__ import annotations
 
-from whence.profiles.model import Profile
-from whence.profiles.stacks import Shown, Stacks
+from array import array
+from dataclasses import dataclass, field
 
-NODES = 300_000  # as many as a browser draws without a pause; the smallest are put together beyond
+from whence.errors import ProfileError
+from whence.profiles.flamegraph import tree_kernel
+from whence.profiles.model import Profile, Samples, SampleType
+from whence.profiles.stacks import Shown, binary_of, shown
+from whence.profiles.wire import room
+
+NODES = 300_000  # as many as a browser draws without a pause
+CELLS = 2 * NODES  # nodes times sample types
+TYPES = 32
+DEPTH = 10_000
+LINES = 8  # of a node: where its samples were, the heaviest first
+STEPS, STEPS_EACH = 20_000_000, 8  # frames that are walked over: so many, and so many more for each location of a stack
+SLICE = 20_000_000  # steps between two looks at Ctrl-C
+SMALLER = "(smaller)"
 
 
-def tree(profile: Profile, nodes: int = NODES) -> dict[str, object]:
-    """Columns of the tree's nodes, in an order where parents come before their children; node 0 is the root.
+@dataclass(slots=True)
+class Tree:
+    """Node 0 is the root; a node comes before its children, and these before its next sibling.
 
-    frame[i] is an index into `frames` (name, file, line, index into `binaries`, index into `reasons` or -1), parent[i]
-    a node, self[t][i] the value of type t that ends in node i. Frames that differ only in their line are one node.
-    Of more than `nodes` the smallest are put together, one beside their larger siblings, named "(smaller)".
+    Node i is frame[i], an index into `frames`; -1 is the root's. Its parent is node parent[i], which lies up[i] levels
+    above node i - 1 (0: it is that node). values[t][i] of type t end in it. Its lines are the next count[i] of `line`.
+    Frames that differ only in their line are one node.
     """
-    stacks = Stacks(profile)
+
+    types: list[SampleType] = field(default_factory=list)
+    default_type: int = 0
+    frames: list[Shown] = field(default_factory=list)
+    frame: array[int] = field(default_factory=lambda: array("q", [-1]))
+    parent: array[int] = field(default_factory=lambda: array("I", [0]))
+    up: array[int] = field(default_factory=lambda: array("q", [0]))
+    values: list[array[int]] = field(default_factory=list)
+    count: array[int] = field(default_factory=lambda: array("q", [0]))
+    line: array[int] = field(default_factory=lambda: array("q"))
+    pruned: bool = False  # some nodes stand for others
+    depth: int = 0  # frames below this depth were left out; 0: none
+
+
+@dataclass(slots=True)
+class Places:
+    """Locations as what they show: location l is place[of[l]:of[l + 1]], outermost first; a place is a frame's line."""
+
+    frames: list[Shown]
+    of: array[int]
+    place: array[int]
+    frame: array[int]
+    line: array[int]
+
+
+def places(profile: Profile) -> Places:
+    """What each location shows. Frames are told apart by name, file and binary."""
+    out = Places([], array("I", [0]), array("I"), array("I"), array("I"))
+    known: dict[tuple[str, str, int, str], int] = {}
     frames: dict[tuple[str, str, str], int] = {}
-    rows: list[list[object]] = []
-    binaries: dict[str, int] = {}
-    reasons: dict[str, int] = {}
-    kinds = len(profile.sample_types)
-    frame: list[int] = [-1]
-    parent: list[int] = [-1]
-    own: list[list[int]] = [[0] for _ in range(kinds)]
-    children: list[dict[int, int]] = [{}]
+    binaries: dict[int, str] = {}
 
-    def number(shown: Shown) -> int:
-        key = shown.name, shown.file, shown.binary
-        found = frames.get(key)
-        if found is None:
-            found = frames[key] = len(rows)
-            binary = binaries.setdefault(shown.binary, len(binaries))
-            reason = reasons.setdefault(shown.reason, len(reasons)) if shown.reason else -1
-            rows.append([shown.name, shown.file, shown.line, binary, reason])
-        return found
+    def new(name: str, file: str, line: int, binary: str, reason: str = "") -> int:
+        frame = frames.setdefault((name, file, binary), len(frames))
+        if frame == len(out.frames):
+            out.frames.append(Shown(name, file, 0, binary, reason))
+        out.frame.append(frame)
+        out.line.append(min(max(line, 0), 0xFFFFFFFF))
+        return len(out.frame) - 1
 
-    numbers: dict[int, list[int]] = {}
-    for locations, values in stacks.merged().items():
-        node = 0
-        for location in reversed(locations):
-            here = numbers.get(location)
-            if here is None:
-                here = numbers[location] = [number(one) for one in stacks.frames(location)]
-            for one in here:
-                child = children[node].get(one)
-                if child is None:
-                    child = children[node][one] = len(frame)
-                    frame.append(one)
-                    parent.append(node)
-                    children.append({})
-                    for column in own:
-                        column.append(0)
-                node = child
-        for kind in range(kinds):
-            own[kind][node] += values[kind]
-    if len(frame) > nodes:
-        frame, parent, own = largest(nodes, frame, parent, own, number(Shown("(smaller)")))
-    return {
-        "types": [[one.type, one.unit] for one in profile.sample_types],
-        "type": profile.default_type,
-        "binaries": list(binaries),
-        "reasons": list(reasons),
-        "frames": rows,
-        "frame": frame,
-        "parent": parent,
-        "self": own,
-    }
+    append, find = out.place.append, known.get
+    for location, (chain, mapping) in enumerate(zip(profile.frames, profile.mapping)):
+        if chain:
+            binary = binaries.get(mapping)
+            if binary is None:
+                binary = binaries[mapping] = binary_of(profile, location)
+            for frame in reversed(chain):
+                key = frame.function, frame.file, frame.line, binary
+                place = find(key)
+                if place is None:
+                    place = known[key] = new(*key)
+                append(place)
+        else:
+            for one in shown(profile, location):
+                append(new(one.name, one.file, 0, one.binary, one.reason))
+        out.of.append(len(out.place))
+    return out
 
 
-def largest(
-    nodes: int, frame: list[int], parent: list[int], own: list[list[int]], smaller: int
-) -> tuple[list[int], list[int], list[list[int]]]:
-    """The largest nodes, by their greatest share of any type; in place of their siblings a node `smaller` each."""
-    totals = [list(column) for column in own]
-    for column in totals:
-        for node in range(len(frame) - 1, 0, -1):
-            column[parent[node]] += column[node]
-    whole = [max(1, column[0]) for column in totals]
-    weight = [max(column[node] / of for column, of in zip(totals, whole)) for node in range(len(frame))]
-    least = sorted(weight, reverse=True)[nodes]
-    out_frame, out_parent = [-1], [-1]
-    out_own = [[column[0]] for column in own]
-    place = {0: 0}
-    rest: dict[int, int] = {}  # a kept node -> its child that stands for the smaller ones
-    for node in range(1, len(frame)):
-        above = place.get(parent[node])
-        if above is None:
-            continue  # under one that was put away
-        kept = weight[node] > least
-        at = rest.get(above) if not kept else None
-        if at is None:
-            at = len(out_frame)
-            out_frame.append(frame[node] if kept else smaller)
-            out_parent.append(above)
-            for column in out_own:
-                column.append(0)
-            if not kept:
-                rest[above] = at
-        if kept:
-            place[node] = at
-        for column, values in zip(out_own, own if kept else totals):
-            column[at] += values[node]
-    return out_frame, out_parent, out_own
+def tree(profile: Profile, nodes: int = NODES) -> Tree:
+    """The tree of a profile's stacks, its heaviest `nodes` nodes by their shares of all types."""
+    samples = profile.samples
+    kinds = drawn_types(profile)
+    out = Tree([profile.sample_types[kind] for kind in kinds])
+    out.default_type = kinds.index(profile.default_type) if profile.default_type in kinds else 0
+    values = [samples.values[kind] for kind in kinds if kind < len(samples.values)]
+    if not len(samples) or not values:
+        out.values = [array("q", [0]) for _ in kinds]
+        return out
+    shape = places(profile)
+    weight, same = weights(samples, values)
+    depth = deepest(samples, shape, weight)
+    growth = tree_kernel.Growth(
+        (samples.first, samples.stack, weight),
+        (shape.of, shape.place, shape.frame, shape.line),
+        len(shape.frames),
+        min(nodes, CELLS // max(1, len(values))),
+        depth,
+        LINES,
+        room,
+    )
+    if growth.fault:
+        raise damaged()
+    while growth.grow(SLICE):
+        pass
+    out.parent, frame, out.up, out.count, out.line, end, rest, cut = growth.lay_out(same, room)
+    out.pruned, out.depth = rest > 0, depth if cut else 0
+    used, out.frame = room("I", len(shape.frames) + 1), room("q", len(frame))
+    different = tree_kernel.renumbered(frame, room("I", len(used)), used, out.frame)
+    out.frames = [shape.frames[one] if one < len(shape.frames) else Shown(SMALLER) for one in used[:different]]
+    for kind in kinds:
+        ends = room("q", len(frame))
+        if kind < len(samples.values):
+            checked(tree_kernel.sums(samples.of, samples.values[kind], end, ends))
+        out.values.append(ends)
+    return out
+
+
+def drawn_types(profile: Profile) -> list[int]:
+    """Which sample types are drawn: the first TYPES, and the default one."""
+    kinds = list(range(len(profile.sample_types)))
+    return kinds if len(kinds) <= TYPES else sorted({*kinds[: TYPES - 1], profile.default_type})
+
+
+def weights(samples: Samples, values: list[array[int]]) -> tuple[array[float], array[int]]:
+    """What each stack weighs, and the first stack that is equal to it, which has the weight of all of them."""
+    stacks = len(samples.first) - 1
+    weight, same = array("d", bytes(8 * stacks)), room("I", stacks)
+    for column in values:
+        checked(tree_kernel.shares(samples.of, column, weight))
+    table = array("I", b"\xff" * (4 << (2 * stacks).bit_length()))
+    checked(tree_kernel.equal_stacks(samples.first, samples.stack, table, same, weight))
+    return weight, same
+
+
+def deepest(samples: Samples, shape: Places, weight: array[float]) -> int:
+    """How many frames of each stack can be walked over in all: a location may stand for thousands of inlined calls."""
+    sizes = room("I", len(samples.first) - 1)
+    checked(tree_kernel.depths(samples.first, samples.stack, shape.of, weight, DEPTH, sizes))
+    found: int = tree_kernel.level(sizes, STEPS + STEPS_EACH * len(samples.stack), DEPTH)
+    return max(1, found)
+
+
+def checked(result: tuple[int, int, int]) -> None:
+    if result[1]:
+        raise damaged()
+
+
+def damaged() -> ProfileError:
+    return ProfileError("samples", None, "each sample names a stack, and each stack locations, of the profile")

@@ -1,0 +1,83 @@
+"""How many threads are worth starting: the cores this process may use, by its affinity and its control groups.
+
+A container is often given two cores of a machine with sixty-four; os.cpu_count() counts the sixty-four. The limits are
+those of Linux's control groups, where the process's group and every group above it can set one:
+
+    v2   cpu.max               "QUOTA PERIOD", microseconds of CPU time in each period; "max": no limit
+    v1   cpu.cfs_quota_us, cpu.cfs_period_us   the same in two files; -1: no limit
+
+/proc/self/cgroup says which group the process is in, /proc/self/mountinfo where the groups are mounted. Documents:
+cgroups(7), Linux's Documentation/admin-guide/cgroup-v2.rst and scheduler/sched-bwc.rst.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+V1_CONTROLLER = "cpu"
+
+
+def available() -> int:
+    """The number of cores this process may use, at least 1. Reads a few files of /proc and /sys, some 0.1 ms."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, quota() or cores))
+
+
+def quota(root: str = "/") -> int:
+    """Whole cores' worth of the CPU time that control groups allow, rounded up; 0 when they set no limit.
+
+    `root` is where /proc and the mounted groups are looked for.
+    """
+    limits = [limit for folder in _groups(root) if (limit := _limit(folder))]
+    return min(limits, default=0)
+
+
+def _groups(root: str) -> Iterator[str]:
+    """Folders of the process's control groups that may limit CPU time, each with all groups above it."""
+    paths: dict[str, str] = {}  # of the group in its hierarchy: "" is version 2, V1_CONTROLLER version 1
+    for line in _read(os.path.join(root, "proc/self/cgroup")).splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0" and not controllers:
+            paths[""] = path
+        elif V1_CONTROLLER in controllers.split(","):
+            paths[V1_CONTROLLER] = path
+    for line in _read(os.path.join(root, "proc/self/mountinfo")).splitlines():
+        fields, _, rest = line.partition(" - ")
+        words, kind = fields.split(), rest.split()
+        if len(words) < 5 or len(kind) < 3:
+            continue
+        version_2 = kind[0] == "cgroup2"
+        if not version_2 and (kind[0] != "cgroup" or V1_CONTROLLER not in kind[2].split(",")):
+            continue
+        hierarchy = "" if version_2 else V1_CONTROLLER
+        if hierarchy not in paths:
+            continue
+        shown, top = words[3], os.path.join(root, words[4].lstrip("/"))  # which group is mounted, and where
+        inside = os.path.relpath(paths[hierarchy], shown)
+        folder = top if inside.startswith("..") else os.path.normpath(os.path.join(top, inside))
+        while True:
+            yield folder
+            if folder == top or len(folder) <= len(top):
+                break
+            folder = os.path.dirname(folder)
+
+
+def _limit(folder: str) -> int:
+    """The whole cores that one group allows; 0 when it sets no limit."""
+    words = _read(os.path.join(folder, "cpu.max")).split()
+    if not words:
+        words = [_read(os.path.join(folder, f"cpu.cfs_{name}_us")).strip() for name in ("quota", "period")]
+    if len(words) != 2 or not all(word.isdecimal() for word in words):  # "max", "-1"
+        return 0
+    time, period = int(words[0]), int(words[1])
+    return -(-time // period) if period else 0
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -1,0 +1,615 @@
+"""Stacks to the largest nodes of their tree, without building the rest.
+
+A stack is stack[first[s]:first[s + 1]], locations leaf first. A location is the places
+[of_location[l], of_location[l + 1]), outermost first; a place is a frame and a line. A node is a frame below its
+parent, and holds the stacks that pass through it: a slice of `order`. Only a node that is kept is taken apart into its
+children, so time goes into what is shown, and no more nodes are made than are kept and stacks remain.
+"""
+
+import cython
+from cython.cimports.libc.math import fabs
+from cython.cimports.libc.stdlib import calloc, free
+
+NEVER = cython.declare(cython.uint, 0xFFFFFFFF)
+PROBES = cython.declare(cython.int, 32)  # a stack that meets more others of its hash counts as one of its own
+STACK_FAULT = cython.declare(cython.int, 1)  # a stack or location that is not there
+
+
+def shares(
+    of: cython.const[cython.uint][::1], values: cython.const[cython.longlong][::1], weight: cython.double[::1]
+) -> tuple[int, int, int]:
+    """Add to each stack's weight the share its samples have of all values."""
+    at: cython.Py_ssize_t
+    total: cython.double = 0
+    samples: cython.Py_ssize_t = of.shape[0]
+    fault: cython.int = 0
+    if values.shape[0] != samples:
+        return 0, STACK_FAULT, 0
+    with cython.nogil:
+        for at in range(samples):
+            total += fabs(cython.cast(cython.double, values[at]))
+        for at in range(samples if total > 0 else 0):
+            if of[at] >= cython.cast(cython.ulonglong, weight.shape[0]):
+                fault = STACK_FAULT
+                break
+            weight[of[at]] += fabs(cython.cast(cython.double, values[at])) / total
+    return samples, fault, 0
+
+
+def equal_stacks(
+    first: cython.const[cython.ulonglong][::1],
+    stack: cython.const[cython.uint][::1],
+    table: cython.uint[::1],
+    same: cython.uint[::1],
+    weight: cython.double[::1],
+) -> tuple[int, int, int]:
+    """same[s] is the first stack equal to s, which gets the weight of all; the others' becomes 0.
+
+    `table` has 0xFFFFFFFF in each place, a power of two of places, more than stacks. Gives how many differ.
+    """
+    at: cython.Py_ssize_t
+    found: cython.Py_ssize_t = 0
+    stacks: cython.Py_ssize_t = same.shape[0]
+    mask: cython.ulonglong = table.shape[0] - 1
+    slot: cython.ulonglong
+    hash: cython.ulonglong
+    k: cython.ulonglong
+    low: cython.ulonglong
+    length: cython.ulonglong
+    other: cython.ulonglong
+    probe: cython.int
+    fault: cython.int = 0
+    if first.shape[0] != stacks + 1 or weight.shape[0] != stacks or table.shape[0] <= stacks:
+        return 0, STACK_FAULT, 0
+    with cython.nogil:
+        for at in range(stacks):
+            low = first[at]
+            if first[at + 1] < low or first[at + 1] > cython.cast(cython.ulonglong, stack.shape[0]):
+                fault = STACK_FAULT
+                break
+            same[at] = cython.cast(cython.uint, at)
+            if weight[at] == 0:
+                continue
+            length = first[at + 1] - low
+            hash = length
+            for k in range(low, low + length):
+                hash = (hash ^ stack[k]) * cython.cast(cython.ulonglong, 0x9E3779B97F4A7C15)
+                hash ^= hash >> 29
+            slot = hash & mask
+            for probe in range(PROBES):
+                if table[slot] == NEVER:
+                    table[slot] = cython.cast(cython.uint, at)
+                    found += 1
+                    break
+                other = table[slot]
+                if first[other + 1] - first[other] == length:
+                    k = 0
+                    while k < length and stack[first[other] + k] == stack[low + k]:
+                        k += 1
+                    if k == length:
+                        same[at] = cython.cast(cython.uint, other)
+                        weight[other] += weight[at]
+                        weight[at] = 0
+                        break
+                slot = (slot + 1) & mask
+            else:
+                found += 1
+    return found, fault, 0
+
+
+def depths(
+    first: cython.const[cython.ulonglong][::1],
+    stack: cython.const[cython.uint][::1],
+    of_location: cython.const[cython.uint][::1],
+    weight: cython.const[cython.double][::1],
+    limit: cython.uint,
+    depth: cython.uint[::1],
+) -> tuple[int, int, int]:
+    """How many frames each stack with a weight has, up to `limit`. Checks every location they name."""
+    at: cython.Py_ssize_t
+    k: cython.ulonglong
+    total: cython.ulonglong
+    stacks: cython.Py_ssize_t = depth.shape[0]
+    locations: cython.ulonglong = of_location.shape[0] - 1
+    fault: cython.int = 0
+    if first.shape[0] != stacks + 1 or weight.shape[0] != stacks or of_location.shape[0] < 1:
+        return 0, STACK_FAULT, 0
+    with cython.nogil:
+        for at in range(stacks):
+            if fault or first[at + 1] > cython.cast(cython.ulonglong, stack.shape[0]):
+                fault = STACK_FAULT
+                break
+            total = 0
+            for k in range(first[at], first[at + 1] if weight[at] > 0 else first[at]):
+                if stack[k] >= locations:
+                    fault = STACK_FAULT
+                    break
+                total += of_location[stack[k] + 1] - of_location[stack[k]]
+            depth[at] = cython.cast(cython.uint, total) if total < limit else limit
+    return stacks, fault, 0
+
+
+def level(sizes: cython.const[cython.uint][::1], budget: cython.ulonglong, limit: cython.uint) -> int:
+    """The greatest number up to `limit` to which all sizes can be cut so that their sum is within the budget."""
+    at: cython.Py_ssize_t
+    low: cython.ulonglong = 0
+    high: cython.ulonglong = limit
+    middle: cython.ulonglong
+    total: cython.ulonglong
+    with cython.nogil:
+        middle = high
+        while low < high:
+            total = 0
+            for at in range(sizes.shape[0]):
+                total += sizes[at] if sizes[at] < middle else middle
+            if total <= budget:
+                low = middle
+            else:
+                high = middle - 1
+            middle = (low + high + 1) >> 1
+    return low
+
+
+# A stack on its way from the root: the frames of its location at hand, and how many locations are still to come
+Walker = cython.struct(
+    weight=cython.double,
+    cursor=cython.ulonglong,
+    left=cython.ulonglong,
+    next=cython.uint,
+    until=cython.uint,
+    here=cython.uint,  # the place it was moved to
+    end=cython.uint,  # the node it ended in
+)
+Node = cython.struct(
+    total=cython.double,
+    parent=cython.uint,
+    frame=cython.uint,
+    low=cython.uint,  # its stacks in `order`
+    high=cython.uint,
+    depth=cython.uint,
+    line_at=cython.uint,
+    behind=cython.uint,  # the node that waits behind it
+    line_count=cython.uchar,
+    kept=cython.bint,
+)
+
+# Nodes wait in buckets by weight: its exponent and the first bits of its fraction, so a bucket's differ by 0.4 %.
+SHIFT = cython.declare(cython.int, 52 - 8)
+LIGHTEST = cython.declare(cython.ulonglong, (1023 - 128) << 8)
+BUCKETS = cython.declare(cython.Py_ssize_t, 136 << 8)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def _bucket(weight: cython.double) -> cython.Py_ssize_t:
+    bits: cython.ulonglong = cython.cast(cython.pointer(cython.ulonglong), cython.address(weight))[0] >> SHIFT
+    if bits < LIGHTEST:
+        return 0
+    return min(cython.cast(cython.Py_ssize_t, bits - LIGHTEST), BUCKETS - 1)
+
+
+@cython.cclass
+class Growth:
+    """The tree as it grows from its root: `grow` as long as it says so, then `lay_out` once.
+
+    Columns that the caller gives:
+
+        stacks      first, stack; weight (a stack of weight 0 is not in the tree)
+        locations   of_location, place; frame and line of each place; `frames` different frames
+
+    The frame numbered `frames` stands for nodes that are put together. At most `keep` nodes are kept, none deeper than
+    `deepest`, and `lines` lines of each. The heaviest are kept, to within 0.4 % of their weight; of equal ones those
+    that are nearer to the root.
+    """
+
+    first: cython.const[cython.ulonglong][::1]
+    stack: cython.const[cython.uint][::1]
+    weight: cython.const[cython.double][::1]
+    of_location: cython.const[cython.uint][::1]
+    place: cython.const[cython.uint][::1]
+    frame_of: cython.const[cython.uint][::1]
+    line_of: cython.const[cython.uint][::1]
+    frames: cython.uint
+    keep: cython.Py_ssize_t
+    deepest: cython.uint
+    lines: cython.int
+    walkers: cython.pointer(Walker)
+    order: cython.uint[::1]
+    spare: cython.uint[::1]
+    child: cython.uint[::1]
+    node: cython.pointer(Node)
+    head: cython.uint[::1]  # of each bucket: the first and the last node that waits, 0 for none
+    tail: cython.uint[::1]
+    bucket: cython.Py_ssize_t  # no heavier one has nodes
+    # places and frames met in the node at hand
+    node_of_frame: cython.uint[::1]
+    node_of_place: cython.uint[::1]
+    place_weight: cython.double[::1]
+    met: cython.uint[::1]
+    line: cython.uint[::1]
+    nodes: cython.Py_ssize_t
+    kept_nodes: cython.Py_ssize_t
+    line_rows: cython.Py_ssize_t
+    cut: cython.bint
+    fault = cython.declare(cython.int, visibility="readonly")
+
+    def __init__(self, stacks, locations, frames, keep, deepest, lines, room):
+        """`room(typecode, size)` makes a zeroed column. Columns that disagree set `fault`: there is no tree then."""
+        self.first, self.stack, self.weight = stacks
+        self.of_location, self.place, self.frame_of, self.line_of = locations
+        self.frames, self.keep, self.deepest, self.lines = frames, max(keep, 1), deepest, min(lines, 255)
+        count: cython.Py_ssize_t = self.first.shape[0] - 1
+        at: cython.Py_ssize_t
+        alive: cython.Py_ssize_t = 0
+        below: cython.Py_ssize_t = self._frames_of_all()
+        self.bucket = -1
+        self.fault = STACK_FAULT if below < 0 or self.walkers != cython.NULL else 0
+        if self.fault:
+            return
+        for at in range(count):
+            alive += self.weight[at] > 0
+        self.order, self.spare, self.child = room("I", alive), room("I", alive), room("I", alive)
+        self.head, self.tail = room("I", BUCKETS), room("I", BUCKETS)
+        self.node_of_frame = room("I", frames + 1)
+        self.node_of_place = room("I", self.frame_of.shape[0])
+        self.place_weight = room("d", self.frame_of.shape[0])
+        self.met = room("I", self.frame_of.shape[0])
+        # nodes that wait hold different stacks; no tree has more nodes below its root than its stacks have frames
+        nodes: cython.Py_ssize_t = 1 + alive + min(self.keep, below)
+        self.line = room("I", self.lines * min(self.keep, nodes))
+        self.walkers = cython.cast(cython.pointer(Walker), calloc(count + 1, cython.sizeof(Walker)))
+        self.node = cython.cast(cython.pointer(Node), calloc(nodes, cython.sizeof(Node)))
+        if self.walkers == cython.NULL or self.node == cython.NULL:
+            raise MemoryError
+        alive = 0
+        for at in range(count):
+            self.walkers[at].weight = self.weight[at]
+            self.walkers[at].cursor = self.first[at + 1]
+            self.walkers[at].left = self.first[at + 1] - self.first[at]
+            if self.weight[at] > 0:
+                self.order[alive] = cython.cast(cython.uint, at)
+                alive += 1
+        self.node[0].high = cython.cast(cython.uint, alive)
+        self.node[0].frame = self.frames
+        self.nodes = 1
+
+    def __dealloc__(self):
+        free(self.walkers)
+        free(self.node)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _frames_of_all(self) -> cython.Py_ssize_t:
+        """How many frames all stacks have together; -1 where a column names what is not in another."""
+        at: cython.Py_ssize_t
+        k: cython.ulonglong
+        total: cython.ulonglong = 0
+        stacks: cython.Py_ssize_t = self.first.shape[0] - 1
+        locations: cython.Py_ssize_t = self.of_location.shape[0] - 1
+        if stacks < 0 or locations < 0 or self.weight.shape[0] != stacks:
+            return -1
+        if self.line_of.shape[0] != self.frame_of.shape[0]:
+            return -1
+        for at in range(self.frame_of.shape[0]):
+            if self.frame_of[at] >= self.frames:
+                return -1
+        for at in range(self.place.shape[0]):
+            if self.place[at] >= cython.cast(cython.ulonglong, self.frame_of.shape[0]):
+                return -1
+        for at in range(locations):
+            if self.of_location[at] > self.of_location[at + 1]:
+                return -1
+        if self.of_location[locations] > cython.cast(cython.ulonglong, self.place.shape[0]):
+            return -1
+        for at in range(stacks):
+            if self.first[at] > self.first[at + 1] or self.first[at + 1] > cython.cast(
+                cython.ulonglong, self.stack.shape[0]
+            ):
+                return -1
+            if self.weight[at] > 0:
+                for k in range(self.first[at], self.first[at + 1]):
+                    if self.stack[k] >= cython.cast(cython.ulonglong, locations):
+                        return -1
+                    total += self.of_location[self.stack[k] + 1] - self.of_location[self.stack[k]]
+        return total if total < NEVER else NEVER
+
+    def grow(self, steps: cython.longlong) -> bool:
+        """Keep the heaviest nodes that wait, one after the other, until so many steps were made. Whether more wait."""
+        node: cython.uint
+        if self.fault:
+            return False
+        with cython.nogil:
+            if self.kept_nodes == 0:
+                self._keep(0)
+                self.bucket = BUCKETS - 1
+            while steps > 0 and self.kept_nodes < self.keep:
+                while self.bucket >= 0 and self.head[self.bucket] == 0:
+                    self.bucket -= 1
+                if self.bucket < 0:
+                    break
+                node = self.head[self.bucket]
+                self.head[self.bucket] = self.node[node].behind
+                steps -= 1 + self.node[node].high - self.node[node].low
+                self._keep(node)
+        return self.bucket >= 0 and self.kept_nodes < self.keep
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _keep(self, node: cython.uint) -> cython.void:
+        self.node[node].kept = True
+        self.kept_nodes += 1
+        if node:
+            self._note_lines(node)
+        self._take_apart(node)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _wait(self, node: cython.uint) -> cython.void:
+        """Put a node behind those of its weight. It weighs no more than its parent, but for rounding."""
+        bucket: cython.Py_ssize_t = _bucket(self.node[node].total)
+        if self.bucket >= 0 and bucket > self.bucket:
+            bucket = self.bucket
+        if self.head[bucket]:
+            self.node[self.tail[bucket]].behind = node
+        else:
+            self.head[bucket] = node
+        self.tail[bucket] = node
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _note_lines(self, node: cython.uint) -> cython.void:
+        """The lines a node's stacks are at, heaviest first; without those that are not known."""
+        at: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        place: cython.uint
+        walker: cython.pointer(Walker)
+        found: cython.Py_ssize_t = 0
+        rows: cython.Py_ssize_t = 0
+        base: cython.Py_ssize_t = self.line_rows
+        for at in range(self.node[node].low, self.node[node].high):
+            walker = cython.address(self.walkers[self.order[at]])
+            place = walker.here
+            if self.node_of_place[place] != node:
+                self.node_of_place[place] = node
+                self.place_weight[place] = 0
+                self.met[found] = place
+                found += 1
+            self.place_weight[place] += walker.weight
+        for at in range(found):
+            place = self.met[at]
+            if self.line_of[place] == 0:
+                continue
+            k = rows if rows < self.lines else self.lines - 1
+            if rows == self.lines and self.place_weight[self.line[base + k]] >= self.place_weight[place]:
+                continue
+            while k > 0 and self.place_weight[self.line[base + k - 1]] < self.place_weight[place]:
+                self.line[base + k] = self.line[base + k - 1]
+                k -= 1
+            self.line[base + k] = place
+            if rows < self.lines:
+                rows += 1
+        for at in range(base, base + rows):
+            self.line[at] = self.line_of[self.line[at]]
+        self.node[node].line_at = cython.cast(cython.uint, base)
+        self.node[node].line_count = cython.cast(cython.uchar, rows)
+        self.line_rows += rows
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _take_apart(self, node: cython.uint) -> cython.void:
+        """Move each stack of a node to the child its next frame leads to; one without a next frame ends here."""
+        at: cython.Py_ssize_t
+        base: cython.Py_ssize_t = self.nodes
+        low: cython.Py_ssize_t = self.node[node].low
+        high: cython.Py_ssize_t = self.node[node].high
+        start: cython.Py_ssize_t = low
+        below: cython.uint = self.node[node].depth + 1
+        walker: cython.pointer(Walker)
+        frame: cython.uint
+        child: cython.uint
+        too_deep: cython.bint = below > self.deepest
+        for at in range(low, high):
+            walker = cython.address(self.walkers[self.order[at]])
+            while walker.next == walker.until and walker.left > 0:
+                walker.left -= 1
+                walker.cursor -= 1
+                walker.next = self.of_location[self.stack[walker.cursor]]
+                walker.until = self.of_location[self.stack[walker.cursor] + 1]
+            if walker.next == walker.until:
+                walker.end = node
+                self.child[at] = 0
+                continue
+            walker.here = self.place[walker.next]
+            walker.next += 1
+            frame = self.frames if too_deep else self.frame_of[walker.here]
+            child = self.node_of_frame[frame]
+            if child < base:
+                child = cython.cast(cython.uint, self.nodes)
+                self.nodes += 1
+                self.node_of_frame[frame] = child
+                self.node[child].parent = node
+                self.node[child].frame = frame
+                self.node[child].depth = below
+            self.node[child].high += 1
+            self.node[child].total += walker.weight
+            self.child[at] = child
+        for at in range(base, self.nodes):
+            self.node[at].low = cython.cast(cython.uint, start)
+            start += self.node[at].high
+            self.node[at].high = self.node[at].low
+            if not too_deep:
+                self._wait(cython.cast(cython.uint, at))
+        self.cut |= too_deep and self.nodes > base
+        if self.nodes == base + 1 and start == high:  # all went the same way
+            self.node[base].high = cython.cast(cython.uint, high)
+            return
+        for at in range(low, high):
+            child = self.child[at]
+            if child:
+                self.spare[self.node[child].high] = self.order[at]
+                self.node[child].high += 1
+        for at in range(low, start):
+            self.order[at] = self.spare[at]
+
+    def lay_out(self, same, room):
+        """The kept nodes and those that stand for the rest, a node before its children and those before its siblings.
+
+        Gives columns: each node's parent, frame, how many levels up from the node before it its parent lies, how many
+        lines, and those lines; the node that each stack ends in; how many stand for the rest; whether some were too
+        deep. Equal stacks end where the first of them, same[s], does.
+        """
+        first_of: cython.const[cython.uint][::1] = same
+        count: cython.Py_ssize_t = self.nodes
+        if self.fault or first_of.shape[0] != self.first.shape[0] - 1:
+            return None
+        head: cython.uint[::1] = room("I", count)
+        sibling: cython.uint[::1] = room("I", count)
+        rest: cython.uint[::1] = room("I", count)
+        row_of: cython.uint[::1] = room("I", count)
+        at: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        rows: cython.Py_ssize_t = 0
+        rests: cython.Py_ssize_t = 0
+        lines: cython.Py_ssize_t = 0
+        node: cython.uint = 0
+        previous: cython.uint = 0
+        with cython.nogil:
+            for at in range(count - 1, 0, -1):
+                if self.node[at].kept:
+                    sibling[at] = head[self.node[at].parent]
+                    head[self.node[at].parent] = cython.cast(cython.uint, at)
+                else:
+                    rests += rest[self.node[at].parent] == 0
+                    rest[self.node[at].parent] = 1
+        rows = self.kept_nodes + rests
+        out_parent, out_frame, out_up = room("I", rows), room("I", rows), room("q", rows)
+        out_count, out_lines, out_end = room("q", rows), room("q", self.line_rows), room("I", first_of.shape[0])
+        parent: cython.uint[::1] = out_parent
+        frame: cython.uint[::1] = out_frame
+        up: cython.longlong[::1] = out_up
+        line_count: cython.longlong[::1] = out_count
+        line: cython.longlong[::1] = out_lines
+        end: cython.uint[::1] = out_end
+        rows = 0
+        with cython.nogil:
+            while True:
+                parent[rows] = row_of[self.node[node].parent]
+                frame[rows] = self.node[node].frame
+                up[rows] = previous + 1 - self.node[node].depth if node else 0
+                previous = self.node[node].depth
+                line_count[rows] = self.node[node].line_count
+                for k in range(self.node[node].line_count):
+                    line[lines] = self.line[self.node[node].line_at + k]
+                    lines += 1
+                row_of[node] = cython.cast(cython.uint, rows)
+                rows += 1
+                if head[node]:
+                    node = head[node]
+                    continue
+                while True:  # the node and all below it are written but for what stands for the rest of its children
+                    if rest[node]:
+                        parent[rows] = row_of[node]
+                        frame[rows] = self.frames
+                        up[rows] = previous - self.node[node].depth
+                        previous = self.node[node].depth + 1
+                        rest[node] = cython.cast(cython.uint, rows)
+                        rows += 1
+                    if node == 0 or sibling[node]:
+                        break
+                    node = self.node[node].parent
+                if node == 0:
+                    break
+                node = sibling[node]
+            for at in range(1, count):
+                if not self.node[at].kept:
+                    row_of[at] = rest[self.node[at].parent]
+                    for k in range(self.node[at].low, self.node[at].high):
+                        self.walkers[self.order[k]].end = cython.cast(cython.uint, at)
+            for at in range(first_of.shape[0]):
+                end[at] = row_of[self.walkers[first_of[at]].end]
+        return out_parent, out_frame, out_up, out_count, out_lines, out_end, rests, bool(self.cut)
+
+
+def sums(
+    of: cython.const[cython.uint][::1],
+    values: cython.const[cython.longlong][::1],
+    end: cython.const[cython.uint][::1],
+    out: cython.longlong[::1],
+) -> tuple[int, int, int]:
+    """Add each sample's value to the node its stack ends in."""
+    at: cython.Py_ssize_t
+    fault: cython.int = 0
+    if values.shape[0] != of.shape[0]:
+        return 0, STACK_FAULT, 0
+    with cython.nogil:
+        for at in range(of.shape[0]):
+            if of[at] >= cython.cast(cython.ulonglong, end.shape[0]):
+                fault = STACK_FAULT
+                break
+            out[end[of[at]]] = cython.cast(
+                cython.longlong,
+                cython.cast(cython.ulonglong, out[end[of[at]]]) + cython.cast(cython.ulonglong, values[at]),
+            )
+    return of.shape[0], fault, 0
+
+
+def renumbered(
+    frame: cython.const[cython.uint][::1], number: cython.uint[::1], used: cython.uint[::1], out: cython.longlong[::1]
+) -> int:
+    """Frames numbered in the order nodes first have them; the root has -1. Gives how many there are.
+
+    `number` has a zero for each frame there was; used[i] is what frame i was.
+    """
+    at: cython.Py_ssize_t
+    found: cython.uint = 0
+    if out.shape[0] != frame.shape[0] or used.shape[0] < number.shape[0]:
+        return 0
+    with cython.nogil:
+        for at in range(1, frame.shape[0]):
+            if frame[at] >= cython.cast(cython.ulonglong, number.shape[0]):
+                continue
+            if number[frame[at]] == 0:
+                used[found] = frame[at]
+                found += 1
+                number[frame[at]] = found
+            out[at] = cython.cast(cython.longlong, number[frame[at]]) - 1
+        if frame.shape[0]:
+            out[0] = -1
+    return found
+
+
+def by_frame(
+    frame: cython.const[cython.longlong][::1], values: cython.const[cython.longlong][::1], out: cython.double[::1]
+) -> None:
+    """Add the size of each node's value to its frame's."""
+    at: cython.Py_ssize_t
+    with cython.nogil:
+        for at in range(min(frame.shape[0], values.shape[0])):
+            if frame[at] >= 0 and frame[at] < out.shape[0]:
+                out[frame[at]] += fabs(cython.cast(cython.double, values[at]))
+
+
+def packed(values: cython.const[cython.longlong][::1], out: cython.uchar[::1]) -> int:
+    """The values as ULEB128 numbers, signs in the lowest bit (zigzag); at most ten bytes each. Gives how many bytes."""
+    at: cython.Py_ssize_t
+    to: cython.Py_ssize_t = 0
+    number: cython.ulonglong
+    with cython.nogil:
+        for at in range(values.shape[0] if out.shape[0] >= 10 * values.shape[0] else 0):
+            number = cython.cast(cython.ulonglong, values[at]) << 1
+            if values[at] < 0:
+                number = ~number
+            while number >= 0x80:
+                out[to] = cython.cast(cython.uchar, number & 0x7F | 0x80)
+                number >>= 7
+                to += 1
+            out[to] = cython.cast(cython.uchar, number)
+            to += 1
+    return to

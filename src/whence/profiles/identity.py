@@ -1,0 +1,38 @@
+"""Build-ids as profiles write them, and the one form in which they are compared.
+
+    hex digits                 the GNU build-id, in either case
+    text of four parts         Go's own id (as `go tool buildid` prints it)
+    166 hex digits, or so      the same text in hex: Parca's agent writes Go's id like that
+    anything else              compared as it is, and no part of any path
+
+>>> comparable("AB12CD34"), comparable("612f622f632f64")
+('ab12cd34', 'a/b/c/d')
+>>> key("AB12CD34"), key("612f622f632f64"), key("../../etc/passwd")
+('ab12cd34', '', '')
+"""
+
+from __future__ import annotations
+
+import re
+
+HEX = re.compile(r"[0-9a-f]+")
+KEY = re.compile(r"[0-9a-f]{4,128}")  # what caches, debug folders and debuginfod servers name files by
+GO_PARTS = 4
+
+
+def comparable(build_id: str) -> str:
+    """The form of a build-id that equals another's where both are of one file."""
+    lower = build_id.lower()
+    if not HEX.fullmatch(lower):
+        return build_id
+    if len(lower) % 2 == 0:
+        text = bytes.fromhex(lower)
+        if text.isascii() and text.count(b"/") == GO_PARTS - 1 and text.decode().isprintable():
+            return text.decode()
+    return lower
+
+
+def key(build_id: str) -> str:
+    """The build-id as part of a file's name: hex digits; "" for one that names no file."""
+    found = comparable(build_id)
+    return found if KEY.fullmatch(found) else ""

@@ -1,0 +1,96 @@
+"""Traces of many small generations, of texts that every event repeats, of lines without an end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.hostile import bounded, interrupted
+from whence.gotrace import Event, Version
+
+Make = Callable[[], bytes]
+V = Version.GO1_26
+GENERATIONS = 10_000
+
+
+def event(name: str, *args: int) -> bytes:
+    return Event(V, name, list(args)).encode()
+
+
+def batch(generation: int, body: bytes, thread: int = 1) -> bytes:
+    return event("EventBatch", generation, thread, 100, len(body)) + body
+
+
+def closing(generation: int) -> bytes:
+    """What ends a generation: its clocks and its end."""
+    clocks = event("Sync") + event("Frequency", 10**9) + event("ClockSnapshot", 1, 2, 3, 4)
+    return batch(generation, clocks) + event("EndOfGeneration")
+
+
+def generations(count: int = GENERATIONS) -> bytes:
+    """One event each."""
+    return V.header + b"".join(batch(n, event("GoStart", 1, 5, 1)) + closing(n) for n in range(1, count + 1))
+
+
+def empty_generations(count: int = 5 * GENERATIONS) -> bytes:
+    """Seven bytes each."""
+    return V.header + b"".join(batch(n, b"") for n in range(1, count + 1))
+
+
+def repeated_text(events: int = 2000, size: int = 1 << 20) -> bytes:
+    """Every event has a stack of 128 frames, each of a name of a megabyte."""
+    strings = event("Strings") + Event(V, "String", [1], b"x" * size).encode()
+    stacks = event("Stacks") + Event(V, "Stack", [1, 128] + [1, 1, 1, 1] * 128).encode()
+    events_ = event("GoStop", 1, 1, 1) * events
+    return V.header + batch(1, strings) + batch(1, stacks) + batch(1, events_) + closing(1)
+
+
+def command(action: str, path: Path, folder: Path) -> list[str | Path]:
+    written: list[str | Path] = ["-o", folder / ("out.csv" if action == "events" else "out")]
+    return ["whence", "trace", action, path, *([] if action in ("info", "verify") else written)]
+
+
+def written(tmp_path: Path, data: bytes) -> Path:
+    path = tmp_path / "hostile.trace"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("action", ["info", "verify", "events", "anonymize", "salvage", "pprof"])
+@pytest.mark.parametrize("make", [generations, empty_generations])
+def test_many_small_generations_take_time_in_proportion(tmp_path: Path, action: str, make: Make) -> None:
+    outcome = bounded(command(action, written(tmp_path, make()), tmp_path), seconds=5, megabytes=100)
+    assert outcome.code in (0, 1, 3), outcome.error
+
+
+def test_texts_that_every_event_repeats_are_bounded(tmp_path: Path) -> None:
+    path = written(tmp_path, repeated_text())
+    outcome = bounded(["whence", "trace", "events", path, "--format", "jsonl"], seconds=5, megabytes=900)
+    assert outcome.code == 3
+    assert "rows of text take at most 4096 times" in outcome.error
+
+
+def test_a_search_after_damage_takes_time_in_proportion(tmp_path: Path) -> None:
+    data = V.header + b"\xff" + b"\x01" * 200_000
+    outcome = bounded(
+        ["whence", "trace", "salvage", written(tmp_path, data), "-o", tmp_path / "out"], seconds=4, megabytes=60
+    )
+    assert outcome.code == 3
+
+
+@pytest.mark.parametrize(
+    "line", [b"String id=1 data=" + b"x" * 5_000_000, b"GoStart dt=" + b"0" * 5_000_000, b"\n" * 5_000_000]
+)
+def test_a_line_without_an_end_is_an_error_at_once(tmp_path: Path, line: bytes) -> None:
+    path = written(tmp_path, b"Trace Go1.26\n" + line)
+    outcome = bounded(["whence", "trace", "wire", path, "-o", tmp_path / "out"], seconds=3, megabytes=100)
+    assert outcome.code in (0, 3)
+
+
+@pytest.mark.parametrize("action", ["text", "info", "verify", "events", "anonymize"])
+def test_ctrl_c_ends_work_on_a_long_trace(tmp_path: Path, action: str) -> None:
+    path = written(tmp_path, V.header + b"".join(batch(1, event("GoStart", 1, 5, 1) * 10_000) for _ in range(2000)))
+    interrupted(command(action, path, tmp_path), after=0.15)
+    assert sorted(tmp_path.iterdir()) == [path]

@@ -1,0 +1,104 @@
+"""Archives whose ranges ask for more than the archive holds: names, line entries and depths cost nothing to repeat."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.forge.lidia import OVERFLOW, Forged
+from tests.hostile import bounded, interrupted
+
+Make = Callable[[], bytes]
+MEGABYTE = 1 << 20
+LONG = MEGABYTE
+
+
+def shared_name(ranges: int = 50_000, size: int = LONG) -> bytes:
+    """Every name begins a byte further in one string of a megabyte."""
+    rows = [(16 * row, 16, 0, 1 + row, 0, 0, 0, 0, 0) for row in range(ranges)]
+    return Forged(rows, b"\0" + b"a" * size + b"\0").bytes()
+
+
+def shared_lengths(ranges: int = 50_000, size: int = LONG) -> bytes:
+    """The same with lengths in front of names: each of them claims most of the lengths that follow."""
+    claimed = struct.pack("<I", size // 4 * 3)
+    strings = OVERFLOW + struct.pack("<I", size) + claimed * (size // 4)
+    first, starts = len(OVERFLOW) + 4, size // 16
+    rows = [(16 * row, 16, 0, first + 4 * (row % starts), 0, 0, 0, 0, 0) for row in range(ranges)]
+    return Forged(rows, strings).bytes()
+
+
+def deep() -> bytes:
+    rows = [(0x100, 16, 0, 0, 0, 0, 0, 0, 0), (0x100, 16, 0xFFFFFFFF, 0, 0, 0, 1, 0, 0)]
+    return Forged(rows, lines=[(0, 1)]).bytes()
+
+
+def shared_lines(ranges: int = 5_000, entries: int = 20_000) -> bytes:
+    """All ranges have all line entries."""
+    lines = [(row, row) for row in range(entries)]
+    return Forged([(16 * row, 16, 0, 0, 0, 0, entries, 0, 0) for row in range(ranges)], lines=lines).bytes()
+
+
+def written(tmp_path: Path, data: bytes) -> Path:
+    path = tmp_path / "hostile.lidia"
+    path.write_bytes(data)
+    return path
+
+
+def test_verify_of_names_that_share_one_string_takes_a_moment(tmp_path: Path) -> None:
+    outcome = bounded(["whence", "lidia", "verify", written(tmp_path, shared_name())], seconds=1, megabytes=100)
+    assert outcome.code == 0, outcome.error
+
+
+def test_verify_of_lengths_that_overlap_takes_a_moment(tmp_path: Path) -> None:
+    outcome = bounded(["whence", "lidia", "verify", written(tmp_path, shared_lengths())], seconds=1, megabytes=100)
+    assert outcome.code == 0, outcome.error
+
+
+@pytest.mark.parametrize("make", [shared_name, shared_lengths])
+def test_dump_of_names_that_share_one_string_says_the_bound(tmp_path: Path, make: Make) -> None:
+    outcome = bounded(
+        ["whence", "lidia", "dump", "--no-demangle", written(tmp_path, make())], seconds=10, megabytes=100
+    )
+    assert outcome.code == 3
+    assert "names of ranges take at most" in outcome.error
+
+
+def test_a_depth_is_a_number_not_that_many_spaces(tmp_path: Path) -> None:
+    outcome = bounded(["whence", "lidia", "dump", written(tmp_path, deep())], seconds=1, megabytes=60)
+    assert outcome.code == 0, outcome.error
+    assert b"depth 4294967295" in outcome.out
+    assert len(outcome.out) < 10_000
+    assert (
+        b'"depth": 4294967295'
+        in bounded(["whence", "lidia", "dump", "--json", written(tmp_path, deep())], seconds=1, megabytes=60).out
+    )
+
+
+def test_dump_of_line_entries_that_all_ranges_share_says_the_bound(tmp_path: Path) -> None:
+    outcome = bounded(["whence", "lidia", "dump", written(tmp_path, shared_lines())], seconds=6, megabytes=150)
+    assert outcome.code == 3
+    assert "line entries of ranges take at most" in outcome.error
+
+
+@pytest.mark.parametrize("make", [shared_name, shared_lengths])
+@pytest.mark.parametrize("style", ["llvm", "gnu", "json"])
+def test_addresses_whose_names_share_one_string_are_answered_with_its_beginning(
+    tmp_path: Path,
+    make: Make,
+    style: str,
+) -> None:
+    asked = "".join(f"{16 * row:x}\n" for row in range(500)).encode()
+    command: list[str | Path] = ["whence", "addr", "--style", style, written(tmp_path, make())]
+    outcome = bounded(command, seconds=3, megabytes=400, stdin=asked)
+    assert outcome.code == 0, outcome.error
+
+
+def test_ctrl_c_ends_a_long_dump(tmp_path: Path) -> None:
+    rows = [(16 * row, 16, 0, 0, 0, 0, 0, 0, 0) for row in range(400_000)]
+    path = tmp_path / "long.lidia"
+    path.write_bytes(Forged(rows).bytes())
+    interrupted(["whence", "lidia", "dump", path])

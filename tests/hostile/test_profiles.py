@@ -1,0 +1,227 @@
+"""Profiles that say much in few bytes: gzip of equal bytes, and tables whose entries are used again and again."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.forge import pprof as forge
+from tests.hostile import bounded
+from whence.errors import ProfileError
+from whence.model import Frame
+from whence.profiles import bounds, folded, formats, otlp, pprof, speedscope, wire
+from whence.profiles.listed import Processes
+from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType
+
+MEGABYTE = 1 << 20
+BASE_MEGABYTES = 60  # Python and whence itself
+LONG = "n" * MEGABYTE
+
+
+def packed(*parts: tuple[bytes, int]) -> bytes:
+    """Gzip of each part so many times, one behind the other: a member each, packed once."""
+    return b"".join(gzip.compress(part, 6, mtime=0) * times for part, times in parts)
+
+
+def megabytes(data: bytes) -> float:
+    """The stated bound, of reading and of writing beside what was read."""
+    return BASE_MEGABYTES + 2 * (bounds.TIMES * len(data) + bounds.ALLOWANCE) / MEGABYTE
+
+
+def seconds(data: bytes) -> float:
+    """Of reading and four conversions."""
+    return 15 + 30 * len(data) / MEGABYTE
+
+
+HEAD = forge.sample_type() + forge.strings("", "cpu", "nanoseconds")
+
+
+def zeros() -> bytes:
+    return packed((bytes(MEGABYTE), 1800))
+
+
+def empty_samples() -> bytes:
+    return packed((HEAD, 1), (wire.payload(2, wire.packed(2, [1])) * 150_000, 200))
+
+
+def empty_mappings() -> bytes:
+    return packed((HEAD, 1), (b"\x1a\x00" * MEGABYTE, 100))
+
+
+def numbered(count: int) -> bytes:
+    return b"".join(forge.location(at, 0, at) for at in range(1, count + 1))
+
+
+def many_locations() -> bytes:
+    return packed((HEAD + numbered(50_000), 1))
+
+
+def labels_of_one_sample() -> bytes:
+    return packed((HEAD + wire.payload(2, wire.packed(2, [1]) + b"\x1a\x02\x08\x01" * 2_000_000), 1))
+
+
+def functions_of_one_long_name() -> bytes:
+    functions = b"".join(forge.function(at, 3) for at in range(1, 10_001))
+    lines = b"".join(forge.location(at, 0, at, (at, 1)) for at in range(1, 10_001))
+    samples = b"".join(forge.sample([at], [1]) for at in range(1, 10_001))
+    return packed((HEAD + wire.text(6, LONG) + functions + lines + samples, 1))
+
+
+def mappings_of_one_long_path() -> bytes:
+    mappings = b"".join(forge.mapping(at, at << 12, at + 1 << 12, 0, 3) for at in range(1, 10_001))
+    places = b"".join(forge.location(at, at, at << 12) for at in range(1, 10_001))
+    samples = b"".join(forge.sample([at], [1]) for at in range(1, 10_001))
+    return packed((HEAD + wire.text(6, "/" + LONG) + mappings + places + samples, 1))
+
+
+def a_deep_stack_of_one_long_name() -> bytes:
+    """Two kilobytes: a gigabyte as a line of folded stacks."""
+    one = forge.function(1, 3) + forge.location(1, 0, 1, (1, 1)) + forge.sample([1] * 1000, [1])
+    return packed((HEAD + wire.text(6, LONG) + one, 1))
+
+
+def deep_stacks() -> bytes:
+    stacks = b"".join(forge.sample([at % 100 + 1, *[1 + at % 7] * 2000], [1]) for at in range(500))
+    return packed((HEAD + numbered(100) + stacks, 1))
+
+
+def shared_stack() -> bytes:
+    """OTLP: 50,000 samples of one stack of 100,000 locations."""
+    made = Profile([SampleType("cpu", "nanoseconds")])
+    here = made.location(NO_MAPPING, 1, (Frame("f"),))
+    made.samples.add([here] * 100_000, [1])
+    for _ in range(50_000):
+        made.samples.of.append(0)
+        made.samples.values[0].append(1)
+        made.samples.labels.append(())
+    return gzip.compress(otlp.write(made))
+
+
+def inner(*fields: bytes) -> bytes:
+    return wire.payload(2, b"".join(fields))
+
+
+def dictionary(*texts: str) -> bytes:
+    book = b"".join(wire.payload(at, b"") for at in (1, 2, 3, 4, 6, 7))
+    return wire.payload(2, book + b"".join(wire.text(5, one) for one in texts))
+
+
+def types_times_samples() -> bytes:
+    """OTLP: 5,000 profiles, each of a type of its own, with 200 samples each."""
+    sample = inner(wire.number(1, 0), wire.packed(4, [1])) * 200
+    profiles = (inner(wire.payload(1, wire.number(1, at)), sample) for at in range(1, 5001))
+    texts = dictionary("", *(f"type{at}" for at in range(5000)))
+    return packed((wire.payload(1, wire.payload(2, b"".join(profiles))) + texts, 1))
+
+
+def profiles_of_one_resource() -> bytes:
+    """OTLP: a resource with 100,000 attributes, and 100,000 profiles in it."""
+    attributes = wire.payload(1, wire.payload(1, wire.text(1, "key") + wire.payload(2, b"")) * 100_000)
+    return packed((wire.payload(1, attributes + wire.payload(2, inner() * 100_000)) + dictionary("", "cpu"), 1))
+
+
+def json_objects() -> bytes:
+    return packed((b'{"dictionary":{"locationTable":[{}', 1), (b",{}" * MEGABYTE, 100), (b"]}}", 1))
+
+
+def json_lists() -> bytes:
+    return packed((b'{"resourceProfiles":[[]', 1), (b",[]" * MEGABYTE, 100), (b"]}", 1))
+
+
+def json_profiles() -> bytes:
+    inside = b'{"resourceProfiles":[{"scopeProfiles":[{"profiles":[{}'
+    return packed((inside, 1), (b",{}" * MEGABYTE, 4), (b']}]}],"dictionary":{"stringTable":[""]}}', 1))
+
+
+def perf_frames() -> bytes:
+    frames = "".join(f"\t{at:x} f{at:x} (/bin/app)\n" for at in range(20_000))
+    return packed(((f"app 1 1.0: 1 cycles:\n{frames}\n").encode(), 1))
+
+
+def perf_events() -> bytes:
+    samples = (f"app 1 1.0: 1 event{at}:\n\t{at:x} f (/bin/app)\n\n" for at in range(1, 20_000))
+    return packed(("".join(samples).encode(), 1))
+
+
+def perf_mappings() -> bytes:
+    event = "app 1 1.0: PERF_RECORD_MMAP2 1/1: [{:#x}(0x1000) @ 0 08:01 7 0]: r-xp /lib/{}.so\n"
+    return packed(("".join(event.format(at << 12, at) for at in range(100_000, 1, -1)).encode(), 1))
+
+
+def perf_forks() -> bytes:
+    event = "app 1 1.0: PERF_RECORD_MMAP2 {}/1: [{:#x}(0x1000) @ 0 08:01 7 0]: r-xp /lib/a.so\n"
+    maps = "".join(event.format(1, at << 12) for at in range(1, 5000))
+    forks = "".join(
+        f"app 1 1.0: PERF_RECORD_FORK({at}:{at}):({at - 1}:1)\n" + event.format(at, 1 << 40) for at in range(2, 20_000)
+    )
+    return packed(((maps + forks).encode(), 1))
+
+
+def folded_semicolons() -> bytes:
+    return packed((b"ab;" * MEGABYTE, 150), (b"c 1\n", 1))
+
+
+def folded_names() -> bytes:
+    return packed(("".join(f"{at:x} 1\n" for at in range(20_000)).encode(), 1))
+
+
+def blanks() -> bytes:
+    return packed((b" " * MEGABYTE, 1500))
+
+
+INPUTS: tuple[Callable[[], bytes], ...] = (
+    zeros, empty_samples, empty_mappings, many_locations, labels_of_one_sample, functions_of_one_long_name,
+    mappings_of_one_long_path, a_deep_stack_of_one_long_name, deep_stacks, shared_stack, types_times_samples,
+    profiles_of_one_resource, json_objects, json_lists, json_profiles, perf_frames, perf_events, perf_mappings,
+    perf_forks, folded_semicolons, folded_names, blanks,
+)  # fmt: skip
+
+
+def converted(path: str) -> list[str]:
+    """Reads a profile and writes it in every form; what was refused, in words."""
+    said: list[str] = []
+    try:
+        profile = formats.open_profile(path)
+        len(profile.samples)
+    except Exception as error:
+        return [f"{type(error).__name__}: {error}"]
+    for write in (pprof.write, otlp.write, folded.write, speedscope.write):
+        try:
+            write(profile)
+        except Exception as error:
+            said.append(f"{type(error).__name__}: {error}")
+    return said
+
+
+def processes_of_one_stack() -> str:
+    """20,000 processes share a stack of 20,000 locations, as OTLP can say it in 500 KB."""
+    made = Profile([SampleType("cpu", "nanoseconds")], stored=500_000)
+    made.samples.add([made.location(NO_MAPPING, 1 + at) for at in range(20_000)], [1])
+    for pid in range(2, 20_000):
+        made.samples.of.append(0)
+        made.samples.values[0].append(1)
+        made.samples.labels.append((Label("pid", number=pid),))
+    try:
+        Processes(made).of(None, 0)
+    except ProfileError as error:
+        return str(error)
+    return "answered"
+
+
+def test_a_stack_that_many_processes_share_is_walked_within_the_bound() -> None:
+    limit = 2 * megabytes(bytes(500_000))
+    done = bounded(processes_of_one_stack, seconds=20, megabytes=limit, stored=500_000)
+    assert "the processes of each location take at most" in done.answer
+
+
+@pytest.mark.parametrize("make", INPUTS, ids=lambda one: one.__name__)
+def test_a_profile_takes_time_and_memory_by_its_stored_bytes(make: Callable[[], bytes], tmp_path: Path) -> None:
+    data = make()
+    path = tmp_path / "in"
+    path.write_bytes(data)
+    name = f"profile: {make.__name__.replace('_', ' ')}"
+    done = bounded(converted, str(path), seconds=seconds(data), megabytes=megabytes(data), name=name, stored=len(data))
+    assert all(one.startswith("ProfileError: ") for one in done.answer), done.answer

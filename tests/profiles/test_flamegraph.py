@@ -1,0 +1,391 @@
+"""The flame graph: no value is lost, nothing breaks the page, and it stays small whatever the profile says."""
+
+from __future__ import annotations
+
+import random
+import re
+import resource
+import subprocess
+import sys
+import time
+from array import array
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.forge import pprof as forge
+from tests.profiles.test_writers import REASON, made
+from whence.errors import ProfileError
+from whence.model import Frame
+from whence.profiles import gz, pprof, wire
+from whence.profiles.flamegraph import page, tree_kernel
+from whence.profiles.flamegraph.data import LONGEST, encoded, grouped
+from whence.profiles.flamegraph.tree import DEPTH, LINES, SMALLER, TYPES, Tree, tree
+from whence.profiles.model import NO_MAPPING, Mapping, Profile, Samples, SampleType
+
+PAGE_BYTES = 64_000_000  # what a page may have
+
+
+def profile_of(stacks: list[tuple[list[str], int]], kinds: int = 1) -> Profile:
+    """Stacks of functions, outermost first, with the same value of each type."""
+    profile = Profile([SampleType(f"type{kind}", "count") for kind in range(kinds)])
+    locations: dict[str, int] = {}
+    for names, value in stacks:
+        for name in names:
+            if name not in locations:
+                locations[name] = profile.location(NO_MAPPING, 0, (Frame(name),))
+        profile.samples.add([locations[name] for name in reversed(names)], [value] * kinds)
+    return profile
+
+
+def stacks_of(found: Tree) -> dict[tuple[str, ...], list[int]]:
+    """The names from the root to each node in which values end."""
+    names: list[tuple[str, ...]] = [()]
+    for frame, parent in zip(found.frame[1:], found.parent[1:]):
+        names.append((*names[parent], found.frames[frame].name))
+    out = {}
+    for at, path in enumerate(names):
+        values = [column[at] for column in found.values]
+        if any(values):
+            out[path] = values
+    return out
+
+
+def test_the_tree_has_equal_stacks_once_and_parents_before_children() -> None:
+    columns = tree(made())
+    assert [column.tolist() for column in columns.values] == [[0, 0, 0, 2, 1], [0, 0, 0, 90, 10]]
+    assert columns.parent.tolist() == [0, 0, 1, 2, 1]
+    assert columns.up.tolist() == [0, 0, 0, 0, 2]
+    assert [one.reason for one in columns.frames] == ["", "", "", REASON]
+    assert not columns.pruned
+    assert columns.depth == 0
+
+
+names = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=6)
+
+
+@given(st.lists(st.tuples(names, st.integers(-3, 50)), max_size=30))
+def test_the_tree_holds_what_the_stacks_hold(stacks: list[tuple[list[str], int]]) -> None:
+    found = tree(profile_of(stacks))
+    expected: dict[tuple[str, ...], int] = {}
+    for path, value in stacks:
+        expected[tuple(path)] = expected.get(tuple(path), 0) + value
+    assert stacks_of(found) == {path: [value] for path, value in expected.items() if value}
+    assert all(parent < at for at, parent in enumerate(found.parent[1:], 1))
+
+
+@given(st.lists(st.tuples(names, st.integers(1, 50)), min_size=1, max_size=30), st.integers(1, 12))
+def test_of_a_tree_that_is_cut_no_value_is_lost_and_the_heaviest_nodes_are_kept(
+    stacks: list[tuple[list[str], int]], nodes: int
+) -> None:
+    whole, cut = tree(profile_of(stacks)), tree(profile_of(stacks), nodes)
+    assert sum(cut.values[0]) == sum(whole.values[0])
+    kept = [at for at, one in enumerate(cut.frame) if at == 0 or cut.frames[one].name != SMALLER]
+    assert len(kept) == min(nodes, len(whole.frame))
+    assert len(cut.frame) <= 2 * nodes
+    assert cut.pruned == (len(kept) < len(whole.frame))
+    heaviest = sorted(totals(whole), reverse=True)[: len(kept)]
+    assert all(one >= other * 0.996 for one, other in zip(sorted(totals(cut, kept), reverse=True), heaviest))
+
+
+def totals(found: Tree, nodes: list[int] | None = None) -> list[int]:
+    out = found.values[0].tolist()
+    for at in range(len(out) - 1, 0, -1):
+        out[found.parent[at]] += out[at]
+    return out if nodes is None else [out[at] for at in nodes]
+
+
+def test_stacks_that_share_nothing_keep_whole_stacks_rather_than_nothing() -> None:
+    found = tree(profile_of([([f"f{one}", f"g{one}"], 1) for one in range(50)]), 31)
+    assert sum(one.name != SMALLER for one in found.frames) == 30
+
+
+def test_a_frame_merged_from_several_lines_has_them_all_the_heaviest_first() -> None:
+    profile = Profile([SampleType("cpu", "nanoseconds")])
+    for line, value in ((22, 1), (31, 5), (25, 3), (22, 1), (0, 9)):
+        profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("main", "crash.cpp", line),))], [value])
+    found = tree(profile)
+    assert (found.count.tolist(), found.line.tolist()) == ([0, 3], [31, 25, 22])
+
+
+def test_a_node_has_a_few_lines_at_most() -> None:
+    profile = Profile([SampleType("cpu", "nanoseconds")])
+    for line in range(1, 50):
+        profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("main", "a.c", line),))], [line])
+    assert tree(profile).line.tolist() == list(range(49, 49 - LINES, -1))
+
+
+def test_inlined_calls_are_frames_of_their_own_and_merge_across_locations() -> None:
+    profile = Profile([SampleType("cpu", "nanoseconds")])
+    one = profile.location(NO_MAPPING, 0, (Frame("inner", "a.c", 1, True), Frame("main", "a.c", 2)))
+    other = profile.location(NO_MAPPING, 0, (Frame("other", "a.c", 5, True), Frame("main", "a.c", 3)))
+    profile.samples.add([one], [1])
+    profile.samples.add([other], [2])
+    assert stacks_of(tree(profile)) == {("main", "inner"): [1], ("main", "other"): [2]}
+
+
+def test_a_profile_without_samples_or_values_is_a_root() -> None:
+    empty = Profile([SampleType("cpu", "nanoseconds")])
+    assert tree(empty).frame.tolist() == [-1]
+    assert tree(Profile()).frame.tolist() == [-1]
+    assert "pruned" in page(empty)
+    zeros = profile_of([(["a"], 0)])
+    assert tree(zeros).frame.tolist() == [-1]
+
+
+def test_a_title_and_names_that_look_like_places_of_the_page_stay_text() -> None:
+    text = page(profile_of([(["{{title}}", "{{script}}"], 1)]), "{{data}}.folded")
+    assert "<title>{{data}}.folded</title>" in text
+    assert "<h1>{{data}}.folded</h1>" in text
+    assert text.count('"types"') == 1
+    assert '"{{script}}"' in text
+
+
+def test_the_page_needs_nothing_else_and_no_name_breaks_out_of_its_data() -> None:
+    text = page(made(), "<title>")
+    assert "{{" not in text.replace("${{", "")
+    assert "http" not in text.split('<script id="data"')[0]
+    assert text.count("</script>") == 2
+    assert "&lt;title&gt;" in text
+
+
+def test_control_characters_and_bytes_that_are_no_text_reach_no_page() -> None:
+    text = page(profile_of([(["a\x1b[31mb\r\n\x00", "\udcff"], 1)]), "t\udcff")
+    assert re.search("[\x00-\x09\x0b-\x1f\x7f\ud800-\udfff]", text) is None
+    assert "a\u241b[31mb" in text
+
+
+# Packages
+
+
+def in_app(*functions: tuple[str, str, int]) -> Profile:
+    """Functions of the binary app, and a smaller one of the binary c."""
+    profile = Profile([SampleType("cpu", "nanoseconds")], [Mapping(1, 9, 0, "/bin/app"), Mapping(11, 19, 0, "/lib/c")])
+    for name, file, value in functions:
+        profile.samples.add([profile.location(0, 1, (Frame(name, file),))], [value])
+    profile.samples.add([profile.location(1, 11, (Frame("read", "/libc/read.c"),))], [10])
+    return profile
+
+
+def test_packages_of_a_go_program_have_hues_of_their_own_and_so_have_other_binaries() -> None:
+    labels, group = grouped(tree(in_app(("main.main", "/a/main.go", 20), ("runtime.mallocgc", "/go/malloc.go", 30))))
+    assert labels == ["runtime", "main", "c"]
+    assert group == [1, 0, 2]
+
+
+def test_namespaces_and_crates_have_hues_of_their_own() -> None:
+    labels, _ = grouped(
+        tree(in_app(("void std::sort<int*>(int*)", "", 20), ("ceph::buffer::list::append(char)", "", 30)))
+    )
+    assert labels == ["ceph", "std", "c"]
+
+
+def test_folders_have_hues_of_their_own_where_names_tell_nothing() -> None:
+    labels, _ = grouped(tree(in_app(("kmalloc", "/linux/mm/slab.c", 20), ("vfs_read", "/linux/fs/read.c", 30))))
+    assert labels == ["/linux/fs", "/linux/mm", "c"]
+
+
+def test_a_binary_of_one_package_or_without_most_samples_has_one_hue() -> None:
+    assert grouped(tree(in_app(("main.main", "/a/main.go", 20), ("main.f", "/a/main.go", 2))))[0] == ["app", "c"]
+    assert grouped(tree(in_app(("main.main", "/a/main.go", 2), ("runtime.f", "/go/f.go", 2))))[0] == ["c", "app"]
+
+
+def test_what_stands_for_smaller_frames_belongs_to_no_binary() -> None:
+    found = tree(profile_of([(["main", f"f{one}"], one + 1) for one in range(50)]), 10)
+    labels, group = grouped(found)
+    smaller = next(at for at, one in enumerate(found.frames) if one.name == SMALLER)
+    assert group[smaller] == -1
+    assert labels == ["no binary"]
+
+
+# Bounds: 16 MB of text, 300,000 nodes with their values and lines
+
+
+def test_a_text_of_a_page_is_shown_once_and_long_ones_lose_their_middle() -> None:
+    long = "n" * 3_000_000
+    profile = Profile([SampleType("cpu", "nanoseconds")])
+    stack = [profile.location(NO_MAPPING, 0, (Frame(long, f"file{one}"),)) for one in range(300)]
+    profile.samples.add(stack, [1])
+    text = encoded(tree(profile))
+    assert len(text) < LONGEST + 20_000
+    assert "n … n" in text
+
+
+def test_many_long_names_are_cut_to_the_texts_of_a_page() -> None:
+    profile = profile_of([([str(one) + "x" * 5_000], one + 1) for one in range(4_000)])  # 20 MB
+    text = encoded(tree(profile))
+    assert 3_000_000 < len(text) < 4_500_000
+
+
+def test_a_stack_deeper_than_a_page_draws_is_cut_and_the_page_says_so() -> None:
+    found = tree(profile_of([(["f"] * (DEPTH + 500), 7)]))
+    assert len(found.frame) == DEPTH + 2
+    assert found.frames[found.frame[-1]].name == SMALLER
+    assert (found.depth, sum(found.values[0])) == (DEPTH, 7)
+
+
+def test_more_sample_types_than_anyone_has_are_not_all_drawn() -> None:
+    profile = profile_of([(["f"], 7)], kinds=TYPES + 20)
+    profile.default_type = TYPES + 5
+    found = tree(profile)
+    assert len(found.values) == len(found.types) == TYPES
+    assert found.types[found.default_type].type == f"type{TYPES + 5}"
+
+
+def bomb(name: str) -> bytes:
+    """A pprof profile of a few kilobytes in gzip whose flame graph would be hundreds of megabytes."""
+    if name == "one name in many functions":
+        functions = b"".join(forge.function(one, 1, 2 + one % 500) for one in range(1, 5_000))
+        locations = b"".join(forge.location(one, 0, 0, (one, 1)) for one in range(1, 5_000))
+        texts = forge.strings("", "N" * 40_000, *(f"f{one}" for one in range(501)))
+        plain = functions + locations + texts + forge.sample(list(range(1, 5_000)), [1])
+    elif name == "inlined calls in every stack":
+        functions = forge.function(1, 1) + forge.function(2, 2)
+        line = wire.payload(4, wire.number(1, 1) + wire.number(2, 1))
+        inlined = forge.location(1, 0, 0, extra=100_000 * line)
+        leaves = b"".join(forge.location(2 + one, 0, 0, (2, one)) for one in range(10_000))
+        stacks = b"".join(forge.sample([2 + one, 1], [1]) for one in range(10_000))
+        plain = functions + inlined + leaves + stacks + forge.strings("", "f", "g")
+    elif name == "values of thousands of types":
+        types = b"".join(forge.sample_type() for _ in range(2_000))
+        functions = b"".join(forge.function(one, 1, 2 + one) for one in range(1, 1_000))
+        locations = b"".join(forge.location(one, 0, 0, (one, 1)) for one in range(1, 1_000))
+        stacks = b"".join(forge.sample([one, one + 1, one + 2], [9] * 2_000) for one in range(1, 900))
+        texts = forge.strings("", "type", "unit", *(f"f{one}" for one in range(1_001)))
+        return gz.deflated(types + functions + locations + stacks + texts)
+    else:
+        functions, locations = forge.function(1, 1), b"".join(forge.location(one, 0, 0, (1, one)) for one in (1, 2))
+        dice = random.Random(2)
+        stacks = b"".join(
+            forge.sample([dice.choice((1, 2)) for _ in range(100)] + [1] * 2_000, [1]) for _ in range(500)
+        )
+        plain = functions + locations + stacks + forge.strings("", "f")
+    return gz.deflated(forge.sample_type(0, 0) + plain)
+
+
+BOMBS = (
+    "one name in many functions",
+    "inlined calls in every stack",
+    "values of thousands of types",
+    "deep recursion",
+)
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_small_profile_never_makes_a_large_page(name: str, tmp_path: Path) -> None:
+    file, out = tmp_path / "in.pb.gz", tmp_path / "out.html"
+    file.write_bytes(bomb(name))
+    command = [sys.executable, "-m", "whence", "profile", str(file), "--no-cache", "--flamegraph", str(out)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr
+    assert out.stat().st_size < PAGE_BYTES / 8
+    assert after.ru_utime - before.ru_utime < 10
+
+
+def test_stacks_that_differ_behind_a_hundred_thousand_inlined_calls_are_cut_where_time_would_run_out() -> None:
+    profile = pprof.read(bomb("inlined calls in every stack"))
+    began = time.process_time()
+    found = tree(profile)
+    assert time.process_time() - began < 5
+    assert 0 < found.depth < DEPTH
+    assert sum(found.values[0]) == 10_000
+
+
+# The kernel by itself
+
+
+def columns(**other: object) -> tuple[object, ...]:
+    """What Growth is given for one stack of one location with one frame, with other columns in place of some."""
+    one = {
+        "first": array("Q", [0, 1]), "stack": array("I", [0]), "weight": array("d", [1.0]),
+        "of": array("I", [0, 1]), "place": array("I", [0]), "frame": array("I", [0]), "line": array("I", [3]),
+    } | other  # fmt: skip
+    stacks, locations = ("first", "stack", "weight"), ("of", "place", "frame", "line")
+    return tuple(one[name] for name in stacks), tuple(one[name] for name in locations), 1, 10, 10, LINES, wire.room
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"first": array("Q", [0, 2])},
+        {"first": array("Q", [1, 0])},
+        {"first": array("Q", [])},
+        {"stack": array("I", [1])},
+        {"weight": array("d", [])},
+        {"of": array("I", [])},
+        {"of": array("I", [1, 0])},
+        {"of": array("I", [0, 2])},
+        {"place": array("I", [1])},
+        {"frame": array("I", [1])},
+        {"line": array("I", [])},
+    ],
+    ids=str,
+)
+def test_columns_that_disagree_make_no_tree(other: dict[str, object]) -> None:
+    assert not tree_kernel.Growth(*columns()).fault
+    growth = tree_kernel.Growth(*columns(**other))
+    assert growth.fault
+    assert not growth.grow(100)
+    assert growth.lay_out(array("I", [0]), wire.room) is None
+
+
+def test_samples_of_stacks_that_are_not_there_are_an_error() -> None:
+    profile = Profile([SampleType("cpu", "nanoseconds")])
+    profile.load = lambda: Samples(array("Q", [0, 1]), array("I", [0]), array("I", [5]), [array("q", [1])], [()])
+    with pytest.raises(ProfileError, match="names a stack"):
+        tree(profile)
+    profile = Profile([SampleType("cpu", "nanoseconds")])
+    profile.load = lambda: Samples(array("Q", [0, 1]), array("I", [9]), array("I", [0]), [array("q", [1])], [()])
+    with pytest.raises(ProfileError, match="names a stack"):
+        tree(profile)
+
+
+def test_growing_in_small_steps_gives_the_same_tree() -> None:
+    profile = profile_of([([f"a{one % 3}", f"b{one % 7}", f"c{one % 11}"], one + 1) for one in range(100)])
+    samples = profile.samples
+    size = len(samples.first) - 1
+    weight = array("d", [1.0] * size)
+    results = []
+    for steps in (1, 1_000_000):
+        shape = (
+            array("I", range(len(profile.frames) + 1)),
+            *(array("I", range(len(profile.frames))) for _ in range(3)),
+        )
+        growth = tree_kernel.Growth(
+            (samples.first, samples.stack, weight), shape, len(profile.frames), 1_000, 10, LINES, wire.room
+        )
+        turns = 1
+        while growth.grow(steps):
+            turns += 1
+        assert (turns > 50) == (steps == 1)
+        results.append(growth.lay_out(array("I", range(size)), wire.room))
+    assert results[0] == results[1]
+
+
+@given(st.lists(st.integers(0, 1_000), max_size=20), st.integers(0, 5_000), st.integers(0, 1_000))
+def test_the_level_is_the_greatest_within_the_budget(sizes: list[int], budget: int, limit: int) -> None:
+    found = tree_kernel.level(array("I", sizes), budget, limit)
+
+    def total(level: int) -> int:
+        return sum(min(size, level) for size in sizes)
+
+    assert total(found) <= budget
+    assert found == limit or total(found + 1) > budget
+
+
+@given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1)))
+def test_packed_numbers_read_back_equal(values: list[int]) -> None:
+    out = bytearray(10 * len(values))
+    size = tree_kernel.packed(array("q", values), out)
+    found, number, shift = [], 0, 0
+    for byte in out[:size]:
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            found.append(number >> 1 ^ -(number & 1))
+            number = shift = 0
+    assert found == values

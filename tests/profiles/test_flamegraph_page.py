@@ -1,0 +1,238 @@
+"""The flame graph's page in a browser: what a person sees and does on a desk and on a phone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chromium import DESK, PHONE, needs_chromium, run
+from tests.profiles.test_flamegraph import in_app, profile_of
+from tests.profiles.test_writers import REASON, made
+from whence.model import Frame
+from whence.profiles.flamegraph import page
+from whence.profiles.flamegraph.tree import DEPTH
+from whence.profiles.model import NO_MAPPING, Profile, SampleType
+
+pytestmark = needs_chromium
+
+HELP = """
+const el = (id) => document.getElementById(id);
+const all = (kind) => [...document.querySelectorAll(kind)];
+const press = (key) => page.dispatchEvent(new page.KeyboardEvent("keydown", { key }));
+const at = (x, y) => ({ bubbles: true, clientX: x, clientY: y });
+const point = (box, x, y) => box.dispatchEvent(new page.MouseEvent("mousemove", at(x, y)));
+const box = (text) => all(".f").find((one) => one.firstChild?.textContent === text);
+const type = (text) => { el("search").value = text; el("search").dispatchEvent(new page.Event("input")); };
+const rows = () => all("#list tbody tr").map((row) => [...row.cells].map((one) => one.textContent).join(" "));
+"""
+
+
+def test_a_browser_draws_searches_zooms_and_explains(tmp_path: Path) -> None:
+    script = """
+    out.frames = all(".f").length;
+    out.unnamed = all(".f.unnamed").length;
+    point(box("libz.so.1+0x1f20"), 5, 5);
+    out.tip = el("tip").textContent;
+    press("ArrowDown"); press("ArrowDown");
+    out.walked = document.querySelector(".at").firstChild.textContent;
+    press("Enter");
+    out.zoomed = el("path").textContent;
+    out.wide = box("work").style.width;
+    press("Backspace");
+    out.back = el("path").textContent;
+    type("^libz|inner");
+    out.found = el("found").textContent;
+    el("type").value = 0; el("type").dispatchEvent(new page.Event("change"));
+    out.other = el("found").textContent;
+    document.querySelector("#legend span:last-child").click();
+    out.blank = el("search").value + " " + el("found").textContent;
+    press("l");
+    out.list = rows();
+    press("?");
+    out.help = el("help").open;
+    press("?");
+    press("t"); press("i");
+    out.hash = page.location.hash.includes("theme=" + document.documentElement.dataset.theme);
+    out.theme = document.documentElement.dataset.theme;
+    out.legend = el("legend").textContent;
+    """
+    seen = run(page(made(), "{{data}}"), HELP + script, tmp_path)
+    out = seen.out
+    assert seen.console == []
+    assert (out["frames"], out["unnamed"]) == (5, 1)
+    assert f"no name: {REASON}" in out["tip"]
+    assert out["walked"] == "work"
+    assert out["zoomed"] == "all › main › work"
+    assert out["wide"] == "100%"
+    assert out["back"] == "all"
+    assert out["found"] == "2 found, 100.00 %"
+    assert out["other"] == "2 found, 100.00 %"
+    assert out["blank"].startswith("is:unnamed 1 found")
+    assert out["list"][:2] == ["66.67 % 66.67 % inner<1;2>", "33.33 % 33.33 % libz.so.1+0x1f20"]
+    assert out["help"]
+    assert out["hash"]
+    assert out["theme"] in ("dark", "light")
+    assert "app 66.67 %" in out["legend"]
+
+
+def test_the_list_has_self_and_total_and_is_sorted_by_the_header_that_is_clicked(tmp_path: Path) -> None:
+    profile = profile_of([(["b", "a"], 1), (["b", "c"], 5), (["d"], 2), (["b"], 2)])
+    script = """
+    press("l");
+    const header = (name) => all("#list th button").find((one) => one.textContent.startsWith(name));
+    out.headers = all("#list th").map((one) => one.textContent.split(" ")[0]);
+    const names = () => all("#list tbody tr").map((row) => row.cells[2].textContent).join("");
+    out.self = names();
+    header("total").click();
+    out.total = names();
+    out.sorted = document.querySelector("#list th[aria-sort]").textContent;
+    header("function").click();
+    out.name = names();
+    header("function").click();
+    out.backwards = names();
+    """
+    out = run(page(profile), HELP + script, tmp_path).out
+    assert out["headers"] == ["self", "total", "function"]
+    assert out["self"] == "cbda"
+    assert out["total"] == "bcda"
+    assert out["sorted"].startswith("total")
+    assert out["name"] == "abcd"
+    assert out["backwards"] == "dcba"
+
+
+def test_the_list_of_functions_shows_their_names_on_a_phone(tmp_path: Path) -> None:
+    profile = profile_of([(["main", "runtime.(*mcache).nextFree" + "X" * at], at + 1) for at in range(40)])
+    script = """
+    press("l");
+    out.wide = page.innerWidth;
+    out.cell = document.querySelector("#list tbody td:nth-child(3)").clientWidth;
+    out.name = document.querySelector("#list tbody td:nth-child(3)").textContent;
+    out.sideways = document.documentElement.scrollWidth;
+    out.graph = el("graph").clientHeight;
+    out.list = el("list").clientHeight;
+    """
+    out = run(page(profile), HELP + script, tmp_path, PHONE).out
+    assert out["wide"] == PHONE[0]
+    assert out["sideways"] <= PHONE[0]
+    assert out["cell"] > 200
+    assert out["name"] == "runtime.(*mcache).nextFree" + "X" * 39
+    assert out["graph"] > 150
+    assert out["list"] > 150
+
+
+def test_a_name_too_long_for_its_frame_loses_its_middle_and_keeps_its_end(tmp_path: Path) -> None:
+    name = "github.com/example/" + "long/" * 60 + "package.(*Type).TheMethod"
+    script = """
+    const text = document.querySelector(".f[data-node='1'] span");
+    out.text = text.textContent;
+    out.fits = text.scrollWidth <= text.clientWidth + 1;
+    """
+    out = run(page(profile_of([([name], 1)])), HELP + script, tmp_path, PHONE).out
+    assert out["text"].startswith("github")
+    assert "…" in out["text"]
+    assert out["text"].endswith(".TheMethod")
+    assert out["fits"]
+
+
+def test_the_tooltip_leaves_on_a_click_and_while_a_search_is_typed(tmp_path: Path) -> None:
+    script = """
+    point(box("work"), 30, 30);
+    out.shown = !el("tip").hidden;
+    box("work").dispatchEvent(new page.MouseEvent("click", at(30, 30)));
+    out.clicked = !el("tip").hidden;
+    point(box("work"), 30, 30);
+    out.settled = !el("tip").hidden;
+    point(box("work"), 60, 40);
+    out.moved = !el("tip").hidden;
+    type("x");
+    out.typed = !el("tip").hidden;
+    """
+    out = run(page(made()), HELP + script, tmp_path).out
+    assert out == {"shown": True, "clicked": False, "settled": False, "moved": True, "typed": False}
+
+
+def test_a_frame_merged_from_several_lines_lists_them(tmp_path: Path) -> None:
+    profile = Profile([SampleType("cpu", "nanoseconds")])
+    for line, value in ((22, 1), (31, 5), (25, 3)):
+        profile.samples.add([profile.location(NO_MAPPING, 0, (Frame("main", "crash.cpp", line),))], [value])
+    script = 'point(box("main"), 5, 5); out.tip = el("tip").textContent;'
+    out = run(page(profile), HELP + script, tmp_path).out
+    assert "crash.cpp:31, 25, 22" in out["tip"]
+    assert "total 9 ns (100.00 %) · self 9 ns (100.00 %)" in out["tip"]
+
+
+def test_packages_of_a_program_differ_in_color_and_the_legend_searches_for_them(tmp_path: Path) -> None:
+    profile = in_app(("main.main", "/a/main.go", 20), ("runtime.mallocgc", "/go/malloc.go", 30))
+    script = """
+    const color = (text) => page.getComputedStyle(box(text)).backgroundColor;
+    out.colors = [color("main.main"), color("runtime.mallocgc"), color("read")];
+    out.legend = all("#legend span").map((one) => one.textContent);
+    all("#legend span")[1].click();
+    out.search = el("search").value;
+    out.hits = all(".f.hit").map((one) => one.firstChild.textContent);
+    """
+    out = run(page(profile), HELP + script, tmp_path).out
+    assert len(set(out["colors"])) == 3
+    assert out["legend"] == ["runtime 50.00 %", "main 33.33 %", "c 16.67 %"]
+    assert out["search"] == "in:main"
+    assert out["hits"] == ["main.main"]
+
+
+def test_what_was_left_out_is_a_frame_of_its_own_and_said_on_the_page(
+    tmp_path: Path,
+) -> None:
+    profile = profile_of([(["main", f"f{one:02}"], one + 1) for one in range(50)])
+    script = """
+    out.note = el("note").textContent;
+    out.names = all(".f").map((one) => one.firstChild?.textContent);
+    out.legend = el("legend").textContent;
+    """
+    out = run(page(profile, nodes=11), HELP + script, tmp_path).out
+    assert "the 10 largest frames" in out["note"]
+    assert "(smaller)" in out["note"]
+    assert out["names"].count("(smaller)") == 1
+    assert "(smaller)" in out["legend"]
+
+
+def test_a_deep_stack_is_drawn_where_it_is_looked_at(tmp_path: Path) -> None:
+    profile = profile_of([([f"f{at}" for at in range(DEPTH + 10)], 1)])
+    script = """
+    out.drawn = all(".f").length;
+    out.note = el("note").textContent;
+    el("graph").scrollTop = 100000;
+    await new Promise((done) => page.requestAnimationFrame(() => page.requestAnimationFrame(done)));
+    out.here = box("f4999") !== undefined;
+    press("ArrowDown");
+    out.keyed = document.querySelector(".at").firstChild.textContent;
+    """
+    seen = run(page(profile), HELP + script, tmp_path)
+    assert seen.out["drawn"] < 200
+    assert f"deeper than {DEPTH:,}" in seen.out["note"]
+    assert seen.out["here"]
+    assert seen.out["keyed"] == "f0"
+    assert seen.console == []
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_shared_address_opens_zoomed_with_its_theme_and_list(
+    tmp_path: Path, size: tuple[int, int], theme: str
+) -> None:
+    script = """
+    out.theme = document.documentElement.dataset.theme;
+    out.path = el("path").textContent;
+    out.list = rows().length;
+    out.search = el("found").textContent;
+    """
+    seen = run(page(made()), HELP + script, tmp_path, size, f"#theme={theme}&z=2&list=1&q=inner")
+    assert seen.out == {"theme": theme, "path": "all › main › work", "list": 2, "search": "1 found, 90.00 %"}
+    assert seen.console == []
+
+
+def test_a_page_of_tens_of_thousands_of_nodes_opens(tmp_path: Path) -> None:
+    profile = profile_of([([f"a{at % 100}", f"b{at % 5_000}", f"c{at}"], 1 + at % 7) for at in range(30_000)])
+    seen = run(page(profile), HELP + 'press("l"); out.rows = rows().length; out.drawn = all(".f").length;', tmp_path)
+    assert seen.out["rows"] == 200
+    assert seen.out["drawn"] > 100
+    assert seen.console == []

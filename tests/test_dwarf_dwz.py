@@ -1,0 +1,172 @@
+"""Debug files that dwz rewrote: thousands of partial units that share abbreviation tables, alone or with a common file.
+Chains are those of the plain file, however many addresses are asked."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import whence
+from tests.forge import dwarf as d
+from tests.forge.builds import MissingTool, run
+from tests.forge.elf import Section, forge
+from tests.forge.lines import uleb
+from tests.oracle.compare import Symbols
+from whence.dwarf import DebugInfo
+from whence.elf import ElfFile
+from whence.elf.layout import ET_DYN
+from whence.model import Frames
+from whence.ranges import StringSpace
+
+CODE = 0x1000
+FUNCTION_SIZE = 32
+PARTIAL_UNITS = 4000
+
+
+def declaration(code: int, tag: int, *attributes: tuple[int, int], children: bool = False) -> bytes:
+    said = b"".join(uleb(name) + uleb(form) for name, form in attributes)
+    return uleb(code) + uleb(tag) + bytes([children]) + said + b"\0\0"
+
+
+def unit(body: bytes, table: int) -> bytes:
+    """A unit of version 4."""
+    head = (4).to_bytes(2, "little") + table.to_bytes(4, "little") + b"\x08"
+    return (len(head) + len(body)).to_bytes(4, "little") + head + body
+
+
+def four(number: int) -> bytes:
+    return number.to_bytes(4, "little")
+
+
+def filler(first: int, count: int) -> bytes:
+    """Declarations that a table has beside those that matter here."""
+    names = (d.NAME, d.STRP), (d.DECL_FILE, d.DATA1), (d.DECL_LINE, d.DATA1), (d.TYPE, d.REF4), (d.LOCATION, d.EXPRLOC)
+    return b"".join(declaration(code, d.VARIABLE, *names) for code in range(first, first + count))
+
+
+def like_dwz() -> bytes:
+    """Partial units of a function each; for every one a unit with a function that it is inlined into. Partial units
+    share one of two large tables, in turns, in which the root's declaration comes last."""
+    partial = [
+        filler(1, 200) + declaration(201, d.FUNCTION, (d.NAME, d.STRING)) + declaration(202, d.PARTIAL, children=True)
+        for _ in range(2)
+    ]
+    place = (d.LOW, d.ADDR), (d.HIGH, d.DATA4)
+    whole = filler(1, 200)
+    whole += declaration(201, d.INLINED, (d.ORIGIN, d.REF_ADDR), *place)
+    whole += declaration(202, d.FUNCTION, (d.NAME, d.STRING), *place, children=True)
+    whole += declaration(203, d.CU, *place, children=True)
+    tables = [*partial, whole]
+    starts = [sum(len(table) + 1 for table in tables[:n]) for n in range(3)]
+    info, origins = b"", []
+    for n in range(PARTIAL_UNITS):
+        body = uleb(202) + uleb(201) + b"inlined%d\0" % n + b"\0"
+        origins.append(len(info) + 11 + 2)
+        info += unit(body, starts[n % 2])
+    for n in range(PARTIAL_UNITS):
+        at = (CODE + FUNCTION_SIZE * n).to_bytes(8, "little")
+        inner = uleb(201) + four(origins[n]) + at + four(8)
+        function = uleb(202) + b"outer%d\0" % n + at + four(FUNCTION_SIZE) + inner + b"\0"
+        info += unit(uleb(203) + at + four(FUNCTION_SIZE) + function + b"\0", starts[2])
+    text = Section(".text", b"", type=8, flags=6, vaddr=CODE, size=FUNCTION_SIZE * PARTIAL_UNITS)
+    abbrev = b"".join(table + b"\0" for table in tables)
+    return forge([text, Section(".debug_info", info), Section(".debug_abbrev", abbrev)], type=ET_DYN)
+
+
+def test_thousands_of_partial_units_that_share_tables_are_all_read() -> None:
+    info = DebugInfo(ElfFile.from_bytes(like_dwz()), strings=StringSpace())
+    table = info.ranges(jobs=1)
+    names = {info.strings.text(name) for name in table.function}
+    assert info.problems == []
+    assert names == {f"{kind}{n}" for kind in ("outer", "inlined") for n in range(PARTIAL_UNITS)}
+
+
+@pytest.mark.parametrize("asked", [1, 10, 4000])
+def test_as_much_is_told_of_one_address_as_of_many(tmp_path: Path, asked: int) -> None:
+    path = tmp_path / "program"
+    path.write_bytes(like_dwz())
+    with whence.open(path) as binary:
+        for first in range(0, PARTIAL_UNITS, max(asked, 500)):
+            wanted = range(first, first + asked)
+            found = binary.lookup_many([CODE + FUNCTION_SIZE * n for n in wanted])
+            chains = [[frame.function for frame in frames] for frames in found]
+            assert chains == [[f"inlined{n}", f"outer{n}"] for n in wanted]
+
+
+def test_a_partial_unit_without_a_language_has_that_of_the_unit_that_refers_to_it() -> None:
+    debug = d.Debug(version=4)
+    shared = d.Die(d.FUNCTION, [(d.NAME, d.STRING, "shared")])
+    debug.unit(d.Die(d.PARTIAL, [], [d.Die(d.NAMESPACE, [(d.NAME, d.STRING, "space")], [shared])]))
+    origin = d.Die(d.FUNCTION, [(d.ORIGIN, d.REF_ADDR, shared), (d.LOW, d.ADDR, CODE), (d.HIGH, d.UDATA, 16)])
+    debug.unit(d.Die(d.CU, [(d.LANGUAGE, d.DATA1, 4), (d.LOW, d.ADDR, CODE), (d.HIGH, d.UDATA, 16)], [origin]))
+    info = DebugInfo(ElfFile.from_bytes(debug.elf()), strings=StringSpace())
+    assert [info.strings.text(name) for name in info.ranges(jobs=1).function] == ["space::shared"]
+
+
+HEADERS, UNITS, INCLUDED = 40, 40, 12
+
+HEADER = """#pragma once
+namespace space%(n)d {
+struct Pair%(n)d { int first; long second; struct Inner { char text[%(n)d + 1]; } inner; };
+static inline __attribute__((always_inline)) int mix%(n)d(Pair%(n)d &pair, int value) {
+    pair.first += value * %(n)d;
+    pair.second ^= value + pair.inner.text[0];
+    return pair.first;
+}
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program of many units, each of which includes some of many headers: `plain`, `alone` and, with `common.debug`,
+    `shared`, the last two by dwz."""
+    folder = tmp_path_factory.mktemp("dwz")
+    for n in range(HEADERS):
+        (folder / f"h{n}.h").write_text(HEADER % {"n": n})
+    names = []
+    for n in range(UNITS):
+        used = sorted({(n * 7 + k * (1 + n % 5)) % HEADERS for k in range(INCLUDED)})
+        lines = [f'#include "h{h}.h"' for h in used]
+        lines += [f"volatile int seen{n};", f"int unit{n}(int value) {{"]
+        for h in used:
+            lines += [f"    {{ space{h}::Pair{h} pair = {{}}; seen{n} += space{h}::mix{h}(pair, value + seen{n}); }}"]
+        lines += [f"    return seen{n};", "}"]
+        (folder / f"u{n}.cc").write_text("\n".join(lines))
+        names.append(f"u{n}.cc")
+    main = "".join(f"int unit{n}(int); " for n in range(UNITS))
+    (folder / "main.cc").write_text(
+        main + "int main() { return " + "+".join(f"unit{n}(1)" for n in range(UNITS)) + "; }"
+    )
+    try:
+        run("g++", "-g", "-O2", "-c", *names, "main.cc", cwd=folder)
+        run("g++", *[name.replace(".cc", ".o") for name in (*names, "main.cc")], "-o", "plain", cwd=folder)
+        run("dwz", "-o", "alone", "plain", cwd=folder)
+        shutil.copy(folder / "plain", folder / "shared")
+        shutil.copy(folder / "plain", folder / "twin")
+        run("dwz", "-m", "common.debug", "shared", "twin", cwd=folder)
+    except MissingTool as reason:
+        pytest.skip(str(reason))
+    return folder
+
+
+def chains(path: Path, addresses: list[int], at_once: int) -> list[Frames]:
+    with whence.open(path) as binary:
+        parts = [addresses[at : at + at_once] for at in range(0, len(addresses), at_once)]
+        return [frames for part in parts for frames in binary.lookup_many(part)]
+
+
+@pytest.mark.parametrize("name", ["alone", "shared"])
+def test_chains_of_a_program_that_dwz_rewrote_are_those_of_the_plain_one(programs: Path, name: str) -> None:
+    with ElfFile.open(programs / "plain") as elf:
+        symbols = Symbols.of(elf)
+    ends = zip(symbols.values, symbols.ends, symbols.names, strict=True)
+    every = sorted({at for low, high, name in ends if "unit" in name for at in range(low, high, 2)})
+    plain = chains(programs / "plain", every, len(every))
+    assert sum(len(frames) > 1 for frames in plain) > 500
+    assert chains(programs / name, every, len(every)) == plain
+    assert chains(programs / name, every[::40], 10) == plain[::40]
+    for at in range(0, len(every), max(1, len(every) // 20)):
+        assert chains(programs / name, every[at : at + 1], 1) == plain[at : at + 1]

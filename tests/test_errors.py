@@ -1,0 +1,172 @@
+"""Errors state the fault first, name the file, have a code, and survive pickling."""
+
+import copy
+import os
+import pickle
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import whence
+from tests.forge.elf import forge
+from whence import errors, gotrace, lidia, profiles
+from whence.elf import ElfFile
+from whence.errors import FormatError, LidiaError, Mismatch, TraceError, Unsupported, WhenceError, WrongUse
+from whence.gotrace.faults import TextError
+from whence.gotrace.info import info
+from whence.procmap.build_id import read_build_id
+from whence.procmap.core import read_core
+from whence.symbolize import from_snapshot
+from whence.window import Window
+
+TRACE = gotrace.CURRENT.header + b"\x01\x01\x01\x00\x05" + b"\x03"  # a batch of 5 bytes with one
+
+
+def read_file(path: Path) -> object:
+    return list(gotrace.Reader(path))
+
+
+def to_nothing(path: Path) -> object:
+    class Sink:
+        def write(self, data: object) -> None:
+            pass
+
+    return gotrace.to_text(path, Sink())
+
+
+def core(path: Path) -> object:
+    with ElfFile.open(path) as elf:
+        return read_core(elf)
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "whence.open": whence.open,
+    "ElfFile.open": ElfFile.open,
+    "lidia.open": lidia.open,
+    "profiles.open": profiles.open,
+    "gotrace.Reader": read_file,
+    "gotrace.to_text": to_nothing,
+    "gotrace.ColumnReader": lambda path: list(gotrace.ColumnReader(path)),
+    "gotrace.info": info,
+    "read_build_id": read_build_id,
+    "from_snapshot": from_snapshot,
+    "core": core,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_reader_says_of_an_empty_file_that_it_is_empty_and_which(reader: str, tmp_path: Path) -> None:
+    path = tmp_path / "empty.bin"
+    path.touch()
+    with pytest.raises(FormatError) as caught:
+        READERS[reader](path)
+    assert str(caught.value) == f"{path}: the file is empty"
+    assert (caught.value.code, caught.value.path) == (errors.EMPTY_FILE, str(path))
+
+
+@pytest.mark.parametrize(
+    ("reader", "says"),
+    [
+        ("whence.open", "neither an ELF file nor an archive"),
+        ("ElfFile.open", 'not an ELF file: the magic at 0x0 is 69 6e 74 20, expected 7f 45 4c 46 ("\\x7fELF")'),
+        ("lidia.open", 'not an archive: the magic at 0x0 is 69 6e 74 20, expected 2e 64 69 61 (".dia")'),
+        ("gotrace.Reader", "not the wire form of a Go execution trace: it starts with 69 6e 74 20 6d 61 69 6e"),
+        ("gotrace.to_text", "not a Go execution trace: it starts with 69 6e 74 20 6d 61 69 6e"),
+        ("core", "not an ELF file"),
+        ("from_snapshot", "not a snapshot: not JSON"),
+    ],
+)
+def test_a_file_of_another_kind_is_told_what_it_is_not(reader: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "app.cpp"
+    path.write_text("int main() { return 0; }\n")
+    with pytest.raises(FormatError) as caught:
+        READERS[reader](path)
+    assert str(caught.value).startswith(f"{path}: {says}")
+    if reader != "from_snapshot":
+        assert caught.value.code == errors.WRONG_KIND
+
+
+def test_a_trace_that_is_cut_off_says_at_which_byte(tmp_path: Path) -> None:
+    path = tmp_path / "cut.trace"
+    path.write_bytes(TRACE)
+    for reader in ("gotrace.Reader", "gotrace.to_text", "gotrace.ColumnReader", "gotrace.info"):
+        with pytest.raises(TraceError) as caught:
+            READERS[reader](path)
+        assert str(caught.value).startswith(f"{path}: the last generation is cut off at byte {len(TRACE)}")
+        assert caught.value.code == errors.CUT_OFF
+
+
+def test_a_structure_that_is_cut_off_says_how_much_is_missing() -> None:
+    with pytest.raises(FormatError, match=r"elf header\+0x10: cut off: 48 bytes are needed, 1 is left") as caught:
+        ElfFile.from_bytes(forge([])[:17])
+    assert caught.value.code == errors.CUT_OFF
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+def test_a_fifo_and_a_device_are_named_as_such(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with pytest.raises(FormatError, match="/fifo: a FIFO, not a regular file") as caught:
+        whence.open(fifo)
+    assert caught.value.code == errors.NOT_REGULAR
+    with pytest.raises(FormatError, match="/dev/null: a device, not a regular file"):
+        whence.open("/dev/null")
+    assert str(errors.not_regular(FormatError, stat.S_IFSOCK)) == "a socket, not a regular file"
+
+
+def test_an_error_says_what_was_found_before_the_rule_it_breaks() -> None:
+    assert (
+        str(LidiaError("header", 4, "the version is 1", 3)) == "lidia header+0x4: found 3, expected: the version is 1"
+    )
+    assert str(LidiaError("STRT", None, "rows are in order")) == "lidia STRT: broken rule: rows are in order"
+    assert str(LidiaError("header", 0, "r", 1, fault="an odd one", path="a.lidia")) == "a.lidia: an odd one"
+
+
+def test_an_error_raised_late_names_the_file_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.lidia"
+    builder = lidia.Builder()
+    builder.add(lidia.Range(va=0x1000, length=0x40, function="main"))
+    data = bytearray(builder.to_bytes())
+    at = lidia.from_bytes(data).header.ranges.offset + 2 * lidia.from_bytes(data).header.ranges.width
+    data[at : at + 4] = b"\xff\xff\xff\x7f"  # the function's name
+    path.write_bytes(data)
+    with lidia.open(path) as table, pytest.raises(LidiaError) as caught:
+        table.lookup(0x1000)
+    assert str(caught.value).startswith(f"{path}: lidia range table+0x0: found function 0x7fffffff")
+
+
+def every_error() -> list[WhenceError]:
+    with_all = LidiaError("header", 4, "r", memoryview(b"ab" * 99), fault="f", code="c", path="p").with_hint("do this")
+    with_all.add_note("in unit 3")
+    return [
+        with_all,
+        errors.cut_off(TraceError, "wire", 3, 8, 1),
+        errors.ChecksumError("lidia strings", 0, "r", "0x1"),
+        TextError(7, 2, 1, "a rule", "x").in_file("t.txt"),
+        Unsupported("events").in_file("x").with_hint("h"),
+        Mismatch("two"),
+        WrongUse("no"),
+    ]
+
+
+@pytest.mark.parametrize("error", every_error(), ids=lambda error: type(error).__name__)
+def test_an_error_keeps_every_field_when_it_is_pickled_or_copied(error: WhenceError) -> None:
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is type(error)
+        assert (str(again), again.code, again.hint, again.path) == (str(error), error.code, error.hint, error.path)
+        assert vars(again) == vars(error)
+    assert {error.code for error in every_error()} >= {errors.UNSUPPORTED, errors.MISMATCH, errors.WRONG_USE}
+
+
+def test_of_a_found_view_only_the_first_bytes_are_kept() -> None:
+    big = bytearray(1 << 20)
+    error = FormatError("part", 0, "rule", memoryview(big))
+    assert error.found == bytes(errors.FOUND_BYTES)
+    big.extend(b"!")  # nothing holds a view of it
+
+
+def test_a_window_names_its_part_and_what_is_left() -> None:
+    with pytest.raises(FormatError, match=r"format table\+0x2: cut off: 4 bytes are needed, 2 are left"):
+        Window(b"abcd", "table").u32(2)
