@@ -38,6 +38,7 @@ NOT_REGULAR = "not-regular"  # a FIFO, a device, a socket
 CUT_OFF = "cut-off"  # bytes that should be there lie behind the end
 MALFORMED = "malformed"  # any other broken rule
 CHECKSUM = "checksum"
+CHANGED = "changed"  # the file was cut or written to while it was read
 UNSUPPORTED = "unsupported"
 WRONG_USE = "wrong-use"
 MISMATCH = "mismatch"
