@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -13,6 +12,7 @@ from tests.profiles.test_naming import program_profile
 from tests.programs import compiled
 from whence.cli import main
 from whence.cli import profile as cli_profile
+from whence.cli.progress import Progress
 from whence.model import Frame
 from whence.profiles import formats, pprof
 from whence.profiles.model import Mapping
@@ -204,12 +204,12 @@ def test_reading_and_writing_show_that_they_go_on(
 ) -> None:
     shown: list[str] = []
 
-    @contextmanager
-    def noted(what: str, *, quiet: bool = False) -> Iterator[None]:
-        shown.append(what)
-        yield
+    class Noted(Progress):
+        def __enter__(self) -> Self:
+            shown.append(self.what)
+            return super().__enter__()
 
-    monkeypatch.setattr(cli_profile, "working", noted)
+    monkeypatch.setattr(cli_profile, "Progress", Noted)
     outputs = ["-o", str(tmp_path / "out.folded"), "--flamegraph", str(tmp_path / "out.html")]
     assert main(["profile", str(profile), *outputs]) == 0
-    assert shown == ["reading in.pb.gz", "writing folded", "drawing"]
+    assert shown == ["reading in.pb.gz", "naming", "writing folded", "drawing"]

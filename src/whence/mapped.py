@@ -15,14 +15,16 @@ try:
 except ImportError:
     Pages = None
 
+from whence.errors import CHANGED
+
 if TYPE_CHECKING:
     from whence.errors import FormatError
 
 CUT, REWRITTEN, LOST = 1, 2, 3  # of mapped_kernel.pxd
 _HAPPENED = {
-    CUT: "it was truncated while it was read",
-    REWRITTEN: "it was overwritten while it was read",
-    LOST: "it could not be read from its disk",
+    CUT: "the file was truncated while it was read",
+    REWRITTEN: "the file was overwritten while it was read",
+    LOST: "the file's bytes could not be read",
 }
 
 
@@ -44,11 +46,8 @@ class MappedFile:
         """Raise unless the file is as it was when it was mapped."""
         fault = self.fault()
         if fault:
-            size = len(self.view)
-            problem = self.error(
-                "file", None, f"its {size} bytes stay as they were when it was opened", _HAPPENED[fault]
-            )
-            problem.add_note(f"in {self.name}")
+            rule = f"its {len(self.view)} bytes stay as they were when it was opened"
+            problem = self.error("file", None, rule, fault=_HAPPENED[fault], code=CHANGED, path=self.name)
             raise problem.with_hint("try again when nothing writes to it")
 
     def forget(self, start: int, stop: int) -> None:
