@@ -568,6 +568,22 @@ def test_a_full_disk_leaves_the_file_that_was_there_and_nothing_else(tmp_path: P
     assert out.read_bytes() != b"old"
 
 
+@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
+def test_rows_of_a_trace_are_the_same_through_a_pipe_and_in_a_file_written_whole(tmp_path: Path, format: str) -> None:
+    text, wire, out = tmp_path / "trace.txt", tmp_path / "trace", tmp_path / "folder" / "out"
+    text.write_text(TRACE + "EventBatch gen=1 m=1 time=2 size=9\nProcStart dt=1 p=0 p_seq=1\n")
+    subprocess.run([*WHENCE, "trace", "wire", text, "--fix-sizes", "-o", wire], capture_output=True, check=True)
+    out.parent.mkdir()
+    out.write_bytes(b"old")
+    command = [*WHENCE, "trace", "events", str(wire), "--format", format]
+    with room_for(3):
+        assert subprocess.run([*command, "-o", str(out)], capture_output=True).returncode == 3
+    assert out.read_bytes() == b"old"
+    assert left(out.parent) == ["out"]
+    subprocess.run([*command, "-o", str(out)], check=True)
+    assert out.read_bytes() == subprocess.run(command, capture_output=True, check=True).stdout
+
+
 def test_a_trace_with_a_bad_last_line_leaves_the_file_it_was_to_replace(tmp_path: Path) -> None:
     path = tmp_path / "trace.txt"
     text = TRACE + "EventBatch gen=1 m=1 time=2 size=9\nNo such event\n"
