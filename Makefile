@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: help demo test test-pythons check browser oracle bench fuzz checked clean
+.PHONY: help demo test test-pythons check browser oracle bench fuzz checked sanitized clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -63,6 +63,11 @@ fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS_EACH each (60)
 
 checked:  ## make fuzz with kernels that check every bound, in an environment of their own
 	@WHENCE_CHECKED=1 $(MAKE) VENV=.venv-checked HOW= fuzz
+
+sanitized:  ## tests of arbitrary values with kernels under AddressSanitizer, EXAMPLES of each (300)
+	@WHENCE_SANITIZED=1 $(MAKE) VENV=.venv-sanitized HOW= .venv-sanitized/.tested
+	@LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	  WHENCE_EXAMPLES=$${EXAMPLES:-300} .venv-sanitized/bin/python -m pytest -p no:cacheprovider -p no:faulthandler tests/test_values.py
 
 clean:  ## remove what was built
 	rm -rf build dist $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache demo

@@ -116,7 +116,7 @@ def test_a_compressed_section_that_lies_about_its_size_is_an_error_and_costs_no_
     if claim == 0:
         assert bytes(elf.content(".debug_info")) == b""
         return
-    with pytest.raises(ElfError, match=r"it unpacks to the|unpacked bytes take at most"):
+    with pytest.raises(ElfError, match=r"unpacks to the|unpacked bytes take at most 64 times"):
         elf.content(".debug_info")
 
 

@@ -247,3 +247,23 @@ def shown(found: object) -> str:
     if isinstance(found, str):
         return ascii(found if len(found) <= 80 else found[:77] + "...")[1:-1]
     return str(found)
+
+
+def plain(what: object) -> str:
+    r"""Text with everything unprintable escaped: it comes from files and processes, and goes to a terminal.
+
+    Not only bytes that move a cursor: line ends too, and what turns the direction of writing.
+
+    >>> plain("a\x1b[2Jb\nc")
+    'a\\x1b[2Jb\\x0ac'
+    """
+    text = str(what)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(c: str) -> str:
+    if "\udc80" <= c <= "\udcff":  # a byte that is not UTF-8
+        return f"\\x{ord(c) - 0xDC00:02x}"
+    return f"\\x{ord(c):02x}" if ord(c) < 0x100 else f"\\u{ord(c):04x}"

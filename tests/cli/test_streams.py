@@ -64,7 +64,7 @@ def test_names_that_are_no_utf_8_end_no_command(encoding: str, program: Path, tm
     for words in commands:
         done = run(*words, encoding=encoding)
         assert (done.returncode, done.stderr) == (0, b"")
-    assert run("build-id", program, encoding=encoding).stdout.endswith(b"/p\xff\x1b[31m\n")  # as the caller gave it
+    assert run("build-id", program, encoding=encoding).stdout.endswith(rb"/p\xff\x1b[31m" + b"\n")
 
 
 @pytest.mark.parametrize("words", [["symbols"], ["dwarf"], ["dwarf", "--unit", "0"], ["lidia", "dump"]])

@@ -10,9 +10,11 @@ import pytest
 
 from tests.forge import pprof as forge
 from tests.hostile import bounded
+from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import bounds, folded, formats, otlp, pprof, speedscope, wire
-from whence.profiles.model import NO_MAPPING, Profile, SampleType
+from whence.profiles.listed import Processes
+from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType
 
 MEGABYTE = 1 << 20
 BASE_MEGABYTES = 60  # Python and whence itself
@@ -54,7 +56,7 @@ def numbered(count: int) -> bytes:
 
 
 def many_locations() -> bytes:
-    return packed((HEAD + numbered(200_000), 1))
+    return packed((HEAD + numbered(50_000), 1))
 
 
 def labels_of_one_sample() -> bytes:
@@ -82,7 +84,7 @@ def a_deep_stack_of_one_long_name() -> bytes:
 
 
 def deep_stacks() -> bytes:
-    stacks = b"".join(forge.sample([at % 100 + 1, *[1 + at % 7] * 2000], [1]) for at in range(1_000))
+    stacks = b"".join(forge.sample([at % 100 + 1, *[1 + at % 7] * 2000], [1]) for at in range(500))
     return packed((HEAD + numbered(100) + stacks, 1))
 
 
@@ -135,7 +137,7 @@ def json_profiles() -> bytes:
 
 
 def perf_frames() -> bytes:
-    frames = "".join(f"\t{at:x} f{at:x} (/bin/app)\n" for at in range(50_000))
+    frames = "".join(f"\t{at:x} f{at:x} (/bin/app)\n" for at in range(20_000))
     return packed(((f"app 1 1.0: 1 cycles:\n{frames}\n").encode(), 1))
 
 
@@ -146,7 +148,7 @@ def perf_events() -> bytes:
 
 def perf_mappings() -> bytes:
     event = "app 1 1.0: PERF_RECORD_MMAP2 1/1: [{:#x}(0x1000) @ 0 08:01 7 0]: r-xp /lib/{}.so\n"
-    return packed(("".join(event.format(at << 12, at) for at in range(150_000, 1, -1)).encode(), 1))
+    return packed(("".join(event.format(at << 12, at) for at in range(100_000, 1, -1)).encode(), 1))
 
 
 def perf_forks() -> bytes:
@@ -163,7 +165,7 @@ def folded_semicolons() -> bytes:
 
 
 def folded_names() -> bytes:
-    return packed(("".join(f"{at:x} 1\n" for at in range(50_000)).encode(), 1))
+    return packed(("".join(f"{at:x} 1\n" for at in range(20_000)).encode(), 1))
 
 
 def blanks() -> bytes:
@@ -192,6 +194,27 @@ def converted(path: str) -> list[str]:
         except Exception as error:
             said.append(f"{type(error).__name__}: {error}")
     return said
+
+
+def processes_of_one_stack() -> str:
+    """20,000 processes share a stack of 20,000 locations, as OTLP can say it in 500 KB."""
+    made = Profile([SampleType("cpu", "nanoseconds")], stored=500_000)
+    made.samples.add([made.location(NO_MAPPING, 1 + at) for at in range(20_000)], [1])
+    for pid in range(2, 20_000):
+        made.samples.of.append(0)
+        made.samples.values[0].append(1)
+        made.samples.labels.append((Label("pid", number=pid),))
+    try:
+        Processes(made).of(None, 0)
+    except ProfileError as error:
+        return str(error)
+    return "answered"
+
+
+def test_a_stack_that_many_processes_share_is_walked_within_the_bound() -> None:
+    limit = 2 * megabytes(bytes(500_000))
+    done = bounded(processes_of_one_stack, seconds=20, megabytes=limit, stored=500_000)
+    assert "the processes of each location take at most" in done.answer
 
 
 @pytest.mark.parametrize("make", INPUTS, ids=lambda one: one.__name__)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from whence.binary import Binary, open_binary
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
-from whence.cli.words import ADDRESS, threads
+from whence.cli.words import ADDRESS, plain, threads
 from whence.errors import shown
 from whence.lidia.render import Renderer, addresses_of
 
@@ -86,7 +86,7 @@ def run(options: Namespace) -> int:
             while out:
                 out = out[os.write(sys.stdout.fileno(), out) :]
         for problem in binary.problems[:5]:
-            print(f"whence: skipped: {problem}", file=sys.stderr)
+            print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
         return SOME_UNKNOWN if desk.unknown else ANSWERED
 
 

@@ -7,6 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
+from whence.cli.words import plain
 from whence.elf import ElfFile
 from whence.errors import WhenceError
 
@@ -28,7 +29,7 @@ def run(options: Namespace) -> int:
             if options.debug:
                 raise
             what = error.strerror if isinstance(error, OSError) else error.message
-            print(f"whence: {path}: {what}", file=sys.stderr)
+            print(f"whence: {plain(path)}: {plain(what)}", file=sys.stderr)
             status = BROKEN_INPUT
             continue
         shown = go_build_id if options.go else build_id
@@ -37,5 +38,5 @@ def run(options: Namespace) -> int:
         if options.json:
             print(json.dumps({"path": path, "build_id": build_id, "go_build_id": go_build_id}))
         else:
-            print(f"{shown or '-'}  {path}")
+            print(f"{shown or '-'}  {plain(path)}")
     return status

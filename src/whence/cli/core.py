@@ -14,6 +14,7 @@ from whence.cli.main import SOME_UNKNOWN, WRONG_USE
 from whence.cli.maps import show_mappings
 from whence.cli.pid import write_snapshot
 from whence.cli.snapshot import build_ids_of
+from whence.cli.words import plain
 from whence.elf import ElfFile
 from whence.procmap.core import Core, read_core
 from whence.symbolize import SnapshotSymbolizer, opener_with
@@ -43,9 +44,9 @@ def run(options: Namespace) -> int:
     with ElfFile.open(options.core) as elf:
         core = read_core(elf)
         for problem in elf.problems:
-            print(f"whence: skipped: {problem}", file=sys.stderr)
+            print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
     if core.missing:
-        print(f"whence: {options.core} is cut short: {core.missing:,} bytes are missing", file=sys.stderr)
+        print(f"whence: {plain(options.core)} is cut short: {core.missing:,} bytes are missing", file=sys.stderr)
     if options.snapshot:
         return write_snapshot(core.snapshot.to_json(), options.snapshot)
     if options.maps:
@@ -53,7 +54,7 @@ def run(options: Namespace) -> int:
     try:
         addresses = addresses_from(options.addresses)
     except ValueError as error:
-        print(f"whence core: {error}", file=sys.stderr)
+        print(f"whence core: {plain(error)}", file=sys.stderr)
         return WRONG_USE
     opener = opener_with(options.debug_dir)
     binaries = build_ids_of(options.binary, opener)
@@ -62,7 +63,7 @@ def run(options: Namespace) -> int:
             answers = symbolizer.answer(addresses, return_addresses=options.return_addresses)
             return show(answers, options.json, not options.no_demangle)
         if not core.threads:
-            print(f"whence: {options.core} tells of no thread", file=sys.stderr)
+            print(f"whence: {plain(options.core)} tells of no thread", file=sys.stderr)
             return SOME_UNKNOWN
         return show_threads(thread_places(symbolizer, core, not options.no_demangle), options.json)
 

@@ -39,10 +39,12 @@ def run(options: Namespace) -> int:
         if info is None or not len(info.units):
             problems = list(producers.all_problems())
             for problem in problems:
-                print(f"whence: {problem}", file=sys.stderr)
+                print(f"whence: {plain(problem)}", file=sys.stderr)
             if problems:
                 return BROKEN_INPUT
-            print(f"whence: {options.file}: no debug info, here or in a file that belongs to it", file=sys.stderr)
+            print(
+                f"whence: {plain(options.file)}: no debug info, here or in a file that belongs to it", file=sys.stderr
+            )
             return SOME_UNKNOWN
         if options.unit is None:
             lines = units_json(info) if options.json else units_text(info)
@@ -50,7 +52,7 @@ def run(options: Namespace) -> int:
             view = UnitView(info, options.unit)
             lines = unit_json(view) if options.json else unit_text(view)
             for skipped in view.problems:
-                print(f"whence: {skipped}", file=sys.stderr)
+                print(f"whence: {plain(skipped)}", file=sys.stderr)
         else:
             print(f"whence: unit {options.unit}: the units are 0 to {len(info.units) - 1}", file=sys.stderr)
             return WRONG_USE
@@ -58,7 +60,7 @@ def run(options: Namespace) -> int:
             producers.check()  # names are read from the file as they are printed
             print("\n".join(chunk))
         for trouble in info.problems:
-            print(f"whence: {trouble}", file=sys.stderr)
+            print(f"whence: {plain(trouble)}", file=sys.stderr)
     return ANSWERED
 
 

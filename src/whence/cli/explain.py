@@ -55,7 +55,7 @@ def run(options: Namespace) -> int:
     try:
         asked = address(options.address)
     except ValueError as error:
-        print(f"whence explain: {error}", file=sys.stderr)
+        print(f"whence explain: {plain(error)}", file=sys.stderr)
         return WRONG_USE
     steps: list[Step] = []
     live = options.where.isdecimal() and not os.path.exists(options.where)

@@ -78,7 +78,7 @@ def create(options: Namespace) -> int:
 
     output = options.output or os.path.basename(options.binary) + ".lidia"
     if os.path.exists(output) and os.path.samefile(output, options.binary):
-        print(f"whence lidia create: {output} is the binary itself", file=sys.stderr)
+        print(f"whence lidia create: {plain(output)} is the binary itself", file=sys.stderr)
         return WRONG_USE
     if options.compat and (options.strings != "length" or options.demangle):
         print("whence lidia create: --compat go leaves no choice of --strings and --demangle", file=sys.stderr)
@@ -100,7 +100,7 @@ def create(options: Namespace) -> int:
             jobs=options.jobs,
         )
     for problem in created.problems[:20]:
-        print(f"whence: skipped: {problem}", file=sys.stderr)
+        print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
     if len(created.problems) > 20:
         print(f"whence: and {len(created.problems) - 20} more", file=sys.stderr)
     status = ANSWERED
@@ -130,9 +130,9 @@ def create(options: Namespace) -> int:
         )
         return status
     per_source = ", ".join(f"{count:,} {word}" for word, count in created.sources.items()) or "none"
-    print(f"{output}: {output_size:,} bytes, from {input_size:,} in {created.seconds:.3f} s")
+    print(f"{plain(output)}: {output_size:,} bytes, from {input_size:,} in {created.seconds:.3f} s")
     if created.debug_file:
-        print(f"  debug file  {created.debug_file}")
+        print(f"  debug file  {plain(created.debug_file)}")
     print(f"  functions   {counts.functions:,} (parts of split ones counted apart)")
     print(f"  ranges      {counts.ranges:,}, {counts.inlined:,} of inlined calls; by source: {per_source}")
     print(f"  lines       {counts.line_entries:,}")
@@ -176,9 +176,9 @@ def verify(options: Namespace) -> int:
         for note in notes:
             print(f"{options.archive}: note: {note}")
         for problem in problems:
-            print(f"{options.archive}: {problem}")
+            print(f"{plain(options.archive)}: {plain(problem)}")
         if not problems:
-            print(f"{options.archive}: whole; structure and checksums hold")
+            print(f"{plain(options.archive)}: whole; structure and checksums hold")
     return BROKEN_INPUT if problems else ANSWERED
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence._version import __version__
 from whence.cli import streams
-from whence.errors import WhenceError, WrongUse
+from whence.errors import WhenceError, WrongUse, plain
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -94,7 +94,7 @@ def guarded(words: list[str]) -> int:
         streams.give_up()
         if debug:
             raise
-        print(f"whence: {worded(error)}", file=sys.stderr)
+        print(f"whence: {plain(worded(error))}", file=sys.stderr)
         return WRONG_USE if isinstance(error, WrongUse) else BROKEN_INPUT
     except KeyboardInterrupt:
         print("whence: interrupted", file=sys.stderr)

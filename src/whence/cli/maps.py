@@ -31,7 +31,7 @@ def show_mappings(mappings: list[Mapping], as_json: bool, nothing: str) -> int:
     for mapping in mappings:
         print(json.dumps(as_object(mapping)) if as_json else as_line(mapping))
     if not mappings:
-        print(f"whence: {nothing}", file=sys.stderr)
+        print(f"whence: {plain(nothing)}", file=sys.stderr)
     return ANSWERED if mappings else SOME_UNKNOWN
 
 

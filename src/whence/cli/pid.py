@@ -43,7 +43,7 @@ def run(options: Namespace) -> int:
     try:
         addresses = addresses_from(options.addresses)
     except ValueError as error:
-        print(f"whence pid: {error}", file=sys.stderr)
+        print(f"whence pid: {plain(error)}", file=sys.stderr)
         return WRONG_USE
     with Symbolizer(opener=opener_with(options.debug_dir)) as symbolizer:
         # no process, no right: an error, rather than one reason an address

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from whence.cli import streams
 from whence.cli.words import plain
 
 PATIENCE_SECONDS = 1.0
@@ -46,13 +47,14 @@ class Progress:
     def _run(self, began: float) -> None:
         if self._done.wait(PATIENCE_SECONDS):
             return
+        terminal = streams.unguarded(sys.stderr)
         while True:
-            sys.stderr.write(CLEAR + self.line(time.monotonic() - began, columns()))
-            sys.stderr.flush()
+            terminal.write(CLEAR + self.line(time.monotonic() - began, columns()))
+            terminal.flush()
             if self._done.wait(INTERVAL_SECONDS):
                 break
-        sys.stderr.write(CLEAR)
-        sys.stderr.flush()
+        terminal.write(CLEAR)
+        terminal.flush()
 
     def line(self, seconds: float, width: int) -> str:
         """What is shown after so many seconds, on a terminal of so many columns.

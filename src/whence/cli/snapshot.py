@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from whence.cli.answers import show
 from whence.cli.main import WRONG_USE
-from whence.cli.words import address
+from whence.cli.words import address, plain
 from whence.symbolize import from_snapshot, opener_with
 from whence.symbolize.binaries import Opener
 
@@ -28,7 +28,7 @@ def answer_snapshot(options: Namespace) -> int:
     try:
         addresses = addresses or [address(word) for word in sys.stdin.read().split()]
     except ValueError as error:
-        print(f"whence addr: {error}", file=sys.stderr)
+        print(f"whence addr: {plain(error)}", file=sys.stderr)
         return WRONG_USE
     binaries = build_ids_of(paths, open_binary)
     with from_snapshot(options.snapshot, binaries=binaries, opener=open_binary) as symbolizer:

@@ -1,7 +1,8 @@
 """Standard streams that bear whatever comes: some a caller closed, some a terminal has not the letters for.
 
 Names in binaries, paths and processes are bytes. Those that are no UTF-8 go out as they came, and a letter that the
-stream's encoding lacks goes out escaped; neither ends a command half-way.
+stream's encoding lacks goes out escaped; neither ends a command half-way. What would make a terminal do something
+(escape sequences, C1 controls, marks that turn the direction of writing) is written escaped, whatever printed it.
 """
 
 from __future__ import annotations
@@ -9,11 +10,17 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import re
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
 
 from whence.errors import WrongUse
+
+# Everything of C0 and C1 but tab and newline, as characters and as bytes that are no UTF-8; line and paragraph
+# separators; marks and overrides of the direction of writing.
+ACTIVE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udc9f]")
 
 
 def prepare() -> None:
@@ -29,6 +36,46 @@ def prepare() -> None:
         sys.stdin.reconfigure(errors="surrogateescape")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="whence")
+    for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream.write, _Guard):
+            stream.write = _Guard(stream.write)  # type: ignore[method-assign]
+
+
+class _Guard:
+    """The `write` of a stream of text, which lets nothing through that a terminal acts on."""
+
+    def __init__(self, write: Callable[[str], int]) -> None:
+        self.write = write
+
+    def __call__(self, text: str) -> int:
+        if ACTIVE.search(text):
+            self.write(ACTIVE.sub(_escaped, text))
+            return len(text)
+        return self.write(text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code >= 0xDC80:  # a byte that is not UTF-8
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def unguarded(stream: TextIO) -> Any:
+    """The stream as it was, for what moves the cursor on purpose."""
+    return _Unguarded(stream)
+
+
+class _Unguarded:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        write = self._stream.write
+        return write.write(text) if isinstance(write, _Guard) else write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def refuse_terminal(name: str, what: str) -> None:

@@ -34,7 +34,7 @@ def run(options: Namespace) -> int:
             sys.stdout.write("".join(chunk))
         problems = [*elf.problems, *problems]
     for problem in problems:
-        print(f"whence: {problem}", file=sys.stderr)
+        print(f"whence: {plain(problem)}", file=sys.stderr)
     if problems:
         return BROKEN_INPUT
     return ANSWERED if len(ranges) else SOME_UNKNOWN

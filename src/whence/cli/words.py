@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+from whence.errors import plain
+
+__all__ = ["ADDRESS", "address", "plain", "threads"]
+
 ADDRESS = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})")
 
 
@@ -25,20 +29,3 @@ def threads(word: str) -> int:
     if number < 1:
         raise ValueError(f"{word} threads do no work")
     return number
-
-
-def plain(text: str) -> str:
-    r"""Text with everything unprintable escaped: it comes from files and processes, and goes to a terminal.
-
-    >>> plain("a\x1b[2Jb\nc")
-    'a\\x1b[2Jb\\x0ac'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else _escaped(c) for c in text)
-
-
-def _escaped(c: str) -> str:
-    if "\udc80" <= c <= "\udcff":  # a byte that is not UTF-8
-        return f"\\x{ord(c) - 0xDC00:02x}"
-    return f"\\x{ord(c):02x}" if ord(c) < 0x100 else f"\\u{ord(c):04x}"

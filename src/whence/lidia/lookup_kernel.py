@@ -49,6 +49,8 @@ class Places:
     _failed: cython.bint
 
     def __cinit__(self, room: cython.Py_ssize_t):
+        if not 0 <= room <= 0x80000000:
+            raise ValueError(room)
         self._room = room + 512
         self._places = cython.cast(cython.p_uint, malloc(self._room * 4))
         if self._places == cython.NULL:
@@ -288,6 +290,8 @@ class Archive:
         count: cython.int = 0
         unknown: cython.Py_ssize_t = 0
         vaddr: cython.ulonglong
+        if starts.shape[0] != vaddrs.shape[0] + 1:
+            raise ValueError("there is a start for each address, and an end")
         if vaddrs.shape[0] > self.count // 256:
             self.link()
         starts[0] = 0
@@ -362,6 +366,8 @@ class Archive:
     ):
         """On which line the function of each frame starts; 0 where it is not known."""
         at: cython.Py_ssize_t
+        if not line.shape[0] == function.shape[0] == file.shape[0] == out.shape[0]:
+            raise ValueError("function, file and line have a row each for every frame")
         with cython.nogil:
             for at in range(line.shape[0]):
                 out[at] = start_of(self._v, function[at], file[at], line[at])

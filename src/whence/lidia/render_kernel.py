@@ -98,16 +98,22 @@ class Text:
         """A JSON string. Bytes that are not UTF-8 become the lone surrogates that Python's surrogateescape uses."""
         at: cython.Py_ssize_t = 0
         more: cython.int
-        step: cython.int
+        step: cython.int = 0
         letter: cython.uchar
         escape: cython.char[6]
         digit: cython.int
+        code: cython.int
         if not self._need(6 * size + 2):
             return
         self._put(b'"', 1)
         while at < size:
             letter = text[at]
             more = 0
+            code = _active(text + at, size - at, cython.address(step))
+            if code == 127 or (code > 127 and step > 1):  # JSON leaves them as they are, a terminal does not
+                self._escape(117, code, 4)
+                at += step
+                continue
             if letter == 34 or letter == 92:
                 self._put(b"\\", 1)
             elif letter >= 128:
@@ -128,6 +134,41 @@ class Text:
                 self.size += 1
                 at += 1
         self._put(b'"', 1)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _escape(self, letter: cython.char, code: cython.int, digits: cython.int) -> cython.void:
+        """A backslash, a letter and the code in hex."""
+        out: cython.char[6]
+        at: cython.int = digits + 2
+        digit: cython.int
+        out[0] = 92
+        out[1] = letter
+        while at > 2:
+            at -= 1
+            digit = code & 15
+            out[at] = cython.cast(cython.char, digit + 48 if digit < 10 else digit + 87)
+            code >>= 4
+        self._put(out, digits + 2)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _plain(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.Py_ssize_t) -> cython.void:
+        """A text in a line: what a terminal acts on is escaped (whence.errors.plain escapes the same, and more)."""
+        at: cython.Py_ssize_t = 0
+        begin: cython.Py_ssize_t = 0
+        code: cython.int
+        step: cython.int
+        while at < size:
+            code = _active(text + at, size - at, cython.address(step))
+            if code >= 0:
+                self._put(cython.cast(cython.p_char, text + begin), at - begin)
+                self._escape(120 if code < 256 else 117, code, 2 if code < 256 else 4)
+                begin = at + step
+            at += step
+        self._put(cython.cast(cython.p_char, text + begin), size - begin)
 
     def write(
         self,
@@ -179,7 +220,7 @@ class Text:
                     break
                 if style == LLVM:
                     if bad[row]:
-                        self._put(cython.cast(cython.p_char, input + given_start[row]), given_size[row])
+                        self._plain(input + given_start[row], given_size[row])
                         self._put(b"\n", 1)
                         continue
                     if starts[row] == starts[row + 1]:
@@ -263,7 +304,7 @@ class Text:
     ) -> cython.void:
         """A text, or ?? for an empty one."""
         if size:
-            self._put(cython.cast(cython.p_char, _text(base, other, start)), size)
+            self._plain(_text(base, other, start), size)
         else:
             self._put(b"??", 2)
 
@@ -289,6 +330,36 @@ def _text(
     start: cython.ulonglong,
 ) -> cython.pointer(cython.const[cython.uchar]):
     return other + (start - OTHER) if start >= OTHER else base + start
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def _active(
+    text: cython.pointer(cython.const[cython.uchar]), left: cython.Py_ssize_t, step: cython.p_int
+) -> cython.int:
+    """The code of what begins here, if a terminal acts on it, else -1; `step` is its size in bytes.
+
+    C0 and C1 controls (C1 also as a byte that is no UTF-8), line and paragraph separators, and what turns the direction
+    of writing: U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069.
+    """
+    code: cython.int
+    step[0] = 1
+    if text[0] < 0x80:
+        return text[0] if text[0] < 0x20 or text[0] == 0x7F else -1
+    step[0] = _sequence(text, left)
+    if step[0] == 0:
+        step[0] = 1
+        return text[0] if text[0] < 0xA0 else -1
+    if step[0] == 2:
+        code = ((text[0] & 0x1F) << 6) | (text[1] & 0x3F)
+        return code if code < 0xA0 or code == 0x61C else -1
+    if step[0] == 3 and text[0] == 0xE2:
+        code = 0x2000 | ((text[1] & 0x3F) << 6) | (text[2] & 0x3F)
+        if code == 0x200E or code == 0x200F or 0x2028 <= code <= 0x202E or 0x2066 <= code <= 0x2069:
+            return code
+    return -1
 
 
 @cython.cfunc

@@ -150,6 +150,7 @@ class _Body:
     """The four sections, ready to be encoded: names numbered, line runs stored, widths known."""
 
     def __init__(self, ranges: Ranges, lines: bool, files: bool, nul: bool, go: bool) -> None:
+        ranges.check()
         count = len(ranges)
         self.ranges, self.lines = ranges, lines
         self.length = ranges.length if not go else array("Q", [size & _U32 for size in ranges.length])

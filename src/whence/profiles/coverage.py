@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from whence.errors import plain
 from whence.profiles.model import Profile
 from whence.profiles.naming import Named
 from whence.profiles.reasons import Missing
@@ -137,7 +138,7 @@ def text(rows: Sequence[Row]) -> str:
         named, lines = shown(row.named_percent), shown(row.lines_percent)
         by = ", ".join(name for name, _ in row.sources.most_common(2)) or "-"
         identity = row.build_id[:12] or "-"
-        cells.append((row.name or "(no file)", identity, f"{row.addresses}", f"{row.samples}", named, lines, by))
+        cells.append((plain(row.name) or "(no file)", identity, f"{row.addresses}", f"{row.samples}", named, lines, by))
     widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
     out = []
     for index, line in enumerate(cells):
@@ -149,7 +150,7 @@ def text(rows: Sequence[Row]) -> str:
         if index:
             row = rows[index - 1]
             for missing, count in row.missing[:2]:
-                out.append(f"    {count} without a name: {missing}")
+                out.append(f"    {count} without a name: {plain(missing)}")
                 out.append(f"      {row.remedy(missing)}")
     out.append(f"{shown(total(rows))} of the frames in samples have names")
     return "\n".join(out) + "\n"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from whence.demangle import demangle
 from whence.model import Frame, Frames
+from whence.profiles import bounds
 from whence.profiles.lists import Listed, Lists
 from whence.profiles.model import Label, Mapping, Profile
 from whence.profiles.reasons import MAP_PATH, NO_FRAME, Kind, Missing
@@ -85,9 +86,16 @@ class Processes:
         self._all = frozenset(pid for pid in known.values() if pid)
         out: dict[int, set[int]] = {}
         if len(self._all) > 1:
+            budget = bounds.writing(self.profile.stored, "the processes of each location")
             for stack, pid in {(at, known.get(labels, 0)) for at, labels in zip(samples.of, samples.labels)}:
-                for location in samples.locations_of(stack) if pid else ():
-                    out.setdefault(location, set()).add(pid)
+                where = samples.locations_of(stack) if pid else ()
+                new = 0
+                for location in where:
+                    seen = out.setdefault(location, set())
+                    if pid not in seen:
+                        seen.add(pid)
+                        new += 1
+                budget.charge(bounds.STEP * len(where) + bounds.LABELS * new)
         return out
 
 

@@ -28,6 +28,8 @@ def arrange(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
     `last_wins`: of ranges of depth 0 with the same addresses in one table the last counts instead of the first.
     Linear in ranges, and in lines of clipped ranges.
     """
+    for table in tables:
+        table.check()
     if not any(map(len, tables)):
         return tables[0] if tables else Ranges(StringSpace())
     tables = [table for table in tables if len(table)]

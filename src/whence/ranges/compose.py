@@ -21,6 +21,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from whence.ranges import compose_kernel, order_kernel
+from whence.ranges.table import check_ends
 
 if TYPE_CHECKING:
     from whence.model import Source
@@ -41,6 +42,13 @@ def compose_groups(
 ) -> None:
     """The same for many groups at once (the units of a batch), one after the other, each for itself: `scope_ends` and
     `row_ends` say where the scopes and rows of each group end."""
+    scopes.check()
+    rows.check()
+    out.check()
+    check_ends(scope_ends, len(scopes))
+    check_ends(row_ends, len(rows))
+    if len(scope_ends) != len(row_ends):
+        raise ValueError(f"each group has scopes and rows: {len(scope_ends)} and {len(row_ends)} ends")
     sweep = compose_kernel.Sweep(len(scopes), len(rows), len(scope_ends))
     order = array("I", bytes(4 * len(scopes)))
     order_kernel.order_groups(scopes.va, scope_ends, order, array("I", bytes(4 * len(scopes))))

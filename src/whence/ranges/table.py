@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from whence.ranges.strings import StringSpace
 from whence.records import Record, field
@@ -31,6 +31,24 @@ def _b() -> array[int]:
     return array("B")
 
 
+def check_columns(record: Record, names: Sequence[str], codes: str) -> None:
+    """Raise ValueError unless these columns are arrays of these types and of one length, as kernels take them."""
+    first = names[0]
+    rows = len(getattr(record, first))
+    for name, code in zip(names, codes, strict=True):
+        column = getattr(record, name)
+        if not isinstance(column, (array, memoryview)) or memoryview(column).format != code:
+            raise ValueError(f"the column {name} is an array of type {code!r}")
+        if len(column) != rows:
+            raise ValueError(f"the columns {first} and {name} have a row each for one thing: {rows} and {len(column)}")
+
+
+def check_ends(ends: Sequence[int], rows: int) -> None:
+    """Raise ValueError unless the ends of groups ascend to the number of rows."""
+    if any(end < before for before, end in zip([0, *ends], ends)) or (ends[-1] if len(ends) else 0) != rows:
+        raise ValueError(f"the ends of groups ascend to the {rows} rows there are")
+
+
 class Scopes(Record):
     """What a producer found: intervals [va, end) of functions and inlined calls, not yet cut or ordered.
 
@@ -49,6 +67,10 @@ class Scopes(Record):
     def __len__(self) -> int:
         return len(self.va)
 
+    def check(self) -> None:
+        """Raise ValueError unless the columns are of one length."""
+        check_columns(self, ("va", "end", "depth", "function", "call_file", "call_line"), "QQIQQI")
+
 
 class Rows(Record):
     """Line rows: from `va` to the next row's va the code comes from `files[file]`, `line`.
@@ -64,6 +86,11 @@ class Rows(Record):
 
     def __len__(self) -> int:
         return len(self.va)
+
+    def check(self) -> None:
+        """Raise ValueError unless the columns are of one length."""
+        check_columns(self, ("va", "file", "line"), "QII")
+        check_columns(self, ("files",), "Q")
 
 
 NO_FILE = 0xFFFFFFFF
@@ -82,6 +109,10 @@ class Starts(Record):
 
     def __len__(self) -> int:
         return len(self.line)
+
+    def check(self) -> None:
+        """Raise ValueError unless the columns are of one length."""
+        check_columns(self, ("function", "file", "line"), "QQI")
 
     def part(self, first: int, last: int) -> Starts:
         return Starts(self.function[first:last], self.file[first:last], self.line[first:last])
@@ -117,6 +148,12 @@ class Ranges(Record):
 
     def __len__(self) -> int:
         return len(self.va)
+
+    def check(self) -> None:
+        """Raise ValueError unless the columns of ranges are of one length, and those of line rows."""
+        check_columns(self, PER_RANGE, "QQIQQIIQIB")
+        check_columns(self, ("line_offset", "line_number"), "II")
+        self.starts.check()
 
     def holding(self, vaddrs: Iterable[int]) -> Ranges:
         """The ranges that hold any of the vaddrs, of a table in order of va whose ranges are all of depth 0."""

@@ -1,0 +1,30 @@
+"""Ctrl-C while a profile is read, named and written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.forge import pprof
+from tests.hostile import interrupted
+
+
+@pytest.mark.parametrize("ending", [".folded", ".pb.gz", ".html"])
+def test_ctrl_c_ends_work_on_a_large_profile_and_leaves_nothing(tmp_path: Path, ending: str) -> None:
+    count = 60_000
+    path = tmp_path / "large.pb"
+    path.write_bytes(
+        b"".join(
+            (
+                pprof.sample_type(),
+                pprof.mapping(1, 0x400000, 0x400000 + 16 * count, 0, 3),
+                *(pprof.location(n, 1, 0x400000 + 16 * (n - 1), (n, 1)) for n in range(1, count + 1)),
+                *(pprof.function(n, 4 + n) for n in range(1, count + 1)),
+                *(pprof.sample([1 + (n * k) % count for k in range(1, 20)], [1]) for n in range(1, count + 1)),
+                pprof.strings("", "cpu", "nanoseconds", "/bin/app", *(f"f{n}" for n in range(count + 1))),
+            )
+        )
+    )
+    interrupted(["whence", "profile", path, "-o", tmp_path / f"out{ending}"], after=0.4)
+    assert list(tmp_path.iterdir()) == [path]

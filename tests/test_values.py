@@ -1,0 +1,227 @@
+"""Values that Python hands to the kernels: whatever they are, the answer is an answer or an exception.
+
+A fault in memory may go unseen here; `make sanitized` runs these tests with kernels under AddressSanitizer.
+WHENCE_EXAMPLES says how many examples of each there are.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from array import array
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from whence import lidia
+from whence.errors import WhenceError
+from whence.gotrace import Event, Version, event_kernel
+from whence.lidia.render import Renderer
+from whence.mapped import MappedFile
+from whence.model import Source
+from whence.procmap.maps import parse
+from whence.ranges import Ranges, Rows, Scopes, StringSpace
+from whence.ranges.arrange import arrange
+from whence.ranges.compose import compose_groups
+
+REFUSED = (WhenceError, ValueError, TypeError, OverflowError, IndexError, KeyError, AttributeError, BufferError)
+EXAMPLES = int(os.environ.get("WHENCE_EXAMPLES", "60"))
+many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+
+EDGES = [0, 1, 255, 256, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
+NUMBER = st.one_of(st.integers(0, 20), st.sampled_from(EDGES), st.integers(0, (1 << 64) - 1))
+ANY_NUMBER = st.one_of(NUMBER, st.sampled_from([-1, -(1 << 63), -(1 << 64), 1 << 64, 1 << 200]), st.integers())
+ANYTHING: st.SearchStrategy[Any] = st.one_of(
+    ANY_NUMBER, st.none(), st.text(max_size=5), st.binary(max_size=12), st.floats(), st.lists(ANY_NUMBER, max_size=6)
+)
+VERSION = st.sampled_from([version for version in Version if version >= Version.GO1_22])
+WIDTHS = {"B": 8, "I": 32, "Q": 64}
+
+
+@st.composite
+def columns(draw: st.DrawFn, code: str, most: int = 12) -> array[int]:
+    limit = (1 << WIDTHS[code]) - 1
+    number = st.one_of(st.integers(0, min(limit, 9)), NUMBER.map(lambda value: value & limit))
+    return array(code, draw(st.lists(number, max_size=most)))
+
+
+def fill(draw: Any, record: Any, even: bool) -> Any:
+    """Arbitrary values for every column of a record, of one length or each of its own."""
+    size = draw(st.integers(0, 12))
+    for name in dir(record):
+        value = getattr(record, name)
+        if isinstance(value, array):
+            column = draw(columns(value.typecode))
+            setattr(record, name, (column * 12 + array(value.typecode, [0] * 12))[:size] if even else column)
+    return record
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Ranges:
+    strings = StringSpace()
+    strings.add(b"\0one\0two\0three\0")
+    return fill(draw, Ranges(strings), draw(st.booleans()))
+
+
+@many
+@given(VERSION, ANYTHING, st.lists(ANYTHING, max_size=12), st.none() | st.binary(max_size=9), ANYTHING)
+def test_an_event_of_any_values_is_refused_or_encoded(
+    version: Version, kind: Any, args: list[Any], data: bytes | None, padding: Any
+) -> None:
+    with suppress(*REFUSED):
+        event = Event(version, kind, args, data, padding)
+        event.encode()
+
+
+@many
+@given(st.data(), VERSION)
+def test_an_event_of_the_right_shape_and_any_numbers_is_refused_or_read_back(
+    data: st.DataObject, version: Version
+) -> None:
+    spec = data.draw(st.sampled_from(sorted(version.specs, key=lambda spec: spec.type)))
+    args = data.draw(st.lists(ANY_NUMBER, min_size=len(spec.args), max_size=len(spec.args) + 8))
+    padding = data.draw(
+        st.none() | st.lists(st.integers(0, 255), min_size=len(args), max_size=len(args) + 1).map(bytes)
+    )
+    with suppress(*REFUSED):
+        event = Event(
+            version, spec.type, args, b"x" * data.draw(st.integers(0, 300)) if spec.has_data else None, padding
+        )
+        wire = event.encode()
+        assert len(wire) <= 1 + 10 * (len(args) + 1) + len(event.data or b"")
+
+
+@many
+@given(ANY_NUMBER, ANY_NUMBER)
+def test_any_number_is_padded_to_ten_bytes_or_refused(value: int, extra: int) -> None:
+    with suppress(*REFUSED):
+        assert 1 <= len(event_kernel.padded(value, extra)) <= 10
+
+
+@many
+@given(
+    st.binary(max_size=300),
+    st.binary(max_size=300),
+    st.binary(max_size=40),
+    st.lists(st.tuples(ANY_NUMBER, ANY_NUMBER)),
+)
+def test_a_stream_of_any_tables_and_windows_stays_inside_them(
+    counts: bytes, flags: bytes, data: bytes, windows: list[tuple[int, int]]
+) -> None:
+    waiting = iter(windows)
+
+    class Feed:
+        def window(self, used: int, cut: bool) -> Any:
+            return (data, *next(waiting, (0, 0)))
+
+        def fail(self, fault: int, where: int, kind: int) -> None:
+            raise ValueError
+
+    feed: Any = Feed()
+    for table in (counts, (counts * 256)[:256], bytes(one % 6 for one in (counts * 256)[:256])):
+        with suppress(*REFUSED):
+            for _ in event_kernel.Stream(feed, Version.GO1_23, table, (flags * 256)[:256], True):
+                pass
+
+
+@many
+@given(tables(), st.sampled_from([{}, {"strings": "nul"}, {"compat": "go"}, {"lines": False, "files": False}]))
+def test_a_table_of_any_columns_is_refused_or_written_as_an_archive(ranges: Ranges, options: dict[str, Any]) -> None:
+    with suppress(*REFUSED):
+        out = io.BytesIO()
+        lidia.write(ranges, out, **options)
+        with lidia.from_bytes(out.getvalue()) as table:
+            list(table)
+
+
+@many
+@given(st.lists(tables(), max_size=3))
+def test_tables_of_any_columns_are_refused_or_arranged(several: list[Ranges]) -> None:
+    for table in several[1:]:
+        table.strings = several[0].strings
+    with suppress(*REFUSED):
+        arrange(several)
+
+
+@many
+@given(st.data())
+def test_scopes_and_rows_of_any_columns_are_refused_or_composed(data: st.DataObject) -> None:
+    even = data.draw(st.booleans())
+    scopes, rows = fill(data.draw, Scopes(), even), fill(data.draw, Rows(), even)
+    ends = data.draw(columns("I", 4)) if not even else array("I", [len(scopes)])
+    row_ends = data.draw(columns("I", 4)) if not even else array("I", [len(rows)])
+    out = Ranges(StringSpace())
+    with suppress(*REFUSED):
+        compose_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
+
+
+@pytest.fixture(scope="module")
+def archive() -> bytes:
+    builder = lidia.Builder()
+    for number in range(50):
+        builder.add(
+            lidia.Range(va=0x1000 + 16 * number, length=16, function=f"f{number}", file="a.c", line_table=((0, 3),))
+        )
+    return builder.to_bytes()
+
+
+@many
+@given(st.lists(ANYTHING, max_size=8), ANYTHING, ANY_NUMBER, st.booleans())
+def test_any_addresses_are_looked_up_or_refused(
+    archive: bytes, several: list[Any], one: Any, place: int, back: bool
+) -> None:
+    with lidia.from_bytes(archive) as table:
+        for ask in (
+            lambda: table.lookup(one, return_address=back),
+            lambda: list(table.lookup_many(several, return_address=back)),
+            lambda: table[place],
+            lambda: Renderer(table, "gnu").vaddrs(several),
+            lambda: Renderer(table, "json").lines(one),
+        ):
+            with suppress(*REFUSED):
+                ask()
+
+
+@many
+@given(st.data(), st.sampled_from(["function", "file", "line", "place", "starts", "inlined", "source"]))
+def test_answers_whose_columns_were_overwritten_stay_inside_the_archive(
+    archive: bytes, data: st.DataObject, name: str
+) -> None:
+    with lidia.from_bytes(archive) as table:
+        answers = table.lookup_many([0x1000, 0x1010, 0x9999, 0x1020])
+        column = getattr(answers, name)
+        column[:] = data.draw(columns(column.typecode))
+        for ask in (answers.functions, answers.files, answers.start_lines, lambda: list(answers), lambda: answers[1]):
+            with suppress(*REFUSED):
+                ask()
+
+
+@many
+@given(st.lists(st.tuples(*[ANYTHING] * 4), max_size=6))
+def test_ranges_of_any_values_are_refused_or_built(rows: list[tuple[Any, Any, Any, Any]]) -> None:
+    builder = lidia.Builder()
+    with suppress(*REFUSED):
+        for va, length, depth, table in rows:
+            builder.add(lidia.Range(va=va, length=length, function="f", depth=depth, line_table=table))
+        with lidia.from_bytes(builder.to_bytes()) as archive:
+            list(archive)
+
+
+@many
+@given(st.binary(max_size=200), ANY_NUMBER)
+def test_any_text_is_parsed_as_maps_or_refused(text: bytes, wanted: int) -> None:
+    with suppress(*REFUSED):
+        parse(text, "/proc/7", wanted)
+
+
+@many
+@given(ANY_NUMBER, ANY_NUMBER)
+def test_any_part_of_a_mapped_file_may_be_forgotten(start: int, stop: int) -> None:
+    with open(__file__, "rb") as file:
+        mapped = MappedFile(file.fileno(), __file__, WhenceError)  # type: ignore[arg-type]
+    with suppress(*REFUSED):
+        mapped.forget(start, stop)
+    assert bytes(mapped.view[:3]) == b'"""'
