@@ -61,6 +61,17 @@ def test_the_least_recently_used_entries_go_when_the_limit_is_passed(tmp_path: P
     assert kept == ["bb22", "dd44"]
 
 
+def test_an_entry_that_another_process_uses_stays_as_it_was_for_who_reads_it(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    path = cache.put("abcd.lidia", writes(archive("abcd")))
+    os.utime(path, (1000, 1000))
+    with lidia.open(path) as table:
+        assert Cache(tmp_path).get("abcd.lidia") == path
+        assert [frame.function for frame in table.lookup(0x1004)] == ["main"]
+    assert path.stat().st_mtime == 1000
+    assert path.stat().st_atime > 1000
+
+
 def test_an_entry_larger_than_the_limit_is_still_given(tmp_path: Path) -> None:
     assert Cache(tmp_path, limit_bytes=1).put("abcd.debuginfo", writes(elf("abcd"))).exists()
 

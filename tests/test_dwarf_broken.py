@@ -104,9 +104,9 @@ def test_lists_read_again_and_again_are_refused() -> None:
     at = debug.range_list(*((0x1000 + 2 * i, 0x1001 + 2 * i) for i in range(20_000)))
     dies = [Die(d.FUNCTION, [(d.NAME, d.STRING, "f"), (d.RANGES, d.SEC_OFFSET, at)]) for _ in range(20_000)]
     info = read(debug.unit(Die(d.CU, [], dies)).elf())
-    began = time.perf_counter()
+    began = time.process_time()
     info.ranges(jobs=1)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert "more often than their bytes justify" in str(info.problems[0])
 
 
@@ -118,9 +118,9 @@ def test_tables_read_again_and_again_are_refused() -> None:
     for at in range(3_000):
         debug.unit(Die(d.CU, [], []), abbrev_at=13 * at)
     info = read(debug.elf())
-    began = time.perf_counter()
+    began = time.process_time()
     info.ranges(jobs=1)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
     assert info.problems
 
 

@@ -261,7 +261,23 @@ def plain(what: object) -> str:
     text = str(what)
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+    return text.translate(_ESCAPES)
+
+
+class _Escapes(dict[int, "int | str"]):
+    """What each character is printed as, made when it is first met; the first KEPT are kept."""
+
+    KEPT = 4096
+
+    def __missing__(self, code: int) -> int | str:
+        c = chr(code)
+        printed = code if c.isprintable() else _escaped(c)
+        if len(self) < self.KEPT:
+            self[code] = printed
+        return printed
+
+
+_ESCAPES = _Escapes()
 
 
 def _escaped(c: str) -> str:

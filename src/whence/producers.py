@@ -7,6 +7,7 @@ opened, what was looked for and not found, and what was broken and skipped stays
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -108,13 +109,17 @@ class Producers:
 
     def _ranges(self, units: Iterable[int] | None, near: Sequence[int] | None, lines: bool, files: bool) -> Ranges:
         tables = []
+        by_dwarf = Ranges(self.strings)
         if self.dwarf is not None:
-            tables.append(self.dwarf.ranges(units, jobs=self.jobs, lines=lines))
+            by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines)
+            tables.append(by_dwarf)
         if self.pclntab is not None:
             tables.append(self.pclntab.ranges(self.strings, lines=lines, files=files, near=near))
         if self._symtab:
             for file in dict.fromkeys((self.debug_elf, self.elf)):
                 symbols = functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
+                if self.dwarf is not None and self.dwarf.bare:
+                    take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
                 tables.append(symbols if near is None else symbols.holding(near))
         return arrange(tables) if tables else Ranges(self.strings)
 
@@ -167,6 +172,27 @@ class Producers:
             for what, count in self.pclntab.skipped.items():
                 if count:
                     yield f"gopclntab: {count} functions without their {what}"
+
+
+LINKAGE_NAMES = (b"_Z", b"_R")  # how those of C++ and Rust begin
+
+
+def take_linkage_names(table: Ranges, symbols: Ranges, bare: Iterable[int]) -> None:
+    """Give functions with a bare name the linkage name of the symbol they lie in, where it has one.
+
+    Line tables alone (clang -g1) name functions without what stands around them: a constructor is called `Q<int>`, the
+    symbol says of which class it is. `symbols` are in order of va; costs a look at each range, and for functions with
+    such names a search.
+    """
+    raw = table.strings.raw
+    alone = {name for name in bare if b"::" not in raw(name)}  # else something does stand around it
+    for place, name in enumerate(table.function):
+        if name in alone and not table.depth[place]:
+            at = bisect_right(symbols.va, table.va[place]) - 1
+            if at >= 0 and table.va[place] < symbols.va[at] + symbols.length[at]:
+                symbol = symbols.function[at]
+                if raw(symbol).startswith(LINKAGE_NAMES):
+                    table.function[place] = symbol
 
 
 GO_SYMBOLS = b"\0runtime.pc"  # how the names of runtime.pclntab and runtime.pcheader begin

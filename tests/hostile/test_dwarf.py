@@ -245,3 +245,10 @@ def test_ctrl_c_ends_the_reading_of_debug_info_within_a_second(tmp_path: Path, p
     )
     interrupted(["whence", "lidia", "create", path, "-o", tmp_path / "out.lidia"], after=0.3)
     assert not (tmp_path / "out.lidia").exists()
+
+
+def test_sections_that_are_small_enough_one_by_one_are_bounded_together(tmp_path: Path) -> None:
+    zeros = [packed(f".debug_{n}", bytes([n]) * 1_000_000) for n in range(10)]
+    found = bounded(ten_contents, written(tmp_path, *zeros), seconds=1, megabytes=60)
+    assert "elf sections" in found.error
+    assert "plus 4194304" in found.error

@@ -12,7 +12,7 @@ from whence.gotrace import Event, Version
 
 Make = Callable[[], bytes]
 V = Version.GO1_26
-GENERATIONS = 10_000
+GENERATIONS = 5_000
 
 
 def event(name: str, *args: int) -> bytes:
@@ -63,6 +63,12 @@ def written(tmp_path: Path, data: bytes) -> Path:
 def test_many_small_generations_take_time_in_proportion(tmp_path: Path, action: str, make: Make) -> None:
     outcome = bounded(command(action, written(tmp_path, make()), tmp_path), seconds=5, megabytes=100)
     assert outcome.code in (0, 1, 3), outcome.error
+
+
+def test_info_of_fifty_thousand_generations_is_not_quadratic(tmp_path: Path) -> None:
+    path = written(tmp_path, generations(50_000))
+    outcome = bounded(["whence", "trace", "info", path], seconds=10, megabytes=120)
+    assert b"generations  50000" in outcome.out
 
 
 def test_texts_that_every_event_repeats_are_bounded(tmp_path: Path) -> None:

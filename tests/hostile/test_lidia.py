@@ -91,7 +91,7 @@ def test_addresses_whose_names_share_one_string_are_answered_with_its_beginning(
     make: Make,
     style: str,
 ) -> None:
-    asked = "".join(f"{16 * row:x}\n" for row in range(500)).encode()
+    asked = "".join(f"{16 * row:x}\n" for row in range(200)).encode()
     command: list[str | Path] = ["whence", "addr", "--style", style, written(tmp_path, make())]
     outcome = bounded(command, seconds=3, megabytes=400, stdin=asked)
     assert outcome.code == 0, outcome.error

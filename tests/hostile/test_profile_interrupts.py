@@ -12,7 +12,7 @@ from tests.hostile import interrupted
 
 @pytest.mark.parametrize("ending", [".folded", ".pb.gz", ".html"])
 def test_ctrl_c_ends_work_on_a_large_profile_and_leaves_nothing(tmp_path: Path, ending: str) -> None:
-    count = 60_000
+    count = 100_000
     path = tmp_path / "large.pb"
     path.write_bytes(
         b"".join(
@@ -26,5 +26,5 @@ def test_ctrl_c_ends_work_on_a_large_profile_and_leaves_nothing(tmp_path: Path, 
             )
         )
     )
-    interrupted(["whence", "profile", path, "-o", tmp_path / f"out{ending}"], after=0.4)
+    interrupted(["whence", "profile", path, "-o", tmp_path / f"out{ending}"], after=0.2)
     assert list(tmp_path.iterdir()) == [path]

@@ -11,8 +11,8 @@ whence puts into a folder that it makes or finds empty. A folder without it is s
 or removed. In its own folder whence touches only files of the names above, and follows no link.
 
 An entry is believed when it is whole, of the kind and of the build-id that its name says; otherwise it is removed, and
-made or fetched again. An entry that is used is marked with the time; when all of them together pass the limit, those
-that were used longest ago go. Whoever has one open keeps it: a removed file lives until it is closed.
+made or fetched again. The time of access says when an entry was used last; when all of them together pass the limit,
+those that were used longest ago go. Whoever has one open keeps it: a removed file lives until it is closed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import BinaryIO
 from whence import lidia
 from whence.elf import ElfFile
 from whence.errors import Mismatch, WhenceError
-from whence.files import O_ALWAYS, O_NOFOLLOW, O_NONBLOCK, TEMPORARY, atomic_write
+from whence.files import O_ALWAYS, O_NOFOLLOW, O_NONBLOCK, TEMPORARY, atomic_write, open_looked_at
 
 LIMIT_BYTES = 4 << 30
 STALE_SECONDS = 24 * 3600  # after so long what was being made is given up
@@ -98,7 +98,7 @@ class Cache:
                 path.unlink()
             return None
         with suppress(OSError):  # a read-only cache is still a cache
-            os.utime(path)
+            mark_used(path)
         return path
 
     def put(self, key: str, make: Callable[[BinaryIO], object]) -> Path:
@@ -157,7 +157,8 @@ class Cache:
             raise NotOursError("it is no folder")
         marker = self.root / MARKER
         if not os.path.lexists(marker):
-            if any(not name.startswith(TEMPORARY) and name != MARKER for name in os.listdir(self.root)):
+            names = os.listdir(self.root)
+            if MARKER not in names and not all(name.startswith(TEMPORARY) for name in names):
                 raise NotOursError(f"it holds files, and no {MARKER} to say that they are whence's")
             if not make:
                 raise FileNotFoundError(2, "the cache is empty")
@@ -191,7 +192,8 @@ class Cache:
                 with suppress(OSError):
                     status = os.lstat(folder / name)
                     if is_own(status):
-                        found.append((status.st_mtime, status.st_size, folder / name))
+                        used = max(status.st_atime, status.st_mtime)
+                        found.append((used, status.st_size, folder / name))
         return sorted(found)
 
     def trim(self, keep: Path | None = None) -> int:
@@ -218,6 +220,15 @@ class Cache:
 def is_own(status: os.stat_result) -> bool:
     """Whether a status is that of a regular file of this user which has no other name."""
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
+
+
+def mark_used(path: Path) -> None:
+    """Set the time of access, and no other: to who reads an entry, a new time of change means another content."""
+    descriptor = open_looked_at(path, follow=False)
+    try:
+        os.utime(descriptor, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))
+    finally:
+        os.close(descriptor)
 
 
 def must_be_private(status: os.stat_result) -> None:

@@ -55,6 +55,7 @@ class DebugInfo:
         self._some: UnitSet | None = None  # the units of the last question, when it needed few
         self._beginning: Beginning | None = None  # of a compressed .debug_info, as far as few units needed it
         self._listed = 0
+        self.bare: set[int] = set()  # names of functions of which nothing else is said (clang -g1)
 
     def __bool__(self) -> bool:
         return len(self.sections.debug_info) > 0

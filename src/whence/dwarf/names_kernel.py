@@ -27,6 +27,7 @@ from cython.cimports.whence.dwarf.reading import (
 )
 from cython.cimports.whence.dwarf.shared import (
     ALT_BIT,
+    BARE_BIT,
     DIE,
     END,
     F_IMPLICIT_CONST,
@@ -196,6 +197,7 @@ def follow(
     at: u64
     spec: u64
     spec_end: u64
+    bare: u64 = 1  # not declared, without a frame base, not artificial: line tables only (clang -g1)
     fault: cython.int = 0
     name: u64
     form: u64
@@ -232,6 +234,8 @@ def follow(
                 name != 0x03 and name != 0x6E and name != 0x2007 and name != 0x31 and name != 0x47 and name != 0x3A
                 and name != 0x3B and (name != 0x69 or names != cython.NULL)
             ):  # fmt: skip
+                if name == 0x40 or name == 0x34:
+                    bare = 0
                 skip_form(where.info.at, cython.address(at), unit[END], form, unit, where.big)
                 continue
             value = read_form(
@@ -279,7 +283,7 @@ def follow(
     if linkage:
         found = linkage
     elif found and names != cython.NULL and is_qualified(language):
-        found = remember_plain(names, named, found)
+        found = remember_plain(names, named | (bare if has == 0 else 0) << BARE_BIT, found)
     if names != cython.NULL and has == 3:
         remember_start(names, found, decl_file, decl_line)
     return found

@@ -101,3 +101,4 @@ cdef enum:  # DW_FORM_*
 
 cdef enum:
     ALT_BIT = 62  # of a DIE's key: the DIE lies in the supplementary file
+    BARE_BIT = 61  # of a plain name's key: its DIE says nothing but a name

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from whence.dwarf.unit_set import UnitSet
 
 PLAIN = 0xFFFF  # the source of a name that is not qualified yet
+BARE = 1 << 61  # of a plain name's key: its DIE says nothing but a name
 COLUMNS = ("va", "end", "depth", "function", "call_file", "call_line")
 
 # What Scoper.run tells of each unit: where its scopes end, its fault, the offset of that, where its starts end
@@ -130,8 +131,12 @@ class Worker:
             copied = {name: self.arena.add(strings.raw(name)) for name in own}
             for columns in (scopes, starts):
                 columns.function = array("Q", [copied.get(name, name) for name in columns.function])
+        bare = [place for place, key in enumerate(keys) if key & BARE]
+        for place in bare:
+            keys[place] ^= BARE
         names, strangers = qualified_names(parts, alt, strings, keys, self.arena) if plain else (array("Q"), False)
         self._strangers |= strangers and file is None
+        self.info.bare.update(map(names.__getitem__, bare))
         for columns in (scopes, starts):
             if plain:
                 scopes_kernel.rename(columns.function, names)

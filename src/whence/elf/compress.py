@@ -23,7 +23,8 @@ from whence.errors import ElfError
 from whence.window import ByteOrder, Window
 
 RATIO = 64
-SLACK = 1 << 20
+SLACK = 1 << 20  # bytes of one section beyond that
+FILE_SLACK = 4 << 20  # bytes of all sections of a file beyond RATIO times the file
 STEP = 1 << 16  # packed bytes given to the decompressor at a time: what comes out stays in the cache until it is copied
 TOLD = 128 * STEP  # packed bytes after which the reader is told that they were read
 KEPT_TOGETHER = 2 << 20  # bytes given back at once: a huge page
@@ -33,9 +34,9 @@ ZDEBUG_MAGIC = b"ZLIB"
 ZDEBUG_HEAD = 12
 
 
-def unpacked_budget(part: str, packed: int) -> Budget:
-    """What sections of so many packed bytes may unpack to."""
-    return Budget(part, "unpacked bytes", packed, times=RATIO, allowance=SLACK, error=ElfError)
+def unpacked_budget(part: str, packed: int, allowance: int = SLACK) -> Budget:
+    """What so many packed bytes may unpack to."""
+    return Budget(part, "unpacked bytes", packed, times=RATIO, allowance=allowance, error=ElfError)
 
 
 class Decompressor(Protocol):

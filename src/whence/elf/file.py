@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence.elf import layout
-from whence.elf.compress import Unpacking, unpack_section, unpack_xz, unpack_zdebug, unpacked_budget
+from whence.elf.compress import FILE_SLACK, Unpacking, unpack_section, unpack_xz, unpack_zdebug, unpacked_budget
 from whence.elf.header import read_header
 from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
 from whence.elf.notes import Note, build_id, go_build_id, read_notes
@@ -193,7 +193,7 @@ class ElfFile:
             return None
         with self._lock:
             sizes = {**self._unpacked, (section.file_offset, section.size): found.size}
-            unpacked_budget("sections", self.size).charge(sum(sizes.values()))
+            unpacked_budget("sections", self.size, FILE_SLACK).charge(sum(sizes.values()))
             self._unpacked = sizes
         return found
 

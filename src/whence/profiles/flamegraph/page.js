@@ -557,15 +557,9 @@ graph.addEventListener("mousemove", (event) => {
   }
 });
 graph.addEventListener("mouseleave", hideTip);
-let waiting = false;
-graph.addEventListener("scroll", () => {
+graph.addEventListener("scroll", () => { // once a frame
   hideTip();
-  if (waiting) return;
-  waiting = true;
-  requestAnimationFrame(() => {
-    waiting = false;
-    show();
-  });
+  show();
 });
 el("search").addEventListener("input", (event) => search(event.target.value));
 el("reset").onclick = () => { state.past = []; search(""); zoom(0, false); };
