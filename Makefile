@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(shell find src -name '*_kernel.py' -o -name '*.pxd') setup.py pyproject.toml
+SOURCES := $(shell find src -path '*/kernels/*.p*' -not -name '*.pyc') setup.py pyproject.toml
 JOBS ?= $(shell nproc)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14

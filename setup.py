@@ -1,8 +1,7 @@
 """Build the compiled kernels. Everything else about the package is in pyproject.toml.
 
-A kernel is ordinary Python with Cython's type annotations (pure-Python mode). Kernels are listed one by one, because
-setuptools and Cython silently leave out what a pattern happens not to match; tests/test_packaging.py compares this
-list with the files on disk.
+A kernel is ordinary Python with Cython's type annotations (pure-Python mode). Every Python file of a folder named
+`kernels` is one; tests/test_packaging.py compares what was built with the files on disk.
 """
 
 import os
@@ -13,55 +12,11 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 
-KERNELS = [
-    "whence.dwarf.abbrev_kernel",
-    "whence.dwarf.aranges_kernel",
-    "whence.dwarf.claims_kernel",
-    "whence.dwarf.files_kernel",
-    "whence.dwarf.line_tables_kernel",
-    "whence.dwarf.lines_kernel",
-    "whence.dwarf.names_kernel",
-    "whence.dwarf.parts_kernel",
-    "whence.dwarf.paths_kernel",
-    "whence.dwarf.programs_kernel",
-    "whence.dwarf.rangelist_kernel",
-    "whence.dwarf.scopes_kernel",
-    "whence.dwarf.units_kernel",
-    "whence.dwarf.walk_kernel",
-    "whence.elf.relocate_kernel",
-    "whence.elf.settle_kernel",
-    "whence.elf.symbols_kernel",
-    "whence.gopclntab.functions_kernel",
-    "whence.gopclntab.pcvalue_kernel",
-    "whence.gopclntab.ranges_kernel",
-    "whence.gotrace.batches_kernel",
-    "whence.gotrace.columns_kernel",
-    "whence.gotrace.event_kernel",
-    "whence.gotrace.line_kernel",
-    "whence.gotrace.quote_kernel",
-    "whence.gotrace.sift_kernel",
-    "whence.gotrace.totext_kernel",
-    "whence.gotrace.towire_kernel",
-    "whence.lidia.asked_kernel",
-    "whence.lidia.encode_kernel",
-    "whence.lidia.inspect_kernel",
-    "whence.lidia.kept_kernel",
-    "whence.lidia.lookup_kernel",
-    "whence.lidia.render_kernel",
-    "whence.lidia.starts_kernel",
-    "whence.lidia.strings_kernel",
-    "whence.mapped_kernel",
-    "whence.procmap.maps_kernel",
-    "whence.profiles.flamegraph.tree_kernel",
-    "whence.profiles.splice_kernel",
-    "whence.profiles.stacks_kernel",
-    "whence.profiles.wire_kernel",
-    "whence.ranges.arrange_kernel",
-    "whence.ranges.caller_files_kernel",
-    "whence.ranges.columns_kernel",
-    "whence.ranges.compose_kernel",
-    "whence.ranges.order_kernel",
-]
+KERNELS = sorted(
+    ".".join(path.relative_to("src").with_suffix("").parts)
+    for path in Path("src", "whence").rglob("kernels/*.py")
+    if path.name != "__init__.py"
+)
 
 if sys.platform == "win32":
     KERNELS.remove("whence.mapped_kernel")  # no signals there, and no file that is mapped can be cut

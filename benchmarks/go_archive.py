@@ -20,7 +20,7 @@ from whence.ranges import StringSpace
 
 
 def program_in(directory: str) -> Path:
-    from tests.golang import goroot
+    from tests.helpers.golang import goroot
 
     program = Path(shutil.copy(goroot() / "bin" / "go", directory))
     strip = shutil.which("strip")

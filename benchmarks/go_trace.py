@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from benchmarks.timing import Cost, processes
-from tests import golang
+from tests.helpers import golang
 
 ROOT = Path(__file__).parent.parent
 CACHE = ROOT / ".cache" / "go-trace"

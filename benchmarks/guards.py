@@ -42,7 +42,7 @@ def archives() -> Iterator[tuple[str, str]]:
             with ElfFile.open(path) as elf:
                 name = f"{path.name} {elf.build_id}"
             yield name, digest(path, Path(folder))
-        from tests.golang import build
+        from tests.helpers.golang import build
 
         for name, (package, ldflags) in GO_PROGRAMS.items():
             program = build(package, Path(folder, "program"), "-trimpath", ldflags=ldflags)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from tests import test_dwarf_split as split
+from tests.dwarf import test_split as split
 from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die, function, inlined
 from whence.dwarf import DebugInfo

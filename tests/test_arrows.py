@@ -12,14 +12,14 @@ SRC = Path(__file__).parent.parent / "src" / "whence"
 # everyone's.
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
+    "kernels": set(),
     "model": set(),
     "records": set(),
     "budget": set(),
     "_version": set(),
     "window": set(),
     "files": {"rooted"},
-    "mapped_kernel": set(),
-    "mapped": {"mapped_kernel"},
+    "mapped": set(),
     "rooted": set(),
     "forks": set(),
     "cores": set(),
@@ -60,7 +60,19 @@ ARROWS: dict[str, set[str]] = {
         "debuginfo",
     },
 }
-EVERYONES = {"errors", "model", "records", "budget", "files", "cores", "mapped", "rooted", "forks", "_version"}
+EVERYONES = {
+    "errors",
+    "kernels",
+    "model",
+    "records",
+    "budget",
+    "files",
+    "cores",
+    "mapped",
+    "rooted",
+    "forks",
+    "_version",
+}
 
 
 def room_of(module: str) -> str:

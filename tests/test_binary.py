@@ -15,7 +15,7 @@ import pytest
 
 import whence
 from tests.forge.elf import Section, Symbol, forge
-from tests.programs import compiled
+from tests.helpers.programs import compiled
 from whence import gotrace, lidia
 from whence.demangle import demangle
 from whence.elf import ElfFile

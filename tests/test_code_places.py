@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import golang
 from tests.forge.builds import MissingTool, Recipe, build
+from tests.helpers import golang
 from tests.oracle.compare import differing_files
 from whence import lidia
 from whence.binary import Binary

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from tests.programs import compiled
+from tests.helpers.programs import compiled
 from whence import files, profiles
 from whence.binary import is_archive
 from whence.debuginfo.crc import crc32_of_zeros, stored_crc32

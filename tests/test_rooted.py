@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.procmap.live import compiled, running
+from tests.helpers.live import compiled, running
 from whence import rooted
 from whence.debuginfo.find import folders_of
 from whence.errors import ElfError

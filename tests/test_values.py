@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from whence import lidia
 from whence.errors import WhenceError
-from whence.gotrace import Event, Version, event_kernel
+from whence.gotrace import Event, Version
+from whence.gotrace.kernels import event as event_kernel
 from whence.lidia.render import Renderer
 from whence.mapped import MappedFile
 from whence.model import Source

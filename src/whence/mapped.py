@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 try:
-    from whence.mapped_kernel import Pages
+    from whence.kernels.mapped import Pages
 except ImportError:
     Pages = None
 

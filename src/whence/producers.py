@@ -203,7 +203,7 @@ def may_be_go(elf: ElfFile) -> bool:
     symbols, has no table."""
     if not elf.sections or elf.is_go:
         return True
-    from whence.elf import symbols_kernel
+    from whence.elf.kernels import symbols as symbols_kernel
 
     try:
         found: bool = symbols_kernel.holds(elf.content(".strtab"), GO_SYMBOLS)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import compiled, folder
+from tests.helpers.programs import compiled, folder
 from whence.cli import addr
 from whence.cli.main import Plain, parsed
 from whence.elf import ElfFile, functions

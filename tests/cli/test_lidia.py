@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.forge.lidia import Forged, prefixed
-from tests.programs import compiled
+from tests.helpers.programs import compiled
 from whence import lidia
 
 WHENCE = [sys.executable, "-m", "whence.cli", "lidia"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.procmap.live import compiled, python, running
+from tests.helpers.live import compiled, python, running
 from whence.cli.main import main
 from whence.cli.snapshot import answer_snapshot
 from whence.procmap import read_build_id

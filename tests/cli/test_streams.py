@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.procmap.live import compiled
+from tests.helpers.live import compiled
 
 WHENCE = [sys.executable, "-m", "whence.cli"]
 ODD = "p\udcff\x1b[31m"  # a byte that is not UTF-8, and what would colour a terminal

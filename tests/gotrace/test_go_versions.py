@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import golang
 from tests.gotrace.conftest import CACHE, PROGRAMS, Go
+from tests.helpers import golang
 from whence import gotrace
 from whence.gotrace import Version
 from whence.gotrace.anonymize import anonymize

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from whence import gotrace
 from whence.errors import TraceError
-from whence.gotrace import Event, Version, event_kernel
+from whence.gotrace import Event, Version
+from whence.gotrace.kernels import event as event_kernel
 
 NUMBER = st.one_of(st.integers(0, 300), st.integers(0, (1 << 64) - 1))
 VERSION = st.sampled_from([v for v in Version if v >= Version.GO1_22])

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests import golang
 from tests.forge.builds import MissingTool, Recipe, build
 from tests.forge.elf import Section, Symbol, forge
 from tests.forge.go_reader import GoReader
 from tests.forge.lidia import OVERFLOW
+from tests.helpers import golang
 from tests.oracle.compare import differing_files
 from whence import lidia
 from whence.elf import ElfFile

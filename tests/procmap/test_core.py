@@ -13,7 +13,7 @@ import pytest
 
 from tests.forge.core import Mapped, core, status
 from tests.forge.elf import Segment, build_id_note, forge
-from tests.procmap.live import compiled, running
+from tests.helpers.live import compiled, running
 from whence.cli.main import main
 from whence.elf import ElfFile, layout
 from whence.errors import MapsError, WhenceError

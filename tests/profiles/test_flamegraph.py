@@ -20,8 +20,9 @@ from tests.profiles.test_writers import REASON, made
 from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import gz, pprof, wire
-from whence.profiles.flamegraph import page, tree_kernel
+from whence.profiles.flamegraph import page
 from whence.profiles.flamegraph.data import LONGEST, encoded, grouped
+from whence.profiles.flamegraph.kernels import tree as tree_kernel
 from whence.profiles.flamegraph.tree import DEPTH, LINES, SMALLER, TYPES, Tree, tree
 from whence.profiles.model import NO_MAPPING, Mapping, Profile, Samples, SampleType
 

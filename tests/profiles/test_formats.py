@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.programs import compiled
 from tests.profiles.test_naming import program_profile
-from tests.programs import compiled
 from whence import profiles
 from whence.debuginfo.cache import Cache
 from whence.errors import ProfileError

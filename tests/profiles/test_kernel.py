@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import folder
+from tests.helpers.programs import folder
 from whence.cli import main
 from whence.elf import ElfFile
 from whence.lidia.build import create

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.forge import elf as forge
-from tests.programs import compiled
+from tests.helpers.programs import compiled
 from whence.debuginfo.cache import Cache
 from whence.elf import ElfFile
 from whence.lidia.build import create

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from tests.procmap.live import compiled, may_unshare, python, running
+from tests.helpers.live import compiled, may_unshare, python, running
 from whence.procmap import Kind, Resolver
 from whence.procmap.snapshot import Snapshot
 from whence.symbolize import Reason, SnapshotSymbolizer, Symbolizer

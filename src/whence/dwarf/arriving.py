@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from whence.dwarf import abbrev_kernel, units
+from whence.dwarf import units
+from whence.dwarf.kernels import abbrev as abbrev_kernel
 from whence.dwarf.sections import Sections, read_sections
 from whence.dwarf.unit_set import BATCH, UnitSet
 from whence.elf.layout import ET_REL

@@ -6,8 +6,11 @@ from array import array
 from collections.abc import Iterable
 from itertools import accumulate
 
-from whence.dwarf import aranges_kernel, claims_kernel, rangelist_kernel, units
-from whence.dwarf.parts_kernel import Parts
+from whence.dwarf import units
+from whence.dwarf.kernels import aranges as aranges_kernel
+from whence.dwarf.kernels import claims as claims_kernel
+from whence.dwarf.kernels import rangelist as rangelist_kernel
+from whence.dwarf.kernels.parts import Parts
 from whence.dwarf.units import Units
 from whence.ranges import Rows, Scopes
 from whence.ranges.compose import by_key

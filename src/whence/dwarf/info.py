@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 from whence import cores
-from whence.dwarf import aranges_kernel, units
+from whence.dwarf import units
 from whence.dwarf.arriving import Arriving, Beginning, NotThisWay, worth_it
-from whence.dwarf.parts_kernel import Parts
+from whence.dwarf.kernels import aranges as aranges_kernel
+from whence.dwarf.kernels.parts import Parts
 from whence.dwarf.problems import Problems, problem
 from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.split import SplitFiles

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from array import array
 
-from whence.dwarf import line_tables_kernel
+from whence.dwarf.kernels import line_tables as line_tables_kernel
 from whence.dwarf.line_files import FileNames, Paths
 from whence.errors import DwarfError
 from whence.records import Record

@@ -27,7 +27,7 @@ from __future__ import annotations
 import threading
 from array import array
 
-from whence.dwarf import lines_kernel
+from whence.dwarf.kernels import lines as lines_kernel
 from whence.dwarf.line_files import PLACE_BITS, STRING, FileNames, LineSections, Paths
 from whence.dwarf.line_header import RULES, Header, read_header, read_names, uleb
 from whence.errors import DwarfError

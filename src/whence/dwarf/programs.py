@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from whence.dwarf import programs_kernel
+from whence.dwarf.kernels import programs as programs_kernel
 from whence.dwarf.line_files import PLACE_BITS, STRING, Paths
 from whence.ranges import Rows
 from whence.ranges.table import NO_FILE

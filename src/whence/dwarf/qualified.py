@@ -9,10 +9,10 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from whence.dwarf import paths_kernel
+from whence.dwarf.kernels import paths as paths_kernel
 
 if TYPE_CHECKING:
-    from whence.dwarf.parts_kernel import Parts
+    from whence.dwarf.kernels.parts import Parts
     from whence.ranges.strings import Arena, StringSpace
 
 ALT_BIT = 1 << 62

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from whence.dwarf.parts_kernel import Parts
+from whence.dwarf.kernels.parts import Parts
 from whence.dwarf.threads import share
 from whence.elf import ElfFile, layout
 from whence.elf.code import code_spans

@@ -12,8 +12,9 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from whence.dwarf import units, units_kernel
-from whence.dwarf.parts_kernel import Parts
+from whence.dwarf import units
+from whence.dwarf.kernels import units as units_kernel
+from whence.dwarf.kernels.parts import Parts
 from whence.dwarf.sections import read_sections
 from whence.dwarf.unit_set import most_units
 from whence.dwarf.units import WIDTH, Unit, Units

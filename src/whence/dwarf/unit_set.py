@@ -5,9 +5,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 
-from whence.dwarf import units, units_kernel
+from whence.dwarf import units
 from whence.dwarf.claims import Claims
-from whence.dwarf.parts_kernel import Parts
+from whence.dwarf.kernels import units as units_kernel
+from whence.dwarf.kernels.parts import Parts
 from whence.dwarf.units import WIDTH, Units
 from whence.elf import ElfFile
 from whence.forks import cached_property

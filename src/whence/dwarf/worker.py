@@ -6,8 +6,9 @@ from array import array
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
-from whence.dwarf import scopes_kernel, units
+from whence.dwarf import units
 from whence.dwarf.declarations import Declarations
+from whence.dwarf.kernels import scopes as scopes_kernel
 from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LineTable, read_lines
 from whence.dwarf.problems import Problems, problem

@@ -199,10 +199,9 @@ class ElfFile:
 
     def prepare(self) -> None:
         """Import all that reading the file imports. A forked child waits for ever for what another thread imports."""
-        from whence.elf import settle_kernel, symbols_kernel  # noqa: F401
 
         if self.type == layout.ET_REL:
-            from whence.elf import relocate_kernel  # noqa: F401
+            pass
         if self.section(".gnu_debugdata") is not None:
             import lzma  # noqa: F401
         packed = next((one for one in self.sections if one.compressed and one.size), None)

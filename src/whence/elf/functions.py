@@ -60,7 +60,7 @@ class Collector:
     ) -> None:  # fmt: skip
         """Append a table's symbols. Where only those near some vaddrs are wanted, all tables come twice: `leading`
         first. ElfError, after those before, where names overlap beyond what their bytes justify."""
-        from whence.elf import symbols_kernel
+        from whence.elf.kernels import symbols as symbols_kernel
 
         start, end, kind = array("Q"), array("Q"), array("B")
         top = (1 << 64) - 1
@@ -122,7 +122,7 @@ class Collector:
         self.rows += 1
 
     def settle(self, strings: StringSpace) -> Ranges:
-        from whence.elf import settle_kernel
+        from whence.elf.kernels import settle as settle_kernel
 
         rows = self.rows
         out = Ranges(strings, va=array("Q", bytes(16 * rows)), length=array("Q", bytes(16 * rows)))

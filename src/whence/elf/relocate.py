@@ -102,7 +102,7 @@ class Relocations:
 
         Relocations that break a rule are left out, and the first of each table is a problem.
         """
-        from whence.elf import relocate_kernel
+        from whence.elf.kernels import relocate as relocate_kernel
 
         elf = self.elf
         tables = self.tables.get(section.index)

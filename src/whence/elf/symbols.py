@@ -77,7 +77,7 @@ def find_table(elf: ElfFile, name: str) -> SymbolTable | None:
 
 def read_symbols(elf: ElfFile, name: str) -> Symbols:
     """The table as columns; empty ones when the file does not have it. Costs a few nanoseconds a symbol."""
-    from whence.elf import symbols_kernel
+    from whence.elf.kernels import symbols as symbols_kernel
 
     table = find_table(elf, name)
     if table is None:

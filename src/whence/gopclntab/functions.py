@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from whence.errors import GopclntabError
-from whence.gopclntab import functions_kernel
 from whence.gopclntab.header import Header
 from whence.gopclntab.inlining import Shape
+from whence.gopclntab.kernels import functions as functions_kernel
 
 NO_FUNCTION = 0xFFFFFFFF
 SAMPLES = 256

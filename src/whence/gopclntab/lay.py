@@ -6,9 +6,9 @@ from array import array
 from typing import TYPE_CHECKING
 
 from whence.errors import GopclntabError
-from whence.gopclntab import ranges_kernel
 from whence.gopclntab.header import Header
 from whence.gopclntab.inlining import SHAPES, Trees
+from whence.gopclntab.kernels import ranges as ranges_kernel
 from whence.model import Source
 from whence.ranges import Ranges, Starts, StringSpace
 

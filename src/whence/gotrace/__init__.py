@@ -36,8 +36,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whence.gotrace.convert import text_to_wire, to_text, to_wire, wire_to_text
-from whence.gotrace.event_kernel import Event
 from whence.gotrace.faults import TextError
+from whence.gotrace.kernels.event import Event
 from whence.gotrace.quoting import quote, unquote
 from whence.gotrace.reader import Reader, TextReader
 from whence.gotrace.specs import EventSpec, SpecTable

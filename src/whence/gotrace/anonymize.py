@@ -11,10 +11,10 @@ from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from whence.gotrace import columns_kernel
 from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH, STRINGS, BatchReader
 from whence.gotrace.columnar import ColumnReader, places
-from whence.gotrace.event_kernel import Event
+from whence.gotrace.kernels import columns as columns_kernel
+from whence.gotrace.kernels.event import Event
 from whence.gotrace.specs import NO_THREAD
 from whence.gotrace.tables import Tables, events_of
 from whence.gotrace.version import Version

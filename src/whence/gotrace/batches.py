@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whence.errors import TraceError, naming
-from whence.gotrace import batches_kernel
 from whence.gotrace.faults import CUT, FINE, FULL, OUT_OF_BATCH, cut_short, wire_fault
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_wire_header
+from whence.gotrace.kernels import batches as batches_kernel
 from whence.gotrace.lines import lines
 from whence.gotrace.specs import numbers
 from whence.gotrace.version import Version, usable

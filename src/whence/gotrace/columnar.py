@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from whence import cores
 from whence.errors import TraceError, naming
-from whence.gotrace import columns_kernel
 from whence.gotrace.batches import BatchReader, Run
 from whence.gotrace.faults import FINE, FULL, wire_fault
+from whence.gotrace.kernels import columns as columns_kernel
 from whence.gotrace.lines import lines
 from whence.gotrace.specs import spec_table
 from whence.gotrace.tables import Tables

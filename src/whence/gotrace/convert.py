@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from whence.errors import naming
-from whence.gotrace import totext_kernel, towire_kernel
 from whence.gotrace.faults import CUT, FINE, FULL, cut_short, text_fault, wire_fault
 from whence.gotrace.feed import BLOCK, Feed
 from whence.gotrace.header import read_text_header, read_wire_header, recognize
+from whence.gotrace.kernels import totext as totext_kernel
+from whence.gotrace.kernels import towire as towire_kernel
 from whence.gotrace.lines import lines
 from whence.gotrace.printable import changes
 from whence.gotrace.version import Version, usable
 
 if TYPE_CHECKING:
-    from whence.gotrace.event_kernel import Event
     from whence.gotrace.feed import Source
+    from whence.gotrace.kernels.event import Event
 
 
 class Sink(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whence.errors import TraceError
-from whence.gotrace import quote_kernel
+from whence.gotrace.kernels import quote as quote_kernel
 from whence.gotrace.printable import changes
 
 SPACES = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Self
 
 from whence.errors import naming
 from whence.gotrace.convert import WireBlocks
-from whence.gotrace.event_kernel import Event, Stream
 from whence.gotrace.faults import cut_short, wire_fault
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_text_header, read_wire_header
+from whence.gotrace.kernels.event import Event, Stream
 from whence.gotrace.lines import lines
 from whence.gotrace.version import Version, usable
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from whence.budget import Budget
 from whence.errors import TraceError
 from whence.files import atomic_write
-from whence.gotrace import sift_kernel
 from whence.gotrace.columnar import ARGS, ColumnReader, Columns
+from whence.gotrace.kernels import sift as sift_kernel
 from whence.gotrace.samples import tables_of
 from whence.gotrace.sift import Filter, clock_at, moves, spans
 from whence.gotrace.tables import Tables

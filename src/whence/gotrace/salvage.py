@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whence.errors import TraceError
-from whence.gotrace import batches_kernel
 from whence.gotrace.batches import END_OF_GENERATION
 from whence.gotrace.faults import FINE, FULL
+from whence.gotrace.kernels import batches as batches_kernel
 from whence.gotrace.lines import lines
 from whence.gotrace.verify import verify
 from whence.gotrace.version import HEADER_SIZE, Version, read_header, usable

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from whence.gotrace.batches import BatchReader
-from whence.gotrace.event_kernel import padded
+from whence.gotrace.kernels.event import padded
 from whence.gotrace.tables import Tables
 
 if TYPE_CHECKING:

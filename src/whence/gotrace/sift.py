@@ -21,10 +21,10 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from whence.errors import TraceError, WhenceError
-from whence.gotrace import sift_kernel
 from whence.gotrace.batches import CPU_SAMPLES, END_OF_GENERATION, EXPERIMENTAL_BATCH, BatchReader, Run
-from whence.gotrace.event_kernel import Event
 from whence.gotrace.faults import FINE, wire_fault
+from whence.gotrace.kernels import sift as sift_kernel
+from whence.gotrace.kernels.event import Event
 from whence.gotrace.lines import lines
 from whence.gotrace.tables import Tables, events_of
 from whence.gotrace.version import Version

@@ -6,12 +6,12 @@ from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whence.gotrace import batches_kernel
 from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH
-from whence.gotrace.event_kernel import Event, padded
 from whence.gotrace.faults import CUT, FINE, FULL, cut_short, wire_fault
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_wire_header
+from whence.gotrace.kernels import batches as batches_kernel
+from whence.gotrace.kernels.event import Event, padded
 from whence.gotrace.lines import lines
 from whence.gotrace.tables import events_in
 from whence.gotrace.version import Version, usable

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from whence.gotrace.batches import CPU_SAMPLES, EXPERIMENTAL_BATCH, FREQUENCY, STRINGS, Batch, Run
-from whence.gotrace.event_kernel import Event, Stream
 from whence.gotrace.faults import CUT, wire_fault
+from whence.gotrace.kernels.event import Event, Stream
 from whence.gotrace.lines import lines
 from whence.gotrace.version import Version
 

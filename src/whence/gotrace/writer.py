@@ -14,7 +14,7 @@ from whence.gotrace.feed import BLOCK, Feed
 from whence.gotrace.version import Version, usable
 
 if TYPE_CHECKING:
-    from whence.gotrace.event_kernel import Event
+    from whence.gotrace.kernels.event import Event
 
 
 class Writer:

@@ -11,7 +11,7 @@ from whence.model import Frame, Source
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from whence.lidia.lookup_kernel import Archive
+    from whence.lidia.kernels.lookup import Archive
     from whence.mapped import MappedFile
     from whence.model import Frames
 

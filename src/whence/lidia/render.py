@@ -16,8 +16,9 @@ import os
 from array import array
 from typing import TYPE_CHECKING, Literal
 
-from whence.lidia import asked_kernel, render_kernel
 from whence.lidia.answers import WORDS
+from whence.lidia.kernels import asked as asked_kernel
+from whence.lidia.kernels import render as render_kernel
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
 
 if TYPE_CHECKING:

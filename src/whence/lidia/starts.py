@@ -14,13 +14,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from whence.errors import LidiaError
-from whence.lidia import starts_kernel
 from whence.lidia.extra import START
+from whence.lidia.kernels import starts as starts_kernel
 
 if TYPE_CHECKING:
     from whence.lidia.extra import Found
+    from whence.lidia.kernels.strings import Interner
     from whence.lidia.layout import Header
-    from whence.lidia.strings_kernel import Interner
     from whence.ranges import Ranges
 
 ABSENT = 0xFFFFFFFF  # the number of a name that the archive does not have

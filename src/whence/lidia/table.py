@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Self
 from whence.errors import LidiaError, WhenceError, naming
 from whence.files import open_regular
 from whence.lidia import extra as extras
-from whence.lidia import lookup_kernel
 from whence.lidia.answers import WORDS, Answers
+from whence.lidia.kernels import lookup as lookup_kernel
 from whence.lidia.layout import (
     HEADER_SIZE,
     LENGTH_PREFIXED_START,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from whence.lidia import inspect_kernel
+    from whence.lidia.kernels import inspect as inspect_kernel
     from whence.lidia.layout import Section
     from whence.lidia.range import Range
     from whence.lidia.verify import Info
@@ -148,7 +148,7 @@ class Table:
         """Its rows as they are stored; lookups need none of this, so it is loaded late."""
         self._still_open()
         if self._inspected is None:
-            from whence.lidia.inspect_kernel import Rows
+            from whence.lidia.kernels.inspect import Rows
 
             self._inspected = Rows(self._data, self._places)
         return self._inspected
@@ -327,7 +327,7 @@ def _encoding(strings: memoryview) -> str:
         return "length"
     if len(strings) < 4:
         return "nul"
-    from whence.lidia.inspect_kernel import count_strings
+    from whence.lidia.kernels.inspect import count_strings
 
     return "length" if count_strings(strings)[1] == len(strings) else "nul"
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whence.errors import ChecksumError, FormatError, LidiaError
 from whence.lidia import extra as extras
-from whence.lidia import inspect_kernel, starts
+from whence.lidia import starts
 from whence.lidia.answers import WORDS
 from whence.lidia.crc import crc32c_of
+from whence.lidia.kernels import inspect as inspect_kernel
 
 if TYPE_CHECKING:
     from whence.lidia.layout import Header, Section

@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from whence._version import __version__
 from whence.budget import Budget
 from whence.files import atomic_write
-from whence.lidia import encode_kernel, extra, strings_kernel
+from whence.lidia import extra
 from whence.lidia.crc import crc32c
+from whence.lidia.kernels import encode as encode_kernel
+from whence.lidia.kernels import strings as strings_kernel
 from whence.lidia.layout import HEADER_SIZE, Header, Section
 from whence.lidia.starts import rows_of
-from whence.ranges import columns_kernel, order_kernel
+from whence.ranges.kernels import columns as columns_kernel
+from whence.ranges.kernels import order as order_kernel
 from whence.records import Record
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from array import array
 from dataclasses import dataclass, field
 
 from whence.errors import MapsError
-from whence.procmap import maps_kernel
+from whence.procmap.kernels import maps as maps_kernel
 from whence.procmap.mapping import EXECUTE, Mapping, kind_of
 
 _KEPT_PROBLEMS = 16

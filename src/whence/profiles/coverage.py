@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from whence.errors import plain
+from whence.profiles.kernels.stacks import weigh
 from whence.profiles.model import Profile
 from whence.profiles.naming import Named
 from whence.profiles.reasons import Missing
 from whence.profiles.remedies import remedy
-from whence.profiles.stacks_kernel import weigh
 
 
 @dataclass(slots=True)

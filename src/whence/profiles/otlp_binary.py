@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from whence.errors import ProfileError
-from whence.profiles import bounds, stacks_kernel, wire
+from whence.profiles import bounds, wire
+from whence.profiles.kernels import stacks as stacks_kernel
 from whence.profiles.model import Profile
 from whence.profiles.otlp_schema import encoded
 from whence.profiles.otlp_tables import PID, Kind, Lists, Tables, signed

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from whence.budget import Budget
 from whence.errors import ProfileError
-from whence.profiles import bounds, json_text, stacks_kernel, wire
+from whence.profiles import bounds, json_text, wire
+from whence.profiles.kernels import stacks as stacks_kernel
 from whence.profiles.model import Profile
 from whence.profiles.otlp_schema import Document, jsonable
 from whence.profiles.otlp_tables import PID, Kind, Lists, Tables

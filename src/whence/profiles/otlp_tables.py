@@ -14,7 +14,8 @@ from itertools import pairwise
 from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame
-from whence.profiles import bounds, stacks_kernel, wire
+from whence.profiles import bounds, wire
+from whence.profiles.kernels import stacks as stacks_kernel
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
 
 BUILD_IDS = ("process.executable.build_id.gnu", "process.executable.build_id.go", "process.executable.build_id.htlhash")

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 
 from whence.budget import Budget
 from whence.errors import ProfileError
-from whence.profiles import bounds, splice_kernel, wire_kernel
+from whence.profiles import bounds
+from whence.profiles.kernels import splice as splice_kernel
+from whence.profiles.kernels import wire as wire_kernel
 
 FAULTS = {
     1: "a varint ends inside its message",

@@ -15,7 +15,9 @@ from __future__ import annotations
 from array import array
 from itertools import pairwise
 
-from whence.ranges import arrange_kernel, columns_kernel, order_kernel
+from whence.ranges.kernels import arrange as arrange_kernel
+from whence.ranges.kernels import columns as columns_kernel
+from whence.ranges.kernels import order as order_kernel
 from whence.ranges.strings import StringSpace
 from whence.ranges.table import Ranges, Starts
 

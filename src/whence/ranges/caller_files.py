@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from array import array
 
-from whence.ranges import columns_kernel
 from whence.ranges.arrange import gathered
-from whence.ranges.caller_files_kernel import Pieces
+from whence.ranges.kernels import columns as columns_kernel
+from whence.ranges.kernels.caller_files import Pieces
 from whence.ranges.table import Ranges
 
 

@@ -20,7 +20,8 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from whence.ranges import compose_kernel, order_kernel
+from whence.ranges.kernels import compose as compose_kernel
+from whence.ranges.kernels import order as order_kernel
 from whence.ranges.table import check_ends
 
 if TYPE_CHECKING:

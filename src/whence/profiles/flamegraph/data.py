@@ -23,7 +23,7 @@ from array import array
 from base64 import b64encode
 from collections.abc import Iterable
 
-from whence.profiles.flamegraph import tree_kernel
+from whence.profiles.flamegraph.kernels import tree as tree_kernel
 from whence.profiles.flamegraph.packages import package
 from whence.profiles.flamegraph.tree import LINES, SMALLER, Tree
 from whence.profiles.stacks import Shown

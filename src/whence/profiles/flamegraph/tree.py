@@ -16,7 +16,7 @@ from array import array
 from dataclasses import dataclass, field
 
 from whence.errors import ProfileError
-from whence.profiles.flamegraph import tree_kernel
+from whence.profiles.flamegraph.kernels import tree as tree_kernel
 from whence.profiles.model import Profile, Samples, SampleType
 from whence.profiles.stacks import Shown, binary_of, shown
 from whence.profiles.wire import room

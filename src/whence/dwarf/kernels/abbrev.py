@@ -1,0 +1,376 @@
+"""Abbreviation tables, digested once and then walked with: what is the same for every DIE of a code is worked out here.
+
+In: .debug_abbrev and a unit (its table's offset, its sizes of addresses and offsets, its language). Out: a `Table` of
+entries by code, each with a kind (is it a function, an inlined call, something to look into, something to skip) and its
+attributes as operations: attributes of fixed size melt into one number of bytes to skip, and only the attributes the
+walk wants are read. Most DIEs end up as one addition.
+
+Types are skipped with all they hold in C, where they cannot hold code; in other languages they are looked into (gcc
+puts the code of a C++ lambda into its closure's class, rustc methods into their enumeration). Tables are kept by
+offset, a bounded number of them: units share them (Go's all do, dwz's thousands of partial units a few), and names are
+looked up in units of other tables. DWARF 5, section 7.5.3.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import calloc, free, qsort, realloc
+from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.kernels.budget import affordable, spend
+from cython.cimports.whence.dwarf.kernels.reading import fixed, form_size, sleb, uleb
+from cython.cimports.whence.dwarf.kernels.shared import (
+    ABBREV,
+    ADDRESS_SIZE,
+    F_BLOCK,
+    F_BLOCK1,
+    F_BLOCK2,
+    F_BLOCK4,
+    F_EXPRLOC,
+    F_IMPLICIT_CONST,
+    F_INDIRECT,
+    F_REF_ADDR,
+    F_STRING,
+    LANGUAGE,
+    OFFSET_SIZE,
+    VERSION,
+)
+
+SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def keeps_types_apart(language: cython.ulonglong) -> cython.bint:
+    """Is it C (DW_LANG_*), or assembler?"""
+    return (
+        language == 0x01 or language == 0x02 or language == 0x0C or language == 0x1D or language == 0x2C
+        or language == 0x8001
+    )  # fmt: skip
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def enumerations_hold_code(language: cython.ulonglong) -> cython.bint:
+    """Can an enumeration have methods? Not in C and C++, where most enumerations are."""
+    return not (
+        keeps_types_apart(language)
+        or language == 0x04
+        or language == 0x1A
+        or language == 0x21
+        or language == 0x2A
+        or language == 0x2B
+    )
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def kind_of(tag: cython.ulonglong, language: cython.ulonglong) -> cython.int:
+    if tag == 0x2E:
+        return 2  # FUNCTION
+    if tag == 0x1D:
+        return 3  # INLINED
+    if tag == 0x13 or tag == 0x02 or tag == 0x17 or tag == 0x38 or tag == 0x39:  # classes, structures, unions, ...
+        return 1 if keeps_types_apart(language) else 0
+    if tag == 0x04:  # DW_TAG_enumeration_type
+        return 0 if enumerations_hold_code(language) else 1
+    if (
+        tag == 0x05 or tag == 0x34 or tag == 0x24 or tag == 0x0F or tag == 0x16 or tag == 0x26 or tag == 0x0D
+        or tag == 0x01 or tag == 0x15 or tag == 0x21 or tag == 0x28 or tag == 0x48 or tag == 0x49
+        or tag == 0x4109 or tag == 0x410A or tag == 0x2F or tag == 0x30 or tag == 0x19 or tag == 0x33
+        or tag == 0x4106 or tag == 0x4107 or tag == 0x4108
+    ):  # fmt: skip
+        return 1  # parameters, variables, types without a body, call sites, template arguments, variants
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def slot_of(name: cython.ulonglong, kind: cython.int) -> cython.int:
+    """The slot an attribute is read into, or -1: functions and inlined calls need more than the others."""
+    if name == 0x01:
+        return 6  # S_SIBLING
+    if kind < 2:
+        return -1
+    if name == 0x11:
+        return 0  # S_LOW
+    if name == 0x12:
+        return 1  # S_HIGH
+    if name == 0x55:
+        return 2  # S_RANGES
+    if kind == 2:
+        return 7 if name == 0x3C else -1  # S_DECLARATION
+    if name == 0x58:
+        return 3  # S_CALL_FILE
+    if name == 0x59:
+        return 4  # S_CALL_LINE
+    return 5 if name == 0x31 else -1  # S_ORIGIN
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def grown(rows: cython.p_void, room: cython.pointer[cython.ulonglong], size: cython.ulonglong) -> cython.p_void:
+    """The rows in a block twice as large, or NULL (and then the old block stays good)."""
+    more: cython.ulonglong = room[0] * 2 if room[0] else 64
+    block: cython.p_void = realloc(rows, more * size)
+    if block != cython.NULL:
+        room[0] = more
+    return block
+
+
+def table_of(tables, file, unit, budget, fault):
+    """The unit's table; NULL when `fault` says what is wrong: 1 its bytes, 2 no memory, 3 the budget is spent.
+
+    It stays good until the next one is asked for.
+    """
+    sizes: cython.ulonglong = (
+        unit[ADDRESS_SIZE] << 32
+        | unit[OFFSET_SIZE] << 16
+        | unit[VERSION] << 8
+        | enumerations_hold_code(unit[LANGUAGE]) << 1
+        | keeps_types_apart(unit[LANGUAGE])
+    )
+    way: cython.int
+    stop: cython.ulonglong
+    reached: cython.ulonglong = 0
+    table: cython.pointer[Table] = tables.last
+    fault[0] = 0
+    if table != cython.NULL and table.offset == unit[ABBREV] and table.sizes == sizes and table.file == file:
+        if table.count:
+            table.used = tables.turn
+            return table
+    if tables.rows == cython.NULL:
+        tables.rows = cython.cast(cython.pointer[Table], calloc(TABLE_ROWS * TABLE_WAYS, cython.sizeof(Table)))
+        if tables.rows == cython.NULL:
+            fault[0] = 2
+            return cython.NULL
+    tables.turn += 1
+    row = tables.rows + TABLE_WAYS * ((unit[ABBREV] * SPREAD) >> 58)
+    for way in range(TABLE_WAYS):
+        table = row + way
+        if table.count and table.offset == unit[ABBREV] and table.sizes == sizes and table.file == file:
+            table.used = tables.turn
+            tables.last = table
+            return table
+    if tables.held > KEPT_BYTES:
+        forget_rows(tables)
+    table = row
+    for way in range(1, TABLE_WAYS):
+        if row[way].used < table.used:
+            table = row + way
+    tables.held -= held_by(table)
+    table.used = tables.turn
+    stop = unit[ABBREV] + affordable(budget)
+    if stop < unit[ABBREV] or stop > file.abbrev.size:
+        stop = file.abbrev.size
+    fault[0] = digest(table, file, unit, stop, cython.address(reached))
+    tables.held += held_by(table)
+    if fault[0] == 1 and stop < file.abbrev.size:
+        fault[0] = 3
+    if not spend(budget, min(reached, stop) - min(unit[ABBREV], stop)):
+        fault[0] = 3
+    if fault[0]:
+        table.count = 0
+        return cython.NULL
+    table.file = file
+    table.offset = unit[ABBREV]
+    table.sizes = sizes
+    tables.last = table
+    return table
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def held_by(table: cython.pointer[Table]) -> cython.ulonglong:
+    """The bytes a table takes."""
+    return table.room * cython.sizeof(Entry) + table.op_room * cython.sizeof(Op)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def digest(
+    table: cython.pointer[Table], file: cython.pointer[cython.const[File]],
+    unit: cython.pointer[cython.const[cython.ulonglong]], size: cython.ulonglong, reached: cython.p_ulonglong,
+) -> cython.int:  # fmt: skip
+    """Digest the unit's table, which ends before `size`; gives 0 or the fault as `table_of` has it. `reached` becomes
+    where reading ended."""
+    data = file.abbrev.at
+    at: cython.ulonglong = unit[ABBREV]
+    seen: cython.uint
+    code: cython.ulonglong
+    tag: cython.ulonglong
+    name: cython.ulonglong
+    form: cython.ulonglong
+    implicit: cython.ulonglong
+    run: cython.ulonglong
+    width: cython.int
+    kind: cython.int
+    slot: cython.int
+    what: cython.int
+    block: cython.p_void
+    table.count = table.op_count = 0
+    table.dense = True
+    if at >= size:
+        return 1
+    while at < size:
+        code = uleb(data, cython.address(at), size)
+        if code == 0:
+            break
+        tag = uleb(data, cython.address(at), size)
+        kind = kind_of(tag, unit[LANGUAGE])
+        if table.count == table.room:
+            block = grown(table.entries, cython.address(table.room), cython.sizeof(table.entries[0]))
+            if block == cython.NULL:
+                return 2
+            table.entries = cython.cast(cython.typeof(table.entries), block)
+        entry = cython.address(table.entries[table.count])
+        entry.code = code
+        entry.kind = kind
+        entry.tag = cython.cast(cython.ushort, tag if tag < 0xFFFF else 0xFFFF)
+        entry.first = cython.cast(cython.uint, table.op_count)
+        entry.children = cython.cast(cython.uchar, fixed(data, cython.address(at), size, 1, 0))
+        entry.spec = at
+        table.count += 1
+        if code != table.count:
+            table.dense = False
+        run = 0
+        seen = 0
+        while True:
+            name = uleb(data, cython.address(at), size)
+            form = uleb(data, cython.address(at), size)
+            implicit = sleb(data, cython.address(at), size) if form == F_IMPLICIT_CONST else 0
+            if at > size:
+                reached[0] = at
+                return 1
+            if name == 0 and form == 0:
+                break
+            width = form_size(form, unit[ADDRESS_SIZE], unit[OFFSET_SIZE], unit[VERSION])
+            if width == -2:
+                reached[0] = at
+                return 1
+            slot = slot_of(name, kind)
+            if slot == 6 and not entry.children:
+                slot = -1
+            if slot >= 0:  # a DIE has an attribute once (2.2); one that takes no bytes could be repeated for nothing
+                if width == 0 and seen >> slot & 1:
+                    continue
+                seen |= cython.cast(cython.uint, 1) << slot
+            if slot < 0 and width >= 0:
+                run += width
+                continue
+            if slot >= 0:
+                what = 4
+            elif form == F_EXPRLOC or form == F_BLOCK:
+                what = 1
+            elif form == F_STRING:
+                what = 2
+            elif form == F_INDIRECT or form == F_BLOCK1 or form == F_BLOCK2 or form == F_BLOCK4:
+                what = 3
+            else:
+                what = 0
+            if table.op_count == table.op_room:
+                block = grown(table.ops, cython.address(table.op_room), cython.sizeof(table.ops[0]))
+                if block == cython.NULL:
+                    return 2
+                table.ops = cython.cast(cython.typeof(table.ops), block)
+            op = cython.address(table.ops[table.op_count])
+            table.op_count += 1
+            op.what = what
+            op.slot = slot if slot >= 0 else 0
+            op.form = cython.cast(cython.ushort, form)
+            op.before = cython.cast(cython.uint, run)
+            op.implicit = implicit
+            run = 0
+        entry.tail = cython.cast(cython.uint, run)
+        entry.ops = cython.cast(cython.uint, table.op_count) - entry.first
+    reached[0] = at
+    if not table.dense:
+        qsort(table.entries, table.count, cython.sizeof(table.entries[0]), by_code)
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def by_code(
+    one: cython.pointer[cython.const[cython.void]], two: cython.pointer[cython.const[cython.void]]
+) -> cython.int:
+    """Entries in ascending order of code (it is their first field)."""
+    first: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], one)[0]
+    second: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], two)[0]
+    return 1 if first > second else -1 if first < second else 0
+
+
+def sparse(table, code):
+    """The entry of a code in a table whose codes do not count 1, 2, 3..., or NULL."""
+    low: cython.ulonglong = 0
+    high: cython.ulonglong = table.count
+    middle: cython.ulonglong
+    while low < high:
+        middle = (low + high) // 2
+        if table.entries[middle].code < code:
+            low = middle + 1
+        else:
+            high = middle
+    if low < table.count and table.entries[low].code == code:
+        return cython.address(table.entries[low])
+    return cython.NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def forget_rows(tables: cython.pointer[Tables]) -> cython.void:
+    """Let all tables go."""
+    at: cython.int
+    for at in range(TABLE_ROWS * TABLE_WAYS):
+        free(tables.rows[at].entries)
+        free(tables.rows[at].ops)
+    memset(tables.rows, 0, TABLE_ROWS * TABLE_WAYS * cython.sizeof(Table))
+    tables.last = cython.NULL
+    tables.held = 0
+
+
+def forget_tables(tables):
+    if tables.rows != cython.NULL:
+        forget_rows(tables)
+        free(tables.rows)
+    memset(tables, 0, cython.sizeof(Tables))
+
+
+def stay_inside(data: cython.const[cython.uchar][::1]):
+    """Do no attributes of any table of a .debug_abbrev refer to DIEs of other units of the file? False in doubt."""
+    p: cython.pointer[cython.const[cython.uchar]] = cython.NULL
+    at: cython.ulonglong = 0
+    size: cython.ulonglong = data.shape[0]
+    name: cython.ulonglong
+    form: cython.ulonglong
+    good: cython.bint = True
+    if size == 0:
+        return True
+    p = cython.address(data[0])
+    with cython.nogil:
+        while good and at < size:
+            if uleb(p, cython.address(at), size) == 0:  # the end of a table
+                continue
+            uleb(p, cython.address(at), size)
+            fixed(p, cython.address(at), size, 1, 0)
+            while True:
+                name = uleb(p, cython.address(at), size)
+                form = uleb(p, cython.address(at), size)
+                if form == F_IMPLICIT_CONST:
+                    sleb(p, cython.address(at), size)
+                if at > size or form == F_REF_ADDR or form == F_INDIRECT:
+                    good = False
+                    break
+                if name == 0 and form == 0:
+                    break
+    return good

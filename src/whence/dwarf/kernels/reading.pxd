@@ -1,0 +1,241 @@
+# How the DWARF kernels read forms and references, and, from whence.kernels.bytes, numbers.
+#
+# Reading is by offset and sticky: a read that would pass `end` sets the offset to end + 1, from where every later read
+# fails too; so a kernel checks once per DIE (`at > end`) instead of once per byte.
+
+from whence.dwarf.kernels.budget cimport Budget, spend
+from whence.dwarf.kernels.shared cimport (
+    ADDRESS_SIZE, ADDR_BASE, ALT_BIT, DIE, END, F_ADDRX, F_ADDRX1, F_ADDRX4, F_BLOCK, F_BLOCK1, F_BLOCK2, F_BLOCK4,
+    F_EXPRLOC, F_FLAG_PRESENT, F_GNU_ADDR_INDEX, F_GNU_REF_ALT, F_GNU_STRP_ALT, F_GNU_STR_INDEX, F_IMPLICIT_CONST,
+    F_INDIRECT, F_LINE_STRP, F_REF1, F_REF_ADDR, F_REF_SUP4, F_REF_SUP8, F_REF_UDATA, F_SDATA, F_STRING, F_STRP,
+    F_STRP_SUP, F_STRX, F_STRX1, F_STRX4, OFFSET, OFFSET_SIZE, STR_BASE, VERSION, WIDTH, File, Part, bytes_at, u64,
+)
+from whence.kernels.bytes cimport number, sleb, uleb
+
+
+cdef inline u64 fixed(bytes_at data, u64* at, u64 end, int size, int big) noexcept nogil:
+    cdef u64 here = at[0]
+    if here > end or end - here < <u64>size:
+        at[0] = end + 1
+        return 0
+    at[0] = here + size
+    return number(data + here, size, big)
+
+
+cdef inline void skip(u64* at, u64 end, u64 size) noexcept nogil:
+    if at[0] > end or end - at[0] < size:
+        at[0] = end + 1
+    else:
+        at[0] += size
+
+
+cdef inline void skip_string(bytes_at data, u64* at, u64 end) noexcept nogil:
+    cdef u64 here = at[0]
+    while here < end:
+        if data[here] == 0:
+            at[0] = here + 1
+            return
+        here += 1
+    at[0] = end + 1
+
+
+cdef inline int form_size(u64 form, int address_size, int offset_size, int version) noexcept nogil:
+    """How many bytes a form always takes: -1 when that varies, -2 when the form is unknown."""
+    if form == 0x0B or form == 0x0C or form == 0x11 or form == 0x25 or form == 0x29:
+        return 1
+    if form == 0x05 or form == 0x12 or form == 0x26 or form == 0x2A:
+        return 2
+    if form == 0x27 or form == 0x2B:
+        return 3
+    if form == 0x06 or form == 0x13 or form == 0x1C or form == 0x28 or form == 0x2C:
+        return 4
+    if form == 0x07 or form == 0x14 or form == 0x20 or form == 0x24:
+        return 8
+    if form == 0x1E:
+        return 16
+    if form == 0x19 or form == 0x21:
+        return 0
+    if form == 0x01:
+        return address_size
+    if form == 0x0E or form == 0x17 or form == 0x1D or form == 0x1F or form == 0x1F20 or form == 0x1F21:
+        return offset_size
+    if form == 0x10:
+        return address_size if version == 2 else offset_size
+    if form == 0x03 or form == 0x04 or (form >= 0x08 and form <= 0x0A) or form == 0x0D or form == 0x0F:
+        return -1
+    if form == 0x15 or form == 0x16 or form == 0x18 or form == 0x1A or form == 0x1B or form == 0x22 or form == 0x23:
+        return -1
+    if form == 0x1F01 or form == 0x1F02:
+        return -1
+    return -2
+
+
+cdef inline u64 indirect(bytes_at data, u64* at, u64 end, u64 form) noexcept nogil:
+    """The form that stands in the DIE itself (DW_FORM_indirect); one that is indirect again is refused."""
+    if form == F_INDIRECT:
+        form = uleb(data, at, end)
+        if form == F_INDIRECT or form == F_IMPLICIT_CONST:
+            at[0] = end + 1
+    return form
+
+
+cdef inline void skip_form(bytes_at data, u64* at, u64 end, u64 form, const u64* unit, int big) noexcept nogil:
+    cdef int size
+    form = indirect(data, at, end, form)
+    size = form_size(form, <int>unit[ADDRESS_SIZE], <int>unit[OFFSET_SIZE], <int>unit[VERSION])
+    if size >= 0:
+        skip(at, end, size)
+    elif size == -2:
+        at[0] = end + 1
+    elif form == F_STRING:
+        skip_string(data, at, end)
+    elif form == F_EXPRLOC or form == F_BLOCK:
+        skip(at, end, uleb(data, at, end))
+    elif form == F_BLOCK1:
+        skip(at, end, fixed(data, at, end, 1, big))
+    elif form == F_BLOCK2:
+        skip(at, end, fixed(data, at, end, 2, big))
+    elif form == F_BLOCK4:
+        skip(at, end, fixed(data, at, end, 4, big))
+    else:
+        uleb(data, at, end)
+
+
+cdef inline u64 read_form(
+    bytes_at data, u64* at, u64 end, u64* form, u64 implicit, const u64* unit, int big
+) noexcept nogil:
+    """The number a form holds (a string in place: its offset; a block: 0); `form` becomes the one meant by indirect."""
+    cdef int size
+    cdef u64 value
+    form[0] = indirect(data, at, end, form[0])
+    if form[0] == F_IMPLICIT_CONST:
+        return implicit
+    if form[0] == F_FLAG_PRESENT:
+        return 1
+    if form[0] == F_SDATA:
+        return sleb(data, at, end)
+    if form[0] == F_STRING:
+        value = at[0]
+        skip_string(data, at, end)
+        return value
+    size = form_size(form[0], <int>unit[ADDRESS_SIZE], <int>unit[OFFSET_SIZE], <int>unit[VERSION])
+    if size > 0 and size <= 8:
+        return fixed(data, at, end, size, big)
+    if form[0] == F_EXPRLOC or (form[0] >= F_BLOCK2 and form[0] <= F_BLOCK4) or size == 16 or size == -2 or (
+        form[0] == F_BLOCK or form[0] == F_BLOCK1
+    ):
+        skip_form(data, at, end, form[0], unit, big)
+        return 0
+    return uleb(data, at, end)
+
+
+cdef inline u64 entry_of(Part part, u64 base, u64 index, int size, int big, int* ok) noexcept nogil:
+    """Entry `index` of a table of numbers that starts at `base` (.debug_addr, .debug_str_offsets)."""
+    ok[0] = 0
+    if base > part.size or index >= (part.size - base) / <u64>size:
+        return 0
+    ok[0] = 1
+    return number(part.at + base + index * size, size, big)
+
+
+cdef inline int is_index(u64 form) noexcept nogil:
+    """Does this address form count in .debug_addr?"""
+    return form == F_ADDRX or form == F_GNU_ADDR_INDEX or (form >= F_ADDRX1 and form <= F_ADDRX4)
+
+
+cdef inline u64 address_of(const File* file, const u64* unit, u64 value, u64 form, int* ok) noexcept nogil:
+    ok[0] = 1
+    if is_index(form):
+        return entry_of(file.addr, unit[ADDR_BASE], value, <int>unit[ADDRESS_SIZE], file.big, ok)
+    return value
+
+
+cdef inline u64 name_of(const File* file, const File* alt, const u64* unit, u64 value, u64 form) noexcept nogil:
+    """The name a string form holds; 0 when it points nowhere."""
+    cdef int ok = 1
+    if form == F_STRING:
+        return file.info_ref | value
+    if form == F_STRP:
+        return file.strings_ref | value if value < file.strings.size else 0
+    if form == F_LINE_STRP:
+        return file.line_strings_ref | value if value < file.line_strings.size else 0
+    if form == F_STRP_SUP or form == F_GNU_STRP_ALT:
+        return alt.strings_ref | value if value < alt.strings.size else 0
+    if form == F_STRX or form == F_GNU_STR_INDEX or (form >= F_STRX1 and form <= F_STRX4):
+        value = entry_of(file.str_offsets, unit[STR_BASE], value, <int>unit[OFFSET_SIZE], file.big, &ok)
+        return file.strings_ref | value if ok and value < file.strings.size else 0
+    return 0
+
+
+cdef inline u64 target_of(const u64* unit, u64 value, u64 form) noexcept nogil:
+    """The key of the DIE a reference form means: its offset in .debug_info, or in the supplementary file's; 0: none."""
+    if (form >= F_REF1 and form <= F_REF_UDATA):
+        return unit[OFFSET] + value
+    if form == F_REF_ADDR:
+        return value
+    if form == F_GNU_REF_ALT or form == F_REF_SUP4 or form == F_REF_SUP8:
+        return value | (<u64>1 << ALT_BIT)
+    return 0
+
+
+cdef inline const u64* unit_at(const File* file, u64 offset) noexcept nogil:
+    """The unit whose bytes hold this offset of .debug_info, or NULL."""
+    cdef u64 low = 0
+    cdef u64 high = file.unit_count
+    cdef u64 middle
+    while low < high:
+        middle = (low + high) // 2
+        if file.units[middle * WIDTH + OFFSET] <= offset:
+            low = middle + 1
+        else:
+            high = middle
+    if low == 0 or offset >= file.units[(low - 1) * WIDTH + END]:
+        return NULL
+    return &file.units[(low - 1) * WIDTH]
+
+
+cdef inline u64 find_abbrev(const File* file, u64 start, u64 code, u64* end, Budget* budget) noexcept nogil:
+    """Where the declaration of `code` begins in .debug_abbrev (at its tag), by walking the table from `start`.
+
+    Costs what it walks over; without a budget nothing is found."""
+    cdef bytes_at data = file.abbrev.at
+    cdef u64 size = file.abbrev.size
+    cdef u64 at = start
+    cdef u64 found, name, form
+    end[0] = size
+    if start > size:
+        return size + 1
+    while at < size:
+        found = uleb(data, &at, size)
+        if found == 0:
+            break
+        if found == code:
+            return at
+        uleb(data, &at, size)
+        skip(&at, size, 1)
+        while True:
+            name = uleb(data, &at, size)
+            form = uleb(data, &at, size)
+            if at > size:
+                return size + 1
+            if form == F_IMPLICIT_CONST:
+                sleb(data, &at, size)
+            if not spend(budget, 1):
+                return size + 1
+            if name == 0 and form == 0:
+                break
+    return size + 1
+
+
+cdef inline u64 largest(int width) noexcept nogil:
+    """The largest address of so many bytes."""
+    return ~<u64>0 if width >= 8 else (<u64>1 << (8 * width)) - 1
+
+
+cdef inline u64 wide_length(u64 length) noexcept nogil:
+    """Does a unit length of four bytes say that eight more hold it (64-bit DWARF)?"""
+    return length == <u64>0xFFFFFFFF
+
+
+cdef inline u64 reserved_length(u64 length) noexcept nogil:
+    return length >= <u64>0xFFFFFFF0

@@ -1,5 +1,0 @@
-from whence.dwarf.shared cimport File
-
-cdef class Parts:
-    cdef File file
-    cdef list kept

@@ -1,0 +1,173 @@
+"""Kernel: the relocations of one section of an object file, applied to its bytes. relocate.py says what they mean."""
+
+import cython
+from cython.cimports.whence.kernels.bytes import number
+
+MAX_KINDS = cython.declare(cython.ulonglong, 512)
+
+# what to do at a place: width in the low four bits, operation above; relocate.py writes the same numbers
+STORE = cython.declare(cython.uint, 0x10)
+ADD = cython.declare(cython.uint, 0x20)
+SUB = cython.declare(cython.uint, 0x30)
+RELATIVE = cython.declare(cython.uint, 0x40)
+STORE_ULEB = cython.declare(cython.uint, 0x50)
+SUB_ULEB = cython.declare(cython.uint, 0x60)
+
+NOTHING = cython.declare(cython.int, 0)
+UNKNOWN_KIND = cython.declare(cython.int, 1)
+OUTSIDE = cython.declare(cython.int, 2)
+NO_SYMBOL = cython.declare(cython.int, 3)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def store(
+    p: cython.pointer[cython.uchar], width: cython.uint, big: cython.bint, value: cython.ulonglong
+) -> cython.void:
+    i: cython.uint
+    for i in range(width):
+        p[width - 1 - i if big else i] = cython.cast(cython.uchar, value & 0xFF)
+        value >>= 8
+    return
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def uleb(
+    content: cython.uchar[::1], at: cython.ulonglong, subtract: cython.bint, value: cython.ulonglong
+) -> cython.bint:
+    """Rewrite the ULEB128 number at a place, in the bytes it has; False when it is not whole."""
+    size: cython.longlong = cython.cast(cython.longlong, at)
+    shift: cython.int = 0
+    old: cython.ulonglong = 0
+    i: cython.longlong
+    while True:
+        if size >= content.shape[0] or size - cython.cast(cython.longlong, at) >= 10:
+            return False
+        if shift < 64:
+            old |= cython.cast(cython.ulonglong, content[size] & 0x7F) << shift
+        shift += 7
+        size += 1
+        if content[size - 1] < 0x80:
+            break
+    if subtract:
+        value = old - value
+    for i in range(cython.cast(cython.longlong, at), size):
+        content[i] = cython.cast(cython.uchar, (value & 0x7F) | (0x80 if i + 1 < size else 0))
+        value >>= 7
+    return True
+
+
+def apply(
+    content: cython.uchar[::1],
+    relocations: cython.const[cython.uchar][::1],
+    explicit: cython.bint,
+    symbols: cython.const[cython.uchar][::1],
+    section_vaddr: cython.const[cython.ulonglong][::1],
+    kinds: cython.const[cython.uchar][::1],
+    wide: cython.bint,
+    big: cython.bint,
+    mips: cython.bint,
+):
+    """Apply every relocation; (applied, fault, its index): what the first one that was left out breaks.
+
+    kinds gives for each relocation type what to do, 0 nothing. `explicit` relocations carry their addend, the others
+    have it in place. `mips` is the 64-bit MIPS layout of r_info, whose type is its last byte in either byte order.
+    """
+    width: cython.longlong = 8 if wide else 4
+    stride: cython.longlong = width * (3 if explicit else 2)
+    symbol_size: cython.longlong = 24 if wide else 16
+    count: cython.longlong = relocations.shape[0] // stride
+    symbol_count: cython.longlong = symbols.shape[0] // symbol_size
+    applied: cython.longlong = 0
+    fault: cython.int = 0
+    faulty: cython.longlong = 0
+    wrong: cython.int
+    i: cython.longlong
+    at: cython.ulonglong
+    info: cython.ulonglong
+    value: cython.ulonglong
+    kind: cython.uint
+    bytes_: cython.uint
+    type_: cython.ulonglong
+    symbol: cython.ulonglong
+    section: cython.ulonglong
+    p: cython.pointer[cython.const[cython.uchar]]
+    s: cython.pointer[cython.const[cython.uchar]]
+    if kinds.shape[0] < cython.cast(cython.longlong, MAX_KINDS):
+        return 0, UNKNOWN_KIND, 0
+    with cython.nogil:
+        for i in range(count):
+            p = cython.address(relocations[i * stride])
+            at = number(p, cython.cast(cython.uint, width), big)
+            if mips:
+                symbol = number(p + 8, 4, big)
+                type_ = p[15]
+            else:
+                info = number(p + width, cython.cast(cython.uint, width), big)
+                if wide:
+                    symbol = info >> 32
+                    type_ = cython.cast(cython.uint, info)
+                else:
+                    symbol = info >> 8
+                    type_ = info & 0xFF
+            if type_ == 0:
+                continue
+            wrong = 0
+            kind = 0
+            if type_ >= MAX_KINDS or kinds[type_] == 0:
+                wrong = UNKNOWN_KIND
+            else:
+                kind = kinds[type_]
+            bytes_ = kind & 15
+            if wrong == 0 and (
+                at > cython.cast(cython.ulonglong, content.shape[0])
+                or bytes_ > cython.cast(cython.ulonglong, content.shape[0]) - at
+                or at == cython.cast(cython.ulonglong, content.shape[0])
+            ):
+                wrong = OUTSIDE
+            if wrong == 0 and symbol >= cython.cast(cython.ulonglong, symbol_count) and symbol:
+                wrong = NO_SYMBOL
+            if wrong:
+                if fault == 0:
+                    fault = wrong
+                    faulty = i
+                continue
+            value = 0
+            if symbol:
+                s = cython.address(symbols[cython.cast(cython.longlong, symbol) * symbol_size])
+                if wide:
+                    section = number(s + 6, 2, big)
+                    value = number(s + 8, 8, big)
+                else:
+                    section = number(s + 14, 2, big)
+                    value = number(s + 4, 4, big)
+                if section < cython.cast(cython.ulonglong, section_vaddr.shape[0]):
+                    value += section_vaddr[section]
+            if explicit:
+                info = number(p + 2 * width, cython.cast(cython.uint, width), big)
+                if wide:
+                    value += info
+                else:
+                    value += cython.cast(cython.ulonglong, cython.cast(cython.int, info))  # sign-extended
+            elif bytes_ and (kind & 0xF0 == STORE or kind & 0xF0 == RELATIVE):
+                value += number(cython.address(content[at]), bytes_, big)
+            if kind & 0xF0 == RELATIVE:
+                value -= at
+            elif kind & 0xF0 == ADD:
+                value = number(cython.address(content[at]), bytes_, big) + value
+            elif kind & 0xF0 == SUB:
+                value = number(cython.address(content[at]), bytes_, big) - value
+            if kind & 0xF0 == STORE_ULEB or kind & 0xF0 == SUB_ULEB:
+                if not uleb(content, at, kind & 0xF0 == SUB_ULEB, value):
+                    if fault == 0:
+                        fault = OUTSIDE
+                        faulty = i
+                    continue
+            else:
+                store(cython.address(content[at]), bytes_, big, value)
+            applied += 1
+    return applied, fault, faulty

@@ -1,0 +1,171 @@
+"""Batches found: by the sizes in their headers, or, where those are wrong, by walking every event."""
+
+import cython
+from cython.cimports.whence.gotrace.kernels.uvarint import (
+    BAD_TYPE,
+    BAD_UVARINT,
+    CUT,
+    FINE,
+    FULL,
+    HAS_DATA,
+    IS_STACK,
+    NO_EVENT,
+    OUT_OF_BATCH,
+    read_uvarint,
+    take,
+)
+
+EVENT_BATCH = cython.declare(cython.int, 1)
+EXPERIMENTAL_BATCH = cython.declare(cython.int, 49)
+END_OF_GENERATION = cython.declare(cython.int, 52)
+
+
+def scan(
+    data: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    counts: cython.const[cython.uchar][::1],
+    kinds: cython.uchar[::1],
+    starts: cython.ulonglong[::1],
+    bodies: cython.ulonglong[::1],
+    ends: cython.ulonglong[::1],
+    generations: cython.ulonglong[::1],
+    threads: cython.ulonglong[::1],
+    times: cython.ulonglong[::1],
+) -> tuple:
+    """Find the batches in data[start:stop] by the sizes in their headers.
+
+    A batch's kind is the type of its first event (0: it is empty), ExperimentalBatch or EndOfGeneration. Gives (where
+    it stopped, always between batches; rows; fault; where the fault is). CUT: the last batch goes on past `stop`.
+    """
+    fault: cython.int = FINE
+    room: cython.Py_ssize_t = kinds.shape[0]
+    row: cython.Py_ssize_t = 0
+    if start >= stop or stop > data.shape[0]:
+        return (start, 0, FINE, start)
+    base: cython.p_const_uchar = cython.address(data[0])
+    at: cython.p_const_uchar = base + start
+    end: cython.p_const_uchar = base + stop
+    mark: cython.p_const_uchar = at
+    header: cython.ulonglong[5]
+    kind: cython.int
+    got: cython.int
+    i: cython.int
+    numbers: cython.int
+    skip: cython.int
+    with cython.nogil:
+        while at < end:
+            mark = at
+            if row >= room:
+                fault = FULL
+                break
+            kind = at[0]
+            if counts[kind] == NO_EVENT or not (
+                kind == EVENT_BATCH or kind == EXPERIMENTAL_BATCH or kind == END_OF_GENERATION
+            ):
+                fault = OUT_OF_BATCH
+                break
+            at += 1
+            # EventBatch: generation, thread, time, size. ExperimentalBatch: the experiment before them.
+            skip = 1 if kind == EXPERIMENTAL_BATCH else 0
+            numbers = 0 if kind == END_OF_GENERATION else 4 + skip
+            header[1] = 0
+            for i in range(5):
+                header[i] = 0
+            for i in range(numbers):
+                got = read_uvarint(at, end, cython.address(header[i]))
+                if got <= 0:
+                    fault = CUT if got == 0 else BAD_UVARINT
+                    break
+                at += got
+            if fault != FINE:
+                break
+            if header[numbers - 1 if numbers else 0] > cython.cast(cython.ulonglong, end - at):
+                fault = CUT
+                break
+            kinds[row] = kind
+            starts[row] = mark - base
+            bodies[row] = at - base
+            if numbers:
+                if kind == EVENT_BATCH:
+                    kinds[row] = at[0] if header[3] else 0
+                at += header[numbers - 1]
+            ends[row] = at - base
+            generations[row] = header[skip]
+            threads[row] = header[skip + 1]
+            times[row] = header[skip + 2]
+            row += 1
+    if fault != FINE:
+        return (mark - base, row, fault, (mark if fault == OUT_OF_BATCH else at) - base)
+    return (at - base, row, FINE, at - base)
+
+
+def frame(
+    data: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    counts: cython.const[cython.uchar][::1],
+    flags: cython.const[cython.uchar][::1],
+    starts: cython.ulonglong[::1],
+) -> tuple:
+    """Walk the events in data[start:stop], whatever batch headers say, and note where those start that frame others:
+    EventBatch, ExperimentalBatch, EndOfGeneration.
+
+    Gives (where it stopped, always between events; rows; events; fault; where the fault is). CUT: an event goes on past
+    `stop`. FULL: `starts` is full.
+    """
+    fault: cython.int = FINE
+    room: cython.Py_ssize_t = starts.shape[0]
+    row: cython.Py_ssize_t = 0
+    events: cython.Py_ssize_t = 0
+    if start >= stop or stop > data.shape[0]:
+        return (start, 0, 0, FINE, start)
+    base: cython.p_const_uchar = cython.address(data[0])
+    at: cython.p_const_uchar = base + start
+    end: cython.p_const_uchar = base + stop
+    mark: cython.p_const_uchar = at
+    kind: cython.int
+    left: cython.ulonglong
+    second: cython.ulonglong = 0
+    value: cython.ulonglong = 0
+    with cython.nogil:
+        while at < end:
+            mark = at
+            kind = at[0]
+            if counts[kind] == NO_EVENT:
+                fault = BAD_TYPE
+                break
+            if row >= room:
+                fault = FULL
+                break
+            at += 1
+            left = counts[kind]
+            while left and fault == FINE:
+                value = take(cython.address(at), end, cython.address(fault))
+                left -= 1
+                if flags[kind] & IS_STACK and left == 0:
+                    second = value
+            if fault == FINE and flags[kind] & IS_STACK:
+                if second > cython.cast(cython.ulonglong, end - at) // 4:
+                    fault = OUT_OF_BATCH
+                left = 4 * second
+                while left and fault == FINE:
+                    take(cython.address(at), end, cython.address(fault))
+                    left -= 1
+            elif fault == FINE and flags[kind] & HAS_DATA:
+                value = take(cython.address(at), end, cython.address(fault))
+                if fault == FINE and value > cython.cast(cython.ulonglong, end - at):
+                    fault = OUT_OF_BATCH
+                if fault == FINE:
+                    at += value
+            if fault != FINE:
+                if fault == OUT_OF_BATCH:
+                    fault = CUT
+                break
+            if kind == EVENT_BATCH or kind == EXPERIMENTAL_BATCH or kind == END_OF_GENERATION:
+                starts[row] = mark - base
+                row += 1
+            events += 1
+    if fault != FINE:
+        return (mark - base, row, events, fault, (at if fault == BAD_UVARINT else mark) - base)
+    return (at - base, row, events, FINE, at - base)

@@ -1,0 +1,153 @@
+"""Protocol buffers, written: a message again with other lines in its locations, and tables as repeated messages.
+
+Nothing here knows pprof or OTLP: `wire` names the fields, and says how much room `out` needs. Faults are those of
+wire_kernel.
+"""
+
+import cython
+from cython.cimports.libc.string import memcpy
+from cython.cimports.whence.profiles.kernels.fields import NO_ROOM, Field, put_varint, read_field, varint_size
+
+
+def splice(
+    data: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    location_number: cython.ulonglong,
+    line_number: cython.ulonglong,
+    first: cython.const[cython.ulonglong][::1],
+    functions: cython.const[cython.ulonglong][::1],
+    lines: cython.const[cython.ulonglong][::1],
+    mapping_number: cython.ulonglong,
+    flags: cython.const[cython.uchar][::1],
+    out: cython.uchar[::1],
+) -> tuple[int, int, int]:
+    """Copy the message data[start:stop], giving its locations new lines and its mappings new flags.
+
+    Location i (the i-th field `location_number`) with first[i] < first[i + 1] loses its lines (field `line_number`) and
+    gets one for each of functions/lines[first[i]:first[i + 1]]; others are copied as they lie. Mapping j gets a true
+    field 7 + k for each set bit k of flags[j]. Everything else is copied as it lies. `out` holds what `wire` reckons.
+    """
+    field: Field
+    inner: Field
+    at: cython.Py_ssize_t = start
+    to: cython.Py_ssize_t = 0
+    kept: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    pending: cython.Py_ssize_t = start  # what was passed over and not yet copied
+    location: cython.Py_ssize_t = -1
+    mapping: cython.Py_ssize_t = -1
+    inside: cython.Py_ssize_t
+    k: cython.ulonglong
+    bit: cython.int
+    extra: cython.ulonglong
+    field.fault = 0
+    inner.fault = 0
+    if data.shape[0] == 0 or start >= stop or out.shape[0] == 0:
+        return 0, 0, 0
+    base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
+    target: cython.p_uchar = cython.address(out[0])
+    with cython.nogil:
+        while at < stop:
+            read_field(base, at, stop, cython.address(field))
+            if field.fault:
+                break
+            if field.number == location_number and field.wire == 2:
+                location += 1
+                if location + 1 < first.shape[0] and first[location] < first[location + 1]:
+                    memcpy(target + to, base + pending, at - pending)
+                    to += at - pending
+                    size = 0
+                    inside = field.start
+                    while inside < field.end:
+                        read_field(base, inside, field.end, cython.address(inner))
+                        if inner.fault:
+                            break
+                        if inner.number != line_number:
+                            size += inner.end - inside
+                        inside = inner.end
+                    if inner.fault:
+                        field.fault = inner.fault
+                        at = inside
+                        break
+                    for k in range(first[location], first[location + 1]):
+                        kept = 2 + varint_size(functions[k]) + (varint_size(lines[k]) if lines[k] else -1)
+                        size += varint_size(line_number << 3) + 1 + kept
+                    to = put_varint(target, to, location_number << 3 | 2)
+                    to = put_varint(target, to, size)
+                    inside = field.start
+                    while inside < field.end:
+                        read_field(base, inside, field.end, cython.address(inner))
+                        if inner.number != line_number:
+                            memcpy(target + to, base + inside, inner.end - inside)
+                            to += inner.end - inside
+                        inside = inner.end
+                    for k in range(first[location], first[location + 1]):
+                        kept = 2 + varint_size(functions[k]) + (varint_size(lines[k]) if lines[k] else -1)
+                        to = put_varint(target, to, line_number << 3 | 2)
+                        to = put_varint(target, to, kept)
+                        target[to] = 1 << 3
+                        to = put_varint(target, to + 1, functions[k])
+                        if lines[k]:
+                            target[to] = 2 << 3
+                            to = put_varint(target, to + 1, lines[k])
+                    pending = field.end
+            elif field.number == mapping_number and field.wire == 2:
+                mapping += 1
+                if mapping < flags.shape[0] and flags[mapping]:
+                    memcpy(target + to, base + pending, at - pending)
+                    to += at - pending
+                    extra = 0
+                    for bit in range(4):
+                        extra += 2 * ((flags[mapping] >> bit) & 1)
+                    to = put_varint(target, to, mapping_number << 3 | 2)
+                    to = put_varint(target, to, field.end - field.start + extra)
+                    memcpy(target + to, base + field.start, field.end - field.start)
+                    to += field.end - field.start
+                    for bit in range(4):
+                        if (flags[mapping] >> bit) & 1:
+                            target[to] = cython.cast(cython.uchar, (7 + bit) << 3)
+                            target[to + 1] = 1
+                            to += 2
+                    pending = field.end
+            at = field.end
+        if not field.fault:
+            memcpy(target + to, base + pending, stop - pending)
+            to += stop - pending
+    return to, field.fault, at
+
+
+def emit(
+    rows: cython.const[cython.ulonglong][::1],
+    width: cython.Py_ssize_t,
+    number: cython.ulonglong,
+    out: cython.uchar[::1],
+) -> tuple[int, int, int]:
+    """Write a message in field `number` for each row: its values are varint fields 1 to `width`, zeros are left out.
+
+    `out` has room for 24 + 12 * width bytes a row.
+    """
+    i: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    to: cython.Py_ssize_t = 0
+    count: cython.Py_ssize_t
+    if width <= 0 or rows.shape[0] == 0:
+        return 0, 0, 0
+    count = rows.shape[0] // width
+    if out.shape[0] < count * (24 + 12 * width):
+        return 0, NO_ROOM, 0
+    target: cython.p_uchar = cython.address(out[0])
+    with cython.nogil:
+        for i in range(count):
+            size = 0
+            for k in range(width):
+                if rows[i * width + k]:
+                    size += varint_size((k + 1) << 3) + varint_size(rows[i * width + k])
+            to = put_varint(target, to, number << 3 | 2)
+            to = put_varint(target, to, size)
+            for k in range(width):
+                if rows[i * width + k]:
+                    to = put_varint(target, to, (k + 1) << 3)
+                    to = put_varint(target, to, rows[i * width + k])
+    return to, 0, 0

@@ -1,0 +1,300 @@
+"""Protocol buffers, scanned where they lie: extents of messages, and scalar fields as columns.
+
+Nothing here knows pprof or OTLP: `wire` names the fields. A *message* is a pair of columns, where its body starts and
+where it ends in the data. Faults are numbered in FAULTS of `wire`. How a field is read: fields.pxd.
+"""
+
+import cython
+from cython.cimports.whence.profiles.kernels.fields import (
+    CUT_FIELD,
+    NO_ROOM,
+    UNKNOWN,
+    WRONG_TYPE,
+    Field,
+    read_field,
+    read_varint,
+)
+
+
+def messages(
+    data: cython.const[cython.uchar][::1],
+    starts: cython.const[cython.ulonglong][::1],
+    ends: cython.const[cython.ulonglong][::1],
+    number: cython.ulonglong,
+    out_start: cython.ulonglong[::1],
+    out_end: cython.ulonglong[::1],
+    out_parent: cython.uint[::1],
+) -> tuple[int, int, int]:
+    """Payloads of the length-delimited field `number` in each message. With empty columns they are only counted."""
+    field: Field
+    rows: cython.Py_ssize_t = 0
+    room: cython.Py_ssize_t = out_start.shape[0]
+    at: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    field.fault = 0
+    if data.shape[0] == 0:
+        return 0, 0, 0
+    base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
+    with cython.nogil:
+        for i in range(starts.shape[0]):
+            at = starts[i]
+            end = ends[i]
+            while at < end:
+                read_field(base, at, end, cython.address(field))
+                if field.fault:
+                    break
+                if field.number == number:
+                    if field.wire != 2:
+                        field.fault = WRONG_TYPE
+                        break
+                    if room:
+                        if rows >= room:
+                            field.fault = NO_ROOM
+                            break
+                        out_start[rows] = field.start
+                        out_end[rows] = field.end
+                        out_parent[rows] = i
+                    rows += 1
+                at = field.end
+            if field.fault:
+                break
+    return rows, field.fault, at
+
+
+def scalars(
+    data: cython.const[cython.uchar][::1],
+    starts: cython.const[cython.ulonglong][::1],
+    ends: cython.const[cython.ulonglong][::1],
+    width: cython.int,
+    out: cython.ulonglong[::1],
+) -> tuple[int, int, int]:
+    """Varint and fixed fields numbered below `width` of each message, a row of `width` values each; the last one wins.
+
+    A length-delimited field under such a number is another, as to every reader of protocol buffers.
+    """
+    field: Field
+    at: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t
+    i: cython.Py_ssize_t = 0
+    field.fault = 0
+    if data.shape[0] == 0 or out.shape[0] < starts.shape[0] * width:
+        return 0, 0, 0
+    base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
+    with cython.nogil:
+        for i in range(starts.shape[0]):
+            at = starts[i]
+            end = ends[i]
+            while at < end:
+                read_field(base, at, end, cython.address(field))
+                if field.fault:
+                    break
+                if field.number < cython.cast(cython.ulonglong, width) and field.wire != 2:
+                    out[i * width + cython.cast(cython.Py_ssize_t, field.number)] = field.value
+                at = field.end
+            if field.fault:
+                break
+    return i, field.fault, at
+
+
+def repeated(
+    data: cython.const[cython.uchar][::1],
+    starts: cython.const[cython.ulonglong][::1],
+    ends: cython.const[cython.ulonglong][::1],
+    number: cython.ulonglong,
+    fixed64: cython.bint,
+    out: cython.ulonglong[::1],
+    first: cython.ulonglong[::1],
+) -> tuple[int, int, int]:
+    """Values of the repeated scalar `number` of each message, packed or not, one after another in `out`.
+
+    Those of message i are out[first[i]:first[i + 1]]. With an empty `out` they are only counted.
+    """
+    field: Field
+    inner: Field
+    rows: cython.Py_ssize_t = 0
+    room: cython.Py_ssize_t = out.shape[0]
+    at: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    j: cython.int
+    value: cython.ulonglong
+    field.fault = 0
+    inner.fault = 0
+    if first.shape[0] < starts.shape[0] + 1:
+        return 0, NO_ROOM, 0
+    first[0] = 0
+    if data.shape[0] == 0:
+        for i in range(starts.shape[0]):
+            first[i + 1] = 0
+        return 0, 0, 0
+    base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
+    with cython.nogil:
+        for i in range(starts.shape[0]):
+            at = starts[i]
+            end = ends[i]
+            while at < end:
+                read_field(base, at, end, cython.address(field))
+                if field.fault:
+                    break
+                if field.number == number:
+                    if field.wire != 2:
+                        if room:
+                            if rows >= room:
+                                field.fault = NO_ROOM
+                                break
+                            out[rows] = field.value
+                        rows += 1
+                    else:
+                        at = field.start
+                        while at < field.end:
+                            value = 0
+                            if fixed64:
+                                if field.end - at < 8:
+                                    inner.fault = CUT_FIELD
+                                    break
+                                for j in range(8):
+                                    value |= cython.cast(cython.ulonglong, base[at + j]) << (8 * j)
+                                at += 8
+                            else:
+                                value = read_varint(base, at, field.end, cython.address(inner))
+                                if inner.fault:
+                                    break
+                                at = inner.end
+                            if room:
+                                if rows >= room:
+                                    inner.fault = NO_ROOM
+                                    break
+                                out[rows] = value
+                            rows += 1
+                        if inner.fault:
+                            field.fault = inner.fault
+                            break
+                at = field.end
+            if field.fault:
+                break
+            first[i + 1] = rows
+    return rows, field.fault, at
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def place_of(
+    value: cython.ulonglong,
+    ids: cython.const[cython.ulonglong][::1],
+    order: cython.const[cython.ulonglong][::1],
+) -> cython.Py_ssize_t:
+    """Where an id stands in `ids`, or -1; ids that count from 1 in order cost one comparison."""
+    n: cython.Py_ssize_t = ids.shape[0]
+    low: cython.Py_ssize_t = 0
+    high: cython.Py_ssize_t = n
+    middle: cython.Py_ssize_t
+    if 0 < value <= cython.cast(cython.ulonglong, n) and ids[cython.cast(cython.Py_ssize_t, value) - 1] == value:
+        return cython.cast(cython.Py_ssize_t, value) - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if ids[order[middle]] < value:
+            low = middle + 1
+        else:
+            high = middle
+    if low == n or ids[order[low]] != value:
+        return -1
+    return cython.cast(cython.Py_ssize_t, order[low])
+
+
+def sound(
+    data: cython.const[cython.uchar][::1],
+    starts: cython.const[cython.ulonglong][::1],
+    ends: cython.const[cython.ulonglong][::1],
+    ids: cython.const[cython.ulonglong][::1],
+    order: cython.const[cython.ulonglong][::1],
+    values: cython.Py_ssize_t,
+) -> bool:
+    """Whether each message has known ids in field 1 and so many numbers in field 2; nothing is kept."""
+    field: Field
+    inner: Field
+    at: cython.Py_ssize_t
+    end: cython.Py_ssize_t
+    i: cython.Py_ssize_t
+    count: cython.Py_ssize_t
+    value: cython.ulonglong
+    good: cython.bint = order.shape[0] == ids.shape[0]
+    if data.shape[0] == 0:
+        return good
+    base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
+    field.fault = 0
+    inner.fault = 0
+    with cython.nogil:
+        for i in range(starts.shape[0]):
+            at = starts[i]
+            end = ends[i]
+            count = 0
+            while good and at < end:
+                read_field(base, at, end, cython.address(field))
+                if field.fault:
+                    good = False
+                elif field.number > 2:
+                    at = field.end
+                elif field.wire != 2:
+                    if field.number == 2:
+                        count += 1
+                    elif place_of(field.value, ids, order) < 0:
+                        good = False
+                    at = field.end
+                else:
+                    at = field.start
+                    while at < field.end:
+                        value = read_varint(base, at, field.end, cython.address(inner))
+                        if inner.fault:
+                            good = False
+                            break
+                        at = inner.end
+                        if field.number == 2:
+                            count += 1
+                        elif place_of(value, ids, order) < 0:
+                            good = False
+                            break
+            if not good or count != values:
+                good = False
+                break
+    return good
+
+
+def positions(
+    wanted: cython.const[cython.ulonglong][::1],
+    ids: cython.const[cython.ulonglong][::1],
+    order: cython.const[cython.ulonglong][::1],
+    out: cython.uint[::1],
+) -> tuple[int, int, int]:
+    """Where each wanted id stands in `ids`; `order` lists the positions of ids in ascending order of id."""
+    i: cython.Py_ssize_t = 0
+    found: cython.Py_ssize_t
+    fault: cython.int = 0
+    if order.shape[0] != ids.shape[0] or out.shape[0] < wanted.shape[0]:
+        return 0, NO_ROOM, 0
+    with cython.nogil:
+        for i in range(wanted.shape[0]):
+            found = place_of(wanted[i], ids, order)
+            if found < 0:
+                fault = UNKNOWN
+                break
+            out[i] = cython.cast(cython.uint, found)
+    return i, fault, i
+
+
+def first_beyond(
+    rows: cython.const[cython.ulonglong][::1], width: cython.int, number: cython.int, limit: cython.ulonglong
+) -> int:
+    """The first row whose field `number` is not below the limit, or -1."""
+    i: cython.Py_ssize_t
+    found: cython.Py_ssize_t = -1
+    if width <= 0:
+        return -1
+    with cython.nogil:
+        for i in range(rows.shape[0] // width):
+            if rows[i * width + number] >= limit:
+                found = i
+                break
+    return found

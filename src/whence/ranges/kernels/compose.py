@@ -1,0 +1,380 @@
+"""The sweep of compose: scopes and rows in, ranges out, in one pass from the lowest address to the highest.
+
+State, all of it in `Sweep`
+    heap      the scopes that are open here, the one that counts (the last in tree order) on top
+    stack     the ranges that are open here: a chain from depth 0 to the owner of the position
+    ranges    finished and open ranges, in the order they were opened: (va, depth)
+    lines     line entries, linked by range: a parent's entries come before and after those of its children
+
+Every stretch between two events (a scope begins, the top scope ends, a row begins) has one owner and one row. Work is
+bounded by the events: a stretch adds at most one line entry and one cut. Chains that are opened again and again, which
+only scopes that overlap without being nested can cause, have a budget; when it is spent, roots alone are opened.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.whence.kernels.heap import pop, push
+
+NONE = cython.declare(cython.uint, 0xFFFFFFFF)
+GONE = cython.declare(cython.uint, 0xFFFFFFFE)  # the scope of a range that was joined to another
+UNSET = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # a range's file before its first own row
+NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # no further event
+FAR = cython.declare(cython.ulonglong, 0xFFFF)  # the largest offset a two-byte line field holds
+
+
+@cython.final
+@cython.cclass
+class Sweep:
+    """One run of compose over one group of scopes and rows or many, each for itself. `run` sweeps and counts, `fill`
+    writes the ranges into columns of that many rows."""
+
+    ranges: cython.Py_ssize_t
+    lines: cython.Py_ssize_t
+    _heap_size: cython.Py_ssize_t
+    _open: cython.Py_ssize_t
+    _budget: cython.Py_ssize_t
+    _parent: cython.p_uint
+    _level: cython.p_uint
+    _root: cython.p_uint
+    _heap: cython.p_uint
+    _path: cython.p_uint
+    _stack_range: cython.p_uint
+    _stack_scope: cython.p_uint
+    _va: cython.p_ulonglong
+    _end: cython.p_ulonglong
+    _file: cython.p_ulonglong
+    _depth: cython.p_uint
+    _scope: cython.p_uint
+    _first: cython.p_uint
+    _last: cython.p_uint
+    _count: cython.p_uint
+    _line: cython.p_uint
+    _offset: cython.p_uint
+    _number: cython.p_uint
+    _next: cython.p_uint
+    _words: cython.p_ulonglong  # the one block that holds all of them
+    _halves: cython.p_uint
+
+    def __cinit__(self, scopes: cython.Py_ssize_t, rows: cython.Py_ssize_t, groups: cython.Py_ssize_t):
+        """Room for the worst case; pages that are never written to cost nothing."""
+        most_stretches: cython.Py_ssize_t = rows + 2 * scopes + 8 * groups
+        most: cython.Py_ssize_t = most_stretches + 10 * scopes + 16 * groups
+        per_scope: cython.Py_ssize_t = scopes + 2
+        self._words = cython.cast(cython.p_ulonglong, malloc(3 * most * 8))
+        self._halves = cython.cast(cython.p_uint, malloc((7 * per_scope + 6 * most + 3 * most_stretches) * 4))
+        if self._words == cython.NULL or self._halves == cython.NULL:
+            raise MemoryError
+        self._va = self._words
+        self._end = self._va + most
+        self._file = self._end + most
+        self._parent = self._halves
+        self._level = self._parent + per_scope
+        self._root = self._level + per_scope
+        self._heap = self._root + per_scope
+        self._path = self._heap + per_scope
+        self._stack_range = self._path + per_scope
+        self._stack_scope = self._stack_range + per_scope
+        self._depth = self._stack_scope + per_scope
+        self._scope = self._depth + most
+        self._first = self._scope + most
+        self._last = self._first + most
+        self._count = self._last + most
+        self._line = self._count + most
+        self._offset = self._line + most
+        self._number = self._offset + most_stretches
+        self._next = self._number + most_stretches
+
+    def __dealloc__(self):
+        free(self._words)
+        free(self._halves)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _plant(
+        self, depth: cython.pointer(cython.const[cython.uint]), first: cython.Py_ssize_t, last: cython.Py_ssize_t
+    ) -> cython.void:
+        """Parents, levels and roots from the depths; a depth that skips a level is taken as the next one."""
+        at: cython.Py_ssize_t
+        level: cython.uint = 0
+        for at in range(first, last):
+            level = 0 if at == first else depth[at] if depth[at] <= level else level + 1
+            self._level[at] = level
+            self._path[level] = cython.cast(cython.uint, at)
+            if level == 0:
+                self._parent[at] = NONE
+                self._root[at] = cython.cast(cython.uint, at)
+            else:
+                self._parent[at] = self._path[level - 1]
+                self._root[at] = self._root[self._parent[at]]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _begin(self, scope: cython.uint, level: cython.Py_ssize_t, va: cython.ulonglong) -> cython.void:
+        """A range of the scope begins, and lies on the stack."""
+        at: cython.Py_ssize_t = self.ranges
+        self.ranges += 1
+        self._va[at] = va
+        self._end[at] = va
+        self._file[at] = UNSET
+        self._depth[at] = cython.cast(cython.uint, level)
+        self._scope[at] = scope
+        self._count[at] = 0
+        self._line[at] = 0
+        self._stack_range[level] = cython.cast(cython.uint, at)
+        self._stack_scope[level] = scope
+        self._open = level + 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _close(self, keep: cython.Py_ssize_t, va: cython.ulonglong) -> cython.void:
+        """The ranges deeper than `keep` end."""
+        while self._open > keep:
+            self._open -= 1
+            self._end[self._stack_range[self._open]] = va
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _enter(self, owner: cython.uint, va: cython.ulonglong) -> cython.void:
+        """Make the stack the owner's chain: keep what is common, close the rest, open what is missing."""
+        level: cython.Py_ssize_t = self._level[owner]
+        scope: cython.uint = owner
+        top: cython.Py_ssize_t
+        self._close(level + 1, va)
+        while level >= self._open:
+            self._path[level] = scope
+            scope = self._parent[scope]
+            level -= 1
+        top = self._level[owner]
+        while level >= 0 and self._stack_scope[level] != scope:
+            self._path[level] = scope
+            scope = self._parent[scope]
+            level -= 1
+        level += 1
+        self._close(level, va)
+        self._budget -= top + 1 - level
+        while level <= top:
+            self._begin(self._path[level], level, va)
+            level += 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _own(self, va: cython.ulonglong, file: cython.ulonglong, line: cython.uint) -> cython.void:
+        """The innermost open range has this file and line from here on: cut it where its file changes."""
+        level: cython.Py_ssize_t = self._open - 1
+        at: cython.uint = self._stack_range[level]
+        entry: cython.uint
+        if self._file[at] == UNSET:
+            self._file[at] = file
+        elif self._file[at] != file or (self._line[at] != line and va - self._va[at] > FAR):
+            self._end[at] = va
+            self._begin(self._stack_scope[level], level, va)
+            at = self._stack_range[level]
+            self._file[at] = file
+        if self._line[at] == line:
+            return
+        entry = cython.cast(cython.uint, self.lines)
+        self.lines += 1
+        self._offset[entry] = cython.cast(cython.uint, va - self._va[at])
+        self._number[entry] = line
+        if self._count[at] == 0:
+            self._first[at] = entry
+        else:
+            self._next[self._last[at]] = entry
+        self._last[at] = entry
+        self._count[at] += 1
+        self._line[at] = line
+
+    def run(
+        self,
+        va: cython.const[cython.ulonglong][::1],
+        end: cython.const[cython.ulonglong][::1],
+        depth: cython.const[cython.uint][::1],
+        order: cython.const[cython.uint][::1],
+        row_va: cython.const[cython.ulonglong][::1],
+        row_file: cython.const[cython.uint][::1],
+        row_line: cython.const[cython.uint][::1],
+        files: cython.const[cython.ulonglong][::1],
+        scope_ends: cython.const[cython.uint][::1],
+        row_ends: cython.const[cython.uint][::1],
+    ):
+        """Sweep; gives (ranges, line entries). `order` lists the scopes of each group by va; `scope_ends` and
+        `row_ends` say where each group's scopes and rows end. All columns have the promised sizes."""
+        group: cython.Py_ssize_t
+        next_scope: cython.Py_ssize_t = 0
+        next_row: cython.Py_ssize_t = 0
+        scopes: cython.Py_ssize_t
+        rows: cython.Py_ssize_t
+        known: cython.Py_ssize_t = files.shape[0]
+        scope: cython.uint
+        owner: cython.uint
+        file: cython.ulonglong
+        line: cython.uint
+        described: cython.bint  # a row with a file holds here
+        position: cython.ulonglong
+        following: cython.ulonglong
+        self.ranges = self.lines = 0
+        with cython.nogil:
+            for group in range(scope_ends.shape[0]):
+                scopes = scope_ends[group]
+                rows = row_ends[group]
+                self._budget = 8 * (scopes - next_scope) + 8
+                self._heap_size = self._open = 0
+                file = 0
+                line = 0
+                described = False
+                position = NEVER
+                if next_scope < scopes:
+                    self._plant(cython.address(depth[0]), next_scope, scopes)
+                    position = va[order[next_scope]]
+                if next_row < rows and row_va[next_row] < position:
+                    position = row_va[next_row]
+                while True:
+                    while next_row < rows and row_va[next_row] <= position:
+                        described = row_file[next_row] < known
+                        file = files[row_file[next_row]] if described else 0
+                        line = row_line[next_row] if described else 0
+                        next_row += 1
+                    while self._heap_size and end[self._heap[0]] <= position:
+                        pop(self._heap, cython.address(self._heap_size))
+                    while next_scope < scopes and va[order[next_scope]] <= position:
+                        scope = order[next_scope]
+                        next_scope += 1
+                        if end[scope] > position:
+                            push(self._heap, cython.address(self._heap_size), scope)
+                    following = NEVER
+                    owner = NONE
+                    if next_row < rows:
+                        following = row_va[next_row]
+                    if next_scope < scopes and va[order[next_scope]] < following:
+                        following = va[order[next_scope]]
+                    if self._heap_size:
+                        owner = self._heap[0] if self._budget > 0 else self._root[self._heap[0]]
+                        if end[self._heap[0]] < following:
+                            following = end[self._heap[0]]
+                    if following == NEVER:
+                        break
+                    if owner == NONE:
+                        if not described:
+                            self._close(0, position)
+                        elif self._open != 1 or self._stack_scope[0] != NONE:
+                            self._close(0, position)
+                            self._begin(NONE, 0, position)
+                    elif self._open == 0 or self._stack_scope[self._open - 1] != owner:
+                        self._enter(owner, position)
+                    if self._open:
+                        self._own(position, file, line)
+                    position = following
+                self._close(0, position)
+        return self.ranges, self.lines
+
+    def join(
+        self, function: cython.const[cython.ulonglong][::1], call_file: cython.const[cython.ulonglong][::1],
+        call_line: cython.const[cython.uint][::1],
+    ):  # fmt: skip
+        """Make one of neighbours that are the same inlined call, of one file; gives the (ranges, lines) left."""
+        at: cython.Py_ssize_t
+        left: cython.Py_ssize_t = self.ranges
+        known: cython.uint = 0  # levels whose last range lies in the range that lies around this one
+        level: cython.uint
+        one: cython.uint
+        other: cython.uint
+        with cython.nogil:
+            for at in range(self.ranges):
+                level = self._depth[at]
+                if level and level < known:
+                    one = self._scope[self._path[level]]
+                    other = self._scope[at]
+                    if (
+                        function[one] == function[other] and call_file[one] == call_file[other]
+                        and call_line[one] == call_line[other]
+                        and self._joined(self._path[level], cython.cast(cython.uint, at))
+                    ):  # fmt: skip
+                        left -= 1
+                        continue
+                self._path[level] = cython.cast(cython.uint, at)
+                known = level + 1
+        return left, self.lines
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _joined(self, one: cython.uint, other: cython.uint) -> cython.bint:
+        """Let the first range take the second's bytes and lines, where one range can say what both say."""
+        shift: cython.ulonglong = self._va[other] - self._va[one]
+        described: cython.bint = self._file[one] != UNSET and self._file[other] != UNSET
+        entry: cython.uint = self._first[other]
+        step: cython.uint
+        if self._end[one] != self._va[other] or (described and self._file[one] != self._file[other]):
+            return False
+        if described and self._line[one] and (self._count[other] == 0 or self._offset[entry]):
+            return False  # the second may begin with bytes of line 0, which no entry says
+        if self._count[other]:
+            if shift + self._offset[self._last[other]] > FAR:
+                return False
+            for step in range(self._count[other]):
+                self._offset[entry] += cython.cast(cython.uint, shift)
+                if step + 1 < self._count[other]:
+                    entry = self._next[entry]
+            entry = self._first[other]
+            if self._count[one] and self._number[entry] == self._line[one]:
+                self._count[other] -= 1
+                self.lines -= 1
+                entry = self._next[entry] if self._count[other] else entry
+        if self._count[other]:
+            if self._count[one] == 0:
+                self._first[one] = entry
+            else:
+                self._next[self._last[one]] = entry
+            self._last[one] = self._last[other]
+            self._count[one] += self._count[other]
+        if self._file[other] != UNSET:
+            self._file[one] = self._file[other]
+            self._line[one] = self._line[other]
+        self._end[one] = self._end[other]
+        self._scope[other] = GONE
+        return True
+
+    def fill(
+        self, function: cython.const[cython.ulonglong][::1], call_file: cython.const[cython.ulonglong][::1],
+        call_line: cython.const[cython.uint][::1], base: cython.Py_ssize_t, line_base: cython.Py_ssize_t,
+        out_va: cython.ulonglong[::1], out_length: cython.ulonglong[::1], out_depth: cython.uint[::1],
+        out_function: cython.ulonglong[::1], out_file: cython.ulonglong[::1], out_index: cython.uint[::1],
+        out_count: cython.uint[::1], out_call_file: cython.ulonglong[::1], out_call_line: cython.uint[::1],
+        out_offset: cython.uint[::1], out_number: cython.uint[::1],
+    ):  # fmt: skip
+        """Write the ranges from row `base` on and the line entries from row `line_base` on."""
+        at: cython.Py_ssize_t
+        to: cython.Py_ssize_t = base - 1
+        step: cython.uint
+        scope: cython.uint
+        entry: cython.uint = 0
+        line: cython.Py_ssize_t = line_base
+        with cython.nogil:
+            for at in range(self.ranges):
+                scope = self._scope[at]
+                if scope == GONE:
+                    continue
+                to += 1
+                out_va[to] = self._va[at]
+                out_length[to] = self._end[at] - self._va[at]
+                out_depth[to] = self._depth[at]
+                out_file[to] = 0 if self._file[at] == UNSET else self._file[at]
+                out_function[to] = 0 if scope == NONE else function[scope]
+                if scope != NONE and self._depth[at]:
+                    out_call_file[to] = call_file[scope]
+                    out_call_line[to] = call_line[scope]
+                out_index[to] = cython.cast(cython.uint, line) if self._count[at] else 0
+                out_count[to] = self._count[at]
+                if self._count[at]:
+                    entry = self._first[at]
+                for step in range(self._count[at]):
+                    out_offset[line] = self._offset[entry]
+                    out_number[line] = self._number[entry]
+                    line += 1
+                    if step + 1 < self._count[at]:
+                        entry = self._next[entry]

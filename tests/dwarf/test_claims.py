@@ -1,0 +1,153 @@
+"""What units claim decides which rows are theirs, and which unit is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.dwarf.test_functions import found, read
+from tests.forge import dwarf as d
+from tests.forge.dwarf import Debug, Die, function
+from tests.forge.elf import Section
+from tests.forge.lines import program
+from whence.dwarf import DebugInfo
+from whence.ranges.arrange import arrange
+from whence.window import ByteOrder
+
+
+def with_lines(low: int, size: int, root: Sequence[tuple[int, int, object]]) -> Debug:
+    debug = Debug()
+    debug.line += program([("set_address", low), ("copy",), ("end", size)])
+    return debug.unit(Die(d.CU, [(d.STMT_LIST, d.SEC_OFFSET, 0), *root], [function("f", 0x1000, 0x10)]))
+
+
+def test_rows_beyond_what_a_unit_claims_are_nothing() -> None:
+    claim = [(d.LOW, d.ADDR, 0x1000), (d.HIGH, d.DATA2, 0x18)]
+    info = read(with_lines(0x0FF0 + 0x10, 0x30, claim).elf())
+    assert found(info) == [(0x1000, 0x1010, 0, "f"), (0x1010, 0x1018, 0, "")]
+
+
+def test_rows_of_a_unit_that_claims_nothing_are_kept() -> None:
+    info = read(with_lines(0x1000, 0x30, []).elf())
+    assert found(info) == [(0x1000, 0x1010, 0, "f"), (0x1010, 0x1030, 0, "")]
+
+
+@pytest.mark.parametrize(("listed", "kept"), [(True, True), (False, False)])
+def test_a_unit_of_version_2_has_the_code_that_aranges_tell_of(listed: bool, kept: bool) -> None:
+    claim = [(d.LOW, d.ADDR, 0x1000), (d.HIGH, d.ADDR, 0x1010)]
+    debug = Debug(2)
+    debug.line += program(
+        [("set_address", 0x1000), ("copy",), ("end", 0x10), ("set_address", 0x2000), ("copy",), ("end", 4)], version=2
+    )
+    debug.unit(Die(d.CU, [(d.STMT_LIST, d.DATA4, 0), *claim]))
+    spans = [(0, 0x1000, 0x10), *([(0, 0x2000, 4)] if listed else [])]
+    info = with_aranges(debug, aranges(debug, spans))
+    assert info.units_at([0x2002]) == ([0] if kept else [])
+    assert found(info) == [(0x1000, 0x1010, 0, ""), *([(0x2000, 0x2004, 0, "")] if kept else [])]
+
+
+def test_a_line_table_finds_its_names_through_the_base_of_its_unit() -> None:
+    debug = Debug(5)
+    names = [debug.text(text) for text in ("/a", "one.c", "/b", "two.c")]
+    debug.str_offsets += debug.length(b"\5\0\0\0" + b"".join(map(debug.offset, names)))
+    tables = bytes([1, 1, d.STRX1, 1, 0, 2, 1, d.STRX1, 2, d.UDATA, 1, 1, 0])
+    for n in range(2):
+        at = len(debug.line)
+        steps = [("set_address", 0x1000 * (n + 1)), ("file", 0), ("copy",), ("end", 4)]
+        debug.line += program(steps, version=5, tables=tables)
+        debug.unit(Die(d.CU, [(d.STR_BASE, d.SEC_OFFSET, 8 + 8 * n), (d.STMT_LIST, d.SEC_OFFSET, at)]))
+    info = read(debug.elf())
+    assert [info.strings.text(file) for file in info.ranges(jobs=1).file] == ["/a/one.c", "/b/two.c"]
+
+
+def test_a_function_outside_of_its_units_claim_keeps_its_rows() -> None:
+    info = read(with_lines(0x1000, 0x30, [(d.LOW, d.ADDR, 0x1020), (d.HIGH, d.DATA2, 8)]).elf())
+    assert found(info) == [(0x1000, 0x1010, 0, "f"), (0x1020, 0x1028, 0, "")]
+    assert all(info.ranges().file)
+
+
+def test_of_units_with_the_same_function_the_first_is_believed() -> None:
+    debug = Debug()
+    for name in ("first", "second", "third"):
+        debug.unit(Die(d.CU, [], [function(name, 0x1000, 4)]))
+    info = read(debug.elf())
+    table = arrange([info.ranges()])
+    assert [info.strings.text(name) for name in table.function] == ["first"]
+
+
+def aranges(debug: Debug, units: Sequence[tuple[int, int, int]]) -> Section:
+    """A .debug_aranges with a set of one range for each (unit's offset, start, length)."""
+    table = b""
+    for offset, start, length in units:
+        head = debug.number(2, 2) + debug.offset(offset) + bytes([debug.address_size, 0])
+        head += bytes(-(len(head) + (12 if debug.wide else 4)) % (2 * debug.address_size))
+        words = (start, length, 0, 0)
+        table += debug.length(head + b"".join(debug.number(word, debug.address_size) for word in words))
+    return Section(".debug_aranges", table)
+
+
+def three_units(order: ByteOrder = "little", size: int = 8, wide: bool = False) -> tuple[Debug, list[int]]:
+    debug, offsets = Debug(4, order, size, wide), []
+    for at in (0x1000, 0x2000, 0x3000):
+        offsets.append(len(debug.info))
+        root = [(d.LOW, d.ADDR, at), (d.HIGH, d.DATA2, 0x100)]
+        debug.unit(Die(d.CU, root, [function(f"f{at:x}", at, 4)]))
+    return debug, offsets
+
+
+def with_aranges(debug: Debug, table: Section) -> DebugInfo:
+    return read(debug.elf(more=[table]))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("size", [4, 8])
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_one_address_reads_one_unit_where_aranges_name_it(order: ByteOrder, size: int, wide: bool) -> None:
+    debug, offsets = three_units(order, size, wide)
+    debug.info[offsets[0] + (12 if wide else 4)] ^= 0xFF  # nobody looks at the first unit
+    listed = aranges(debug, [(offset, 0x1000 * (n + 1), 0x100) for n, offset in enumerate(offsets)])
+    info = with_aranges(debug, listed)
+    assert info.units_at([0x2002]) == offsets[1:2]
+    assert found(info, units=offsets[1:2]) == [(0x2000, 0x2004, 0, "f2000")]
+    assert info.unit_count == 3
+    assert not info.problems
+    assert len(info.units) == 3
+    assert info.problems
+
+
+def test_aranges_that_say_otherwise_than_the_units_are_not_believed() -> None:
+    debug, offsets = three_units()
+    lies = [[(offsets[0], 0x2000, 0x100)], [(offsets[1] + 1, 0x2000, 0x100)], [(1 << 31, 0x2000, 0x100)], []]
+    for lie in lies:
+        info = with_aranges(debug, aranges(debug, lie))
+        assert info.units_at([0x2002]) == offsets[1:2]
+        assert found(info, units=offsets[1:2]) == [(0x2000, 0x2004, 0, "f2000")]
+    whole = aranges(debug, [(offsets[1], 0x2000, 0x100)]).data
+    for cut in range(len(whole)):
+        info = with_aranges(debug, Section(".debug_aranges", whole[:cut]))
+        assert info.units_at([0x2002]) == offsets[1:2]
+
+
+def test_a_name_in_a_unit_that_was_not_asked_for_is_found() -> None:
+    helper = Die(d.FUNCTION, [(d.NAME, d.STRP, "helper")])
+    debug = Debug().unit(Die(d.CU, [], [helper]))
+    offset = len(debug.info)
+    call = Die(d.INLINED, [(d.ORIGIN, d.REF_ADDR, helper), (d.LOW, d.ADDR, 0x1004), (d.HIGH, d.DATA1, 4)])
+    root = [(d.LOW, d.ADDR, 0x1000), (d.HIGH, d.DATA1, 16)]
+    debug.unit(Die(d.CU, root, [function("main", 0x1000, 16, call)]))
+    info = with_aranges(debug, aranges(debug, [(offset, 0x1000, 16)]))
+    assert info.units_at([0x1000]) == [offset]
+    assert found(info, units=[offset]) == [(0x1000, 0x1010, 0, "main"), (0x1004, 0x1008, 1, "helper")]
+
+
+def test_a_class_in_a_type_unit_that_was_not_asked_for_names_its_functions() -> None:
+    debug = Debug(5)
+    class_ = Die(d.CLASS, [(0x69, d.REF_SIG8, 7)], [function("f", 0x1000, 16)])
+    root = [(d.LANGUAGE, d.DATA1, 4), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.DATA1, 16)]
+    debug.unit(Die(d.CU, root, [class_]))
+    described = Die(0x41, [(d.LANGUAGE, d.DATA1, 4)], [Die(d.CLASS, [(d.NAME, d.STRING, "Box")])])
+    debug.unit(described, kind=2, extra=debug.number(7, 8) + debug.offset(26))
+    info = with_aranges(debug, aranges(debug, [(0, 0x1000, 16)]))
+    assert info.units_at([0x1000]) == [0]
+    assert found(info, units=[0]) == [(0x1000, 0x1010, 0, "Box::f")]

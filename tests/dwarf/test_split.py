@@ -1,0 +1,225 @@
+"""Split DWARF: skeletons in the binary, the rest in .dwo files or in a package."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.dwarf.test_functions import found
+from tests.forge import dwarf as d
+from tests.forge.dwarf import Debug, Die
+from tests.forge.elf import Section, forge
+from tests.forge.lines import uleb
+from whence.dwarf import DebugInfo, Unit
+from whence.dwarf.split import read_index
+from whence.elf import ElfFile, layout
+from whence.errors import DwarfError
+from whence.ranges import StringSpace
+from whence.window import Window
+
+IDS = (0x1111222233334444, 0x5555666677778888)
+
+
+def skeleton(version: int, ids: tuple[int, ...] = IDS, lines: bytes = b"") -> Debug:
+    """A binary with a skeleton per id: unit n has its addresses from 0x1000 * (n + 1) on. All share the `lines`."""
+    debug = Debug(version)
+    debug.line += lines
+    more = [(d.STMT_LIST, d.SEC_OFFSET, 0), (d.COMP_DIR, d.STRING, "/src")] if lines else []
+    debug.addr += bytes(8)
+    for n, number in enumerate(ids):
+        at = 0x1000 * (n + 1)
+        base = len(debug.addr)
+        for address in (at, at + 0x10, at + 0x100):
+            debug.addr += debug.number(address, 8)
+        if version == 5:
+            root = [(d.DWO_NAME, d.STRP, f"{n}.dwo"), (d.ADDR_BASE, d.SEC_OFFSET, base), (d.LOW, d.ADDRX, 0)]
+            debug.unit(Die(d.CU, root + more), kind=4, extra=debug.number(number, 8))
+        else:
+            lists = len(debug.ranges)
+            debug.range_list((0, 0x10), (0x100, 0x110))
+            root = [
+                (d.GNU_DWO_NAME, d.STRP, f"{n}.dwo"), (d.GNU_DWO_ID, d.DATA8, number),
+                (d.GNU_ADDR_BASE, d.SEC_OFFSET, base), (d.GNU_RANGES_BASE, d.SEC_OFFSET, lists), (d.LOW, d.ADDR, at),
+            ]  # fmt: skip
+            debug.unit(Die(d.CU, root + more))
+    return debug
+
+
+Attributes = list[tuple[int, int, object]]
+
+
+def split(version: int, number: int, name: str, debug: Debug | None = None, extra: Attributes | None = None) -> Debug:
+    """A split unit: a function in two parts by range list, with an inlined call by address index."""
+    debug = debug or Debug(version)
+    places = b"".join(debug.offset(debug.text(text)) for text in (name, f"{name}_inner"))
+    if version == 5:
+        debug.str_offsets += debug.length(b"\5\0\0\0" + places)
+        entries = b"\3" + uleb(0) + uleb(0x10) + b"\3" + uleb(2) + uleb(0x10) + b"\0"
+        debug.rnglists += debug.length(b"\5\0\x08\0" + debug.number(1, 4) + debug.offset(4) + entries)
+        name_form, index, lists = d.STRX1, d.ADDRX, (d.RANGES, d.RNGLISTX, 0)
+    else:
+        debug.str_offsets += places
+        name_form, index, lists = d.GNU_STR_INDEX, d.GNU_ADDR_INDEX, (d.RANGES, d.SEC_OFFSET, 0)
+    inner = Die(d.FUNCTION, [(d.NAME, name_form, 1), *(extra or [])])
+    call = Die(
+        d.INLINED, [(d.ORIGIN, d.REF4, inner), (d.LOW, index, 0), (d.HIGH, d.DATA1, 4), (d.CALL_LINE, d.DATA1, 9)]
+    )
+    outer = Die(d.FUNCTION, [(d.NAME, name_form, 0), *(extra or []), lists], [call])
+    root: list[tuple[int, int, object]] = [] if version == 5 else [(d.GNU_DWO_ID, d.DATA8, number)]
+    id_ = debug.number(number, 8) if version == 5 else b""
+    return debug.unit(Die(d.CU, root, [inner, outer]), kind=5, extra=id_)
+
+
+def read(version: int, **files: object) -> DebugInfo:
+    elf = ElfFile.from_bytes(skeleton(version).elf())
+    return DebugInfo(elf, strings=StringSpace(), **files)  # type: ignore[arg-type]
+
+
+def dwo_files(
+    version: int, ids: tuple[int, ...] = IDS, extra: Attributes | None = None
+) -> Callable[[Unit], ElfFile | None]:
+    files = {
+        f"{n}.dwo": ElfFile.from_bytes(split(version, number, f"f{n}", extra=extra).elf(suffix=".dwo"))
+        for n, number in enumerate(ids)
+    }
+    return lambda unit: files.get(unit.dwo_name)
+
+
+def once(file: ElfFile) -> Callable[[Unit], ElfFile | None]:
+    return lambda unit: file
+
+
+EXPECTED = [
+    (0x1000, 0x1004, 1, "f0_inner"), (0x1000, 0x1010, 0, "f0"), (0x1100, 0x1110, 0, "f0"),
+    (0x2000, 0x2004, 1, "f1_inner"), (0x2000, 0x2010, 0, "f1"), (0x2100, 0x2110, 0, "f1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_dwo_files_complete_their_skeletons(version: int) -> None:
+    info = read(version, dwo=dwo_files(version))
+    assert sorted(found(info)) == EXPECTED
+    assert not info.problems
+    assert [unit.dwo_id for unit in info.units] == list(IDS)
+
+
+def test_type_units_in_sections_of_their_own_do_not_hide_the_split_unit() -> None:
+    types = Debug(5)
+    types.unit(Die(0x41, [(d.LANGUAGE, d.DATA1, 4)]), kind=6, extra=bytes(8) + types.offset(0))
+    whole = split(5, IDS[0], "f0")
+    grouped = [Section(".debug_info.dwo", bytes(types.info), flags=layout.SHF_GROUP)] * 2
+    for before, more in ((grouped, []), ([], grouped)):
+        dwo = ElfFile.from_bytes(whole.elf(suffix=".dwo", type=layout.ET_REL, before=before, more=more))
+        info = DebugInfo(ElfFile.from_bytes(skeleton(5, IDS[:1]).elf()), strings=StringSpace(), dwo=once(dwo))
+        assert sorted(found(info)) == EXPECTED[:3]
+        assert not info.problems
+
+
+def test_sections_of_one_name_that_overlap_are_refused_before_they_are_joined() -> None:
+    whole = split(5, IDS[0], "f0")
+    same = [Section(".debug_info.dwo", size=1 << 16, file_offset=0)] * 1000
+    file = ElfFile.from_bytes(
+        whole.elf(suffix=".dwo", type=layout.ET_REL, more=[*same, Section("data", bytes(1 << 16))])
+    )
+    info = DebugInfo(ElfFile.from_bytes(skeleton(5, IDS[:1]).elf()), strings=StringSpace(), dwo=once(file))
+    assert found(info) == []
+    assert "sections of one name lie apart" in str(info.problems[0])
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_split_unit_that_is_not_found_is_told(version: int) -> None:
+    info = read(version, dwo=lambda unit: None)
+    assert found(info) == []
+    assert [str(problem) for problem in info.problems] == [
+        f"dwarf debug_info+{unit.offset:#x}: found no such file, expected: the split unit {unit.dwo_name} is there"
+        for unit in info.units
+    ]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_split_unit_of_another_build_is_refused(version: int) -> None:
+    info = read(version, dwo=dwo_files(version, (0x9999, IDS[1])))
+    assert sorted(found(info)) == EXPECTED[3:]
+    assert "found 0x9999, expected: 0.dwo has the unit with id 0x1111222233334444" in str(info.problems[0])
+
+
+def package(version: int) -> tuple[Debug, bytes]:
+    """Both units in one package, and its index; each one's offsets count from its own share."""
+    debug = Debug(version)
+    shares = []
+    for n, number in enumerate(IDS):
+        begin = len(debug.info), len(debug.abbrev), len(debug.str_offsets), len(debug.rnglists)
+        split(version, number, f"f{n}", debug)
+        struct.pack_into("<I", debug.info, begin[0] + (8 if version == 5 else 6), 0)  # its abbreviations' offset
+        shares.append((number, begin))
+    kinds = (1, 3, 6, 8) if version == 5 else (1, 3, 6)
+    head = struct.pack("<HHIII" if version == 5 else "<IIII", *((5, 0) if version == 5 else (2,)), len(kinds), 2, 4)
+    slots = [0] * 4
+    places = [0] * 4
+    for row, (number, _) in enumerate(shares):
+        at = next(slot for slot in range(4) if not slots[slot])
+        slots[at], places[at] = number, row + 1
+    index = head + struct.pack("<4Q4I", *slots, *places) + struct.pack(f"<{len(kinds)}I", *kinds)
+    for _, begin in shares:
+        index += struct.pack(f"<{len(kinds)}I", *begin[: len(kinds)])
+    return debug, index + bytes(4 * len(kinds) * 2)
+
+
+def packaged(debug: Debug, index: bytes) -> ElfFile:
+    sections = [
+        Section(f".debug_{name}.dwo", bytes(getattr(debug, attribute)))
+        for name, attribute in (
+            ("info", "info"), ("abbrev", "abbrev"), ("str", "strings"), ("str_offsets", "str_offsets"),
+            ("rnglists", "rnglists"),
+        )
+    ]  # fmt: skip
+    return ElfFile.from_bytes(forge([*sections, Section(".debug_cu_index", index)]))
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_package_completes_all_skeletons(version: int) -> None:
+    info = read(version, dwp=packaged(*package(version)))
+    assert sorted(found(info)) == EXPECTED
+    assert not info.problems
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_broken_index_is_told(version: int) -> None:
+    debug, index = package(version)
+    for bad in (index[:20], b"\7\0\0\0" + index[4:], index[:4] + b"\xff" * 12 + index[16:], b""):
+        info = read(version, dwp=packaged(debug, bad))
+        info.ranges()
+        assert "debug_cu_index" in str(info.problems[0])
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_every_changed_byte_of_an_index_is_survived(version: int) -> None:
+    debug, index = package(version)
+    for at in range(len(index)):
+        for value in (0, 0xFF):
+            bad = index[:at] + bytes([value]) + index[at + 1 :]
+            read(version, dwp=packaged(debug, bad)).ranges(jobs=1)
+
+
+def test_files_of_split_units_are_closed_when_read(tmp_path: Path) -> None:
+    ids = tuple(range(1, 61))
+    for n, number in enumerate(ids):
+        (tmp_path / f"{n}.dwo").write_bytes(split(5, number, f"f{n}").elf(suffix=".dwo"))
+    before = len(os.listdir("/proc/self/fd"))
+    elf = ElfFile.from_bytes(skeleton(5, ids).elf(text=(0x1000, 0x1000000)))
+    info = DebugInfo(elf, strings=StringSpace(), dwo=lambda unit: ElfFile.open(tmp_path / unit.dwo_name))
+    assert {name for *_, name in found(info)} == {f"f{n}" for n in range(60)} | {f"f{n}_inner" for n in range(60)}
+    assert not info.problems
+    assert len(os.listdir("/proc/self/fd")) <= before + 2
+    assert len(info.strings.sources) < 20
+
+
+@pytest.mark.parametrize(("columns", "rows", "slots"), [(0, 0x7F0000, 4), (4, 9, 8)])
+def test_an_index_of_more_rows_than_it_has_room_for_is_refused_at_once(columns: int, rows: int, slots: int) -> None:
+    index = struct.pack("<4I", 5, columns, rows, slots) + bytes(4096)
+    with pytest.raises(DwarfError, match="its rows fit its"):
+        list(read_index(Window(index, "debug_cu_index", "little", DwarfError)))

@@ -1,0 +1,1 @@
+"""Programs, processes and tools the tests run."""
