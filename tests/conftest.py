@@ -1,5 +1,8 @@
-"""Settings for every test: hypothesis keeps no time limit, for a busy machine is no failure, and Ctrl-C reaches commands
-even where the shell that started the tests ignores it (as it does for what runs in its background)."""
+"""Settings for every test: hypothesis keeps no time limit, for a busy machine is no failure.
+
+Ctrl-C reaches commands even where the shell that started the tests ignores it, as it does for what runs in its
+background.
+"""
 
 import signal
 
