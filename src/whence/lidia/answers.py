@@ -94,7 +94,8 @@ class Answers:
         if low == high:
             return ()
         functions = self._texts(self.function[low:high], True)
-        line, starts = self.line[low:high], array("I", bytes(4 * (high - low)))
+        line = self.line[low:high]
+        starts = array("I", bytes(4 * len(line)))
         self._archive.starts(self.function[low:high], self.file[low:high], line, starts)
         files = self._texts(self.file[low:high], False)  # last: it checks all that was read
         inlined, sources = map(bool, self.inlined[low:high]), map(_word, self.source[low:high])
