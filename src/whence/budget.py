@@ -10,7 +10,7 @@ docs/bounds.md lists the constants. Kernels count for themselves and are given `
 >>> budget.charge(40)
 >>> budget.charge(3)
 Traceback (most recent call last):
-whence.errors.FormatError: format strings: names together take at most 4 times its 10 bytes plus 2 (found 43)
+whence.errors.FormatError: format strings: found 43, expected: names together take at most 4 times its 10 bytes plus 2
 """
 
 from __future__ import annotations
