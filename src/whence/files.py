@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
-from whence import rooted
 from whence.errors import naming, not_regular
 
 if TYPE_CHECKING:
@@ -89,7 +88,9 @@ def open_looked_at(
     path through the root of another process ("/proc/7/root/...") stays inside that root, whatever links say.
     """
     name = os.fspath(path)
-    if dir_fd is None:
+    if dir_fd is None and "/root/" in name:
+        from whence import rooted
+
         root, inside = rooted.split(name)
         if root:
             with rooted.place(root, inside, follow=follow) as found:

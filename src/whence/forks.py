@@ -7,13 +7,11 @@ thread was changing would stay half changed.
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar, overload
-from weakref import WeakSet
+from _thread import allocate_lock
+from _weakref import ref
+from typing import TYPE_CHECKING
 
-T = TypeVar("T")
-_locks: WeakSet[Lock] = WeakSet()
+_locks: dict[int, ref[Lock]] = {}  # every lock there is, by its id
 
 
 class Lock:
@@ -23,9 +21,10 @@ class Lock:
     __slots__ = ("__weakref__", "_lock", "abandoned")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self.abandoned = False
-        _locks.add(self)
+        key = id(self)
+        _locks[key] = ref(self, lambda _: _locks.pop(key, None))
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -36,34 +35,33 @@ class Lock:
 
     def _in_child(self) -> None:
         self.abandoned = self._lock.locked()
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
 
 
 def _in_child() -> None:
-    for lock in list(_locks):
-        lock._in_child()
+    for one in list(_locks.values()):
+        lock = one()
+        if lock is not None:
+            lock._in_child()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 
 
-class cached_property(Generic[T]):
-    """As functools' from Python 3.12 on: before, it holds a lock of all objects of the class while one computes."""
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property
+else:
 
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self._compute = compute
-        self.__doc__ = compute.__doc__
+    class cached_property:
+        """As functools' from Python 3.12 on: before, it holds a lock of all objects of a class while one computes."""
 
-    def __set_name__(self, owner: type[Any], name: str) -> None:
-        self._name = name
+        def __init__(self, compute):
+            self._compute = compute
+            self.__doc__ = compute.__doc__
 
-    @overload
-    def __get__(self, of: None, owner: type[Any]) -> cached_property[T]: ...
-    @overload
-    def __get__(self, of: object, owner: type[Any]) -> T: ...
-    def __get__(self, of: object, owner: type[Any]) -> cached_property[T] | T:
-        if of is None:
-            return self
-        value = self._compute(of)
-        return of.__dict__.setdefault(self._name, value)  # type: ignore[no-any-return]
+        def __set_name__(self, owner, name):
+            self._name = name
+
+        def __get__(self, of, owner=None):
+            return self if of is None else of.__dict__.setdefault(self._name, self._compute(of))
