@@ -10,8 +10,8 @@ from tests.forge import pprof
 from tests.hostile import interrupted
 
 
-@pytest.mark.parametrize("ending", [".folded", ".pb.gz", ".html"])
-def test_ctrl_c_ends_work_on_a_large_profile_and_leaves_nothing(tmp_path: Path, ending: str) -> None:
+@pytest.mark.parametrize("out", [["-o", "out.folded"], ["-o", "out.pb.gz"], ["--flamegraph", "out.html"]])
+def test_ctrl_c_ends_work_on_a_large_profile_and_leaves_nothing(tmp_path: Path, out: list[str]) -> None:
     count = 100_000
     path = tmp_path / "large.pb"
     path.write_bytes(
@@ -26,5 +26,5 @@ def test_ctrl_c_ends_work_on_a_large_profile_and_leaves_nothing(tmp_path: Path, 
             )
         )
     )
-    interrupted(["whence", "profile", path, "-o", tmp_path / f"out{ending}"], after=0.2)
+    interrupted(["whence", "profile", path, out[0], tmp_path / out[1]], after=0.2)
     assert list(tmp_path.iterdir()) == [path]
