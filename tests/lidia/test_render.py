@@ -8,6 +8,7 @@ import pytest
 
 from tests.forge.ranges import Names, R, table
 from whence import lidia
+from whence.errors import plain
 from whence.lidia.render import Renderer, render_many
 
 RANGES = [
@@ -87,6 +88,17 @@ def test_any_text_is_valid_json_and_comes_back() -> None:
     with lidia.from_bytes(builder.to_bytes()) as opened:
         lines = render_many(opened, range(0, 16 * len(names), 16), "json").decode("utf-8").splitlines()
     assert [json.loads(line)["frames"][0]["function"] for line in lines] == names
+
+
+@pytest.mark.parametrize("active", ["\x1b", "\x1f", "\x7f", "\r", "\udc9b"])
+def test_what_a_terminal_acts_on_is_escaped_wherever_it_stands_in_a_text(active: str) -> None:
+    names = ["n" * before + active + " ~é" + "n" * (20 - before) for before in range(20)]
+    builder = lidia.Builder()
+    for place, name in enumerate(names):
+        builder.add(va=place * 16, length=16, function=name)
+    with lidia.from_bytes(builder.to_bytes()) as opened:
+        lines = render_many(opened, range(0, 16 * len(names), 16), "llvm").decode("utf-8").splitlines()
+    assert lines[::3] == [name.replace(active, plain(active)) for name in names]
 
 
 def test_linkage_names_are_demangled_once(opened: lidia.Table) -> None:

@@ -13,6 +13,10 @@ KEPT = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes of room that stay fro
 LLVM = cython.declare(cython.int, 0)
 GNU = cython.declare(cython.int, 1)
 JSON = cython.declare(cython.int, 2)
+# Eight bytes at once: below a space, DEL and above leave a top bit set when these are taken away or added.
+EIGHT_SPACES = cython.declare(cython.ulonglong, 0x2020202020202020)
+EIGHT_ONES = cython.declare(cython.ulonglong, 0x0101010101010101)
+EIGHT_TOP_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)
 
 
 @cython.final
@@ -161,7 +165,13 @@ class Text:
         begin: cython.Py_ssize_t = 0
         code: cython.int
         step: cython.int
+        word: cython.ulonglong = 0
         while at < size:
+            if size - at >= 8:
+                memcpy(cython.address(word), text + at, 8)
+                if ((word - EIGHT_SPACES) | (word + EIGHT_ONES) | word) & EIGHT_TOP_BITS == 0:
+                    at += 8  # printable ASCII, as nearly every name is
+                    continue
             code = _active(text + at, size - at, cython.address(step))
             if code >= 0:
                 self._put(cython.cast(cython.p_char, text + begin), at - begin)
