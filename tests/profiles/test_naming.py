@@ -24,7 +24,7 @@ from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.naming import Named, name
 from whence.profiles.reasons import Missing
 from whence.profiles.remedies import remedy
-from whence.symbolize.reason import Reason
+from whence.reasons import Reason
 from whence.window import ByteOrder
 
 BASE = 0x7F0000000000

@@ -147,7 +147,7 @@ class Desk:
 
     def _reasoned(self, line: bytes) -> bytes:
         """A JSON answer without frames, its reason made precise by what the ELF file says of the address."""
-        if NO_FRAMES not in line or b"not_an_address" in line:
+        if NO_FRAMES not in line or b"not-an-address" in line:
             return line
         import json
 

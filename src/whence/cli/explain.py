@@ -249,8 +249,8 @@ def short(frame: Frame) -> str:
 
 
 def missing(binary: Binary, inside: bool) -> str:
+    from whence.reasons import Reason
     from whence.symbolize.naming import why_nothing
-    from whence.symbolize.reason import Reason
 
     return (why_nothing(binary) if inside else Reason.OUTSIDE_SEGMENTS).sentence
 
@@ -259,7 +259,7 @@ def remedy(inside: bool, path: str, build_id: str, described: bool = False) -> s
     """What to do about an address of a file that nothing names."""
     from whence.profiles.reasons import Missing
     from whence.profiles.remedies import remedy as remedy_of
-    from whence.symbolize.reason import Reason
+    from whence.reasons import Reason
 
     if not inside:
         return "compare the address with the segments: is it a runtime address or a file offset?"

@@ -39,8 +39,8 @@ from whence.profiles.kernel import Placing, is_kernel, named_alike, placing
 from whence.profiles.lists import Lists
 from whence.profiles.model import Mapping
 from whence.profiles.reasons import GIVE_KERNEL, Missing
+from whence.reasons import Reason
 from whence.symbolize.binaries import Names
-from whence.symbolize.reason import Reason
 
 ARCHIVE_FROM = 64  # addresses from which on an archive is made for the cache
 PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are

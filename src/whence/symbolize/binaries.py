@@ -19,7 +19,7 @@ from whence.forks import Lock
 from whence.model import Frames
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, Mapping
-from whence.symbolize.reason import Reason
+from whence.reasons import Reason
 
 
 class Names(Protocol):

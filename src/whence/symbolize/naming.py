@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from whence.errors import WhenceError
 from whence.model import Frames
+from whence.reasons import Reason
 from whence.symbolize.binaries import Names
-from whence.symbolize.reason import Reason
 
 Named = dict[int, tuple[Frames, Reason | None, str]]
 

@@ -1,4 +1,7 @@
-"""Why an address has no frames: one word, one sentence, one remedy each."""
+"""Why an address has no frames: one word, one sentence, one remedy each.
+
+Every room and every output form spells reasons as they are spelt here; programs test the word or the member.
+"""
 
 from __future__ import annotations
 
@@ -72,6 +75,11 @@ class Reason(enum.Enum):
     BUILD_ID_MISMATCH = (
         "the file at hand has another build-id than the one that was mapped",
         "find the file of the mapped build-id: whence maps shows it",
+    )
+
+    NOT_AN_ADDRESS = (
+        "the text asked for is not an address in hex",
+        "give addresses in hex, with or without 0x",
     )
 
     def __init__(self, sentence: str, remedy: str) -> None:
