@@ -77,6 +77,10 @@ class Reason(enum.Enum):
         "find the file of the mapped build-id: whence maps shows it",
     )
 
+    INTERNAL_ERROR = (
+        "whence itself failed at this address: a bug, not a fault of the file",
+        "report it with the traceback that was logged",
+    )
     NOT_AN_ADDRESS = (
         "the text asked for is not an address in hex",
         "give addresses in hex, with or without 0x",

@@ -25,6 +25,7 @@ from whence.profiles.naming import Named, name
 from whence.profiles.reasons import Missing
 from whence.profiles.remedies import remedy
 from whence.reasons import Reason
+from whence.symbolize import internal_error
 from whence.window import ByteOrder
 
 BASE = 0x7F0000000000
@@ -372,6 +373,20 @@ func main() {
 def places(frame: Frame) -> tuple[str, str, int, int]:
     """What a frame says, as Go's runtime names generic functions."""
     return re.sub(r"\[go\.shape\..*\]", "[...]", frame.function), frame.file, frame.line, frame.start_line
+
+
+def test_a_bug_costs_one_mapping_its_names_and_is_told_as_a_bug(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(internal_error, "reraise", False)
+    with Binaries() as binaries:
+        monkeypatch.setattr(binaries, "_search", fails)
+        search = binaries.search(Mapping(path="/gone/app"))
+    assert search.missing == Missing(Reason.INTERNAL_ERROR, "ZeroDivisionError: a bug")
+    assert "in fails" in caplog.text
 
 
 @pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w"]], ids=["with DWARF", "stripped"])

@@ -41,6 +41,7 @@ from whence.profiles.model import Mapping
 from whence.profiles.reasons import GIVE_KERNEL, Missing
 from whence.reasons import Reason
 from whence.symbolize.binaries import Names
+from whence.symbolize.internal_error import reason_of
 
 ARCHIVE_FROM = 64  # addresses from which on an archive is made for the cache
 PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are
@@ -140,8 +141,8 @@ class Binaries:
             found = self._searches[key] = Search(mapping)
             try:
                 self._search(found, addresses)
-            except (WhenceError, OSError) as error:
-                found.missing = Missing(Reason.BROKEN_FILE, str(error))
+            except Exception as error:  # costs this mapping its names, not the others theirs
+                found.missing = Missing(*reason_of(error, f"looking for the file of {mapping.path}"))
         return found
 
     def _search(self, search: Search, addresses: int) -> None:

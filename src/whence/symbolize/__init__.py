@@ -5,6 +5,7 @@
     elsewhere.py   names that are in no ELF file: perf maps, kallsyms
     answer.py      Answer: frames or a reason, with mapping, file offset and vaddr
     binaries.py    binaries held open, least recently used goes
+    internal_error.py  exceptions that are bugs: logged, and a reason of their own
     naming.py      frames of many vaddrs in one binary
 
 Reasons are those of whence.reasons. One address, process or file that fails never fails a batch: its answer says why.
