@@ -29,7 +29,7 @@ class Reason(enum.Enum):
     )
     NO_SUCH_PROCESS = (
         "there is no process with this pid",
-        "symbolize while it runs, or take a snapshot of it: whence pid PID --snapshot FILE",
+        "symbolize while it runs, or take a snapshot of it: whence pid PID --save-snapshot FILE",
     )
     PERMISSION_DENIED = (
         "the process or its file may not be read",
