@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: help demo test test-pythons check browser oracle bench fuzz checked sanitized clean
+.PHONY: help demo test test-pythons lint check browser oracle bench fuzz checked sanitized clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -43,9 +43,12 @@ test-pythons:  ## the test suite on every CPython of PYTHONS that is found, each
 			|| exit 1; \
 	done
 
-check: $(VENV)/.tested  ## style, types, tests with coverage
-	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+lint: $(VENV)/.tested  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+check: lint  ## style, types, tests with coverage
 	$(BIN)/coverage run -m pytest && $(BIN)/coverage report
 
 browser: $(VENV)/.tested  ## the flame graph's page in a headless Chromium (installs it where apt-get is)

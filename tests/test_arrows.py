@@ -8,8 +8,8 @@ import pytest
 
 SRC = Path(__file__).parent.parent / "src" / "whence"
 
-# room -> the rooms it may import. errors, model, records, budget, files, cores, mapped, rooted, forks and _version are
-# everyone's.
+# room -> the rooms it may import. errors, model, records, budget, files, cores, mapped, rooted, forks, reasons and
+# _version are everyone's.
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "kernels": set(),
@@ -23,6 +23,7 @@ ARROWS: dict[str, set[str]] = {
     "rooted": set(),
     "forks": set(),
     "cores": set(),
+    "reasons": set(),
     "demangle": set(),
     "ranges": {"window"},
     "elf": {"window", "ranges"},
@@ -71,6 +72,7 @@ EVERYONES = {
     "mapped",
     "rooted",
     "forks",
+    "reasons",
     "_version",
 }
 

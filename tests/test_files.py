@@ -548,11 +548,11 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "lidia create": ["lidia", "create", str(compiled())],
         "trace wire": ["trace", "wire", str(folder / "trace.txt")],
         "profile": ["profile", str(folder / "cpu.folded"), "--no-cache"],
-        "pid --snapshot": ["pid", str(os.getpid()), "--snapshot"],
+        "pid --save-snapshot": ["pid", str(os.getpid()), "--save-snapshot"],
     }
 
 
-@pytest.mark.parametrize("command", ["lidia create", "trace wire", "profile", "pid --snapshot"])
+@pytest.mark.parametrize("command", ["lidia create", "trace wire", "profile", "pid --save-snapshot"])
 def test_a_full_disk_leaves_the_file_that_was_there_and_nothing_else(tmp_path: Path, command: str) -> None:
     out = tmp_path / "folder" / "out.folded"
     out.parent.mkdir()

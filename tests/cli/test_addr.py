@@ -100,6 +100,13 @@ def test_json_tells_function_file_line_inlining_and_source() -> None:
         assert all(frame["source"] == "dwarf" and frame["file"].endswith("program.c") for frame in answer["frames"])
 
 
+def test_json_is_style_json() -> None:
+    path = str(compiled())
+    said = run("addr", "--json", path, "0xdead0000").stdout
+    assert json.loads(said)["frames"] == []
+    assert said == run("addr", "--style", "json", path, "0xdead0000").stdout
+
+
 def test_an_unknown_address_has_a_reason_and_exit_code_1() -> None:
     done = run("addr", str(compiled()), "--style", "json", "0xdead0000")
     answer = json.loads(done.stdout)

@@ -66,7 +66,7 @@ def test_pid_without_addresses_shows_every_thread(capsys: pytest.CaptureFixture[
         assert all("frames" in thread for thread in found)
 
 
-@pytest.mark.parametrize("words", [["maps", NOBODY], ["pid", NOBODY], ["pid", NOBODY, "--snapshot", "-"]])
+@pytest.mark.parametrize("words", [["maps", NOBODY], ["pid", NOBODY], ["pid", NOBODY, "--save-snapshot", "-"]])
 def test_a_missing_process_is_said_in_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 3
     assert capsys.readouterr().err == f"whence: there is no process {NOBODY}\n"
@@ -75,7 +75,7 @@ def test_a_missing_process_is_said_in_one_line(words: list[str], capsys: pytest.
 def test_a_snapshot_answers_when_the_process_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, file = compiled(tmp_path), tmp_path / "snapshot.json"
     with running([path]) as (pid, words):
-        assert main(["pid", str(pid), "--snapshot", str(file)]) == 0
+        assert main(["pid", str(pid), "--save-snapshot", str(file)]) == 0
     options = Namespace(
         snapshot=str(file), words=words, style="json", no_demangle=False, debug_dir=None, return_addresses=False
     )
@@ -121,7 +121,7 @@ def test_a_thread_on_a_processor_is_said_to_run(capsys: pytest.CaptureFixture[st
         assert "?? running" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [["maps"], ["pid"], ["pid", "--snapshot", "-"]])
+@pytest.mark.parametrize("words", [["maps"], ["pid"], ["pid", "--save-snapshot", "-"]])
 def test_a_process_of_somebody_else_is_told_with_a_remedy(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

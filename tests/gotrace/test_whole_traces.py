@@ -29,7 +29,7 @@ from whence.gotrace.rows import Rows, records
 from whence.gotrace.salvage import salvage
 from whence.gotrace.samples import cpu_profile
 from whence.gotrace.sift import Filter, sift
-from whence.gotrace.verify import verify
+from whence.gotrace.verify import BATCH_SIZE, verify
 
 
 @pytest.fixture(scope="module")
@@ -251,6 +251,22 @@ def test_stale_sizes_are_found_and_mended_and_dangling_ids_are_found() -> None:
         "1: a string that an event names is in the generation's table (1, 2, 9)",
         "3: a generation tells its clock's frequency (none)",
     ]
+
+
+def test_the_remedy_for_sizes_is_told_where_sizes_are_wrong_and_nowhere_else(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    stale, fixed = tmp_path / "stale", tmp_path / "fixed"
+    with stale.open("wb") as out:
+        gotrace.text_to_wire(TEXT.encode(), out)
+    with fixed.open("wb") as out:
+        gotrace.fix_sizes(stale.read_bytes(), out)
+    assert {problem.code for problem in verify(stale)} == {BATCH_SIZE}
+    assert main(["trace", "verify", str(stale)]) == 3
+    assert "--fix-sizes" in capfd.readouterr().err
+    assert {problem.code for problem in verify(fixed)} == {""}
+    assert main(["trace", "verify", str(fixed)]) == 3
+    assert "--fix-sizes" not in capfd.readouterr().err
 
 
 def test_rows_tell_goroutine_and_words(everything: Path) -> None:

@@ -74,8 +74,8 @@ def test_the_json_form(opened: lidia.Table) -> None:
             ],
             "reason": None,
         },
-        {"address": "0x5", "frames": [], "reason": "not_in_archive"},
-        {"address": 'z"z', "frames": [], "reason": "not_an_address"},
+        {"address": "0x5", "frames": [], "reason": "not-in-archive"},
+        {"address": 'z"z', "frames": [], "reason": "not-an-address"},
     ]
     assert text.startswith('{"address": "0x1010", "frames": [{"function": "_Z3fooi", "file": "/src/b.h", "line": 7, ')
 

@@ -219,7 +219,7 @@ def test_a_core_is_named_by_archives_and_later_by_its_snapshot(
         for given in (tmp_path / "archive", moved):
             assert main(["core", str(file), f"{pc:x}", "--binary", str(given)]) == 0
             assert "boom at" in capsys.readouterr().out
-        assert main(["core", str(file), "--snapshot", str(tmp_path / "snapshot")]) == 0
+        assert main(["core", str(file), "--save-snapshot", str(tmp_path / "snapshot")]) == 0
         assert main(["addr", "--snapshot", str(tmp_path / "snapshot"), str(tmp_path / "archive"), f"{pc:x}"]) == 0
         assert "boom at" in capsys.readouterr().out
     finally:

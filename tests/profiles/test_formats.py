@@ -17,7 +17,7 @@ from whence.profiles import pprof, wire
 from whence.profiles.binaries import Candidate, matches
 from whence.profiles.coverage import coverage, text
 from whence.profiles.model import Mapping, Profile, SampleType
-from whence.symbolize.reason import Reason
+from whence.reasons import Reason
 
 
 def test_a_profile_is_opened_named_and_written(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from whence.profiles.lists import Lists
 from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.naming import name
 from whence.profiles.reasons import Kind, kind_of
-from whence.symbolize.reason import Reason
+from whence.reasons import Reason
 
 TEXT = 0xFFFFFFFF81000000
 SLIDE = 0x19A00000

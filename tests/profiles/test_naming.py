@@ -24,7 +24,8 @@ from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.naming import Named, name
 from whence.profiles.reasons import Missing
 from whence.profiles.remedies import remedy
-from whence.symbolize.reason import Reason
+from whence.reasons import Reason
+from whence.symbolize import internal_error
 from whence.window import ByteOrder
 
 BASE = 0x7F0000000000
@@ -127,7 +128,7 @@ def test_a_damaged_archive_in_a_folder_costs_no_name_but_its_own(tmp_path: Path)
     reports, functions = named(program_profile(compiled(), file="/not/here"), archive_dirs=[tmp_path])
     assert functions[:2] == ["main", "sum"]
     assert reports[0].search is not None
-    assert any("a damaged one.lidia: not an ELF file" in line for line in reports[0].search.tried)
+    assert any("a damaged one.lidia: not an ELF file" in str(one) for one in reports[0].search.tried)
 
 
 def test_an_archive_says_where_its_file_is_loaded_and_one_that_does_not_is_not_guessed_at(tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ def test_a_cache_that_can_not_be_written_to_costs_no_names(tmp_path: Path) -> No
     reports, functions = named(many(compiled()), cache=Cache(tmp_path / "file" / "cache"))
     assert functions[:2] == ["main", "sum"]
     assert reports[0].search is not None
-    assert any("no archive was made" in line for line in reports[0].search.tried)
+    assert any("no archive was made" in str(one) for one in reports[0].search.tried)
 
 
 def test_the_command_leaves_a_project_alone_that_is_named_as_the_cache_and_says_so(tmp_path: Path) -> None:
@@ -372,6 +373,20 @@ func main() {
 def places(frame: Frame) -> tuple[str, str, int, int]:
     """What a frame says, as Go's runtime names generic functions."""
     return re.sub(r"\[go\.shape\..*\]", "[...]", frame.function), frame.file, frame.line, frame.start_line
+
+
+def test_a_bug_costs_one_mapping_its_names_and_is_told_as_a_bug(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(internal_error, "reraise", False)
+    with Binaries() as binaries:
+        monkeypatch.setattr(binaries, "_search", fails)
+        search = binaries.search(Mapping(path="/gone/app"))
+    assert search.missing == Missing(Reason.INTERNAL_ERROR, "ZeroDivisionError: a bug")
+    assert "in fails" in caplog.text
 
 
 @pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w"]], ids=["with DWARF", "stripped"])

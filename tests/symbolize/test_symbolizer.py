@@ -16,7 +16,7 @@ from tests.forge.proc import Line, process
 from whence.elf import ElfFile
 from whence.errors import ElfError
 from whence.model import Frame, Frames
-from whence.symbolize import Answer, Reason, Symbolizer
+from whence.symbolize import Answer, Reason, Symbolizer, internal_error
 
 ID, OTHER = "aa" * 20, "bb" * 20
 CODE_VADDR = 0x401000
@@ -105,7 +105,10 @@ def test_a_return_address_is_looked_up_one_byte_before(tmp_path: Path, opener: O
     assert last.vaddr == 0x402000  # behind the last byte of the mapping: the call was inside
 
 
-def test_every_failure_is_a_reason_of_its_own_address(tmp_path: Path, opener: Opener) -> None:
+def test_every_failure_is_a_reason_of_its_own_address(
+    tmp_path: Path, opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(internal_error, "reraise", False)
     good, broken, bug = (
         program(tmp_path / name, build_id) for name, build_id in (("app", ID), ("broken", ""), ("bug", ""))
     )
@@ -130,11 +133,11 @@ def test_every_failure_is_a_reason_of_its_own_address(tmp_path: Path, opener: Op
         (7, 0x1000_0000): None,
         (7, 0x1000_0001): Reason.NOT_IN_ARCHIVE,
         (7, 0x1000_0FF0): Reason.BROKEN_FILE,
-        (7, 0x1000_0FE0): Reason.BROKEN_FILE,
+        (7, 0x1000_0FE0): Reason.INTERNAL_ERROR,
         (7, 0x1000_0FF2): None,
         (7, 0x2000_0000): Reason.OUTSIDE_SEGMENTS,
         (7, 0x3000_0000): Reason.BROKEN_FILE,
-        (7, 0x3800_0000): Reason.BROKEN_FILE,
+        (7, 0x3800_0000): Reason.INTERNAL_ERROR,
         (7, 0x4000_0000): Reason.NOT_ELF,
         (7, 0x5000_0000): Reason.FILE_GONE,
         (7, 0x6000_0000): Reason.NOT_FILE_BACKED,
@@ -153,6 +156,26 @@ def test_every_failure_is_a_reason_of_its_own_address(tmp_path: Path, opener: Op
         assert [answer.address for answer in answers] == [address for _, address in expected]
         assert symbolizer.answer(reversed(list(expected))) == answers[::-1]
         assert symbolizer.answer([]) == []
+
+
+def test_an_internal_error_is_logged_once_with_its_traceback_and_the_batch_goes_on(
+    tmp_path: Path, opener: Opener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(internal_error, "reraise", False)
+    process(tmp_path, 7, [mapped(program(tmp_path / "app"))])
+    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
+        good, bug = symbolizer.lookup_many(7, [0x7000_0010, 0x7000_0FE0])
+    assert good.frames
+    assert (bug.reason, bug.detail) == (Reason.INTERNAL_ERROR, "RuntimeError: a bug")
+    assert [record.name for record in caplog.records] == ["whence"]
+    assert "in lookup_many" in caplog.text
+    assert "RuntimeError: a bug" in caplog.text
+
+
+def test_an_internal_error_is_raised_in_tests(tmp_path: Path, opener: Opener) -> None:
+    process(tmp_path, 7, [mapped(program(tmp_path / "app"))])
+    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer, pytest.raises(RuntimeError, match="a bug"):
+        symbolizer.lookup_many(7, [0x7000_0010, 0x7000_0FE0])
 
 
 def test_each_reason_has_a_word_a_sentence_and_a_remedy() -> None:

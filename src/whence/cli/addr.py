@@ -41,6 +41,9 @@ def configure(parser: ArgumentParser) -> None:
         default="llvm",
         help="llvm-symbolizer's text (the default), addr2line -a -f -i's, or a JSON object a line",
     )
+    parser.add_argument(
+        "--json", dest="style", action="store_const", const="json", default="llvm", help="the same as --style json"
+    )
     parser.add_argument("--no-demangle", action="store_true", help="names as the linker has them")
     parser.add_argument(
         "--return-addresses", action="store_true", help="each address is one past a call: look up the byte before it"
@@ -57,8 +60,8 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--snapshot",
         metavar="FILE",
-        help="a process as whence pid --snapshot wrote it: words are runtime addresses of it, and binaries or archives "
-        "that answer for its files; printed as whence pid does (--style json: as JSON)",
+        help="a process as whence pid --save-snapshot wrote it: words are runtime addresses of it, and binaries or "
+        "archives that answer for its files; printed as whence pid does (--json: as JSON)",
     )
 
 
@@ -147,7 +150,7 @@ class Desk:
 
     def _reasoned(self, line: bytes) -> bytes:
         """A JSON answer without frames, its reason made precise by what the ELF file says of the address."""
-        if NO_FRAMES not in line or b"not_an_address" in line:
+        if NO_FRAMES not in line or b"not-an-address" in line:
             return line
         import json
 

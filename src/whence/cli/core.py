@@ -1,7 +1,8 @@
 """`whence core CORE [ADDRESS...]`: frames of runtime addresses in a core file; without addresses, of every thread's pc.
 
 The files of the process are found by their build-ids, which a core has: under their old paths, or as given by --binary.
-`--maps` lists them; `--snapshot OUT` writes them down, so that `whence addr --snapshot OUT` answers without the core.
+`--maps` lists them; `--save-snapshot OUT` writes them down, so that `whence addr --snapshot OUT` answers without
+the core.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--debug-dir", action="append", metavar="DIR", help="search here for debug files (repeatable)")
     parser.add_argument("--no-demangle", action="store_true", help="names as the linker has them")
     parser.add_argument("--maps", action="store_true", help="list executable mappings with build-ids instead")
-    parser.add_argument("--snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
+    parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
 
 
 def run(options: Namespace) -> int:
@@ -47,8 +48,8 @@ def run(options: Namespace) -> int:
             print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
     if core.missing:
         print(f"whence: {plain(options.core)} is cut short: {core.missing:,} bytes are missing", file=sys.stderr)
-    if options.snapshot:
-        return write_snapshot(core.snapshot.to_json(), options.snapshot)
+    if options.save_snapshot:
+        return write_snapshot(core.snapshot.to_json(), options.save_snapshot)
     if options.maps:
         return show_mappings(core.snapshot.mappings, options.json, f"{options.core} tells of no executable memory")
     try:

@@ -133,6 +133,7 @@ def the_end(answer: Answer) -> Iterator[Step]:
 def of_file(path: str, vaddr: int, options: Namespace, mapped: str = "") -> Iterator[Step]:
     """What a file says of a vaddr. `mapped` is the name a process knows it by, where that is another."""
     from whence.binary import is_archive, open_binary
+    from whence.debuginfo.find import Outcome
 
     with open_binary(path, debug_dirs=options.debug_dir) as binary:
         if is_archive(path):
@@ -146,7 +147,7 @@ def of_file(path: str, vaddr: int, options: Namespace, mapped: str = "") -> Iter
         inside = yield from of_address(elf, vaddr)
         for search in binary.producers.searches:
             for tried in search.tried:
-                yield Step(search.wanted, str(tried), tried.outcome.name == "TAKEN" or None)
+                yield Step(search.wanted, str(tried), tried.outcome is Outcome.TAKEN or None)
         for name in SOURCES:
             yield source(path, name, vaddr, options)
         yield from other_names(elf, vaddr)
@@ -249,8 +250,8 @@ def short(frame: Frame) -> str:
 
 
 def missing(binary: Binary, inside: bool) -> str:
+    from whence.reasons import Reason
     from whence.symbolize.naming import why_nothing
-    from whence.symbolize.reason import Reason
 
     return (why_nothing(binary) if inside else Reason.OUTSIDE_SEGMENTS).sentence
 
@@ -259,7 +260,7 @@ def remedy(inside: bool, path: str, build_id: str, described: bool = False) -> s
     """What to do about an address of a file that nothing names."""
     from whence.profiles.reasons import Missing
     from whence.profiles.remedies import remedy as remedy_of
-    from whence.symbolize.reason import Reason
+    from whence.reasons import Reason
 
     if not inside:
         return "compare the address with the segments: is it a runtime address or a file offset?"
@@ -275,8 +276,8 @@ def elsewhere(path: str, build_id: str, vaddr: int, options: Namespace) -> Itera
     with files(options) as binaries:
         binaries.local = False
         search = binaries.search(Mapped(path=path, build_id=build_id))
-        for line in search.tried:
-            yield Step("elsewhere", line)
+        for tried in search.tried:
+            yield Step("elsewhere", str(tried))
         if search.opened is not None:
             yield Step("elsewhere", search.opened.how, True)
             frames = search.opened.binary.lookup(vaddr)

@@ -1,6 +1,6 @@
 """`whence pid PID [ADDRESS...]`: frames of runtime addresses of a process; without addresses, of every thread's pc.
 
-`--snapshot OUT` writes down the mappings instead, so that `whence addr --snapshot OUT` can answer later.
+`--save-snapshot OUT` writes down the mappings instead, so that `whence addr --snapshot OUT` can answer later.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--return-addresses", action="store_true", help="addresses are one past a call")
     parser.add_argument("--debug-dir", action="append", metavar="DIR", help="search here for debug files (repeatable)")
     parser.add_argument("--no-demangle", action="store_true", help="names as the linker has them")
-    parser.add_argument("--snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
+    parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
 
 
 def run(options: Namespace) -> int:
-    if options.snapshot:
-        return snapshot(options.pid, options.snapshot)
+    if options.save_snapshot:
+        return snapshot(options.pid, options.save_snapshot)
     try:
         addresses = addresses_from(options.addresses)
     except ValueError as error:

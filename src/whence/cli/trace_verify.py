@@ -13,12 +13,12 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from whence.gotrace.verify import verify
+    from whence.gotrace.verify import BATCH_SIZE, verify
 
     with converting(options):
         problems = verify(readable_twice(options.input))
     for problem in problems:
         print(f"{options.input}: {problem}")
-    if any("size is" in problem.rule for problem in problems):
+    if any(problem.code == BATCH_SIZE for problem in problems):
         print("whence: whence trace wire --fix-sizes makes sizes right", file=sys.stderr)
     return 3 if problems else 0

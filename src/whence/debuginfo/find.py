@@ -38,6 +38,8 @@ class Outcome(Enum):
     MISMATCH = "belongs to another file"
     BROKEN = "damaged or unreadable"
     EMPTY = "holds no debug info"
+    REPLACED = "lies where the wanted file was, with another build-id"
+    UNVERIFIED = "nothing tells whether it is the wanted file"
 
 
 class Tried(Record, frozen=True):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from whence.gotrace.feed import Source
 
 MAX_PROBLEMS = 1000
+BATCH_SIZE = "batch-size"
+"""The code of the problem that a batch's size is not what its events take: the only one that can be mended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Problem:
     offset: int | None = None
     generation: int = 0
     fault: str = ""  # what is wrong, where plainer words are possible
+    code: str = ""  # for programs, where something can be done
 
     def __str__(self) -> str:
         if self.fault:
@@ -58,7 +61,7 @@ def wrong_sizes(source: Source) -> list[Problem]:
             size = len(piece) - len(header.encode())
             if size != header["size"]:
                 rule = f"a batch's size is what its events take, {size} here"
-                problems.append(Problem(rule, str(header["size"]), offset, header["gen"]))
+                problems.append(Problem(rule, str(header["size"]), offset, header["gen"], code=BATCH_SIZE))
             if len(problems) >= MAX_PROBLEMS:
                 break
     return problems

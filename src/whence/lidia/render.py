@@ -41,20 +41,19 @@ class Renderer:
     """Renders answers of one archive, for one thread; demangled names are kept from call to call.
 
     `demangle` turns a linkage name into a readable one (None: names as they are stored). It is asked once for each name
-    that begins like a linkage name. `reason` and `bad_reason` are the JSON form's words for an address that nothing
-    covers and for text that is not an address. `width` is the number of hex digits of the gnu form's address.
+    that begins like a linkage name. The JSON form's reasons are words of whence.reasons. `width` is the number
+    of hex digits of the gnu form's address.
 
     `unknown` counts the addresses without an answer so far.
     """
 
     def __init__(
         self, table: Table, style: Style = "llvm", *, demangle: Callable[[str], str] | None = None,
-        return_addresses: bool = False, reason: str = "not_in_archive", bad_reason: str = "not_an_address",
-        width: int = 16,
+        return_addresses: bool = False, width: int = 16,
     ) -> None:  # fmt: skip
         self._table, self._style, self._demangle = table, _STYLES[style], demangle
         self._back, self._width = return_addresses, width
-        self._reasons = f'"{reason}"\n"{bad_reason}"'.encode()
+        self._reasons = _reason_words() if style == "json" else b"\n"
         self._names: dict[int, bytes] = {}
         self._names_size = 0
         self._out = render_kernel.Text()
@@ -143,6 +142,13 @@ def render_many(
     """The answers to addresses, or to lines of text with one each; see Renderer, which keeps names between calls."""
     renderer = Renderer(table, style, demangle=demangle, return_addresses=return_addresses)
     return renderer.lines(addresses) if isinstance(addresses, bytes) else renderer.vaddrs(addresses)
+
+
+def _reason_words() -> bytes:
+    """As JSON: the reason of an address that nothing covers, and that of text that is not an address."""
+    from whence.reasons import Reason  # only JSON has reasons, and an enum of this size is noticed at start-up
+
+    return f'"{Reason.NOT_IN_ARCHIVE.word}"\n"{Reason.NOT_AN_ADDRESS.word}"'.encode()
 
 
 def _numbered(offsets: array[int]) -> tuple[array[int], array[int]]:

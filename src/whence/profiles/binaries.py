@@ -23,10 +23,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from whence.binary import Binary, is_archive, open_binary
 from whence.debuginfo.cache import ARCHIVE, SEGMENTS, Cache
+from whence.debuginfo.find import Outcome
 from whence.elf import ElfFile
 from whence.elf.code import code_segments
 from whence.elf.layout import ET_REL, PF_R, PF_X, PT_LOAD
@@ -39,8 +40,9 @@ from whence.profiles.kernel import Placing, is_kernel, named_alike, placing
 from whence.profiles.lists import Lists
 from whence.profiles.model import Mapping
 from whence.profiles.reasons import GIVE_KERNEL, Missing
+from whence.reasons import Reason
 from whence.symbolize.binaries import Names
-from whence.symbolize.reason import Reason
+from whence.symbolize.internal_error import reason_of
 
 ARCHIVE_FROM = 64  # addresses from which on an archive is made for the cache
 PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are
@@ -71,6 +73,16 @@ class Opened:
         return self.placing(mapping, addresses) if self.placing else vaddrs(self.segments, mapping, addresses)
 
 
+class Tried(NamedTuple):
+    """A step of a search in words, and what came of it."""
+
+    line: str
+    outcome: Outcome
+
+    def __str__(self) -> str:
+        return self.line
+
+
 @dataclass(slots=True)
 class Search:
     """What became of the search for one mapping's file."""
@@ -78,7 +90,7 @@ class Search:
     mapping: Mapping
     opened: Opened | None = None
     missing: Missing | None = None
-    tried: list[str] = field(default_factory=list)
+    tried: list[Tried] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -140,8 +152,8 @@ class Binaries:
             found = self._searches[key] = Search(mapping)
             try:
                 self._search(found, addresses)
-            except (WhenceError, OSError) as error:
-                found.missing = Missing(Reason.BROKEN_FILE, str(error))
+            except Exception as error:  # costs this mapping its names, not the others theirs
+                found.missing = Missing(*reason_of(error, f"looking for the file of {mapping.path}"))
         return found
 
     def _search(self, search: Search, addresses: int) -> None:
@@ -153,35 +165,36 @@ class Binaries:
                 if is_kernel(mapping):
                     opened.placing = placing(one.path, opened.segments, self.lists.text_address)
             except (WhenceError, OSError) as error:
-                search.tried.append(f"{where} {one.path}: {without_file(error)}")
+                search.tried.append(Tried(f"{where} {one.path}: {without_file(error)}", Outcome.BROKEN))
                 if where == CACHE:  # made again, not kept for ever
                     with suppress(OSError):
                         one.path.unlink()
                 broken = broken or Missing(Reason.BROKEN_FILE, f"{where} {one.path}: {without_file(error)}")
                 continue
-            search.tried.append(f"{where} {one.path}: answers")
+            search.tried.append(Tried(f"{where} {one.path}: answers", Outcome.TAKEN))
             opened.build_id = next(iter(one.build_ids), "")
             search.opened = opened
             return
         search.missing = broken or self._why_missing(search)
 
-    def _candidates(self, mapping: Mapping, tried: list[str]) -> Iterator[tuple[Candidate, str]]:
+    def _candidates(self, mapping: Mapping, tried: list[Tried]) -> Iterator[tuple[Candidate, str]]:
         """Files that may answer, best first; what does not fit is noted."""
         build_id = key(mapping.build_id)
         for one in self.given:
             if matches(one, mapping):
                 yield one, "given"
             else:
-                tried.append(f"given {one.path}: {difference(one, mapping)}")
+                tried.append(Tried(f"given {one.path}: {difference(one, mapping)}", Outcome.MISMATCH))
         if mapping.build_id and not build_id:
-            tried.append(f"caches and folders: {comparable(mapping.build_id)} is no build-id that names a file there")
+            told = f"caches and folders: {comparable(mapping.build_id)} is no build-id that names a file there"
+            tried.append(Tried(told, Outcome.ABSENT))
         if build_id:
             yield from ((one, "archive folder") for one in self._archives(build_id, tried))
             if self.cache is not None:
                 path = self.cache.get(f"{build_id}.{ARCHIVE}")
                 if path is not None:
                     yield Candidate(path, (build_id,), True), CACHE
-                tried.append("cache: no archive of this build-id")
+                tried.append(Tried("cache: no archive of this build-id", Outcome.ABSENT))
         if self.local and mapping.path.startswith("/"):
             yield from ((one, "this machine's") for one in self._on_this_machine(mapping, tried))
         if build_id:
@@ -190,17 +203,17 @@ class Binaries:
                 try:
                     yield candidate(path), "debug folder's"
                 except FileNotFoundError:
-                    tried.append(f"{path}: not there")
+                    tried.append(Tried(f"{path}: not there", Outcome.ABSENT))
                 except (WhenceError, OSError) as error:
-                    tried.append(f"{path}: {without_file(error)}")
+                    tried.append(Tried(f"{path}: {without_file(error)}", Outcome.BROKEN))
         if build_id and self.debuginfod is not None:
             for kind in ("debuginfo", "executable"):
                 fetched = self.debuginfod.fetch(build_id, kind, mapping.path)
                 if fetched is not None:
                     yield candidate(fetched), f"debuginfod {kind}"
-                tried.append(f"debuginfod {kind}: not found")
+                tried.append(Tried(f"debuginfod {kind}: not found", Outcome.ABSENT))
 
-    def _archives(self, build_id: str, tried: list[str]) -> Iterator[Candidate]:
+    def _archives(self, build_id: str, tried: list[Tried]) -> Iterator[Candidate]:
         for folder in self.archive_dirs:
             for name in (f"{build_id}.lidia", f"{build_id[:2]}/{build_id[2:]}.lidia"):
                 if (folder / name).exists():
@@ -212,27 +225,28 @@ class Binaries:
                 try:
                     self._in_dirs.append(candidate(path))
                 except (WhenceError, OSError) as error:  # costs its own names, not those of the folder
-                    tried.append(f"archive folder {path}: {without_file(error)}")
+                    tried.append(Tried(f"archive folder {path}: {without_file(error)}", Outcome.BROKEN))
         yield from (one for one in self._in_dirs if build_id in one.build_ids)
-        tried += [f"{folder}: no archive of this build-id" for folder in self.archive_dirs]
+        tried += [Tried(f"{folder}: no archive of this build-id", Outcome.ABSENT) for folder in self.archive_dirs]
 
-    def _on_this_machine(self, mapping: Mapping, tried: list[str]) -> Iterator[Candidate]:
+    def _on_this_machine(self, mapping: Mapping, tried: list[Tried]) -> Iterator[Candidate]:
         path = Path(mapping.path.removesuffix(DELETED))
         if mapping.path.endswith(DELETED) and not mapping.build_id:
-            tried.append(f"{path}: the mapped one was deleted, and no build-id tells whether this is the same")
+            told = f"{path}: the mapped one was deleted, and no build-id tells whether this is the same"
+            tried.append(Tried(told, Outcome.UNVERIFIED))
             return
         if not path.is_file():
-            tried.append(f"{path}: not there")
+            tried.append(Tried(f"{path}: not there", Outcome.ABSENT))
             return
         try:
             one = candidate(path)
         except (WhenceError, OSError) as error:
-            tried.append(f"{path}: {without_file(error)}")
+            tried.append(Tried(f"{path}: {without_file(error)}", Outcome.BROKEN))
             return
         if not mapping.build_id or matches(one, mapping):
             yield one
         else:
-            tried.append(f"{path}: {difference(one, mapping)}")
+            tried.append(Tried(f"{path}: {difference(one, mapping)}", Outcome.REPLACED))
 
     def _open_file(self, one: Candidate, search: Search, where: str, addresses: int) -> Opened:
         how = f"{where} {one.path}"
@@ -262,7 +276,7 @@ class Binaries:
             try:
                 archived = self._archive(self.cache, one, build_id, debug_files)
             except OSError as error:  # a cache that can't be written to costs time, no names
-                search.tried.append(f"cache: no archive was made ({error})")
+                search.tried.append(Tried(f"cache: no archive was made ({error})", Outcome.BROKEN))
             else:
                 binary.close()
                 binary = open_binary(archived)
@@ -304,7 +318,7 @@ class Binaries:
             if fetched is not None:
                 return fetched, "debuginfod debuginfo"
             if self.debuginfod is not None:
-                search.tried.append("debuginfod debuginfo: not found")
+                search.tried.append(Tried("debuginfod debuginfo: not found", Outcome.ABSENT))
         return None
 
     def _segments_beside(self, one: Candidate, mapping: Mapping) -> Sequence[Segment] | None:
@@ -324,13 +338,12 @@ class Binaries:
         mapping = search.mapping
         if is_kernel(mapping):
             return Missing(Reason.NO_FILE, mapping.path, GIVE_KERNEL)
-        here = [line for line in search.tried if line.startswith(f"{mapping.path}: its build-id")]
-        if here:
-            return Missing(Reason.BUILD_ID_MISMATCH, here[0])
-        unsure = [line for line in search.tried if line.startswith(f"{mapping.path.removesuffix(DELETED)}: the mapped")]
-        if unsure:
-            advice = "give the file it was with --binary, or record with build-ids (perf record --buildid-mmap)"
-            return Missing(Reason.NO_FILE, unsure[0], advice)
+        for tried in search.tried:
+            if tried.outcome is Outcome.REPLACED:
+                return Missing(Reason.BUILD_ID_MISMATCH, tried.line)
+            if tried.outcome is Outcome.UNVERIFIED:
+                advice = "give the file it was with --binary, or record with build-ids (perf record --buildid-mmap)"
+                return Missing(Reason.NO_FILE, tried.line, advice)
         identity = f"build-id {mapping.build_id}" if mapping.build_id else "no build-id to look for"
         return Missing(Reason.NO_FILE, f"{mapping.path or 'its path is not known'}, {identity}")
 

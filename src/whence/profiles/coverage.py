@@ -110,7 +110,7 @@ def coverage(profile: Profile, reports: Sequence[Named]) -> list[Row]:
             report.sources,
             "; ".join([*([search.opened.how] if search and search.opened else ()), *report.lists]),
             report.missing.most_common(),
-            search.tried if search else [],
+            [str(one) for one in search.tried] if search else [],
         )
         rows.append(row)
     return sorted(rows, key=lambda row: -row.samples)

@@ -10,7 +10,7 @@ from whence.profiles import bounds
 from whence.profiles.lists import Listed, Lists
 from whence.profiles.model import Label, Mapping, Profile
 from whence.profiles.reasons import MAP_PATH, NO_FRAME, Kind, Missing
-from whence.symbolize.reason import Reason
+from whence.reasons import Reason
 
 Answer = tuple[int, Frames | Missing, str]
 """A location, its frames or why there are none, and which list answered."""

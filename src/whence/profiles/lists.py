@@ -26,7 +26,7 @@ from whence.procmap.names import NamedAddresses
 from whence.profiles.kernel import first_address, is_image, module_of
 from whence.profiles.model import Mapping
 from whence.profiles.reasons import GIVE_KALLSYMS, GIVE_KERNEL, GIVE_PERF_MAP, Missing
-from whence.symbolize.reason import Reason
+from whence.reasons import Reason
 
 KALLSYMS = "/proc/kallsyms"
 KERNEL_NOTES = "/sys/kernel/notes"

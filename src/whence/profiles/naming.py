@@ -17,9 +17,9 @@ from whence.profiles.binaries import Binaries, Search
 from whence.profiles.listed import Answer, Processes, generated_names, kernel_names
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.reasons import OWN_PAGE, Kind, Missing, kind_of
+from whence.reasons import Reason
 from whence.symbolize.binaries import Names
 from whence.symbolize.naming import name_all
-from whence.symbolize.reason import Reason
 
 
 @dataclass(slots=True)

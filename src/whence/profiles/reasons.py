@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from whence.profiles.kernel import HALF, is_image, is_kernel
 from whence.profiles.model import Mapping
-from whence.symbolize.reason import Reason
+from whence.reasons import Reason
 
 
 class Missing(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from whence.profiles.identity import key
 from whence.profiles.reasons import Missing
-from whence.symbolize.reason import Reason
+from whence.reasons import Reason
 
 SERVERS = {
     "debian": "https://debuginfod.debian.net",

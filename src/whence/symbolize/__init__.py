@@ -4,16 +4,16 @@
     snapshot.py    the same from a snapshot file, where the process is gone
     elsewhere.py   names that are in no ELF file: perf maps, kallsyms
     answer.py      Answer: frames or a reason, with mapping, file offset and vaddr
-    reason.py      Reason: an enum with a sentence and a remedy each
     binaries.py    binaries held open, least recently used goes
+    internal_error.py  exceptions that are bugs: logged, and a reason of their own
     naming.py      frames of many vaddrs in one binary
 
-One address, process or file that fails never fails a batch: its answer says why.
+Reasons are those of whence.reasons. One address, process or file that fails never fails a batch: its answer says why.
 """
 
+from whence.reasons import Reason
 from whence.symbolize.answer import Answer
 from whence.symbolize.binaries import opener_with
-from whence.symbolize.reason import Reason
 from whence.symbolize.snapshot import SnapshotSymbolizer, from_snapshot
 from whence.symbolize.symbolizer import Symbolizer
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from whence.model import Frames
 from whence.procmap.mapping import Mapping
-from whence.symbolize.reason import Reason
+from whence.reasons import Reason
 
 
 class Answer(NamedTuple):

@@ -19,7 +19,8 @@ from whence.forks import Lock
 from whence.model import Frames
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, Mapping
-from whence.symbolize.reason import Reason
+from whence.reasons import Reason
+from whence.symbolize.internal_error import reason_of
 
 
 class Names(Protocol):
@@ -238,8 +239,7 @@ def checked(path: str, build_id: str, mapper: AddressMapper | None, opener: Open
     except OSError as error:
         raise Failure(Reason.FILE_GONE, str(error)) from None
     except Exception as error:  # whatever a reader stumbles over, the batch goes on
-        words = str(error) if isinstance(error, WhenceError) else f"{type(error).__name__}: {error}"
-        raise Failure(Reason.BROKEN_FILE, words) from None
+        raise Failure(*reason_of(error, f"opening {path}")) from None
     if build_id and binary.build_id and binary.build_id != build_id:
         found = binary.build_id
         binary.close()

@@ -12,8 +12,8 @@ from whence.procmap import perfmap
 from whence.procmap.kallsyms import KernelNames
 from whence.procmap.mapping import Mapping
 from whence.procmap.names import NamedAddresses
+from whence.reasons import Reason
 from whence.symbolize.answer import Answer
-from whence.symbolize.reason import Reason
 
 MAX_PERF_MAPS = 32
 HIDDEN_SECONDS = 10.0  # how long the kernel's names are taken to stay hidden

@@ -4,37 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whence.errors import WhenceError
 from whence.model import Frames
+from whence.reasons import Reason
 from whence.symbolize.binaries import Names
-from whence.symbolize.reason import Reason
+from whence.symbolize.internal_error import reason_of
 
 Named = dict[int, tuple[Frames, Reason | None, str]]
 
 
 def name_all(binary: Names, vaddrs: Sequence[int]) -> Named:
-    """Each distinct vaddr's frames; a vaddr that breaks the reader has a reason, the others their frames."""
+    """Each distinct vaddr's frames; a vaddr that breaks the reader has a reason, the others their frames.
+
+    A bug of ours is logged once for the batch, not for each vaddr that meets it.
+    """
+    return _name_all(binary, vaddrs, log=True)
+
+
+def _name_all(binary: Names, vaddrs: Sequence[int], *, log: bool) -> Named:
     distinct = sorted(set(vaddrs))
     named: Named = {}
     nothing: Reason | None = None
     try:
         chains = [tuple(chain) for chain in binary.lookup_many(distinct)]
     except Exception as error:  # whatever a reader of debug info stumbles over, the batch goes on
+        reason, detail = reason_of(error, f"naming {len(distinct)} addresses from {distinct[0]:#x} on", log=log)
         if len(distinct) == 1:
-            return {distinct[0]: ((), Reason.BROKEN_FILE, worded(error))}
+            return {distinct[0]: ((), reason, detail)}
+        log = log and reason is not Reason.INTERNAL_ERROR
         for vaddr in distinct:  # one damaged unit must not cost the others their names
-            named.update(name_all(binary, [vaddr]))
+            one = _name_all(binary, [vaddr], log=log)
+            log = log and one[vaddr][1] is not Reason.INTERNAL_ERROR
+            named.update(one)
         return named
     for vaddr, frames in zip(distinct, chains, strict=True):
         if not frames and nothing is None:
             nothing = why_nothing(binary)
         named[vaddr] = (frames, None if frames else nothing, "")
     return named
-
-
-def worded(error: Exception) -> str:
-    """An error's words; with its name when it is not one of ours."""
-    return str(error) if isinstance(error, (WhenceError, OSError)) else f"{type(error).__name__}: {error}"
 
 
 def why_nothing(binary: Names) -> Reason:

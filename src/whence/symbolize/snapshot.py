@@ -16,10 +16,10 @@ from whence.files import open_input
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.build_id import read_build_id
 from whence.procmap.snapshot import SIZE_LIMIT, Snapshot, SnapshotFile, stamp_of
+from whence.reasons import Reason
 from whence.symbolize.answer import Answer
 from whence.symbolize.binaries import Binaries, Failure, Held, Opener, checked, opener_with
 from whence.symbolize.naming import name_all
-from whence.symbolize.reason import Reason
 from whence.symbolize.symbolizer import MAX_BYTES, MAX_FILES
 
 

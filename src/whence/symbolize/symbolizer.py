@@ -21,11 +21,11 @@ from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.reader import GATE, GATE_SIZE
 from whence.procmap.resolver import Resolver
 from whence.procmap.vdso import read_vdso
+from whence.reasons import Reason
 from whence.symbolize.answer import Answer
 from whence.symbolize.binaries import Binaries, Failure, Held, Opener, key_of, open_mapped, opener_with
 from whence.symbolize.elsewhere import Elsewhere
 from whence.symbolize.naming import name_all
-from whence.symbolize.reason import Reason
 
 MAX_FILES = 256
 MAX_BYTES = 1 << 30

@@ -1,4 +1,7 @@
-"""Why an address has no frames: one word, one sentence, one remedy each."""
+"""Why an address has no frames: one word, one sentence, one remedy each.
+
+Every room and every output form spells reasons as they are spelt here; programs test the word or the member.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class Reason(enum.Enum):
     )
     NO_SUCH_PROCESS = (
         "there is no process with this pid",
-        "symbolize while it runs, or take a snapshot of it: whence pid PID --snapshot FILE",
+        "symbolize while it runs, or take a snapshot of it: whence pid PID --save-snapshot FILE",
     )
     PERMISSION_DENIED = (
         "the process or its file may not be read",
@@ -72,6 +75,15 @@ class Reason(enum.Enum):
     BUILD_ID_MISMATCH = (
         "the file at hand has another build-id than the one that was mapped",
         "find the file of the mapped build-id: whence maps shows it",
+    )
+
+    INTERNAL_ERROR = (
+        "whence itself failed at this address: a bug, not a fault of the file",
+        "report it with the traceback that was logged",
+    )
+    NOT_AN_ADDRESS = (
+        "the text asked for is not an address in hex",
+        "give addresses in hex, with or without 0x",
     )
 
     def __init__(self, sentence: str, remedy: str) -> None:

@@ -1,0 +1,26 @@
+"""Reasons are spelt in one place, and everyone's words are those."""
+
+import json
+import re
+from pathlib import Path
+
+from whence import lidia
+from whence.lidia.render import render_many
+from whence.reasons import Reason
+
+ROOT = Path(__file__).parent.parent
+ROW = re.compile(r"^\| ([a-z]+(?:-[a-z]+)*) \| (.+) \|$", re.MULTILINE)
+
+
+def test_the_table_of_reasons_in_the_docs_is_the_code() -> None:
+    _, _, section = (ROOT / "docs" / "processes.md").read_text().partition("\n## Reasons\n")
+    rows = ROW.findall(section.partition("\n## ")[0])
+    assert rows == [("word", "meaning"), *((reason.word, reason.sentence) for reason in Reason)]
+
+
+def test_an_archive_words_its_reasons_as_everyone_does() -> None:
+    builder = lidia.Builder()
+    builder.add(va=0x1000, length=16, function="main")
+    with lidia.from_bytes(builder.to_bytes()) as table:
+        lines = render_many(table, b"5\nno address\n", "json").splitlines()
+    assert [json.loads(line)["reason"] for line in lines] == [Reason.NOT_IN_ARCHIVE.word, Reason.NOT_AN_ADDRESS.word]
