@@ -8,11 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.programs import folder
+from whence.cli.symbolizer_protocol import MODULES_KEPT, Responder, Settings
 from whence.elf import ElfFile
 
 SECONDS = 60  # a caller that still waits then would wait for ever
@@ -210,6 +212,95 @@ def test_a_variable_has_its_name_start_and_size() -> None:
     assert ask("llvm-symbolizer", stdin=f"FRAME {path} 0x1\n") == "??\n\n"
 
 
+def test_a_question_may_come_in_two_writes_and_end_without_a_newline() -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    with subprocess.Popen([link("llvm-symbolizer")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(f"{path} ")
+        child.stdin.flush()
+        time.sleep(0.3)
+        child.stdin.write(hex(start))
+        child.stdin.close()
+        assert child.stdout.read().startswith("main\n")
+        assert child.wait(SECONDS) == 0
+
+
+def test_a_caller_that_leaves_ends_it_without_a_word() -> None:
+    with subprocess.Popen(
+        [link("llvm-symbolizer")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        child.stdin.write(b"junk\njunk\n")
+        child.stdin.close()
+        assert child.stderr.read() == b""
+        assert child.wait(SECONDS) == 0
+
+
+def test_a_file_that_is_missing_or_broken_is_told_of_once_and_answered_each_time() -> None:
+    broken = folder() / "broken"
+    broken.write_bytes(b"no ELF file")
+    for path in ("/nowhere", str(broken), str(folder())):
+        done = asked(str(link("llvm-symbolizer")), stdin=f"{path} 0x10\n" * 3)
+        assert done.stdout == b"??\n??:0:0\n\n" * 3
+        assert done.stderr.count(b"\n") == 1
+        assert done.stderr.startswith(b"llvm-symbolizer: error: '")
+        assert done.returncode == 0
+
+
+def test_an_endless_line_is_one_question() -> None:
+    assert ask("llvm-symbolizer", stdin="x" * 1_000_000 + "\njunk\n") == "??\n??:0:0\n\n" * 2
+
+
+def test_of_many_files_only_some_stay_open() -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    responder = Responder(Settings())
+    for at in range(MODULES_KEPT + 8):
+        copy = folder() / f"copy{at}"
+        shutil.copy(path, copy)
+        assert responder.answer(f"{copy} {start:#x}".encode()).startswith(b"main\n")
+    mapped = Path("/proc/self/maps").read_text()
+    assert len(set(re.findall(r"/copy\d+$", mapped, re.MULTILINE))) == MODULES_KEPT
+    assert "/copy0\n" not in mapped
+    assert responder.answer(f"{folder() / 'copy0'} {start:#x}".encode()).startswith(b"main\n")
+
+
+def test_addr2line_reads_hex_as_the_original_does() -> None:
+    addr2line = tool("addr2line")
+    path = program()
+    start, _ = symbol(path, "main")
+    words = [
+        f"{start:x}",
+        f"0X{start:X}",
+        f"  {start:x}",
+        f"\t{start:x}",
+        f"{start:x} x",
+        f"{start:x},",
+        "0x",
+        "g",
+        "CODE 1",
+    ]
+    stdin = "".join(f"{word}\n" for word in words)
+    theirs = asked(addr2line, "-af", "-e", str(path), stdin=stdin).stdout.decode()
+    assert ask("addr2line", "-af", "-e", str(path), stdin=stdin) == theirs
+    assert ask("addr2line", "-af", "--ex", str(path), *words) == theirs
+
+
+def test_an_address_is_an_offset_in_the_section_that_addr2line_is_given() -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    with ElfFile.open(path) as elf:
+        text = next(one.vaddr for one in elf.sections if one.name == ".text")
+    whole = ask("addr2line", "-f", "-e", str(path), hex(start))
+    assert whole.startswith("main\n")
+    assert ask("addr2line", "-f", "-j", ".text", "-e", str(path), hex(start - text)) == whole
+
+
 def test_numbers_are_decimal_octal_and_hex_as_in_c() -> None:
     path = program()
     start, _ = symbol(path, "main")
@@ -295,6 +386,19 @@ def test_the_address_sanitizer_names_its_report(name: str) -> None:
     report = done.stderr.decode()
     assert re.search(rf"#0 0x[0-9a-f]+ in peek\(int\*, int\) {re.escape(str(source))}:4", report)
     assert re.search(rf"#1 0x[0-9a-f]+ in main {re.escape(str(source))}:7", report)
+
+
+def test_asan_symbolize_names_a_log() -> None:
+    script = tool("asan_symbolize-14")
+    path = program()
+    start, _ = symbol(path, "_ZN2ns1S3runEi")
+    log = f"    #0 0x55a68f191280  ({path}+{start:#x})\n    #1 0x55a68f191280  (/nowhere+0x10)\n"
+    logs = [
+        asked(script, "-d", stdin=log, env={"LLVM_SYMBOLIZER_PATH": symbolizer}).stdout.decode()
+        for symbolizer in (tool("llvm-symbolizer-14"), str(link("llvm-symbolizer")))
+    ]
+    assert re.search(r"#0 0x55a68f191280 in ns::S::run\(int\) \S*dropin\.cpp:\d+", logs[1])
+    assert without_columns(logs[0]) == logs[1]
 
 
 def test_perf_names_its_samples() -> None:

@@ -16,6 +16,7 @@ unknown one.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -107,8 +108,8 @@ def number(text: bytes, hexadecimal: bool) -> int | None:
     found = (HEX if hexadecimal else NUMBER).fullmatch(text)
     if found is None:
         return None
-    digits, base = next((part, base) for part, base in zip(found.groups(), BASES, strict=False) if part)
-    value = int(digits, base)
+    which = found.lastindex or 1
+    value = int(found[which], BASES[which - 1])
     return value if value < ADDRESS_END else None
 
 
@@ -207,6 +208,8 @@ class Modules:
             _, oldest = self._open.popitem(last=False)
             if oldest is not None:
                 oldest.binary.close()
+                del oldest
+                gc.collect()  # what reads debug info refers to itself, and would keep the file mapped
         return self._open[name]
 
     def open(self, name: str) -> Binary:
