@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from whence.errors import WhenceError, WrongUse, plain
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Callable
 
 ANSWERED, SOME_UNKNOWN, WRONG_USE, BROKEN_INPUT = 0, 1, 2, 3
 
@@ -72,12 +74,22 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; gives the exit code (0 answered, 1 some unknown, 2 wrong use, 3 broken input)."""
     if arguments is not None:
         return guarded(list(arguments))
+    if program := program_named(os.path.basename(sys.argv[0])):
+        run: Callable[[], int] = import_module(f"whence.cli.{program}").main
+        return run()
     # A process that answers and ends: importing makes no garbage, and nobody needs what is left to be looked through.
     gc.set_threshold(50_000)
     try:
         return guarded(sys.argv[1:])
     finally:
         gc.freeze()
+
+
+def program_named(name: str) -> str:
+    """The module of the program that `whence` stands in for when it is started through a link of this name; else ""."""
+    if name.startswith(("llvm-symbolizer", "llvm-addr2line")):
+        return "llvm_symbolizer"
+    return "addr2line" if name == "addr2line" or name.endswith("-addr2line") else ""
 
 
 def guarded(words: list[str]) -> int:

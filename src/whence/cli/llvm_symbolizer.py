@@ -1,0 +1,181 @@
+"""llvm-symbolizer's command line (versions 14 to 19) over `symbolizer_protocol`; as llvm-addr2line, its GNU mode.
+
+TABLE    every option: its spellings, what it sets; options with nothing to set are accepted and change nothing
+main     `whence-llvm-symbolizer`, and `whence` started through a link named llvm-symbolizer* or llvm-addr2line*
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NamedTuple
+
+from whence._version import __version__
+from whence.cli import streams
+from whence.cli.symbolizer_protocol import Refused, Responder, Settings, number, serve, shell_words, with_response_files
+
+TEXT, NUMBER, MANY = "text", "number", "many"  # what the value of an option is
+
+
+class Option(NamedTuple):
+    """Spellings, the setting ("" for none), its value (TEXT, NUMBER or MANY: the word after it), and what it does."""
+
+    names: tuple[str, ...]
+    setting: str
+    value: object
+    help: str
+
+
+TABLE = (
+    Option(("--addresses", "-a", "--print-address"), "addresses", True, "print the address before the answer"),
+    Option(("--adjust-vma",), "adjust", NUMBER, "subtract this from each address"),
+    Option(("--basenames", "-s"), "basenames", True, "file names without folders"),
+    Option(("--relativenames",), "basenames", False, "file names as without --basenames"),
+    Option(("--build-id",), "build_id", TEXT, "the file with this build-id answers"),
+    Option(("--cache-size",), "", TEXT, "accepted, changes nothing"),
+    Option(("--color",), "", None, "accepted, changes nothing"),
+    Option(("--color=always", "--color=auto", "--color=never"), "", None, "accepted, changes nothing"),
+    Option(("--debug-file-directory", "--fallback-debug-path"), "debug_dirs", MANY, "look here for debug files"),
+    Option(("--debuginfod", "--no-debuginfod"), "", None, "accepted; nothing is ever fetched"),
+    Option(("--default-arch", "--dsym-hint", "--dwp"), "", TEXT, "accepted, changes nothing"),
+    Option(("--demangle", "-C", "-demangle=true"), "demangle", True, "readable names"),
+    Option(("--no-demangle", "-demangle=false"), "demangle", False, "names as the linker has them"),
+    Option(("--dia", "--relative-address"), "", None, "accepted, changes nothing"),
+    Option(("--functions", "-f"), "functions", "linkage", "function names; =none, =short or =linkage says which"),
+    Option(("--functions=none", "-f=none"), "functions", "none", "no function names"),
+    Option(("--functions=short", "-f=short"), "functions", "short", "function names without scopes and parameters"),
+    Option(
+        ("--inlines", "-i", "--inlining", "--inlining=true", "-inlining", "-inlining=true"),
+        "inlines",
+        True,
+        "a frame for each inlined call",
+    ),
+    Option(("--no-inlines", "--inlining=false", "-inlining=false"), "inlines", False, "one frame for each address"),
+    Option(("--no-untag-addresses",), "", None, "accepted, changes nothing"),
+    Option(("--obj", "--exe", "-e"), "module", TEXT, "the file that answers; without it each question names one"),
+    Option(("--output-style",), "style", TEXT, "LLVM, GNU or JSON"),
+    Option(("--pretty-print", "-p"), "pretty", True, "a frame a line"),
+    Option(("--print-source-context-lines",), "context", NUMBER, "print so many lines of source around each"),
+    Option(("--verbose",), "verbose", True, "what is known of each frame, a line each"),
+    Option(("--help", "-h"), "help", True, "print this"),
+    Option(("--version", "-v"), "version", True, "print the version"),
+)
+OPTIONS = {name: option for option in TABLE for name in option.names}
+UNSUPPORTED = {"--filter-markup": "markup in logs is not read here"}
+
+
+def takes_value(option: Option) -> bool:
+    return option.value in (TEXT, NUMBER, MANY)
+
+
+def settings_of(program: str, words: list[str]) -> Settings:
+    """What a command line asks for. Raises Refused with the words that llvm-symbolizer says."""
+    settings = Settings()
+    settings.program = program
+    if "addr2line" in program:
+        settings.style, settings.functions, settings.hexadecimal = "GNU", "none", True
+        settings.demangle = settings.inlines = False
+    words = with_response_files(words)
+    problems = []
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            settings.inputs += words
+            break
+        if not word.startswith("-") or word == "-":
+            settings.inputs.append(word)
+            continue
+        if word in UNSUPPORTED:
+            raise Refused(f"{program}: error: {word}: {UNSUPPORTED[word]}\n")
+        name, equals, value = word.partition("=")
+        if word in OPTIONS:
+            option = OPTIONS[word]
+            if takes_value(option) and not words:
+                raise Refused(f"error: argument to '{word}' is missing (expected 1 value(s))\n")
+            apply(settings, option, name, words.pop(0) if takes_value(option) else "")
+        elif equals and name in OPTIONS and takes_value(OPTIONS[name]):
+            apply(settings, OPTIONS[name], name, value)
+        elif name in ("--functions", "-f") and equals:
+            settings.functions = "linkage"
+        elif word.startswith("--"):
+            problems.append(f"error: unknown argument '{word}'\n")
+        else:
+            problems += short_options(settings, word, words)
+    if problems:
+        raise Refused("".join(problems))
+    if settings.module and settings.build_id:
+        raise Refused("error: cannot specify both --build-id and --obj\n")
+    if settings.module == "-":
+        raise Refused(f"{program}: error: the object is not read from stdin here: give its path\n")
+    if settings.build_id:
+        settings.module = "BUILDID:" + settings.build_id
+    if settings.style not in ("GNU", "JSON"):
+        settings.style = "LLVM"
+    return settings
+
+
+def short_options(settings: Settings, group: str, words: list[str]) -> list[str]:
+    """Apply a group like -Cfpe; what is wrong with it, a line each. The value of -e may follow in the group."""
+    problems = []
+    for at, letter in enumerate(group[1:], 2):
+        option = OPTIONS.get("-" + letter)
+        if option is None:
+            problems.append(f"error: unknown argument '-{letter}'\n")
+        elif not takes_value(option):
+            apply(settings, option, "-" + letter, "")
+        elif at < len(group):
+            apply(settings, option, "-" + letter, group[at:].removeprefix("="))
+            break
+        elif words:
+            apply(settings, option, "-" + letter, words.pop(0))
+        else:
+            raise Refused(f"error: argument to '-{letter}' is missing (expected 1 value(s))\n")
+    return problems
+
+
+def apply(settings: Settings, option: Option, name: str, value: str) -> None:
+    if not option.setting:
+        return
+    if option.value == NUMBER:
+        read = number(os.fsencode(value), False)
+        if read is None:
+            raise Refused(f"{name}=: expected a non-negative integer, but got '{value}'")
+        setattr(settings, option.setting, read)
+    elif option.value == MANY:
+        settings.debug_dirs.append(value)
+    elif option.setting in ("help", "version"):
+        raise Told(usage(settings.program) if option.setting == "help" else version(settings.program))
+    else:
+        setattr(settings, option.setting, value if option.value == TEXT else option.value)
+
+
+class Told(Exception):
+    """What --help or --version prints."""
+
+
+def usage(program: str) -> str:
+    lines = [f"OVERVIEW: {program}", "", f"USAGE: {program} [options] addresses...", "", "OPTIONS:"]
+    for option in TABLE:
+        value = " <value>" if takes_value(option) else ""
+        lines += [f"  {', '.join(option.names)}{value}", f"        {option.help}"]
+    lines += ["", "Pass @FILE as argument to read options from FILE."]
+    return "\n".join(lines) + "\n"
+
+
+def version(program: str) -> str:
+    return f"{program}\n  whence {__version__}, which answers as LLVM's\n"
+
+
+def main() -> int:
+    streams.prepare()
+    program = os.path.basename(sys.argv[0])
+    variable = "LLVM_ADDR2LINE_OPTS" if "addr2line" in program else "LLVM_SYMBOLIZER_OPTS"
+    try:
+        settings = settings_of(program, shell_words(os.environ.get(variable, "")) + sys.argv[1:])
+    except Told as told:
+        sys.stdout.write(str(told))
+        return 0
+    except Refused as refused:
+        sys.stderr.write(str(refused))
+        return 1
+    return serve(Responder(settings))

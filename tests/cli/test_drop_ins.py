@@ -1,0 +1,418 @@
+"""whence under the names llvm-symbolizer and addr2line: their answers, for their callers, without a hang."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.programs import folder
+from whence.cli.symbolizer_protocol import MODULES_KEPT, Responder, Settings
+from whence.elf import ElfFile
+
+SECONDS = 60  # a caller that still waits then would wait for ever
+SOURCE = r"""
+#include <cstdlib>
+int global_counter = 7;
+namespace ns {
+struct S {
+    static inline __attribute__((always_inline)) int sq(int x) {
+        return x * global_counter + x;
+    }
+    static __attribute__((noinline)) int run(int x) {
+        global_counter++;
+        return sq(x) + 3;
+    }
+};
+}
+int main(int argc, char **) {
+    return ns::S::run(argc);
+}
+"""
+ASAN_SOURCE = r"""
+int table[4];
+__attribute__((noinline)) int peek(int *at, int index) {
+    return at[index];
+}
+int main(int argc, char **) {
+    return peek(table, argc + 3);
+}
+"""
+HOT_SOURCE = r"""
+static inline __attribute__((always_inline)) int mix(int x) {
+    return x * 31 + 7;
+}
+int main(void) {
+    volatile int x = 1;
+    for (long i = 0; i < 300000000; i++)
+        x = mix(x);
+    return x == 3;
+}
+"""
+LAUNCHER = """#!{python}
+import sys
+from whence.cli import main
+sys.exit(main())
+"""
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not on this machine")
+    return found
+
+
+@functools.cache
+def program(*flags: str) -> Path:
+    """The C++ program above, built by g++."""
+    compiler = tool("g++")
+    source = folder() / "dropin.cpp"
+    source.write_text(SOURCE)
+    out = folder() / ("dropin" + "".join(flags).replace("-", "_"))
+    subprocess.run([compiler, "-O2", "-g", *flags, str(source), "-o", str(out)], check=True)
+    return out
+
+
+@functools.cache
+def link(name: str) -> Path:
+    """`whence` under another name, alone in a folder of its own."""
+    launcher = folder() / "whence-launcher"
+    launcher.write_text(LAUNCHER.format(python=sys.executable))
+    launcher.chmod(0o755)
+    place = folder() / f"bin-{name}" / name
+    place.parent.mkdir()
+    place.symlink_to(launcher)
+    return place
+
+
+def ask(name: str, *words: str, stdin: str | bytes = "", env: dict[str, str] | None = None) -> str:
+    return asked(str(link(name)), *words, stdin=stdin, env=env).stdout.decode()
+
+
+def asked(
+    *words: str, stdin: str | bytes = "", env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    questions = stdin.encode() if isinstance(stdin, str) else stdin
+    return subprocess.run(
+        words, input=questions, capture_output=True, timeout=SECONDS, env={**os.environ, **(env or {})}
+    )
+
+
+def symbol(path: Path, name: str) -> tuple[int, int]:
+    """Start and size of a symbol."""
+    with ElfFile.open(path) as elf:
+        symbols = elf.symbols(".symtab")
+        return next((symbols.value[at], symbols.size[at]) for at in range(len(symbols)) if symbols.name(at) == name)
+
+
+def addresses(path: Path) -> list[int]:
+    return [
+        vaddr
+        for name in ("main", "_ZN2ns1S3runEi", "_start")
+        for start, size in [symbol(path, name)]
+        for vaddr in range(start, start + size)
+    ]
+
+
+def without_columns(text: str) -> str:
+    text = re.sub(r":(\d+):\d+$", r":\1:0", text, flags=re.MULTILINE)
+    return re.sub(r'"Column":\d+', '"Column":0', text)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("-p", "-a"),
+        ("--no-demangle", "--functions=linkage"),
+        ("--functions=none",),
+        ("--functions=short",),
+        ("-s", "--no-inlines"),
+        ("--output-style=GNU", "--no-inlines"),
+        ("--print-source-context-lines=3",),
+        ("--adjust-vma=0x0", "-Cfpi"),
+    ],
+)
+def test_the_answers_are_llvm_symbolizers_but_for_columns(options: tuple[str, ...]) -> None:
+    symbolizer = tool("llvm-symbolizer-14")
+    path = program()
+    stdin = "".join(f'CODE "{path}" {vaddr:#x}\n' for vaddr in addresses(path))
+    theirs = asked(symbolizer, *options, stdin=stdin).stdout.decode()
+    assert re.sub(r" \(discriminator \d+\)", "", without_columns(theirs)) == ask(
+        "llvm-symbolizer", *options, stdin=stdin
+    )
+
+
+@pytest.mark.parametrize("options", ["-f", "-aCfip", "-aCfi", "-fs", "-i"])
+@pytest.mark.parametrize("flags", [(), ("-no-pie",)])
+def test_the_answers_are_addr2lines(flags: tuple[str, ...], options: str) -> None:
+    addr2line = tool("addr2line")
+    path = program(*flags)
+    stdin = "".join(f"{vaddr:x}\n" for vaddr in addresses(path)) * 2
+    theirs = asked(addr2line, options, "-e", str(path), stdin=stdin).stdout.decode()
+    lines = re.sub(r" \(discriminator \d+\)", "", theirs).splitlines()
+    ours = ask("addr2line", options, "-e", str(path), stdin=stdin).splitlines()
+    assert ours[len(ours) // 2 :] == lines[len(lines) // 2 :]  # addr2line's first answer in a unit may be wrong
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        "",
+        "#",
+        "zz",
+        "CODE",
+        'CODE "',
+        "CODE /nowhere 0x1",
+        "/nowhere -1",
+        "DATA",
+        "\t",
+        "x y",
+        "/nowhere 0x" + "f" * 17,
+    ],
+)
+def test_every_line_of_junk_has_a_whole_answer_in_llvm_style(junk: str) -> None:
+    assert ask("llvm-symbolizer", stdin=junk + "\n") in ("??\n??:0:0\n\n", "??\n0 0\n??:?\n\n")
+
+
+@pytest.mark.parametrize("junk", [",", "-1", "zz", "", "ffffffffffffffff", "0xffffffffffffffff", "0", "#"])
+@pytest.mark.parametrize("name", ["addr2line", "llvm-addr2line", "eu-addr2line"])
+def test_what_callers_send_to_find_the_end_is_unknown(name: str, junk: str) -> None:
+    assert ask(name, "-fi", "-e", str(program()), stdin=junk + "\n") == "??\n??:0\n"
+
+
+def test_an_answer_comes_before_the_next_question() -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    with subprocess.Popen([link("llvm-symbolizer")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for question in (f"{path} {start:#x}\n", "junk\n", f"{path} {start:#x}\n"):
+            child.stdin.write(question)
+            child.stdin.flush()
+            while child.stdout.readline() != "\n":
+                assert child.poll() is None
+        child.stdin.close()
+        assert child.wait(SECONDS) == 0
+
+
+def test_a_variable_has_its_name_start_and_size() -> None:
+    path = program()
+    start, size = symbol(path, "global_counter")
+    stdin = f'DATA "{path}" {start + 1:#x}\n'
+    assert ask("llvm-symbolizer", stdin=stdin) == f"global_counter\n{start} {size}\n??:?\n\n"
+    assert ask("llvm-symbolizer", stdin=f"FRAME {path} 0x1\n") == "??\n\n"
+
+
+def test_a_question_may_come_in_two_writes_and_end_without_a_newline() -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    with subprocess.Popen([link("llvm-symbolizer")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(f"{path} ")
+        child.stdin.flush()
+        time.sleep(0.3)
+        child.stdin.write(hex(start))
+        child.stdin.close()
+        assert child.stdout.read().startswith("main\n")
+        assert child.wait(SECONDS) == 0
+
+
+def test_a_caller_that_leaves_ends_it_without_a_word() -> None:
+    with subprocess.Popen(
+        [link("llvm-symbolizer")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.close()
+        child.stdin.write(b"junk\njunk\n")
+        child.stdin.close()
+        assert child.stderr.read() == b""
+        assert child.wait(SECONDS) == 0
+
+
+def test_a_file_that_is_missing_or_broken_is_told_of_once_and_answered_each_time() -> None:
+    broken = folder() / "broken"
+    broken.write_bytes(b"no ELF file")
+    for path in ("/nowhere", str(broken), str(folder())):
+        done = asked(str(link("llvm-symbolizer")), stdin=f"{path} 0x10\n" * 3)
+        assert done.stdout == b"??\n??:0:0\n\n" * 3
+        assert done.stderr.count(b"\n") == 1
+        assert done.stderr.startswith(b"llvm-symbolizer: error: '")
+        assert done.returncode == 0
+
+
+def test_an_endless_line_is_one_question() -> None:
+    assert ask("llvm-symbolizer", stdin="x" * 1_000_000 + "\njunk\n") == "??\n??:0:0\n\n" * 2
+
+
+def test_of_many_files_only_some_stay_open() -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    responder = Responder(Settings())
+    for at in range(MODULES_KEPT + 8):
+        copy = folder() / f"copy{at}"
+        shutil.copy(path, copy)
+        assert responder.answer(f"{copy} {start:#x}".encode()).startswith(b"main\n")
+    mapped = Path("/proc/self/maps").read_text()
+    assert len(set(re.findall(r"/copy\d+$", mapped, re.MULTILINE))) == MODULES_KEPT
+    assert "/copy0\n" not in mapped
+    assert responder.answer(f"{folder() / 'copy0'} {start:#x}".encode()).startswith(b"main\n")
+
+
+def test_addr2line_reads_hex_as_the_original_does() -> None:
+    addr2line = tool("addr2line")
+    path = program()
+    start, _ = symbol(path, "main")
+    words = [
+        f"{start:x}",
+        f"0X{start:X}",
+        f"  {start:x}",
+        f"\t{start:x}",
+        f"{start:x} x",
+        f"{start:x},",
+        "0x",
+        "g",
+        "CODE 1",
+    ]
+    stdin = "".join(f"{word}\n" for word in words)
+    theirs = asked(addr2line, "-af", "-e", str(path), stdin=stdin).stdout.decode()
+    assert ask("addr2line", "-af", "-e", str(path), stdin=stdin) == theirs
+    assert ask("addr2line", "-af", "--ex", str(path), *words) == theirs
+
+
+def test_an_address_is_an_offset_in_the_section_that_addr2line_is_given() -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    with ElfFile.open(path) as elf:
+        text = next(one.vaddr for one in elf.sections if one.name == ".text")
+    whole = ask("addr2line", "-f", "-e", str(path), hex(start))
+    assert whole.startswith("main\n")
+    assert ask("addr2line", "-f", "-j", ".text", "-e", str(path), hex(start - text)) == whole
+
+
+def test_numbers_are_decimal_octal_and_hex_as_in_c() -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    spelled = [str(start), f"0{start:o}", f"0o{start:o}", f"0b{start:b}", f"0X{start:X}"]
+    answers = {ask("llvm-symbolizer", "-e", str(path), stdin=f"{word}\n") for word in spelled}
+    assert len(answers) == 1
+    assert answers.pop().startswith("main\n")
+
+
+def test_options_come_from_the_environment_and_from_response_files() -> None:
+    path = program()
+    start, _ = symbol(path, "_ZN2ns1S3runEi")
+    response = folder() / "response"
+    response.write_text(f"--no-demangle '--obj={path}'")
+    assert ask("llvm-symbolizer", f"@{response}", hex(start)).startswith("_ZN2ns1S3runEi\n")
+    env = {"LLVM_SYMBOLIZER_OPTS": "--no-demangle -p"}
+    assert ask("llvm-symbolizer", f"{path} {start:#x}", env=env).startswith("_ZN2ns1S3runEi at ")
+    assert ask("llvm-symbolizer", "--demangle", f"{path} {start:#x}", env=env).startswith("ns::S::run(int) at ")
+
+
+def test_json_is_llvm_symbolizers() -> None:
+    symbolizer = tool("llvm-symbolizer-14")
+    path = program()
+    start, _ = symbol(path, "main")
+    words = ("--output-style=JSON", "-e", str(path), hex(start), "0x0", "zz")
+    unknown_here = re.compile(r'"(Discriminator|StartLine|Column)":\d+|"Start(Address|FileName)":"[^"]*"')
+    theirs = asked(symbolizer, *words).stdout.decode()
+    assert unknown_here.sub("", ask("llvm-symbolizer", *words)) == unknown_here.sub("", theirs)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("llvm-symbolizer", ("--bogus",)),
+        ("llvm-symbolizer", ("-xq",)),
+        ("llvm-symbolizer", ("--adjust-vma=zz",)),
+        ("llvm-symbolizer", ("--filter-markup",)),
+        ("llvm-symbolizer", ("-e", "-")),
+        ("addr2line", ("--bogus",)),
+        ("addr2line", ("-e", "/nowhere")),
+        ("addr2line", ("-e", "/bin/sh", "-j", ".none")),
+    ],
+)
+def test_a_wrong_command_line_is_refused_without_an_answer(name: str, words: tuple[str, ...]) -> None:
+    done = asked(str(link(name)), *words, stdin="0x10\n")
+    assert done.returncode == 1
+    assert done.stdout == b""
+    assert done.stderr
+
+
+def test_help_and_version_name_the_program() -> None:
+    for name in ("llvm-symbolizer", "llvm-addr2line"):
+        assert ask(name, "--version").startswith(name + "\n")
+        assert ask(name, "--help").startswith("OVERVIEW: ")
+    assert ask("addr2line", "--version").startswith("GNU addr2line")
+    assert "--pretty-print" in ask("addr2line", "--help")
+
+
+def test_a_build_id_names_a_file() -> None:
+    path = program("-Wl,--build-id")
+    with ElfFile.open(path) as elf:
+        build_id = elf.build_id
+    place = folder() / "debug" / ".build-id" / build_id[:2]
+    place.mkdir(parents=True)
+    shutil.copy(path, place / f"{build_id[2:]}.debug")
+    start, _ = symbol(path, "main")
+    words = ("--debug-file-directory", str(folder() / "debug"))
+    assert ask("llvm-symbolizer", *words, f"BUILDID:{build_id} {start:#x}").startswith("main\n")
+    assert ask("llvm-symbolizer", *words, f"--build-id={build_id}", hex(start)).startswith("main\n")
+
+
+@pytest.mark.parametrize("name", ["llvm-symbolizer", "llvm-symbolizer-whence", "addr2line"])
+def test_the_address_sanitizer_names_its_report(name: str) -> None:
+    compiler = tool("clang++-14") if shutil.which("clang++-14") else tool("clang-14")
+    source = folder() / "asan.cpp"
+    source.write_text(ASAN_SOURCE)
+    out = folder() / "asan"
+    if not out.exists():
+        built = asked(compiler, "-g", "-O1", "-fsanitize=address", str(source), "-o", str(out))
+        if built.returncode:
+            pytest.skip("clang-14 can't link AddressSanitizer here")
+    done = asked(str(out), env={"ASAN_SYMBOLIZER_PATH": str(link(name)), "ASAN_OPTIONS": "detect_leaks=0"})
+    report = done.stderr.decode()
+    assert re.search(rf"#0 0x[0-9a-f]+ in peek\(int\*, int\) {re.escape(str(source))}:4", report)
+    assert re.search(rf"#1 0x[0-9a-f]+ in main {re.escape(str(source))}:7", report)
+
+
+def test_asan_symbolize_names_a_log() -> None:
+    script = tool("asan_symbolize-14")
+    path = program()
+    start, _ = symbol(path, "_ZN2ns1S3runEi")
+    log = f"    #0 0x55a68f191280  ({path}+{start:#x})\n    #1 0x55a68f191280  (/nowhere+0x10)\n"
+    logs = [
+        asked(script, "-d", stdin=log, env={"LLVM_SYMBOLIZER_PATH": symbolizer}).stdout.decode()
+        for symbolizer in (tool("llvm-symbolizer-14"), str(link("llvm-symbolizer")))
+    ]
+    assert re.search(r"#0 0x55a68f191280 in ns::S::run\(int\) \S*dropin\.cpp:\d+", logs[1])
+    assert without_columns(logs[0]) == logs[1]
+
+
+def test_perf_names_its_samples() -> None:
+    perf = tool("perf")
+    source = folder() / "hot.c"
+    source.write_text(HOT_SOURCE)
+    out = folder() / "hot"
+    subprocess.run([tool("gcc"), "-O1", "-g", str(source), "-o", str(out)], check=True)
+    data = folder() / "perf.data"
+    recorded = asked(perf, "record", "-e", "cpu-clock", "-o", str(data), str(out))
+    if recorded.returncode:
+        pytest.skip("perf can't record here")
+    env = {"PATH": f"{link('addr2line').parent}:{os.environ['PATH']}"}
+    report = asked(perf, "report", "-i", str(data), "--stdio", "-F", "overhead,srcline", env=env)
+    assert re.search(r"hot\.c:[378]", report.stdout.decode())
+    script = asked(perf, "script", "-i", str(data), "-F", "ip,srcline", env=env)
+    assert re.search(r"hot\.c:[378]", script.stdout.decode())
