@@ -126,7 +126,7 @@ def test_a_report_that_lists_its_modules_at_its_end_is_named() -> None:
     ) % (program.name.encode(), start, base, base + 0x4000, offset, bytes(program))
     assert low <= start
     assert b"sum+0x0 in sum at " in filtered(text)
-    heap = b"heap profile: 1: 1\n 1: 1 @ 0x%x\nMAPPED_LIBRARIES:\n%x-%x r-xp %08x 08:01 1 %s\n" % (
+    heap = b"heap profile: 1: 1 [1: 1] @ heapprofile\n 1: 1 @ 0x%x\nMAPPED_LIBRARIES:\n%x-%x r-xp %08x 08:01 1 %s\n" % (
         base + start - low + 1, base, base + 0x4000, offset, bytes(program),
     )  # fmt: skip
     assert b" in sum at " in filtered(heap)

@@ -1,6 +1,6 @@
 """Bytes in, bytes out: lines as they come, named where a form of the table is found in them.
 
-Blocks are searched for the few byte strings that every form has one of; the lines without pass in whole slices. A
+Blocks are searched for the byte string that each form has (its needle); the lines without any pass in whole slices. A
 report that lists its modules at its end (a Java hs_err file, a heap profile) is held back until the list has come, at
 most MAX_HELD bytes of it. A line longer than MAX_LINE passes as it is.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
 from urllib.parse import quote
 
 from whence.errors import plain
@@ -21,10 +20,14 @@ from whence.model import Frame, Frames
 MAX_LINE = 1 << 16
 MAX_HELD = 1 << 23
 
-REPORTS = (b"# A fatal error has been detected by the Java Runtime", b"heap profile: ", b"heap_v2/")
+HEAP_FILE = b"heap_v2/"  # jemalloc's heap profiles begin with it
+MAX_RENDERED = 1 << 14
+REPORTS = (b"# A fatal error has been detected by the Java Runtime", b"@ heap")
 LISTS = (b"Dynamic libraries:", b"MAPPED_LIBRARIES:")
 MAPS_LINE = re.compile(rb"[0-9a-f]{1,16}-[0-9a-f]{1,16} [r-][w-][x-][ps] [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+")
-NEEDLES = (b"0x", b"{{{", b" pc ", b"[<", b"@ ", *REPORTS)  # every line that means something has one of these
+MODULES = b"{{{m"  # LLVM markup that tells of a module or where it lies
+RESET = b"{{{reset"
+RARE = b"#{@+<"  # one byte is found much faster than several: a needle with one of these is not sought without it
 EXACT_PLACES = (b"RIP: ", b"pc : ", b"EIP: ")  # what follows on a kernel's line is where it was, not a return address
 NAMED = (b" in ", b" (")  # what follows an address that has a name already
 
@@ -48,11 +51,15 @@ class Filter:
         self._style = style
         self._links = links
         self._forms = (*FORMS, ANY_ADDRESS) if every else FORMS
+        self._needles = tuple({form.needle: None for form in self._forms} | {MODULES: None, RESET: None})
+        self._chosen: dict[int, tuple[Form, ...]] = {}
         self._tail = b""
         self._endless = False
         self._held: list[bytes] | None = None
         self._held_size = 0
         self._maps: list[bytes] | None = None
+        self._begins = True
+        self._rendered: dict[tuple[Frame, bytes, bool], bytes] = {}
         self._last_line = b""
         self._run: tuple[Form | None, int] = (None, -1)
 
@@ -65,9 +72,9 @@ class Filter:
                 return block
             self._endless = False
             passed, block = block[:end], block[end:]
-        lines, newline, tail = block.rpartition(b"\n")
-        text = self._tail + lines + newline if newline else b""
-        self._tail = tail if newline else self._tail + tail
+        end = block.rfind(b"\n") + 1
+        text = self._tail + block[:end] if end else b""
+        self._tail = block[end:] if end else self._tail + block
         named = self._lines(text) if text else b""
         if len(self._tail) > MAX_LINE:
             passed_tail, self._tail, self._endless = self._release() + self._tail, b"", True
@@ -89,7 +96,10 @@ class Filter:
 
     def _scan(self, text: bytes, out: list[bytes]) -> bytes:
         """Name lines up to the start of a report; gives the text from there on."""
-        starts = [at for report in REPORTS if (at := text.find(report)) >= 0]
+        starts = [at for report in REPORTS if (at := find(text, report)) >= 0]
+        if self._begins and text.startswith(HEAP_FILE):
+            starts.append(0)
+        self._begins = False
         at = text.rfind(b"\n", 0, min(starts)) + 1 if starts else len(text)
         out.append(self._named(text[:at]))
         if starts:
@@ -134,11 +144,11 @@ class Filter:
     def _named(self, text: bytes) -> bytes:
         out: list[bytes] = []
         done = 0
-        for start, end in candidates(text):
+        for start, (end, present) in sorted(candidates(text, self._needles).items()):
             line = text[start:end]
             if end - start > MAX_LINE or b"\0" in line:
                 continue
-            named = self._line(text, start, line)
+            named = self._line(text, start, line, self._chosen.get(present) or self._choose(present))
             if named is not None:
                 out += text[done:start], named
                 done = end
@@ -150,7 +160,14 @@ class Filter:
         out.append(text[done:])
         return b"".join(out)
 
-    def _line(self, text: bytes, start: int, line: bytes) -> bytes | None:
+    def _choose(self, present: int) -> tuple[Form, ...]:
+        """The forms whose needle is among those present (bits as `candidates` gives them)."""
+        here = {needle for bit, needle in enumerate(self._needles) if present >> bit & 1}
+        chosen = tuple(form for form in self._forms if form.needle in here)
+        self._chosen[present] = chosen
+        return chosen
+
+    def _line(self, text: bytes, start: int, line: bytes, forms: tuple[Form, ...]) -> bytes | None:
         """The line with names; None when it stays as it is."""
         if line[:1] == b"\t":
             found = GO_PLACE.match(line)
@@ -158,9 +175,7 @@ class Filter:
                 return self._go_place(text, start, line, found)
         if b"{{{" in line:
             self._take_markup(line)
-        for form in self._forms:
-            if form.needle not in line:
-                continue
+        for form in forms:
             match = form.pattern.search(line)
             if match is None:
                 continue
@@ -215,10 +230,16 @@ class Filter:
         return b" (inlined by) ".join(self._frame(frame, b" at ", escaped=escaped) for frame in frames)
 
     def _frame(self, frame: Frame, between: bytes, *, escaped: bool) -> bytes:
-        function = _bytes(frame.function or "??", escaped)
-        if self._style is Style.LLVM:
-            return function + between + self._place(frame, b":0", escaped)
-        return function + between + self._place(frame, b"", escaped) if frame.file else function
+        key = frame, between, escaped
+        words = self._rendered.get(key)
+        if words is None:
+            words = _bytes(frame.function or "??", escaped)
+            if frame.file or self._style is Style.LLVM:
+                words += between + self._place(frame, b":0" if self._style is Style.LLVM else b"", escaped)
+            if len(self._rendered) >= MAX_RENDERED:
+                self._rendered.clear()
+            self._rendered[key] = words
+        return words
 
     def _place(self, frame: Frame, column: bytes, escaped: bool) -> bytes:
         text = b"%s:%d%s" % (_bytes(frame.file or "??", escaped), frame.line, column)
@@ -290,17 +311,32 @@ class Filter:
                 self._places.add_range(*numbers)
 
 
-def candidates(text: bytes) -> Iterator[tuple[int, int]]:
-    """Start and end of the lines (without their newline) that have one of NEEDLES, in order."""
-    found: dict[int, int] = {}
-    for needle in NEEDLES:
-        at = text.find(needle)
+def find(text: bytes, needle: bytes) -> int:
+    """Where a needle is first; -1 where it is not."""
+    for byte in RARE:
+        if byte in needle:
+            at = text.find(byte)
+            return at if at < 0 else text.find(needle, max(at - len(needle), 0))
+    return text.find(needle)
+
+
+def candidates(text: bytes, needles: tuple[bytes, ...]) -> dict[int, tuple[int, int]]:
+    """The lines that have a needle: by their start, their end (without newline) and a bit for each needle."""
+    found: dict[int, tuple[int, int]] = {}
+    for bit, needle in enumerate(needles):
+        at = find(text, needle)
         while at >= 0:
-            end = text.find(b"\n", at)
-            end = len(text) if end < 0 else end
-            found[text.rfind(b"\n", 0, at) + 1] = end
+            start = text.rfind(b"\n", 0, at) + 1
+            known = found.get(start)
+            if known is None:
+                end = text.find(b"\n", at)
+                end = len(text) if end < 0 else end
+                found[start] = end, 1 << bit
+            else:
+                end = known[0]
+                found[start] = end, known[1] | 1 << bit
             at = text.find(needle, end)
-    yield from sorted(found.items())
+    return found
 
 
 def _bytes(text: str, escaped: bool) -> bytes:

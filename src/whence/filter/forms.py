@@ -57,7 +57,7 @@ def _pattern(text: str) -> re.Pattern[bytes]:
 FORMS = (
     Form(
         "sanitizer",
-        b"  (",
+        b"+0x",
         _pattern(
             r"(?P<head>#(?P<number>\d{1,9}) 0xHEX)  "
             r"(?P<tail>\((?P<module>[^\n]{1,4096}?)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
@@ -69,7 +69,7 @@ FORMS = (
     ),
     Form(
         "ThreadSanitizer",
-        b"<null> <null> (",
+        b"+0x",
         _pattern(
             r"(?P<head>#(?P<number>\d{1,9})) <null> <null> "
             r"(?P<tail>\((?P<module>[^\n]{1,4096}?)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
@@ -81,7 +81,7 @@ FORMS = (
     ),
     Form(
         "LLVM and Chromium",
-        b" (",
+        b"+0x",
         _pattern(
             r"(?P<head>#(?P<number>\d{1,9}) 0xHEX) "
             r"(?P<tail>\((?P<module>[^\n( ][^\n(]{0,4095}?)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
@@ -113,7 +113,7 @@ FORMS = (
     ),
     Form(
         "tombstone",
-        b" pc ",
+        b"#",
         _pattern(
             r"#(?P<number>\d{1,9}) +pc (?:0x)?(?P<address>[0-9a-fA-F]{8,16}) +(?P<module>[^\s<(][^\s(]{0,4095})"
             r"(?: \((?!BuildId)[^\n]*?\+\d+\))?+(?: \(BuildId: (?P<build_id>ID)\))?+"
@@ -124,7 +124,7 @@ FORMS = (
     ),
     Form(
         "Java hs_err",
-        b"  [",
+        b"+0x",
         _pattern(
             r"^(?:# )?[VC]  \[(?P<module>[^\]\n]{1,4096}?)\+0x(?P<address>HEX)\]"
             r"(?:  ?[^\r\n]*?(?= in |\r|\n|$))?"
