@@ -48,6 +48,7 @@ ARROWS: dict[str, set[str]] = {
     "procmap": {"window", "elf"},
     "gotrace": {"window"},
     "symbolize": {"window", "ranges", "demangle", "elf", "lidia", "lidia.build", "procmap", "debuginfo", "binary"},
+    "filter": {"demangle", "elf", "symbolize", "procmap"},
     "profiles": {
         "window",
         "demangle",

@@ -30,6 +30,7 @@ COMMANDS = {
     "core": ("core", "frames of addresses in a core file, or where each thread was"),
     "trace": ("trace", "raw Go execution traces: text, wire, info, verify, filter, anonymize and more"),
     "profile": ("profile", "name the addresses of pprof, OTLP and perf profiles"),
+    "filter": ("filter", "copy a log with the frames in it named"),
     "explain": ("explain", "the whole chain for one address: what was tried and what answered"),
 }
 

@@ -1,0 +1,345 @@
+"""Bytes in, bytes out: lines as they come, named where a form of the table is found in them.
+
+Blocks are searched for the byte string that each form has (its needle); the lines without any pass in whole slices. A
+report that lists its modules at its end (a Java hs_err file, a heap profile) is held back until the list has come, at
+most MAX_HELD bytes of it. A line longer than MAX_LINE passes as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from urllib.parse import quote
+
+from whence.errors import plain
+from whence.filter.forms import ANY_ADDRESS, FORMS, GO_FUNCTION, GO_PLACE, Back, Form, Holds, Style
+from whence.filter.places import Places
+from whence.model import Frame, Frames
+
+MAX_LINE = 1 << 16
+MAX_HELD = 1 << 23
+
+HEAP_FILE = b"heap_v2/"  # jemalloc's heap profiles begin with it
+MAX_RENDERED = 1 << 14
+REPORTS = (b"# A fatal error has been detected by the Java Runtime", b"@ heap")
+LISTS = (b"Dynamic libraries:", b"MAPPED_LIBRARIES:")
+MAPS_LINE = re.compile(rb"[0-9a-f]{1,16}-[0-9a-f]{1,16} [r-][w-][x-][ps] [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+")
+MODULES = b"{{{m"  # LLVM markup that tells of a module or where it lies
+RESET = b"{{{reset"
+RARE = b"#{@+<"  # one byte is found much faster than several: a needle with one of these is not sought without it
+EXACT_PLACES = (b"RIP: ", b"pc : ", b"EIP: ")  # what follows on a kernel's line is where it was, not a return address
+NAMED = (b" in ", b" (")  # what follows an address that has a name already
+
+MARKUP = re.compile(
+    rb"\{\{\{(?:(?P<reset>reset)"
+    rb"|module:(?P<number>\d{1,9}):(?P<path>[^:}\n]*):elf:(?P<build_id>[0-9a-fA-F]*)"
+    rb"|mmap:0x(?P<start>[0-9a-f]{1,16}):0x(?P<size>[0-9a-f]{1,16}):load:(?P<module>\d{1,9}):\w*:0x(?P<vaddr>[0-9a-f]{1,16})"
+    rb")[^}\n]*\}\}\}"
+)
+
+
+class Filter:
+    """Names what it recognizes in a stream of text.
+
+    `feed` takes blocks of any size and gives what can be written by now; `finish` gives the rest. With `every`, every
+    address that stands by itself is looked up as well; with `links`, files become hyperlinks of the terminal (OSC 8).
+    """
+
+    def __init__(self, places: Places, *, style: Style = Style.SAME, every: bool = False, links: bool = False) -> None:
+        self._places = places
+        self._style = style
+        self._links = links
+        self._forms = (*FORMS, ANY_ADDRESS) if every else FORMS
+        self._needles = tuple({form.needle: None for form in self._forms} | {MODULES: None, RESET: None})
+        self._chosen: dict[int, tuple[Form, ...]] = {}
+        self._tail = b""
+        self._endless = False
+        self._held: list[bytes] | None = None
+        self._held_size = 0
+        self._maps: list[bytes] | None = None
+        self._begins = True
+        self._rendered: dict[tuple[Frame, bytes, bool], bytes] = {}
+        self._last_line = b""
+        self._run: tuple[Form | None, int] = (None, -1)
+
+    def feed(self, block: bytes) -> bytes:
+        """What can be written after these bytes: all whole lines, unless a report is held back."""
+        passed = b""
+        if self._endless:
+            end = block.find(b"\n") + 1
+            if not end:
+                return block
+            self._endless = False
+            passed, block = block[:end], block[end:]
+        end = block.rfind(b"\n") + 1
+        text = self._tail + block[:end] if end else b""
+        self._tail = block[end:] if end else self._tail + block
+        named = self._lines(text) if text else b""
+        if len(self._tail) > MAX_LINE:
+            passed_tail, self._tail, self._endless = self._release() + self._tail, b"", True
+            return passed + named + passed_tail
+        return passed + named
+
+    def finish(self) -> bytes:
+        """The rest: a last line without newline, and a report that told no modules."""
+        tail, self._tail = self._tail, b""
+        return (self._lines(tail) if tail else b"") + self._release()
+
+    # reports that are held back
+
+    def _lines(self, text: bytes) -> bytes:
+        out: list[bytes] = []
+        while text:
+            text = self._hold(text, out) if self._held is not None else self._scan(text, out)
+        return b"".join(out)
+
+    def _scan(self, text: bytes, out: list[bytes]) -> bytes:
+        """Name lines up to the start of a report; gives the text from there on."""
+        starts = [at for report in REPORTS if (at := find(text, report)) >= 0]
+        if self._begins and text.startswith(HEAP_FILE):
+            starts.append(0)
+        self._begins = False
+        at = text.rfind(b"\n", 0, min(starts)) + 1 if starts else len(text)
+        out.append(self._named(text[:at]))
+        if starts:
+            self._held, self._held_size, self._maps = [], 0, None
+            self._places.forget()
+        return text[at:]
+
+    def _hold(self, text: bytes, out: list[bytes]) -> bytes:
+        """Hold lines back until the list of modules has ended; gives the text behind it."""
+        assert self._held is not None
+        done = 0
+        while done < len(text):
+            end = text.find(b"\n", done) + 1 or len(text)
+            line = text[done:end]
+            found = MAPS_LINE.search(line)
+            if self._maps is not None and found:
+                self._maps.append(line[found.start() :])
+            elif self._maps:
+                out.append(self._release())
+                return text[done:]
+            elif any(title in line for title in LISTS):
+                self._maps = []
+            self._held.append(line)
+            self._held_size += len(line)
+            done = end
+            if self._held_size > MAX_HELD:
+                out.append(self._release())
+                return text[done:]
+        return b""
+
+    def _release(self) -> bytes:
+        """The report that was held back, named."""
+        if self._held is None:
+            return b""
+        text, self._held = b"".join(self._held), None
+        if self._maps:
+            self._places.learn(b"".join(self._maps))
+        return self._named(text)
+
+    # lines
+
+    def _named(self, text: bytes) -> bytes:
+        out: list[bytes] = []
+        done = 0
+        for start, (end, present) in sorted(candidates(text, self._needles).items()):
+            line = text[start:end]
+            if end - start > MAX_LINE or b"\0" in line:
+                continue
+            named = self._line(text, start, line, self._chosen.get(present) or self._choose(present))
+            if named is not None:
+                out += text[done:start], named
+                done = end
+        if text:
+            self._last_line = text[text.rfind(b"\n", 0, len(text) - 1) + 1 :][:MAX_LINE].rstrip(b"\n")
+        self._run = self._run[0], self._run[1] - len(text)
+        if not out:
+            return text
+        out.append(text[done:])
+        return b"".join(out)
+
+    def _choose(self, present: int) -> tuple[Form, ...]:
+        """The forms whose needle is among those present (bits as `candidates` gives them)."""
+        here = {needle for bit, needle in enumerate(self._needles) if present >> bit & 1}
+        chosen = tuple(form for form in self._forms if form.needle in here)
+        self._chosen[present] = chosen
+        return chosen
+
+    def _line(self, text: bytes, start: int, line: bytes, forms: tuple[Form, ...]) -> bytes | None:
+        """The line with names; None when it stays as it is."""
+        if line[:1] == b"\t":
+            found = GO_PLACE.match(line)
+            if found:
+                return self._go_place(text, start, line, found)
+        if b"{{{" in line:
+            self._take_markup(line)
+        for form in forms:
+            match = form.pattern.search(line)
+            if match is None:
+                continue
+            follows = self._run == (form, start)
+            self._run = form, start + len(line) + 1
+            if form.template and self._style is Style.SAME:
+                return self._rewritten(form, match, line, follows)
+            return self._appended(form, line, follows)
+        return None
+
+    def _rewritten(self, form: Form, match: re.Match[bytes], line: bytes, follows: bool) -> bytes | None:
+        """The line once for each frame."""
+        frames = self._frames(form, match, line, follows)
+        if not frames:
+            return None
+        groups = match.groupdict(b"")
+        before, after = line[: match.start()], line[match.end() :]
+        lines = []
+        for frame in frames:
+            words = self._frame(frame, b" ", escaped=line[:2] == b'{"')
+            if not frame.file and groups.get("tail"):
+                words += b" " + groups["tail"]
+            written = form.template.replace(b"{frame}", words)
+            for name in ("head", "number", "runtime"):
+                if name in groups:
+                    written = written.replace(b"{%s}" % name.encode(), groups[name], 1)
+            lines.append(before + written + after)
+        return b"\n".join(line.rstrip(b"\n") for line in lines)
+
+    def _appended(self, form: Form, line: bytes, follows: bool) -> bytes | None:
+        """The line with names behind each match."""
+        out: list[bytes] = []
+        done = 0
+        for match in form.pattern.finditer(line):
+            if line.startswith(NAMED[form is ANY_ADDRESS], match.end()):
+                continue
+            frames = self._frames(form, match, line, follows)
+            if frames:
+                out += line[done : match.end()], self._mark(form, frames, line)
+                done = match.end()
+        return b"".join([*out, line[done:]]) if out else None
+
+    def _mark(self, form: Form, frames: Frames, line: bytes) -> bytes:
+        words = self._chain(frames, escaped=line[:2] == b'{"')
+        return b" (" + words + b")" if form is ANY_ADDRESS else b" in " + words
+
+    def _chain(self, frames: Frames, *, escaped: bool) -> bytes:
+        if self._style is Style.JSON:
+            keys = ("function", "file", "line", "inlined")
+            text = json.dumps([{key: getattr(frame, key) for key in keys} for frame in frames])
+            return (json.dumps(text)[1:-1] if escaped else text).encode()
+        return b" (inlined by) ".join(self._frame(frame, b" at ", escaped=escaped) for frame in frames)
+
+    def _frame(self, frame: Frame, between: bytes, *, escaped: bool) -> bytes:
+        key = frame, between, escaped
+        words = self._rendered.get(key)
+        if words is None:
+            words = _bytes(frame.function or "??", escaped)
+            if frame.file or self._style is Style.LLVM:
+                words += between + self._place(frame, b":0" if self._style is Style.LLVM else b"", escaped)
+            if len(self._rendered) >= MAX_RENDERED:
+                self._rendered.clear()
+            self._rendered[key] = words
+        return words
+
+    def _place(self, frame: Frame, column: bytes, escaped: bool) -> bytes:
+        text = b"%s:%d%s" % (_bytes(frame.file or "??", escaped), frame.line, column)
+        if not (self._links and frame.file.startswith("/")):
+            return text
+        address = quote(os.fsencode(frame.file)).encode()
+        return b"\x1b]8;;file://" + address + b"\x1b\\" + text + b"\x1b]8;;\x1b\\"
+
+    # what a match holds
+
+    def _frames(self, form: Form, match: re.Match[bytes], line: bytes, follows: bool) -> Frames:
+        groups = match.groupdict()
+        address = int(groups["address"], 16)
+        back = self._back(form, groups, line[: match.start()], follows)
+        if form.holds is Holds.RUNTIME:
+            return self._places.at_runtime(address - back)
+        module = os.fsdecode(groups.get("module") or form.module)
+        build_id = (groups.get("build_id") or b"").decode("ascii")
+        symbol = groups.get("symbol")
+        if symbol:
+            size = groups.get("size")
+            known = int(size, 16) if size else None
+            return self._places.in_function(os.fsdecode(symbol), address, known, module, build_id, back)
+        return self._places.in_module(module, build_id, address - back)
+
+    @staticmethod
+    def _back(form: Form, groups: dict[str, bytes | None], before: bytes, follows: bool) -> int:
+        """How many bytes before the number the address to look up is."""
+        if groups.get("ra"):
+            return 1
+        if form.back is Back.EXACT or groups.get("pc") or (before.rstrip().endswith(b":") and b"pc" in before):
+            return 0
+        if form.holds is Holds.SYMBOL and any(word in before for word in EXACT_PLACES):
+            return 0
+        if form.back is Back.RETURN:
+            return 1
+        number = groups.get("number")
+        first = int(number) == 0 if number is not None else not follows
+        return 0 if first else 1
+
+    def _go_place(self, text: bytes, start: int, line: bytes, found: re.Match[bytes]) -> bytes | None:
+        """A file and line of a Go panic, where its own say less than the binary's."""
+        if found["place"].startswith(b"/") and int(found["line"]):
+            return None
+        previous = text[text.rfind(b"\n", 0, start - 1) + 1 : start - 1] if start else self._last_line
+        function = GO_FUNCTION.match(previous)
+        if function is None:
+            return None
+        symbol = os.fsdecode(function["symbol"])
+        frames = self._places.in_function(symbol, int(found["address"], 16), None, "", "", 1)
+        frame = next((frame for frame in frames if frame.function == symbol), frames[-1] if frames else None)
+        if frame is None or not frame.file:
+            return None
+        return line[: found.start("place")] + self._place(frame, b"", False) + line[found.end("place") :]
+
+    def _take_markup(self, line: bytes) -> None:
+        for found in MARKUP.finditer(line):
+            if found["reset"]:
+                self._places.forget()
+            elif found["number"]:
+                self._places.add_module(int(found["number"]), os.fsdecode(found["path"]), found["build_id"].decode())
+            else:
+                numbers = (
+                    int(found["start"], 16),
+                    int(found["size"], 16),
+                    int(found["module"]),
+                    int(found["vaddr"], 16),
+                )
+                self._places.add_range(*numbers)
+
+
+def find(text: bytes, needle: bytes) -> int:
+    """Where a needle is first; -1 where it is not."""
+    for byte in RARE:
+        if byte in needle:
+            at = text.find(byte)
+            return at if at < 0 else text.find(needle, max(at - len(needle), 0))
+    return text.find(needle)
+
+
+def candidates(text: bytes, needles: tuple[bytes, ...]) -> dict[int, tuple[int, int]]:
+    """The lines that have a needle: by their start, their end (without newline) and a bit for each needle."""
+    found: dict[int, tuple[int, int]] = {}
+    for bit, needle in enumerate(needles):
+        at = find(text, needle)
+        while at >= 0:
+            start = text.rfind(b"\n", 0, at) + 1
+            known = found.get(start)
+            if known is None:
+                end = text.find(b"\n", at)
+                end = len(text) if end < 0 else end
+                found[start] = end, 1 << bit
+            else:
+                end = known[0]
+                found[start] = end, known[1] | 1 << bit
+            at = text.find(needle, end)
+    return found
+
+
+def _bytes(text: str, escaped: bool) -> bytes:
+    """A name as a terminal can bear it; inside a JSON string, as JSON has it."""
+    text = plain(text)
+    return os.fsencode(json.dumps(text)[1:-1] if escaped else text)

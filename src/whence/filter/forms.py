@@ -1,0 +1,241 @@
+"""The forms that logs write frames in, as a table: pattern, what it holds, how it is written back, an example.
+
+Groups of a pattern: `address` (hex), and where the form has them `module`, `build_id`, `number` (of the frame),
+`symbol`, `size`. A form with a `template` is written anew, once for each frame; the others keep their text, and
+the names follow it: `` in main at /src/app.c:3 (inlined by) ...``.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import NamedTuple
+
+
+class Holds(enum.Enum):
+    """What the number of a form is."""
+
+    VADDR = enum.auto()  # an address of the module, as its ELF headers count
+    RUNTIME = enum.auto()  # an address of the process
+    SYMBOL = enum.auto()  # an offset from the start of `symbol`
+
+
+class Back(enum.Enum):
+    """Whether the number is a return address, so that the byte before it is looked up."""
+
+    EXACT = enum.auto()  # a pc, or a return address that is one less already
+    RETURN = enum.auto()
+    CALLERS = enum.auto()  # frame 0 (or the first line of a run, where frames have no number) is exact
+
+
+class Style(enum.StrEnum):
+    """How names are written: as the form's own tools do, or after the text as `llvm-symbolizer -p` or JSON."""
+
+    SAME = "same"
+    LLVM = "llvm"
+    JSON = "json"
+
+
+class Form(NamedTuple):
+    """One form. `needle` is in every line that the pattern matches; `example` becomes `named` (with PLACE for a frame
+    and MODULE for its file) when it is filtered."""
+
+    name: str
+    needle: bytes
+    pattern: re.Pattern[bytes]
+    holds: Holds
+    back: Back
+    example: bytes
+    template: bytes = b""
+    module: bytes = b""
+
+
+def _pattern(text: str) -> re.Pattern[bytes]:
+    return re.compile(text.replace("HEX", "[0-9a-fA-F]{1,16}").replace("ID", "[0-9a-fA-F]{4,64}").encode())
+
+
+FORMS = (
+    Form(
+        "sanitizer",
+        b"+0x",
+        _pattern(
+            r"(?P<head>#(?P<number>\d{1,9}) 0xHEX)  "
+            r"(?P<tail>\((?P<module>[^\n]{1,4096}?)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
+        ),
+        Holds.VADDR,
+        Back.EXACT,
+        b"    #3 0x562330902f0e  (MODULE+0xVADDR)",
+        b"{head} in {frame}",
+    ),
+    Form(
+        "ThreadSanitizer",
+        b"+0x",
+        _pattern(
+            r"(?P<head>#(?P<number>\d{1,9})) <null> <null> "
+            r"(?P<tail>\((?P<module>[^\n]{1,4096}?)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
+        ),
+        Holds.VADDR,
+        Back.EXACT,
+        b"    #0 <null> <null> (MODULE+0xVADDR)",
+        b"{head} {frame}",
+    ),
+    Form(
+        "LLVM and Chromium",
+        b"+0x",
+        _pattern(
+            r"(?P<head>#(?P<number>\d{1,9}) 0xHEX) "
+            r"(?P<tail>\((?P<module>[^\n( ][^\n(]{0,4095}?)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
+        ),
+        Holds.VADDR,
+        Back.RETURN,
+        b" #2 0x00007f390affd210 (MODULE+0xRETURN)",
+        b"{head} {frame}",
+    ),
+    Form(
+        "LLVM markup",
+        b"{{{bt:",
+        _pattern(
+            r"\{\{\{bt:(?P<number>\d{1,9}):(?P<runtime>0x(?P<address>HEX))(?::(?:(?P<ra>ra)|(?P<pc>pc)))?+(?::[^}\n]*)?\}\}\}"
+        ),
+        Holds.RUNTIME,
+        Back.CALLERS,
+        b"{{{bt:1:0xRETURN:ra}}}",
+        b"#{number} {runtime} in {frame}",
+    ),
+    Form(
+        "LLVM markup, one address",
+        b"{{{pc:",
+        _pattern(r"\{\{\{pc:(?P<runtime>0x(?P<address>HEX))(?::(?:(?P<pc>pc)|(?P<ra>ra)))?+\}\}\}"),
+        Holds.RUNTIME,
+        Back.EXACT,
+        b"at {{{pc:0xRUNTIME}}}",
+        b"{runtime} in {frame}",
+    ),
+    Form(
+        "tombstone",
+        b"#",
+        _pattern(
+            r"#(?P<number>\d{1,9}) +pc (?:0x)?(?P<address>[0-9a-fA-F]{8,16}) +(?P<module>[^\s<(][^\s(]{0,4095})"
+            r"(?: \((?!BuildId)[^\n]*?\+\d+\))?+(?: \(BuildId: (?P<build_id>ID)\))?+"
+        ),
+        Holds.VADDR,
+        Back.EXACT,
+        b"      #00 pc 00000000VADDR  MODULE (sum+4)",
+    ),
+    Form(
+        "Java hs_err",
+        b"+0x",
+        _pattern(
+            r"^(?:# )?[VC]  \[(?P<module>[^\]\n]{1,4096}?)\+0x(?P<address>HEX)\]"
+            r"(?:  ?[^\r\n]*?(?= in |\r|\n|$))?"
+        ),
+        Holds.VADDR,
+        Back.CALLERS,
+        b"C  [MODULE+0xVADDR]  sum+0x10",
+    ),
+    Form(
+        "PyTorch",
+        b"frame #",
+        _pattern(r"frame #(?P<number>\d{1,9}): [^\n]{0,4096}?\(0x(?P<address>HEX) in [^\n)]{1,4096}\)"),
+        Holds.RUNTIME,
+        Back.RETURN,
+        b"frame #1: <unknown function> + 0x2f (0xRETURN in /opt/lib.so)",
+    ),
+    Form(
+        "kernel",
+        b"+0x",
+        _pattern(
+            r"(?P<symbol>[A-Za-z_$][\w.$]{0,511})\+0x(?P<address>HEX)/0x(?P<size>HEX)"
+            r"(?: \[(?P<module>\w{1,64})(?: (?P<build_id>ID))?\])?+"
+        ),
+        Holds.SYMBOL,
+        Back.RETURN,
+        b"[ 5567.094860]  sum+0xOFFSET/0xSIZE",
+    ),
+    Form(
+        "glibc",
+        b"[0x",
+        _pattern(r"(?P<module>[^\s(\[]{1,4096})\((?P<symbol>[^\s()+]{1,4096})?\+0x(?P<address>HEX)\) ?\[0xHEX\]"),
+        Holds.VADDR,
+        Back.RETURN,
+        b"MODULE(+0xRETURN) [0x557053fa21b2]",
+    ),
+    Form(
+        "glibc, loaded where it was linked",
+        b"[0x",
+        _pattern(r"(?P<module>[^\s(\[]{1,4096})(?:\(\) ?)?\[0x(?P<address>HEX)\]"),
+        Holds.VADDR,
+        Back.RETURN,
+        b"MODULE() [0xRETURN]",
+    ),
+    Form(
+        "kernel, raw",
+        b"[<",
+        _pattern(r"\[<(?P<address>[0-9a-f]{16})>\](?! [\w?])"),
+        Holds.VADDR,
+        Back.RETURN,
+        b"Call Trace: [<00000000RETURN>]",
+        module=b"vmlinux",
+    ),
+    Form(
+        "heap profile",
+        b"@ 0x",
+        _pattern(r"(?<=[@ ])0x(?P<address>HEX)(?= 0x| *\r?$| in | at )"),
+        Holds.RUNTIME,
+        Back.RETURN,
+        b"  1: 524288 [1: 524288] @ 0xRETURN",
+    ),
+    Form(
+        "glog",
+        b"@ ",
+        _pattern(r"@ +(?:0x)?(?P<address>[0-9a-f]{6,16})  ?(?:\d+  |\(unknown\))\S*"),
+        Holds.RUNTIME,
+        Back.CALLERS,
+        b"    @     0xRUNTIME  (unknown)",
+    ),
+    Form(
+        "Rust",
+        b" - <unknown>",
+        _pattern(r"(?P<head>^ *\d{1,9}: +0x(?P<address>HEX) - )<unknown>"),
+        Holds.RUNTIME,
+        Back.RETURN,
+        b"   0:     0xRETURN - <unknown>",
+        b"{head}{frame}",
+    ),
+    Form(
+        "numbered runtime addresses",
+        b"#",
+        _pattern(
+            r"#(?P<number>\d{1,9}) +0x(?P<address>HEX)"
+            r"(?: in \?\? \(\)(?: from [^\r\n]*?(?= in |\r|\n|$))?| <unknown>|(?= *\r?$))"
+        ),
+        Holds.RUNTIME,
+        Back.CALLERS,
+        b"#1 0xRETURN <unknown>",
+    ),
+    Form(
+        "Boost.Stacktrace",
+        b"# 0x",
+        _pattern(r"(?<!\S)(?P<number>\d{1,9})# 0x(?P<address>HEX)(?: in \S+)?+"),
+        Holds.RUNTIME,
+        Back.CALLERS,
+        b" 1# 0xRETURN in ./app",
+    ),
+)  # fmt: skip
+
+# With --all: every address that stands by itself, as it is. Its name follows in parentheses, not after " in ".
+ANY_ADDRESS = Form(
+    "any address",
+    b"0x",
+    _pattern(r"(?<![\w+/(])0x(?P<address>HEX)(?!\w)"),
+    Holds.RUNTIME,
+    Back.EXACT,
+    b"pc=0xRUNTIME",
+)
+
+# Go's panics tell a file and a line; where the path was trimmed or the line is 0, the entry of the function and the
+# offset behind it tell more.
+GO_FUNCTION = re.compile(
+    rb"^(?:created by )?(?P<symbol>[\w./*()\[\]%~\xb7-]{1,512}?)(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?\r?$"
+)
+GO_PLACE = re.compile(rb"^\t(?P<place>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})")

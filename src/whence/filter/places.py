@@ -1,0 +1,263 @@
+"""From what a form holds to frames, or to a reason that is told once."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+
+from whence.demangle import demangle
+from whence.errors import WhenceError
+from whence.model import Frames
+from whence.procmap import maps
+from whence.procmap.address_mapper import AddressMapper
+from whence.procmap.mapping import Mapping
+from whence.symbolize.answer import Answer
+from whence.symbolize.binaries import Failure, Names, Opener, checked, opener_with
+from whence.symbolize.naming import name_all
+from whence.symbolize.reason import Reason
+
+MAX_ANSWERS = 1 << 16
+MAX_FILES = 64
+MAX_MODULES = 1 << 14
+Runtime = Callable[[int], Answer]
+
+
+class Places:
+    """Names for addresses of modules, of a process and of functions. A context manager: it holds binaries open.
+
+    `binaries` are paths that answer for their build-ids and file names, and before the paths that a log tells.
+    `runtime` answers for runtime addresses (of a process, a core file, a snapshot). Without it the mappings that the
+    log itself tells do, and a single binary for addresses as its own headers count. Raises OSError and WhenceError
+    for a binary that can't be opened.
+    """
+
+    def __init__(
+        self, binaries: Iterable[str] = (), *, runtime: Runtime | None = None, opener: Opener | None = None
+    ) -> None:
+        self.reasons: Counter[tuple[Reason, str]] = Counter()
+        self._opener = opener or opener_with()
+        self._runtime = runtime
+        self._given: list[tuple[str, Names]] = []
+        self._opened: dict[tuple[str, str], Names | Failure] = {}
+        self._answers: dict[tuple[object, ...], Frames] = {}
+        self._functions: dict[int, dict[str, list[tuple[int, int]]]] = {}
+        self._mappings: list[Mapping] = []
+        self._mappers: dict[str, AddressMapper | None] = {}
+        self._modules: dict[int, tuple[str, str]] = {}
+        self._ranges: list[tuple[int, int, int, int]] = []
+        try:
+            for path in binaries:
+                self._given.append((path, self._opener(path)))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Places:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every binary."""
+        for _, binary in self._given:
+            binary.close()
+        self._close_opened()
+
+    def _close_opened(self) -> None:
+        for found in self._opened.values():
+            if not isinstance(found, Failure):
+                found.close()
+        self._opened.clear()
+
+    # what the log tells of modules
+
+    def learn(self, text: bytes) -> None:
+        """Take the lines of a maps file for where modules are, in place of those before."""
+        self._mappings = sorted(maps.parse(text).mappings, key=lambda mapping: mapping.start)
+        self._answers.clear()
+
+    def forget(self) -> None:
+        """Another process begins: what was told of modules is no longer true."""
+        self._modules.clear()
+        self._ranges.clear()
+        self._mappings = []
+        self._answers.clear()
+
+    def add_module(self, number: int, path: str, build_id: str) -> None:
+        """A module that a log tells by a number."""
+        if len(self._modules) < MAX_MODULES:
+            self._modules[number] = path, build_id
+
+    def add_range(self, start: int, size: int, number: int, vaddr: int) -> None:
+        """Where a part of a module lies, and which vaddr it starts with."""
+        if len(self._ranges) < MAX_MODULES:
+            self._ranges.append((start, start + size, number, vaddr))
+            self._answers.clear()
+
+    # questions
+
+    def in_module(self, module: str, build_id: str, vaddr: int) -> Frames:
+        """The frames of a module's vaddr; () with the reason counted."""
+        key = (module, build_id, vaddr)
+        found = self._answers.get(key)
+        if found is None:
+            found = self._keep(key, self._in_module(module, build_id, vaddr))
+        return found
+
+    def at_runtime(self, address: int) -> Frames:
+        """The frames of a runtime address; () with the reason counted."""
+        found = self._answers.get((address,))
+        if found is None:
+            found = self._keep((address,), self._at_runtime(address))
+        return found
+
+    def in_function(self, symbol: str, offset: int, size: int | None, module: str, build_id: str, back: int) -> Frames:
+        """The frames of an offset from a function's start, less `back`; `size` tells functions of one name apart."""
+        key = (symbol, offset, size, module, build_id, back)
+        found = self._answers.get(key)
+        if found is None:
+            found = self._keep(key, self._in_function(symbol, offset, size, module, build_id, back))
+        return found
+
+    def _keep(self, key: tuple[object, ...], frames: Frames) -> Frames:
+        if len(self._answers) >= MAX_ANSWERS:
+            self._answers.clear()
+        frames = tuple(frame._replace(function=demangle(frame.function)) for frame in frames)
+        self._answers[key] = frames
+        return frames
+
+    # answers
+
+    def _in_module(self, module: str, build_id: str, vaddr: int) -> Frames:
+        try:
+            binary = self._binary(module, build_id)
+        except Failure as failure:
+            return self._unnamed(failure.reason, module)
+        return self._frames(binary, vaddr, module)
+
+    def _frames(self, binary: Names, vaddr: int, module: str) -> Frames:
+        if not 0 <= vaddr < 1 << 64:
+            return self._unnamed(Reason.OUTSIDE_SEGMENTS, module)
+        frames, reason, _ = name_all(binary, [vaddr])[vaddr]
+        return frames or self._unnamed(reason or Reason.NOT_IN_ARCHIVE, module)
+
+    def _unnamed(self, reason: Reason, module: str) -> Frames:
+        if len(self.reasons) < MAX_MODULES:
+            self.reasons[reason, module] += 1
+        return ()
+
+    def _at_runtime(self, address: int) -> Frames:
+        if self._runtime is not None:
+            answer = self._runtime(address)
+            path = answer.mapping.path if answer.mapping is not None else ""
+            return answer.frames or self._unnamed(answer.reason or Reason.UNMAPPED, path)
+        for start, limit, number, vaddr in reversed(self._ranges):
+            if start <= address < limit and number in self._modules:
+                return self._in_module(*self._modules[number], address - start + vaddr)
+        at = bisect_right(self._mappings, address, key=lambda mapping: mapping.start) - 1
+        if at >= 0 and address < self._mappings[at].limit:
+            return self._in_mapping(self._mappings[at], address)
+        if len(self._given) == 1:
+            path, binary = self._given[0]
+            return self._frames(binary, address, path)
+        return self._unnamed(Reason.NOT_PLACED, "")
+
+    def _in_mapping(self, mapping: Mapping, address: int) -> Frames:
+        path = self._path(mapping.path)
+        if path not in self._mappers:
+            try:
+                self._mappers[path] = AddressMapper(path)
+            except (OSError, WhenceError):
+                self._mappers[path] = None
+        mapper = self._mappers[path]
+        if mapper is None:
+            return self._unnamed(Reason.NO_FILE, mapping.path)
+        vaddr = mapper.vaddr(mapping, address)
+        return self._unnamed(Reason.OUTSIDE_SEGMENTS, path) if vaddr is None else self._in_module(path, "", vaddr)
+
+    def _in_function(self, symbol: str, offset: int, size: int | None, module: str, build_id: str, back: int) -> Frames:
+        try:
+            binaries = [self._binary(module, build_id)] if module else [binary for _, binary in self._given]
+        except Failure as failure:
+            return self._unnamed(failure.reason, module)
+        if not binaries:
+            return self._unnamed(Reason.NO_FILE, module or "the kernel or program")
+        for binary in binaries:
+            named = self._starts(binary).get(symbol, [])
+            starts = [va for va, length in named if length == size] or [va for va, _ in named]
+            if len(starts) == 1:
+                return self._frames(binary, starts[0] + offset - back, symbol)
+        return self._unnamed(Reason.NOT_IN_ARCHIVE, symbol)
+
+    def _starts(self, binary: Names) -> dict[str, list[tuple[int, int]]]:
+        """The start and length of every function by its name: of the symbols where there are any, for they are what
+        programs print."""
+        known = self._functions.get(id(binary))
+        if known is not None:
+            return known
+        found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        producers = getattr(binary, "producers", None)
+        if producers is not None:
+            from whence.elf.functions import functions
+
+            ranges = functions(producers.debug_elf)
+            text = ranges.strings.text
+            for va, length, name in zip(ranges.va, ranges.length, ranges.function, strict=True):
+                found[text(name)].append((va, length))
+        if not found:
+            for entry in binary.functions():  # type: ignore[attr-defined]
+                found[entry.function].append((entry.va, entry.length))
+        self._functions[id(binary)] = found
+        return found
+
+    # files
+
+    def _path(self, module: str) -> str:
+        """Where the log's list of modules says that a file name lies; the name itself if it says nothing."""
+        if "/" in module:
+            return module
+        return next((m.path for m in self._mappings if os.path.basename(m.path) == module), module)
+
+    def _binary(self, module: str, build_id: str) -> Names:
+        """The binary of a module. Raises Failure."""
+        build_id = build_id.lower()
+        name = os.path.basename(module)
+        mismatch: Failure | None = None
+        for path, binary in self._given:
+            if build_id and binary.build_id == build_id:
+                return binary
+            if _stem(os.path.basename(path)) == _stem(name) or (name == "vmlinux" and _stem(path).startswith(name)):
+                if not build_id or not binary.build_id:
+                    return binary
+                mismatch = Failure(Reason.BUILD_ID_MISMATCH, f"{path} has {binary.build_id}, the log {build_id}")
+        path = self._path(module)
+        key = path, build_id
+        found = self._opened.get(key)
+        if found is None:
+            if len(self._opened) >= MAX_FILES:
+                self._close_opened()
+                self._functions = {id(binary): self._functions[id(binary)] for _, binary in self._given
+                                   if id(binary) in self._functions}  # fmt: skip
+            try:
+                if "/" not in path:
+                    raise Failure(Reason.NO_FILE, f"the log has no path for {path}")
+                if not os.path.exists(path):
+                    raise Failure(Reason.NO_FILE, path)
+                found = checked(path, build_id, None, self._opener).binary
+            except Failure as failure:
+                found = mismatch or failure
+            self._opened[key] = found
+        if isinstance(found, Failure):
+            raise found
+        return found
+
+
+def _stem(name: str) -> str:
+    """A file name as logs write it: kernel modules with "_", and no ending of debug files and archives."""
+    name = os.path.basename(name)
+    for ending in (".lidia", ".debug", ".ko"):
+        name = name.removesuffix(ending)
+    return name.replace("-", "_")

@@ -1,0 +1,168 @@
+"""Every form of the table: its example is named, and what is named stays as it is."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.programs import compiled
+from whence.elf import ElfFile
+from whence.elf.functions import functions
+from whence.filter import FORMS, Filter, Form, Places, Style
+from whence.filter.forms import ANY_ADDRESS, Back, Holds
+
+
+def place_of(path: Path, name: str) -> tuple[int, int]:
+    """The vaddr and length of a function."""
+    with ElfFile.open(path) as elf:
+        ranges = functions(elf)
+        for va, length, function in zip(ranges.va, ranges.length, ranges.function, strict=True):
+            if ranges.strings.text(function) == name:
+                return va, length
+    raise AssertionError(name)
+
+
+def filtered(text: bytes, *binaries: Path, style: Style = Style.SAME, every: bool = False) -> bytes:
+    with Places([str(path) for path in binaries]) as places:
+        log = Filter(places, style=style, every=every)
+        return log.feed(text) + log.finish()
+
+
+def example_of(form: Form, program: Path) -> bytes:
+    start, size = place_of(program, "sum")
+    words = {
+        b"MODULE": bytes(program), b"OFFSET": b"%x" % (size - 1), b"SIZE": b"%x" % size, b"VADDR": b"%08x" % start,
+        b"RUNTIME": b"%x" % start, b"RETURN": b"%08x" % (start + size),
+    }  # fmt: skip
+    text = form.example
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
+
+
+@pytest.mark.parametrize("style", list(Style))
+@pytest.mark.parametrize("form", [*FORMS, ANY_ADDRESS], ids=lambda form: form.name)
+def test_the_example_of_each_form_is_named_once_and_for_all(form: Form, style: Style, tmp_path: Path) -> None:
+    program = compiled("-no-pie")
+    if form.module:
+        program = Path(tmp_path / form.module.decode())
+        program.symlink_to(compiled("-no-pie"))
+    text = b"before\n" + example_of(form, program) + b"\nafter\n"
+    every = form is ANY_ADDRESS
+    named = filtered(text, program, style=style, every=every)
+    assert named.startswith(b"before\n")
+    assert named.endswith(b"\nafter\n")
+    assert re.search(rb"\bsum\b.*program\.c", named)
+    assert filtered(named, program, style=style, every=every) == named
+
+
+def test_each_form_says_what_it_holds() -> None:
+    for form in FORMS:
+        assert "address" in form.pattern.groupindex, form.name
+        assert form.needle in form.example, form.name
+        assert (form.holds is Holds.SYMBOL) <= ("symbol" in form.pattern.groupindex), form.name
+        assert (form.back is Back.CALLERS) <= (b"#" not in form.needle or "number" in form.pattern.groupindex), (
+            form.name
+        )
+
+
+def test_a_return_address_behind_the_last_byte_of_a_function_is_the_call_in_it() -> None:
+    program = compiled("-no-pie")
+    start, size = place_of(program, "sum")
+    line = b"%s() [0x%x]\n" % (bytes(program), start + size)
+    assert b" in sum at " in filtered(line)
+
+
+def test_lines_with_nothing_to_name_come_out_byte_for_byte() -> None:
+    text = b"\xff\xfe 0xzz\n\0\x01 #0 0x12  (/a+0x1)\nRAX: 0x1 RBX: 0x2\r\n\x1b[1m#1 0x1 in f a.c:3\x1b[0m\nlast"
+    assert filtered(text) == text
+
+
+def test_the_size_of_the_blocks_makes_no_difference() -> None:
+    program = compiled("-no-pie")
+    start, _ = place_of(program, "sum")
+    text = b"x\n#1 0x55  (%s+0x%x)\n\nlast #2 0x66  (%s+0x%x)" % (bytes(program), start, bytes(program), start)
+    whole = filtered(text)
+    assert whole.count(b" in sum ") == 2
+    for size in (1, 7, 40):
+        with Places() as places:
+            log = Filter(places)
+            parts = [log.feed(text[at : at + size]) for at in range(0, len(text), size)]
+            assert b"".join(parts) + log.finish() == whole
+
+
+def test_an_endless_line_passes_with_bounded_memory() -> None:
+    with Places() as places:
+        log = Filter(places)
+        block, given, got = b"0x" * 5000, 0, 0
+        for _ in range(100):
+            given += len(block)
+            got += len(log.feed(block))
+            assert given - got <= 1 << 17
+        assert got + len(log.finish()) == given
+
+
+def test_another_build_id_keeps_the_line_and_tells_the_reason() -> None:
+    program = compiled()
+    line = b"#0 0x12  (%s+0x1139) (BuildId: 00112233)\n" % bytes(program)
+    with Places() as places:
+        assert Filter(places).feed(line) == line
+        assert [reason.word for reason, _ in places.reasons] == ["build-id-mismatch"]
+
+
+def test_a_report_that_lists_its_modules_at_its_end_is_named() -> None:
+    program = compiled()
+    start, _ = place_of(program, "sum")
+    with ElfFile.open(program) as elf:
+        code = next(segment for segment in elf.segments if segment.flags & 1 and segment.type == 1)
+    base = 0x7F0000000000
+    low = code.vaddr & -4096
+    offset = code.file_offset & -4096
+    text = (
+        b"# A fatal error has been detected by the Java Runtime Environment:\n"
+        b"Native frames: (V=VM code, C=native code)\nC  [%s+0x%x]  sum+0x0\n\nDynamic libraries:\n"
+        b"%x-%x r-xp %08x 08:01 1   %s\n\nVM Arguments:\n"
+    ) % (program.name.encode(), start, base, base + 0x4000, offset, bytes(program))
+    assert low <= start
+    assert b"sum+0x0 in sum at " in filtered(text)
+    heap = b"heap profile: 1: 1 [1: 1] @ heapprofile\n 1: 1 @ 0x%x\nMAPPED_LIBRARIES:\n%x-%x r-xp %08x 08:01 1 %s\n" % (
+        base + start - low + 1, base, base + 0x4000, offset, bytes(program),
+    )  # fmt: skip
+    assert b" in sum at " in filtered(heap)
+
+
+def test_markup_is_named_by_the_modules_it_tells() -> None:
+    program = compiled()
+    start, _ = place_of(program, "sum")
+    text = b"{{{reset}}}\n{{{module:0:%s:elf:}}}\n{{{mmap:0x7000000:0x10000:load:0:rx:0x0}}}\n{{{bt:0:0x%x:pc}}}\n" % (
+        bytes(program), 0x7000000 + start,
+    )  # fmt: skip
+    assert b"\n#0 0x%x in sum " % (0x7000000 + start) in filtered(text)
+
+
+def test_real_output_of_backtrace_symbols_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "bt.c"
+    source.write_text(
+        "#include <execinfo.h>\n__attribute__((noinline)) int here(void) { void *at[9]; int n = backtrace(at, 9);\n"
+        "backtrace_symbols_fd(at, n, 1); return n; }\nint main(void) { return here() < 0; }\n"
+    )
+    program = tmp_path / "bt"
+    subprocess.run(["gcc", "-g", "-O0", "-o", program, source], check=True)
+    out = subprocess.run([program], capture_output=True, check=True).stdout
+    named = filtered(out)
+    assert b" in here at %s:2\n" % bytes(source) in named
+    assert b" in main at %s:4\n" % bytes(source) in named
+
+
+def test_a_real_report_of_a_sanitizer_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "bad.c"
+    source.write_text("#include <stdlib.h>\nint main(void) { char *p = malloc(4);\nfree(p);\nreturn p[1]; }\n")
+    program = tmp_path / "bad"
+    subprocess.run(["gcc", "-g", "-O0", "-fsanitize=address", "-o", program, source], check=True)
+    environment = {"ASAN_OPTIONS": "symbolize=0:detect_leaks=0"}
+    out = subprocess.run([program], capture_output=True, check=False, env=environment).stderr
+    assert b"  (%s+0x" % bytes(program) in out
+    named = filtered(out)
+    assert b" in main %s:4\n" % bytes(source) in named
+    assert filtered(named) == named
