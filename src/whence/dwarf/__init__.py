@@ -24,7 +24,8 @@ lines.py           one line program (.debug_line) as rows
   line_files.py    file numbers to paths
 
 budget.pxd         what a unit may cost; all kernels spend from it
-shared.pxd         the parts of a file, the row of a unit, the numbers of forms; reading.pxd: how they are read, by
+constants.pxd      the numbers of the standards, for Python too: DW_TAG_*, DW_AT_*, DW_FORM_*, ...
+shared.pxd         the parts of a file, the row of a unit; reading.pxd: how they are read, by
   units_kernel       headers and roots of all units
   claims_kernel      spans by address
   aranges_kernel     which unit holds an address, from .debug_aranges

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from whence.dwarf import units
 from whence.dwarf.kernels import abbrev as abbrev_kernel
+from whence.dwarf.line_header import DWARF64
 from whence.dwarf.sections import Sections, read_sections
 from whence.dwarf.unit_set import BATCH, UnitSet
 from whence.elf.layout import ET_REL
@@ -208,4 +209,4 @@ def whole_units(data: memoryview, at: int, end: int, order: ByteOrder) -> tuple[
 def unit_size(data: memoryview, at: int, order: ByteOrder) -> int:
     """The bytes of a unit, by its length field; twelve bytes are there."""
     length = int.from_bytes(data[at : at + 4], order)
-    return 4 + length if length != 0xFFFFFFFF else 12 + int.from_bytes(data[at + 4 : at + 12], order)
+    return 4 + length if length != DWARF64 else 12 + int.from_bytes(data[at + 4 : at + 12], order)

@@ -9,6 +9,7 @@ from itertools import accumulate
 from whence.dwarf import units
 from whence.dwarf.kernels import aranges as aranges_kernel
 from whence.dwarf.kernels import claims as claims_kernel
+from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import rangelist as rangelist_kernel
 from whence.dwarf.kernels.parts import Parts
 from whence.dwarf.units import Units
@@ -41,7 +42,7 @@ class Claims:
         self._holders = begin[:rows], whose[:rows]
         tags, faults = all_units.column(units.TAG), all_units.column(units.FAULT)
         self._open = bytes(
-            said != 1 and tag not in (0, units.TAG_PARTIAL) and not fault
+            said != 1 and tag not in (0, constants.DW_TAG_partial_unit) and not fault
             for said, tag, fault in zip(says, tags, faults)
         )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from typing import Protocol
 
+from whence.dwarf.kernels import constants
 from whence.errors import DwarfError
 from whence.ranges.strings import Arena
 from whence.window import ByteOrder, Window
@@ -19,9 +20,22 @@ PLACE_BITS = 56
 PLACE_MASK = (1 << PLACE_BITS) - 1
 
 # The low byte of a form that can name a file -> the section its number counts in
-SECTION_OF_FORM = {0x08: "debug_line", 0x1F: "debug_line_str", 0x0E: "debug_str", 0x1D: "alt_str", 0x21: "alt_str"}
-INDEX_FORMS = {0x1A, 0x25, 0x26, 0x27, 0x28, 0x02}  # strx and its sizes, GNU_str_index
-STRING, STRP = 0x08, 0x0E
+STRING, STRP = constants.DW_FORM_string, constants.DW_FORM_strp
+SECTION_OF_FORM = {
+    STRING: "debug_line",
+    STRP: "debug_str",
+    constants.DW_FORM_line_strp: "debug_line_str",
+    constants.DW_FORM_strp_sup: "alt_str",
+    constants.DW_FORM_GNU_strp_alt & 0xFF: "alt_str",
+}
+INDEX_FORMS = {
+    constants.DW_FORM_strx,
+    constants.DW_FORM_strx1,
+    constants.DW_FORM_strx2,
+    constants.DW_FORM_strx3,
+    constants.DW_FORM_strx4,
+    constants.DW_FORM_GNU_str_index & 0xFF,
+}
 
 SLACK = 1 << 16  # bytes of programs that may be read beyond twice their section
 LONGEST = 1 << 14  # bytes of a directory or file name: four times what Linux opens

@@ -23,6 +23,8 @@ from whence.errors import DwarfError
 from whence.records import Record
 from whence.window import Window
 
+DWARF64, RESERVED_LENGTH = 0xFFFFFFFF, 0xFFFFFFF0  # values of unit_length (7.4)
+
 RULES = {
     3: "the bytes go on to where the table or program says it ends",
     4: "an extended opcode ends inside its program",
@@ -53,9 +55,9 @@ class Header(Record):
 def read_header(line: Window, offset: int, address_size: int, problems: list[DwarfError]) -> Header:
     """The fixed part of the header at an offset of .debug_line; DwarfError when no program can be run after it."""
     length, at, wide = line.u32(offset), offset + 4, False
-    if length == 0xFFFFFFFF:
+    if length == DWARF64:
         length, at, wide = line.u64(at), at + 8, True
-    elif length >= 0xFFFFFFF0:
+    elif length >= RESERVED_LENGTH:
         raise DwarfError("debug_line", offset, "unit_length is below fffffff0 or ffffffff", f"{length:#x}")
     end = at + length
     if end > len(line):
@@ -163,7 +165,7 @@ def uleb(line: Window, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         shift += 7
-        if byte < 0x80:
+        if not byte & 0x80:
             return value & 0xFFFFFFFFFFFFFFFF, at
     raise DwarfError("debug_line", at, "a LEB128 number has at most 10 bytes")
 

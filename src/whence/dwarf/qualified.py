@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
+from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import paths as paths_kernel
 
 if TYPE_CHECKING:
@@ -18,8 +19,15 @@ if TYPE_CHECKING:
 ALT_BIT = 1 << 62
 AROUND = 32  # as in paths_kernel
 OFFSET_MASK = (1 << 48) - 1
-NAMESPACE = 0x39
-TELLING = {0x02, 0x04, 0x13, 0x17, 0x1E, 0x38, NAMESPACE}  # classes, enums, structures, unions, modules, interfaces
+SCOPE_TAGS = {
+    constants.DW_TAG_class_type,
+    constants.DW_TAG_enumeration_type,
+    constants.DW_TAG_structure_type,
+    constants.DW_TAG_union_type,
+    constants.DW_TAG_module,
+    constants.DW_TAG_interface_type,
+    constants.DW_TAG_namespace,
+}
 
 
 def qualified_names(
@@ -34,7 +42,7 @@ def qualified_names(
         if not chosen:
             continue
         around = array("Q", bytes(paths_kernel.around(parts, chosen)))
-        telling = sorted({place & OFFSET_MASK for place in around if place >> 48 in TELLING})
+        telling = sorted({place & OFFSET_MASK for place in around if place >> 48 in SCOPE_TAGS})
         asked = chosen + array("Q", telling)
         refs = array("Q", bytes(8 * len(asked)))
         strangers |= paths_kernel.names(parts, alt, asked, refs)
@@ -43,8 +51,8 @@ def qualified_names(
         for at, key in enumerate(chosen):
             words = []
             for place in around[at * AROUND : (at + 1) * AROUND]:
-                if place >> 48 in TELLING:
-                    unnamed = b"(anonymous namespace)" if place >> 48 == NAMESPACE else b"(anonymous)"
+                if place >> 48 in SCOPE_TAGS:
+                    unnamed = b"(anonymous namespace)" if place >> 48 == constants.DW_TAG_namespace else b"(anonymous)"
                     words.append(text[place & OFFSET_MASK] or unnamed)
             known[key | alt_bit] = arena.add(b"::".join((*reversed(words), strings.raw(plain[key]))))
     return array("Q", [known[key] for key in keys]), strangers

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from whence.dwarf import units
 from whence.dwarf.claims import Claims
+from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import units as units_kernel
 from whence.dwarf.kernels.parts import Parts
 from whence.dwarf.units import WIDTH, Units
@@ -74,7 +75,7 @@ class UnitSet:
             row = index * units.WIDTH
             if rows[row + units.FAULT] or rows[row + units.KIND] in units.TYPE_KINDS:
                 continue
-            if rows[row + units.HAS] & units.HAS_STMT_LIST and rows[row + units.TAG] != units.TAG_PARTIAL:
+            if rows[row + units.HAS] & units.HAS_STMT_LIST and rows[row + units.TAG] != constants.DW_TAG_partial_unit:
                 groups.setdefault(rows[row + units.STMT_LIST], []).append(index)
             else:
                 groups[-1 - index] = [index]

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Sequence
 from typing import overload
 
+from whence.dwarf.kernels import constants
 from whence.ranges.strings import StringSpace
 from whence.records import Record
 
@@ -21,8 +22,7 @@ from whence.records import Record
 WIDTH = 26
 
 HAS_STMT_LIST, HAS_LOW, HAS_HIGH, HAS_RANGES = 1, 2, 4, 8
-TAG_PARTIAL, KIND_PARTIAL = 0x3C, 3
-TYPE_KINDS = (2, 6)
+TYPE_KINDS = (constants.DW_UT_type, constants.DW_UT_split_type)
 
 
 class Unit(Record, frozen=True):
@@ -70,7 +70,8 @@ class Units(Sequence[Unit]):
             raise IndexError(f"there are {len(self)} units")
         index %= len(self)
         row = self.rows[index * WIDTH : (index + 1) * WIDTH]
-        kind = KIND_PARTIAL if row[TAG] == TAG_PARTIAL else row[KIND]  # before version 5 only the tag tells
+        # Before version 5 only the tag tells.
+        kind = constants.DW_UT_partial if row[TAG] == constants.DW_TAG_partial_unit else row[KIND]
         text = self._strings.text
         return Unit(
             index, row[OFFSET], row[END], row[VERSION], row[ADDRESS_SIZE], kind, row[LANGUAGE], text(row[NAME]),

@@ -34,13 +34,16 @@ cdef struct Op:  # skip `before` bytes, then do `what`
     unsigned int before
     unsigned long long implicit
 
+cdef enum:
+    LARGEST_TAG = 0xFFFF  # stands for those beyond it, too
+
 cdef struct Entry:
     unsigned long long code
     unsigned long long spec  # where its attributes begin in .debug_abbrev
     unsigned int first  # of its ops
     unsigned int ops
     unsigned int tail  # bytes to skip after the last op
-    unsigned short tag  # 0xFFFF: beyond
+    unsigned short tag  # at most LARGEST_TAG
     unsigned char kind
     unsigned char children
 

@@ -15,19 +15,70 @@ import cython
 from cython.cimports.libc.stdlib import calloc, free, qsort, realloc
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.kernels.budget import affordable, spend
+from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_LANG_C,
+    DW_LANG_C11,
+    DW_LANG_C17,
+    DW_LANG_C89,
+    DW_LANG_C99,
+    DW_AT_abstract_origin,
+    DW_AT_call_file,
+    DW_AT_call_line,
+    DW_AT_declaration,
+    DW_AT_high_pc,
+    DW_AT_low_pc,
+    DW_AT_ranges,
+    DW_AT_sibling,
+    DW_FORM_block,
+    DW_FORM_block1,
+    DW_FORM_block2,
+    DW_FORM_block4,
+    DW_FORM_exprloc,
+    DW_FORM_implicit_const,
+    DW_FORM_indirect,
+    DW_FORM_ref_addr,
+    DW_FORM_string,
+    DW_LANG_C_plus_plus,
+    DW_LANG_C_plus_plus_11,
+    DW_LANG_C_plus_plus_14,
+    DW_LANG_C_plus_plus_17,
+    DW_LANG_C_plus_plus_20,
+    DW_LANG_Mips_Assembler,
+    DW_TAG_array_type,
+    DW_TAG_base_type,
+    DW_TAG_call_site,
+    DW_TAG_call_site_parameter,
+    DW_TAG_class_type,
+    DW_TAG_const_type,
+    DW_TAG_enumeration_type,
+    DW_TAG_enumerator,
+    DW_TAG_formal_parameter,
+    DW_TAG_GNU_call_site,
+    DW_TAG_GNU_call_site_parameter,
+    DW_TAG_GNU_formal_parameter_pack,
+    DW_TAG_GNU_template_parameter_pack,
+    DW_TAG_GNU_template_template_param,
+    DW_TAG_inlined_subroutine,
+    DW_TAG_interface_type,
+    DW_TAG_member,
+    DW_TAG_namespace,
+    DW_TAG_pointer_type,
+    DW_TAG_structure_type,
+    DW_TAG_subprogram,
+    DW_TAG_subrange_type,
+    DW_TAG_subroutine_type,
+    DW_TAG_template_type_parameter,
+    DW_TAG_template_value_parameter,
+    DW_TAG_typedef,
+    DW_TAG_union_type,
+    DW_TAG_variable,
+    DW_TAG_variant,
+    DW_TAG_variant_part,
+)
 from cython.cimports.whence.dwarf.kernels.reading import fixed, form_size, sleb, uleb
 from cython.cimports.whence.dwarf.kernels.shared import (
     ABBREV,
     ADDRESS_SIZE,
-    F_BLOCK,
-    F_BLOCK1,
-    F_BLOCK2,
-    F_BLOCK4,
-    F_EXPRLOC,
-    F_IMPLICIT_CONST,
-    F_INDIRECT,
-    F_REF_ADDR,
-    F_STRING,
     LANGUAGE,
     OFFSET_SIZE,
     VERSION,
@@ -42,9 +93,8 @@ SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 @cython.inline
 def keeps_types_apart(language: cython.ulonglong) -> cython.bint:
     """Is it C (DW_LANG_*), or assembler?"""
-    return (
-        language == 0x01 or language == 0x02 or language == 0x0C or language == 0x1D or language == 0x2C
-        or language == 0x8001
+    return language in (
+        DW_LANG_C89, DW_LANG_C, DW_LANG_C99, DW_LANG_C11, DW_LANG_C17, DW_LANG_Mips_Assembler
     )  # fmt: skip
 
 
@@ -54,14 +104,10 @@ def keeps_types_apart(language: cython.ulonglong) -> cython.bint:
 @cython.inline
 def enumerations_hold_code(language: cython.ulonglong) -> cython.bint:
     """Can an enumeration have methods? Not in C and C++, where most enumerations are."""
-    return not (
-        keeps_types_apart(language)
-        or language == 0x04
-        or language == 0x1A
-        or language == 0x21
-        or language == 0x2A
-        or language == 0x2B
-    )
+    return not keeps_types_apart(language) and language not in (
+        DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14, DW_LANG_C_plus_plus_17,
+        DW_LANG_C_plus_plus_20,
+    )  # fmt: skip
 
 
 @cython.cfunc
@@ -69,22 +115,26 @@ def enumerations_hold_code(language: cython.ulonglong) -> cython.bint:
 @cython.exceptval(check=False)
 @cython.inline
 def kind_of(tag: cython.ulonglong, language: cython.ulonglong) -> cython.int:
-    if tag == 0x2E:
-        return 2  # FUNCTION
-    if tag == 0x1D:
-        return 3  # INLINED
-    if tag == 0x13 or tag == 0x02 or tag == 0x17 or tag == 0x38 or tag == 0x39:  # classes, structures, unions, ...
-        return 1 if keeps_types_apart(language) else 0
-    if tag == 0x04:  # DW_TAG_enumeration_type
-        return 0 if enumerations_hold_code(language) else 1
-    if (
-        tag == 0x05 or tag == 0x34 or tag == 0x24 or tag == 0x0F or tag == 0x16 or tag == 0x26 or tag == 0x0D
-        or tag == 0x01 or tag == 0x15 or tag == 0x21 or tag == 0x28 or tag == 0x48 or tag == 0x49
-        or tag == 0x4109 or tag == 0x410A or tag == 0x2F or tag == 0x30 or tag == 0x19 or tag == 0x33
-        or tag == 0x4106 or tag == 0x4107 or tag == 0x4108
+    if tag == DW_TAG_subprogram:
+        return FUNCTION
+    if tag == DW_TAG_inlined_subroutine:
+        return INLINED
+    if tag in (
+        DW_TAG_structure_type, DW_TAG_class_type, DW_TAG_union_type, DW_TAG_interface_type, DW_TAG_namespace
     ):  # fmt: skip
-        return 1  # parameters, variables, types without a body, call sites, template arguments, variants
-    return 0
+        return DEAD if keeps_types_apart(language) else PLAIN
+    if tag == DW_TAG_enumeration_type:
+        return PLAIN if enumerations_hold_code(language) else DEAD
+    if tag in (
+        DW_TAG_formal_parameter, DW_TAG_variable, DW_TAG_base_type, DW_TAG_pointer_type, DW_TAG_typedef,
+        DW_TAG_const_type, DW_TAG_member, DW_TAG_array_type, DW_TAG_subroutine_type, DW_TAG_subrange_type,
+        DW_TAG_enumerator, DW_TAG_call_site, DW_TAG_call_site_parameter, DW_TAG_GNU_call_site,
+        DW_TAG_GNU_call_site_parameter, DW_TAG_template_type_parameter, DW_TAG_template_value_parameter,
+        DW_TAG_variant, DW_TAG_variant_part, DW_TAG_GNU_template_template_param, DW_TAG_GNU_template_parameter_pack,
+        DW_TAG_GNU_formal_parameter_pack,
+    ):  # fmt: skip
+        return DEAD  # parameters, variables, types without a body, call sites, template arguments, variants
+    return PLAIN
 
 
 @cython.cfunc
@@ -93,23 +143,23 @@ def kind_of(tag: cython.ulonglong, language: cython.ulonglong) -> cython.int:
 @cython.inline
 def slot_of(name: cython.ulonglong, kind: cython.int) -> cython.int:
     """The slot an attribute is read into, or -1: functions and inlined calls need more than the others."""
-    if name == 0x01:
-        return 6  # S_SIBLING
-    if kind < 2:
+    if name == DW_AT_sibling:
+        return S_SIBLING
+    if kind != FUNCTION and kind != INLINED:
         return -1
-    if name == 0x11:
-        return 0  # S_LOW
-    if name == 0x12:
-        return 1  # S_HIGH
-    if name == 0x55:
-        return 2  # S_RANGES
-    if kind == 2:
-        return 7 if name == 0x3C else -1  # S_DECLARATION
-    if name == 0x58:
-        return 3  # S_CALL_FILE
-    if name == 0x59:
-        return 4  # S_CALL_LINE
-    return 5 if name == 0x31 else -1  # S_ORIGIN
+    if name == DW_AT_low_pc:
+        return S_LOW
+    if name == DW_AT_high_pc:
+        return S_HIGH
+    if name == DW_AT_ranges:
+        return S_RANGES
+    if kind == FUNCTION:
+        return S_DECLARATION if name == DW_AT_declaration else -1
+    if name == DW_AT_call_file:
+        return S_CALL_FILE
+    if name == DW_AT_call_line:
+        return S_CALL_LINE
+    return S_ORIGIN if name == DW_AT_abstract_origin else -1
 
 
 @cython.cfunc
@@ -234,7 +284,7 @@ def digest(
         entry = cython.address(table.entries[table.count])
         entry.code = code
         entry.kind = kind
-        entry.tag = cython.cast(cython.ushort, tag if tag < 0xFFFF else 0xFFFF)
+        entry.tag = cython.cast(cython.ushort, min(tag, LARGEST_TAG))
         entry.first = cython.cast(cython.uint, table.op_count)
         entry.children = cython.cast(cython.uchar, fixed(data, cython.address(at), size, 1, 0))
         entry.spec = at
@@ -246,7 +296,7 @@ def digest(
         while True:
             name = uleb(data, cython.address(at), size)
             form = uleb(data, cython.address(at), size)
-            implicit = sleb(data, cython.address(at), size) if form == F_IMPLICIT_CONST else 0
+            implicit = sleb(data, cython.address(at), size) if form == DW_FORM_implicit_const else 0
             if at > size:
                 reached[0] = at
                 return 1
@@ -257,7 +307,7 @@ def digest(
                 reached[0] = at
                 return 1
             slot = slot_of(name, kind)
-            if slot == 6 and not entry.children:
+            if slot == S_SIBLING and not entry.children:
                 slot = -1
             if slot >= 0:  # a DIE has an attribute once (2.2); one that takes no bytes could be repeated for nothing
                 if width == 0 and seen >> slot & 1:
@@ -267,15 +317,15 @@ def digest(
                 run += width
                 continue
             if slot >= 0:
-                what = 4
-            elif form == F_EXPRLOC or form == F_BLOCK:
-                what = 1
-            elif form == F_STRING:
-                what = 2
-            elif form == F_INDIRECT or form == F_BLOCK1 or form == F_BLOCK2 or form == F_BLOCK4:
-                what = 3
+                what = READ
+            elif form in (DW_FORM_exprloc, DW_FORM_block):
+                what = SKIP_BLOCK
+            elif form == DW_FORM_string:
+                what = SKIP_TEXT
+            elif form in (DW_FORM_indirect, DW_FORM_block1, DW_FORM_block2, DW_FORM_block4):
+                what = SKIP_FORM
             else:
-                what = 0
+                what = SKIP_LEB
             if table.op_count == table.op_room:
                 block = grown(table.ops, cython.address(table.op_room), cython.sizeof(table.ops[0]))
                 if block == cython.NULL:
@@ -366,9 +416,9 @@ def stay_inside(data: cython.const[cython.uchar][::1]):
             while True:
                 name = uleb(p, cython.address(at), size)
                 form = uleb(p, cython.address(at), size)
-                if form == F_IMPLICIT_CONST:
+                if form == DW_FORM_implicit_const:
                     sleb(p, cython.address(at), size)
-                if at > size or form == F_REF_ADDR or form == F_INDIRECT:
+                if at > size or form in (DW_FORM_ref_addr, DW_FORM_indirect):
                     good = False
                     break
                 if name == 0 and form == 0:

@@ -5,6 +5,34 @@
 
 import cython
 from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_FORM_block,
+    DW_FORM_block1,
+    DW_FORM_block2,
+    DW_FORM_block4,
+    DW_FORM_data1,
+    DW_FORM_data2,
+    DW_FORM_data4,
+    DW_FORM_data8,
+    DW_FORM_data16,
+    DW_FORM_flag,
+    DW_FORM_GNU_str_index,
+    DW_FORM_GNU_strp_alt,
+    DW_FORM_line_strp,
+    DW_FORM_sdata,
+    DW_FORM_sec_offset,
+    DW_FORM_string,
+    DW_FORM_strp,
+    DW_FORM_strp_sup,
+    DW_FORM_strx,
+    DW_FORM_strx1,
+    DW_FORM_strx2,
+    DW_FORM_strx3,
+    DW_FORM_strx4,
+    DW_FORM_udata,
+    DW_LNCT_directory_index,
+    DW_LNCT_path,
+)
 from cython.cimports.whence.dwarf.kernels.reading import number, uleb
 from cython.cimports.whence.dwarf.kernels.shared import u64
 
@@ -12,7 +40,10 @@ from cython.cimports.whence.dwarf.kernels.shared import u64
 DONE = cython.declare(cython.int, 0)
 CUT_SHORT = cython.declare(cython.int, 3)
 BAD_FORM = cython.declare(cython.int, 7)
-STRING = cython.declare(cython.ulonglong, 0x08 << 56)  # DW_FORM_string, as a place in line_files.py has it
+# The form's byte of a place, as line_files.py has them.
+STRING = cython.declare(u64, cython.cast(u64, DW_FORM_string) << 56)
+LARGEST_CODE = cython.declare(u64, 0xFFFF)  # of content types and forms; what is beyond has no meaning
+GNU_STR_INDEX_BYTE = cython.declare(cython.int, DW_FORM_GNU_str_index & 0xFF)
 
 
 def read_old(data, at, end, directories, files, parents, fill, found):
@@ -80,32 +111,31 @@ def read_entries(data, at, end, formats, format_count, wide, big, names, parents
             value = 0
             size = 0
             start = at
-            if form == 0x08:  # string
+            if form == DW_FORM_string:
                 value = at
                 while at < end and data[at] != 0:
                     at += 1
                 size = 1
-            elif form == 0x1F or form == 0x0E or form == 0x1D or form == 0x17 or form == 0x1F21:
-                size = offset  # line_strp, strp, strp_sup, sec_offset, GNU_strp_alt
-            elif form == 0x0F or form == 0x1A or form == 0x0D or form == 0x1F02:
-                # udata, strx, sdata, GNU_str_index
+            elif form in (DW_FORM_line_strp, DW_FORM_strp, DW_FORM_strp_sup, DW_FORM_sec_offset, DW_FORM_GNU_strp_alt):
+                size = offset
+            elif form in (DW_FORM_udata, DW_FORM_strx, DW_FORM_sdata, DW_FORM_GNU_str_index):
                 value = uleb(data, cython.address(at), end)
-            elif form == 0x0B or form == 0x25 or form == 0x0C:  # data1, strx1, flag
+            elif form in (DW_FORM_data1, DW_FORM_strx1, DW_FORM_flag):
                 size = 1
-            elif form == 0x05 or form == 0x26:  # data2, strx2
+            elif form in (DW_FORM_data2, DW_FORM_strx2):
                 size = 2
-            elif form == 0x27:  # strx3
+            elif form == DW_FORM_strx3:
                 size = 3
-            elif form == 0x06 or form == 0x28:  # data4, strx4
+            elif form in (DW_FORM_data4, DW_FORM_strx4):
                 size = 4
-            elif form == 0x07:  # data8
+            elif form == DW_FORM_data8:
                 size = 8
-            elif form == 0x1E:  # data16
+            elif form == DW_FORM_data16:
                 size = 16
-            elif form == 0x09:  # block
+            elif form == DW_FORM_block:
                 size = uleb(data, cython.address(at), end)
-            elif form == 0x0A or form == 0x03 or form == 0x04:  # block1, block2, block4
-                value = 1 if form == 0x0A else 2 if form == 0x03 else 4
+            elif form in (DW_FORM_block1, DW_FORM_block2, DW_FORM_block4):
+                value = 1 if form == DW_FORM_block1 else 2 if form == DW_FORM_block2 else 4
                 if end - at < value:
                     at = end + 1
                 else:
@@ -117,12 +147,14 @@ def read_entries(data, at, end, formats, format_count, wide, big, names, parents
             if at > end or size > end - at:
                 status = CUT_SHORT
                 break
-            if 0 < size <= 8 and form != 0x08 and form != 0x09 and form != 0x0A and form != 0x03 and form != 0x04:
+            if 0 < size <= 8 and form not in (
+                DW_FORM_string, DW_FORM_block, DW_FORM_block1, DW_FORM_block2, DW_FORM_block4
+            ):  # fmt: skip
                 value = number(data + at, size, big)
             at += size
-            if content == 1:  # DW_LNCT_path
+            if content == DW_LNCT_path:
                 names[n] = form << 56 | value << 8 >> 8
-            elif content == 2:  # DW_LNCT_directory_index
+            elif content == DW_LNCT_directory_index:
                 parents[n] = value
         if status != DONE:
             break
@@ -153,7 +185,7 @@ def make_room(tables: cython.pointer[Tables], need: cython.Py_ssize_t) -> cython
 def counts_strings(place: u64) -> cython.bint:
     """Does a place count strings (DW_FORM_strx and its sizes, GNU_str_index) instead of saying where one is?"""
     form: cython.int = cython.cast(cython.int, place >> 56)
-    return form == 0x1A or 0x25 <= form <= 0x28 or form == 0x02
+    return form == DW_FORM_strx or DW_FORM_strx1 <= form <= DW_FORM_strx4 or form == GNU_STR_INDEX_BYTE
 
 
 @cython.cfunc
@@ -176,8 +208,7 @@ def read_table(
     at[0] += 1
     for step in range(2 * width):
         formats[step] = uleb(data, at, end)
-        if formats[step] > 0xFFFF:
-            formats[step] = 0xFFFF
+        formats[step] = min(formats[step], LARGEST_CODE)
     count = uleb(data, at, end)
     if at[0] > end or count > (end - at[0]) // (width if width else 1) or (count and not width):
         return -ODD

@@ -8,6 +8,23 @@ the same.
 
 import cython
 from cython.cimports.libc.stdlib import qsort
+from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_LNE_define_file,
+    DW_LNE_end_sequence,
+    DW_LNE_set_address,
+    DW_LNS_advance_line,
+    DW_LNS_advance_pc,
+    DW_LNS_const_add_pc,
+    DW_LNS_copy,
+    DW_LNS_fixed_advance_pc,
+    DW_LNS_negate_stmt,
+    DW_LNS_set_basic_block,
+    DW_LNS_set_column,
+    DW_LNS_set_epilogue_begin,
+    DW_LNS_set_file,
+    DW_LNS_set_isa,
+    DW_LNS_set_prologue_end,
+)
 from cython.cimports.whence.dwarf.kernels.reading import number, sleb, uleb
 
 # What `run` stops with; what it means is worded in lines.py.
@@ -105,24 +122,24 @@ def execute(machine):
                 continue
             after = at + size
             opcode = p[at]
-            if opcode == 1:  # DW_LNE_end_sequence
+            if opcode == DW_LNE_end_sequence:
                 emit = 2
-            elif opcode == 2:  # DW_LNE_set_address
+            elif opcode == DW_LNE_set_address:
                 if size == 1 or size > 9:
                     status = BAD_ADDRESS
                     break
                 address = number(p + at + 1, size - 1, big) & mask
                 op_index = 0
-            elif opcode == 3:  # DW_LNE_define_file
+            elif opcode == DW_LNE_define_file:
                 status = DEFINE_FILE
                 start = at + 1
                 at = after
                 break
             at = after
-        elif opcode == 1:  # DW_LNS_copy
+        elif opcode == DW_LNS_copy:
             emit = 1
-        elif opcode == 2 or opcode == 8:  # DW_LNS_advance_pc, DW_LNS_const_add_pc
-            if opcode == 2:
+        elif opcode in (DW_LNS_advance_pc, DW_LNS_const_add_pc):
+            if opcode == DW_LNS_advance_pc:
                 advance = uleb(p, cython.address(at), end)
             elif span <= 0:
                 status = NO_RANGE
@@ -135,20 +152,20 @@ def execute(machine):
                 advance += op_index
                 address = (address + step * (advance // slots)) & mask
                 op_index = advance % slots
-        elif opcode == 3:  # DW_LNS_advance_line
+        elif opcode == DW_LNS_advance_line:
             where += cython.cast(cython.uint, sleb(p, cython.address(at), end))
-        elif opcode == 4:  # DW_LNS_set_file
+        elif opcode == DW_LNS_set_file:
             current = uleb(p, cython.address(at), end)
-        elif opcode == 9:  # DW_LNS_fixed_advance_pc
+        elif opcode == DW_LNS_fixed_advance_pc:
             if end - at < 2:
                 status = CUT_SHORT
                 break
             address = (address + number(p + at, 2, big)) & mask
             op_index = 0
             at += 2
-        elif opcode == 5 or opcode == 12:  # DW_LNS_set_column, DW_LNS_set_isa
+        elif opcode in (DW_LNS_set_column, DW_LNS_set_isa):
             uleb(p, cython.address(at), end)
-        elif opcode == 6 or opcode == 7 or opcode == 10 or opcode == 11:
+        elif opcode in (DW_LNS_negate_stmt, DW_LNS_set_basic_block, DW_LNS_set_prologue_end, DW_LNS_set_epilogue_begin):
             pass  # is_stmt, basic_block, prologue_end, epilogue_begin: nothing that we keep
         elif opcode <= operands:  # not a standard opcode we know: the header says how many operands it has
             for i in range(lengths[opcode - 1]):

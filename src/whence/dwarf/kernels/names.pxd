@@ -13,6 +13,9 @@ cdef enum:  # bits of a file that counts in another table: unit's number << 32 |
     OTHER_FILE = 62  # of a unit of the same file
     ALT_FILE = 63  # of one of the supplementary file
 
+cdef enum:  # the source of a name reference whose name is not qualified yet: worker.py calls it PLAIN, too
+    PLAIN_SOURCE = 0xFFFF
+
 cdef struct Names:
     unsigned long long* keys  # a hash table: key + 1 -> name
     unsigned long long* names

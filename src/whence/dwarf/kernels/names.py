@@ -15,6 +15,29 @@ from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.kernels.abbrev import Tables, entry_of_code, table_of
 from cython.cimports.whence.dwarf.kernels.budget import Budget, spend
+from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_AT_abstract_origin,
+    DW_AT_artificial,
+    DW_AT_decl_file,
+    DW_AT_decl_line,
+    DW_AT_frame_base,
+    DW_AT_linkage_name,
+    DW_AT_MIPS_linkage_name,
+    DW_AT_name,
+    DW_AT_signature,
+    DW_AT_specification,
+    DW_FORM_implicit_const,
+    DW_FORM_ref_sig8,
+    DW_LANG_C_plus_plus,
+    DW_LANG_C_plus_plus_11,
+    DW_LANG_C_plus_plus_14,
+    DW_LANG_C_plus_plus_17,
+    DW_LANG_C_plus_plus_20,
+    DW_LANG_C_plus_plus_23,
+    DW_LANG_Rust,
+    DW_UT_split_type,
+    DW_UT_type,
+)
 from cython.cimports.whence.dwarf.kernels.reading import (
     name_of,
     number,
@@ -30,8 +53,6 @@ from cython.cimports.whence.dwarf.kernels.shared import (
     BARE_BIT,
     DIE,
     END,
-    F_IMPLICIT_CONST,
-    F_REF_SIG8,
     FAULT,
     HAS,
     HAS_STMT_LIST,
@@ -48,7 +69,7 @@ from cython.cimports.whence.dwarf.kernels.shared import (
 
 MOST = cython.declare(cython.ulonglong, 1 << 16)  # names remembered before it starts anew
 STEPS = cython.declare(cython.int, 16)
-PLAIN = cython.declare(cython.ulonglong, 0xFFFF << 48)
+PLAIN = cython.declare(cython.ulonglong, cython.cast(cython.ulonglong, PLAIN_SOURCE) << 48)
 SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 
 
@@ -58,9 +79,9 @@ SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 @cython.inline
 def is_qualified(language: u64) -> cython.bint:
     """C++ and Rust: languages whose functions are called by what stands around them, too."""
-    return (
-        language == 0x04 or language == 0x1A or language == 0x21 or language == 0x2A or language == 0x2B
-        or language == 0x3A or language == 0x1C
+    return language in (
+        DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14, DW_LANG_C_plus_plus_17,
+        DW_LANG_C_plus_plus_20, DW_LANG_C_plus_plus_23, DW_LANG_Rust,
     )  # fmt: skip
 
 
@@ -166,7 +187,7 @@ def type_of(file: cython.pointer[cython.const[File]], signature: u64, budget: cy
         if not spend(budget, 1):
             break
         unit = cython.address(file.units[at * WIDTH])
-        if unit[SIGNATURE] == signature and (unit[KIND] == 2 or unit[KIND] == 6) and not unit[FAULT]:
+        if unit[SIGNATURE] == signature and unit[KIND] in (DW_UT_type, DW_UT_split_type) and not unit[FAULT]:
             value: u64 = number(
                 file.info.at + unit[DIE] - unit[OFFSET_SIZE], cython.cast(cython.int, unit[OFFSET_SIZE]), file.big
             )
@@ -227,14 +248,14 @@ def follow(
         while True:
             name = uleb(where.abbrev.at, cython.address(spec), spec_end)
             form = uleb(where.abbrev.at, cython.address(spec), spec_end)
-            implicit = sleb(where.abbrev.at, cython.address(spec), spec_end) if form == F_IMPLICIT_CONST else 0
+            implicit = sleb(where.abbrev.at, cython.address(spec), spec_end) if form == DW_FORM_implicit_const else 0
             if spec > spec_end or (name == 0 and form == 0) or not spend(budget, 1):
                 break
-            if (
-                name != 0x03 and name != 0x6E and name != 0x2007 and name != 0x31 and name != 0x47 and name != 0x3A
-                and name != 0x3B and (name != 0x69 or names != cython.NULL)
-            ):  # fmt: skip
-                if name == 0x40 or name == 0x34:
+            if name not in (
+                DW_AT_name, DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_abstract_origin, DW_AT_specification,
+                DW_AT_decl_file, DW_AT_decl_line,
+            ) and (name != DW_AT_signature or names != cython.NULL):  # fmt: skip
+                if name in (DW_AT_frame_base, DW_AT_artificial):
                     bare = 0
                 skip_form(where.info.at, cython.address(at), unit[END], form, unit, where.big)
                 continue
@@ -243,21 +264,21 @@ def follow(
             )
             if at > unit[END]:
                 break
-            if name == 0x6E or name == 0x2007:
+            if name in (DW_AT_linkage_name, DW_AT_MIPS_linkage_name):
                 if names != cython.NULL and not linkage:
                     linkage = name_of(where, other, unit, value, form)
-            elif name == 0x3A:
+            elif name == DW_AT_decl_file:
                 if names != cython.NULL and not has & 1 and value >> 32 == 0:
                     has |= 1
                     decl_file = value
                     if here >> ALT_BIT & 1 or not same_files(unit, names.current):
                         decl_file |= cython.cast(u64, unit - where.units) // WIDTH << 32
                         decl_file |= cython.cast(u64, 1) << (ALT_FILE if here >> ALT_BIT & 1 else OTHER_FILE)
-            elif name == 0x3B:
+            elif name == DW_AT_decl_line:
                 if not has & 2:
                     has |= 2
                     decl_line = value
-            elif name == 0x03:
+            elif name == DW_AT_name:
                 if not found:
                     found = name_of(where, other, unit, value, form)
                     named = here
@@ -265,14 +286,14 @@ def follow(
                     if language == 0 and names != cython.NULL:  # dwz: a partial unit is of those that import it
                         language = names.current[LANGUAGE]
             else:
-                if name == 0x69:
-                    value = type_of(where, value, budget) if form == F_REF_SIG8 else 0
+                if name == DW_AT_signature:
+                    value = type_of(where, value, budget) if form == DW_FORM_ref_sig8 else 0
                     strangers[0] |= value == 0
                 else:
                     value = target_of(unit, value, form)
                 if value and here >> ALT_BIT & 1:
                     value |= cython.cast(u64, 1) << ALT_BIT
-                if name == 0x47:
+                if name == DW_AT_specification:
                     following = value
                 else:
                     origin = value

@@ -7,12 +7,25 @@ there is one.
 import cython
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memset
-from cython.cimports.whence.dwarf.kernels.abbrev import Table, Tables, entry_of_code, forget_tables, table_of
+from cython.cimports.whence.dwarf.kernels.abbrev import (
+    READ,
+    S_SIBLING,
+    SKIP_TEXT,
+    Table,
+    Tables,
+    entry_of_code,
+    forget_tables,
+    table_of,
+)
 from cython.cimports.whence.dwarf.kernels.budget import Budget, begin_unit, found_budget
+from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_FORM_ref1,
+    DW_FORM_ref_udata,
+)
 from cython.cimports.whence.dwarf.kernels.names import own_name
 from cython.cimports.whence.dwarf.kernels.parts import Parts
 from cython.cimports.whence.dwarf.kernels.reading import read_form, skip, skip_form, skip_string, uleb, unit_at
-from cython.cimports.whence.dwarf.kernels.shared import DIE, END, F_REF1, F_REF_UDATA, FAULT, OFFSET, File, u64
+from cython.cimports.whence.dwarf.kernels.shared import DIE, END, FAULT, OFFSET, File, u64
 
 LEAST = cython.declare(cython.ulonglong, 16)  # bytes that a DIE of which a name is asked takes, with those around it
 AROUND = cython.declare(cython.int, 32)  # so many of the DIEs around one are told, the innermost
@@ -61,11 +74,11 @@ def paths(
         for step in range(entry.ops):
             skip(cython.address(at), end, op.before)
             form = op.form
-            if op.what == 2:
+            if op.what == SKIP_TEXT:
                 skip_string(data, cython.address(at), end)
-            elif op.what == 4:
+            elif op.what == READ:
                 value = read_form(data, cython.address(at), end, cython.address(form), op.implicit, unit, file.big)
-                if op.slot == 6 and form >= F_REF1 and form <= F_REF_UDATA:
+                if op.slot == S_SIBLING and form >= DW_FORM_ref1 and form <= DW_FORM_ref_udata:
                     sibling = unit[OFFSET] + value
             else:
                 skip_form(data, cython.address(at), end, form, unit, file.big)

@@ -9,11 +9,23 @@ says what is wrong with it.
 import cython
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_TAG_partial_unit,
+)
 from cython.cimports.whence.dwarf.kernels.files import Files, clear_files, file_number, forget_files
 from cython.cimports.whence.dwarf.kernels.line_tables import GOOD, NO_MEMORY, ODD, Tables, grown, read_tables
 from cython.cimports.whence.dwarf.kernels.lines import Machine, execute, settled
 from cython.cimports.whence.dwarf.kernels.reading import number, reserved_length, wide_length
-from cython.cimports.whence.dwarf.kernels.shared import ADDRESS_SIZE, COMP_DIR, HAS, STMT_LIST, TAG, WIDTH, u64
+from cython.cimports.whence.dwarf.kernels.shared import (
+    ADDRESS_SIZE,
+    COMP_DIR,
+    HAS,
+    HAS_STMT_LIST,
+    STMT_LIST,
+    TAG,
+    WIDTH,
+    u64,
+)
 
 NONE = cython.declare(cython.int, 1)  # what became of a program: the unit has none; else GOOD, ODD, NO_MEMORY
 FULL = cython.declare(cython.int, 1)  # as lines_kernel has it
@@ -282,7 +294,7 @@ class Programs:
                 sequences = machine.sequences
                 program.count = program.known = 0
                 # A partial unit names the line program of the units that import it: it only needs its file numbers.
-                if unit[HAS] & 1 and unit[TAG] != 0x3C:
+                if unit[HAS] & HAS_STMT_LIST and unit[TAG] != DW_TAG_partial_unit:
                     program.status = self._one(
                         program, unit[STMT_LIST], unit[ADDRESS_SIZE], unit[COMP_DIR], call_file, scope, scope_ends[at],
                         start_file, start, start_ends[at], cython.address(left),

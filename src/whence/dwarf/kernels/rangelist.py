@@ -8,14 +8,24 @@ All of them fail one test: a range of code begins in an executable section (or s
 import cython
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.whence.dwarf.kernels.budget import LIST_ENTRY, begin_unit, found_budget, spend
+from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_FORM_rnglistx,
+    DW_FORM_sec_offset,
+    DW_RLE_base_address,
+    DW_RLE_base_addressx,
+    DW_RLE_end_of_list,
+    DW_RLE_offset_pair,
+    DW_RLE_start_end,
+    DW_RLE_start_length,
+    DW_RLE_startx_endx,
+    DW_RLE_startx_length,
+)
 from cython.cimports.whence.dwarf.kernels.parts import Parts
 from cython.cimports.whence.dwarf.kernels.reading import entry_of, fixed, largest, uleb
 from cython.cimports.whence.dwarf.kernels.shared import (
     ADDR_BASE,
     ADDRESS_SIZE,
     END,
-    F_RNGLISTX,
-    F_SEC_OFFSET,
     HAS,
     HAS_HIGH,
     HAS_LOW,
@@ -141,33 +151,37 @@ def new_list(
         kind = fixed(data, cython.address(at), size, 1, 0)
         start = end = 0
         ok = 1
-        if kind == 0:
+        if kind == DW_RLE_end_of_list:
             return 0 if at <= size else BAD_LIST
-        if kind == 1 or kind == 2 or kind == 3:  # base_addressx, startx_endx, startx_length
+        if kind in (
+            DW_RLE_base_addressx,
+            DW_RLE_startx_endx,
+            DW_RLE_startx_length,
+        ):
             start = uleb(data, cython.address(at), size)
             start = entry_of(file.addr, unit[ADDR_BASE], start, width, file.big, cython.address(ok))
-            if kind == 2 and ok:
+            if kind == DW_RLE_startx_endx and ok:
                 end = uleb(data, cython.address(at), size)
                 end = entry_of(file.addr, unit[ADDR_BASE], end, width, file.big, cython.address(ok))
-            elif kind == 3:
+            elif kind == DW_RLE_startx_length:
                 end = start + uleb(data, cython.address(at), size)
-        elif kind == 4:  # offset_pair
+        elif kind == DW_RLE_offset_pair:
             start = base + uleb(data, cython.address(at), size)
             end = base + uleb(data, cython.address(at), size)
             ok = base != none
-        elif kind == 5:  # base_address
+        elif kind == DW_RLE_base_address:
             start = fixed(data, cython.address(at), size, width, file.big)
-        elif kind == 6:  # start_end
+        elif kind == DW_RLE_start_end:
             start = fixed(data, cython.address(at), size, width, file.big)
             end = fixed(data, cython.address(at), size, width, file.big)
-        elif kind == 7:  # start_length
+        elif kind == DW_RLE_start_length:
             start = fixed(data, cython.address(at), size, width, file.big)
             end = start + uleb(data, cython.address(at), size)
         else:
             return BAD_LIST
         if at > size:
             return BAD_LIST
-        if kind == 1 or kind == 5:
+        if kind in (DW_RLE_base_addressx, DW_RLE_base_address):
             base = start if ok else none
         elif ok:
             fault = keep(spans, file, unit, start, end, node)
@@ -180,7 +194,7 @@ def expand(spans, file, unit, value, form, node):
     ok: cython.int = 1
     if unit[VERSION] < 5:
         return old_list(spans, file, unit, value, node)
-    if form == F_RNGLISTX:
+    if form == DW_FORM_rnglistx:
         value = unit[RNG_BASE] + entry_of(file.rnglists, unit[RNG_BASE], value, width, file.big, cython.address(ok))
         if not ok:
             return BAD_LIST
@@ -216,7 +230,7 @@ def unit_spans(parts: Parts, units: cython.const[cython.ulonglong][::1]):
                 elif unit[HAS] & HAS_RANGES:
                     fault = expand(
                         cython.address(spans), cython.address(parts.file), unit, unit[RANGES] << 1 >> 1,
-                        F_RNGLISTX if unit[RANGES] >> 63 else F_SEC_OFFSET, cython.cast(cython.uint, row),
+                        DW_FORM_rnglistx if unit[RANGES] >> 63 else DW_FORM_sec_offset, cython.cast(cython.uint, row),
                     )  # fmt: skip
                     said[row] = 1
                 if fault:

@@ -4,13 +4,26 @@
 # fails too; so a kernel checks once per DIE (`at > end`) instead of once per byte.
 
 from whence.dwarf.kernels.budget cimport Budget, spend
+from whence.dwarf.kernels.constants cimport (
+    DW_FORM_GNU_addr_index, DW_FORM_GNU_ref_alt, DW_FORM_GNU_str_index, DW_FORM_GNU_strp_alt, DW_FORM_addr,
+    DW_FORM_addrx, DW_FORM_addrx1, DW_FORM_addrx2, DW_FORM_addrx3, DW_FORM_addrx4, DW_FORM_block, DW_FORM_block1,
+    DW_FORM_block2, DW_FORM_block4, DW_FORM_data1, DW_FORM_data16, DW_FORM_data2, DW_FORM_data4, DW_FORM_data8,
+    DW_FORM_exprloc, DW_FORM_flag, DW_FORM_flag_present, DW_FORM_implicit_const, DW_FORM_indirect,
+    DW_FORM_line_strp, DW_FORM_loclistx, DW_FORM_ref1, DW_FORM_ref2, DW_FORM_ref4, DW_FORM_ref8, DW_FORM_ref_addr,
+    DW_FORM_ref_sig8, DW_FORM_ref_sup4, DW_FORM_ref_sup8, DW_FORM_ref_udata, DW_FORM_rnglistx, DW_FORM_sdata,
+    DW_FORM_sec_offset, DW_FORM_string, DW_FORM_strp, DW_FORM_strp_sup, DW_FORM_strx, DW_FORM_strx1,
+    DW_FORM_strx2, DW_FORM_strx3, DW_FORM_strx4, DW_FORM_udata,
+)
 from whence.dwarf.kernels.shared cimport (
-    ADDRESS_SIZE, ADDR_BASE, ALT_BIT, DIE, END, F_ADDRX, F_ADDRX1, F_ADDRX4, F_BLOCK, F_BLOCK1, F_BLOCK2, F_BLOCK4,
-    F_EXPRLOC, F_FLAG_PRESENT, F_GNU_ADDR_INDEX, F_GNU_REF_ALT, F_GNU_STRP_ALT, F_GNU_STR_INDEX, F_IMPLICIT_CONST,
-    F_INDIRECT, F_LINE_STRP, F_REF1, F_REF_ADDR, F_REF_SUP4, F_REF_SUP8, F_REF_UDATA, F_SDATA, F_STRING, F_STRP,
-    F_STRP_SUP, F_STRX, F_STRX1, F_STRX4, OFFSET, OFFSET_SIZE, STR_BASE, VERSION, WIDTH, File, Part, bytes_at, u64,
+    ADDRESS_SIZE, ADDR_BASE, ALT_BIT, DIE, END, OFFSET, OFFSET_SIZE, STR_BASE, VERSION, WIDTH, File, Part, bytes_at,
+    u64,
 )
 from whence.kernels.bytes cimport number, sleb, uleb
+
+
+cdef enum:  # values of unit_length (7.4); line_header.py has them for Python
+    DWARF64 = 0xFFFFFFFF
+    RESERVED_LENGTH = 0xFFFFFFF0
 
 
 cdef inline u64 fixed(bytes_at data, u64* at, u64 end, int size, int big) noexcept nogil:
@@ -41,40 +54,43 @@ cdef inline void skip_string(bytes_at data, u64* at, u64 end) noexcept nogil:
 
 cdef inline int form_size(u64 form, int address_size, int offset_size, int version) noexcept nogil:
     """How many bytes a form always takes: -1 when that varies, -2 when the form is unknown."""
-    if form == 0x0B or form == 0x0C or form == 0x11 or form == 0x25 or form == 0x29:
+    if form in (DW_FORM_data1, DW_FORM_flag, DW_FORM_ref1, DW_FORM_strx1, DW_FORM_addrx1):
         return 1
-    if form == 0x05 or form == 0x12 or form == 0x26 or form == 0x2A:
+    if form in (DW_FORM_data2, DW_FORM_ref2, DW_FORM_strx2, DW_FORM_addrx2):
         return 2
-    if form == 0x27 or form == 0x2B:
+    if form in (DW_FORM_strx3, DW_FORM_addrx3):
         return 3
-    if form == 0x06 or form == 0x13 or form == 0x1C or form == 0x28 or form == 0x2C:
+    if form in (DW_FORM_data4, DW_FORM_ref4, DW_FORM_ref_sup4, DW_FORM_strx4, DW_FORM_addrx4):
         return 4
-    if form == 0x07 or form == 0x14 or form == 0x20 or form == 0x24:
+    if form in (DW_FORM_data8, DW_FORM_ref8, DW_FORM_ref_sig8, DW_FORM_ref_sup8):
         return 8
-    if form == 0x1E:
+    if form == DW_FORM_data16:
         return 16
-    if form == 0x19 or form == 0x21:
+    if form in (DW_FORM_flag_present, DW_FORM_implicit_const):
         return 0
-    if form == 0x01:
+    if form == DW_FORM_addr:
         return address_size
-    if form == 0x0E or form == 0x17 or form == 0x1D or form == 0x1F or form == 0x1F20 or form == 0x1F21:
+    if form in (
+        DW_FORM_strp, DW_FORM_sec_offset, DW_FORM_strp_sup, DW_FORM_line_strp, DW_FORM_GNU_ref_alt,
+        DW_FORM_GNU_strp_alt,
+    ):
         return offset_size
-    if form == 0x10:
+    if form == DW_FORM_ref_addr:
         return address_size if version == 2 else offset_size
-    if form == 0x03 or form == 0x04 or (form >= 0x08 and form <= 0x0A) or form == 0x0D or form == 0x0F:
-        return -1
-    if form == 0x15 or form == 0x16 or form == 0x18 or form == 0x1A or form == 0x1B or form == 0x22 or form == 0x23:
-        return -1
-    if form == 0x1F01 or form == 0x1F02:
+    if form in (
+        DW_FORM_string, DW_FORM_block, DW_FORM_block1, DW_FORM_block2, DW_FORM_block4, DW_FORM_exprloc, DW_FORM_sdata,
+        DW_FORM_udata, DW_FORM_ref_udata, DW_FORM_indirect, DW_FORM_strx, DW_FORM_addrx, DW_FORM_loclistx,
+        DW_FORM_rnglistx, DW_FORM_GNU_addr_index, DW_FORM_GNU_str_index,
+    ):
         return -1
     return -2
 
 
 cdef inline u64 indirect(bytes_at data, u64* at, u64 end, u64 form) noexcept nogil:
     """The form that stands in the DIE itself (DW_FORM_indirect); one that is indirect again is refused."""
-    if form == F_INDIRECT:
+    if form == DW_FORM_indirect:
         form = uleb(data, at, end)
-        if form == F_INDIRECT or form == F_IMPLICIT_CONST:
+        if form in (DW_FORM_indirect, DW_FORM_implicit_const):
             at[0] = end + 1
     return form
 
@@ -87,15 +103,15 @@ cdef inline void skip_form(bytes_at data, u64* at, u64 end, u64 form, const u64*
         skip(at, end, size)
     elif size == -2:
         at[0] = end + 1
-    elif form == F_STRING:
+    elif form == DW_FORM_string:
         skip_string(data, at, end)
-    elif form == F_EXPRLOC or form == F_BLOCK:
+    elif form in (DW_FORM_exprloc, DW_FORM_block):
         skip(at, end, uleb(data, at, end))
-    elif form == F_BLOCK1:
+    elif form == DW_FORM_block1:
         skip(at, end, fixed(data, at, end, 1, big))
-    elif form == F_BLOCK2:
+    elif form == DW_FORM_block2:
         skip(at, end, fixed(data, at, end, 2, big))
-    elif form == F_BLOCK4:
+    elif form == DW_FORM_block4:
         skip(at, end, fixed(data, at, end, 4, big))
     else:
         uleb(data, at, end)
@@ -108,21 +124,21 @@ cdef inline u64 read_form(
     cdef int size
     cdef u64 value
     form[0] = indirect(data, at, end, form[0])
-    if form[0] == F_IMPLICIT_CONST:
+    if form[0] == DW_FORM_implicit_const:
         return implicit
-    if form[0] == F_FLAG_PRESENT:
+    if form[0] == DW_FORM_flag_present:
         return 1
-    if form[0] == F_SDATA:
+    if form[0] == DW_FORM_sdata:
         return sleb(data, at, end)
-    if form[0] == F_STRING:
+    if form[0] == DW_FORM_string:
         value = at[0]
         skip_string(data, at, end)
         return value
     size = form_size(form[0], <int>unit[ADDRESS_SIZE], <int>unit[OFFSET_SIZE], <int>unit[VERSION])
     if size > 0 and size <= 8:
         return fixed(data, at, end, size, big)
-    if form[0] == F_EXPRLOC or (form[0] >= F_BLOCK2 and form[0] <= F_BLOCK4) or size == 16 or size == -2 or (
-        form[0] == F_BLOCK or form[0] == F_BLOCK1
+    if size == 16 or size == -2 or form[0] in (
+        DW_FORM_exprloc, DW_FORM_block, DW_FORM_block1, DW_FORM_block2, DW_FORM_block4
     ):
         skip_form(data, at, end, form[0], unit, big)
         return 0
@@ -140,7 +156,7 @@ cdef inline u64 entry_of(Part part, u64 base, u64 index, int size, int big, int*
 
 cdef inline int is_index(u64 form) noexcept nogil:
     """Does this address form count in .debug_addr?"""
-    return form == F_ADDRX or form == F_GNU_ADDR_INDEX or (form >= F_ADDRX1 and form <= F_ADDRX4)
+    return form in (DW_FORM_addrx, DW_FORM_GNU_addr_index) or (form >= DW_FORM_addrx1 and form <= DW_FORM_addrx4)
 
 
 cdef inline u64 address_of(const File* file, const u64* unit, u64 value, u64 form, int* ok) noexcept nogil:
@@ -153,15 +169,15 @@ cdef inline u64 address_of(const File* file, const u64* unit, u64 value, u64 for
 cdef inline u64 name_of(const File* file, const File* alt, const u64* unit, u64 value, u64 form) noexcept nogil:
     """The name a string form holds; 0 when it points nowhere."""
     cdef int ok = 1
-    if form == F_STRING:
+    if form == DW_FORM_string:
         return file.info_ref | value
-    if form == F_STRP:
+    if form == DW_FORM_strp:
         return file.strings_ref | value if value < file.strings.size else 0
-    if form == F_LINE_STRP:
+    if form == DW_FORM_line_strp:
         return file.line_strings_ref | value if value < file.line_strings.size else 0
-    if form == F_STRP_SUP or form == F_GNU_STRP_ALT:
+    if form in (DW_FORM_strp_sup, DW_FORM_GNU_strp_alt):
         return alt.strings_ref | value if value < alt.strings.size else 0
-    if form == F_STRX or form == F_GNU_STR_INDEX or (form >= F_STRX1 and form <= F_STRX4):
+    if form in (DW_FORM_strx, DW_FORM_GNU_str_index) or (form >= DW_FORM_strx1 and form <= DW_FORM_strx4):
         value = entry_of(file.str_offsets, unit[STR_BASE], value, <int>unit[OFFSET_SIZE], file.big, &ok)
         return file.strings_ref | value if ok and value < file.strings.size else 0
     return 0
@@ -169,11 +185,11 @@ cdef inline u64 name_of(const File* file, const File* alt, const u64* unit, u64 
 
 cdef inline u64 target_of(const u64* unit, u64 value, u64 form) noexcept nogil:
     """The key of the DIE a reference form means: its offset in .debug_info, or in the supplementary file's; 0: none."""
-    if (form >= F_REF1 and form <= F_REF_UDATA):
+    if form >= DW_FORM_ref1 and form <= DW_FORM_ref_udata:
         return unit[OFFSET] + value
-    if form == F_REF_ADDR:
+    if form == DW_FORM_ref_addr:
         return value
-    if form == F_GNU_REF_ALT or form == F_REF_SUP4 or form == F_REF_SUP8:
+    if form in (DW_FORM_GNU_ref_alt, DW_FORM_ref_sup4, DW_FORM_ref_sup8):
         return value | (<u64>1 << ALT_BIT)
     return 0
 
@@ -218,7 +234,7 @@ cdef inline u64 find_abbrev(const File* file, u64 start, u64 code, u64* end, Bud
             form = uleb(data, &at, size)
             if at > size:
                 return size + 1
-            if form == F_IMPLICIT_CONST:
+            if form == DW_FORM_implicit_const:
                 sleb(data, &at, size)
             if not spend(budget, 1):
                 return size + 1
@@ -234,8 +250,8 @@ cdef inline u64 largest(int width) noexcept nogil:
 
 cdef inline u64 wide_length(u64 length) noexcept nogil:
     """Does a unit length of four bytes say that eight more hold it (64-bit DWARF)?"""
-    return length == <u64>0xFFFFFFFF
+    return length == <u64>DWARF64
 
 
 cdef inline u64 reserved_length(u64 length) noexcept nogil:
-    return length >= <u64>0xFFFFFFF0
+    return length >= <u64>RESERVED_LENGTH

@@ -13,12 +13,17 @@ from cython.cimports.libc.stdlib import free, qsort, realloc
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.kernels.abbrev import Tables, forget_tables, table_of
 from cython.cimports.whence.dwarf.kernels.budget import begin_unit, found_budget
-from cython.cimports.whence.dwarf.kernels.names import Names, forget_names, function_name
+from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_FORM_addr,
+    DW_UT_split_type,
+    DW_UT_type,
+)
+from cython.cimports.whence.dwarf.kernels.names import PLAIN_SOURCE, Names, forget_names, function_name
 from cython.cimports.whence.dwarf.kernels.parts import Parts
 from cython.cimports.whence.dwarf.kernels.rangelist import Span, Spans, add_span, expand, is_code
 from cython.cimports.whence.dwarf.kernels.reading import address_of, is_index, largest
-from cython.cimports.whence.dwarf.kernels.shared import ADDRESS_SIZE, END, F_ADDR, FAULT, KIND, OFFSET, WIDTH, File, u64
-from cython.cimports.whence.dwarf.kernels.walk import Node, Nodes, forget_nodes, walk
+from cython.cimports.whence.dwarf.kernels.shared import ADDRESS_SIZE, END, FAULT, KIND, OFFSET, WIDTH, File, u64
+from cython.cimports.whence.dwarf.kernels.walk import N_HIGH, N_LOW, N_RANGES, Node, Nodes, forget_nodes, walk
 
 BAD_ABBREV = cython.declare(cython.int, 20)  # + what digest found
 NO_MEMORY = cython.declare(cython.int, 102)
@@ -134,11 +139,11 @@ class Scoper:
             node.first = cython.cast(cython.uint, self.spans.count)
             node.lead = NOWHERE
             fault = 0
-            if node.has & 3 == 3:
+            if node.has & N_LOW and node.has & N_HIGH:
                 ok = 1
                 low = address_of(file, unit, node.low, node.low_form, cython.address(ok))
                 high = node.high
-                if node.high_form == F_ADDR or is_index(node.high_form):
+                if node.high_form == DW_FORM_addr or is_index(node.high_form):
                     if ok:
                         high = address_of(file, unit, node.high, node.high_form, cython.address(ok))
                 else:
@@ -147,7 +152,7 @@ class Scoper:
                 high &= largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
                 if ok and is_code(file, low):
                     fault = add_span(cython.address(self.spans), low, high, cython.cast(cython.uint, at))
-            elif node.has & 4:
+            elif node.has & N_RANGES:
                 fault = expand(
                     cython.address(self.spans), file, unit, node.ranges, node.ranges_form, cython.cast(cython.uint, at)
                 )
@@ -323,7 +328,7 @@ class Scoper:
                 if units[at] >= file.unit_count:
                     continue
                 unit = cython.address(file.units[cython.cast(u64, units[at]) * WIDTH])
-                if unit[FAULT] == 0 and unit[KIND] != 2 and unit[KIND] != 6:
+                if unit[FAULT] == 0 and unit[KIND] not in (DW_UT_type, DW_UT_split_type):
                     found[4 * at + 1] = self.unit(unit)
                     found[4 * at + 2] = self.nodes.at
                 found[4 * at] = self.count
@@ -379,7 +384,7 @@ def rename(function: cython.ulonglong[::1], names: cython.const[cython.ulonglong
     place: u64
     with cython.nogil:
         for at in range(function.shape[0]):
-            if function[at] >> 48 == 0xFFFF:
+            if function[at] >> 48 == PLAIN_SOURCE:
                 place = function[at] << 16 >> 16
                 function[at] = names[place] if place < cython.cast(u64, names.shape[0]) else 0
 

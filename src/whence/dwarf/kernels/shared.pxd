@@ -1,4 +1,5 @@
-# What the DWARF kernels share: the parts of a file, the record of a unit, the numbers of forms. Reading: reading.pxd.
+# What the DWARF kernels share: the parts of a file, the record of a unit. Reading: reading.pxd; the standard's numbers:
+# constants.pxd.
 
 ctypedef unsigned long long u64
 ctypedef const unsigned char* bytes_at
@@ -62,42 +63,6 @@ cdef enum:  # HAS
     HAS_RANGES = 8
     HAS_STR_BASE = 16
     HAS_RNG_BASE = 32
-
-cdef enum:  # DW_FORM_*
-    F_ADDR = 0x01
-    F_BLOCK2 = 0x03
-    F_BLOCK4 = 0x04
-    F_STRING = 0x08
-    F_BLOCK = 0x09
-    F_BLOCK1 = 0x0A
-    F_SDATA = 0x0D
-    F_STRP = 0x0E
-    F_UDATA = 0x0F
-    F_REF_ADDR = 0x10
-    F_REF1 = 0x11
-    F_REF_UDATA = 0x15
-    F_INDIRECT = 0x16
-    F_SEC_OFFSET = 0x17
-    F_EXPRLOC = 0x18
-    F_FLAG_PRESENT = 0x19
-    F_STRX = 0x1A
-    F_ADDRX = 0x1B
-    F_REF_SUP4 = 0x1C
-    F_STRP_SUP = 0x1D
-    F_LINE_STRP = 0x1F
-    F_REF_SIG8 = 0x20
-    F_IMPLICIT_CONST = 0x21
-    F_LOCLISTX = 0x22
-    F_RNGLISTX = 0x23
-    F_REF_SUP8 = 0x24
-    F_STRX1 = 0x25
-    F_STRX4 = 0x28
-    F_ADDRX1 = 0x29
-    F_ADDRX4 = 0x2C
-    F_GNU_ADDR_INDEX = 0x1F01
-    F_GNU_STR_INDEX = 0x1F02
-    F_GNU_REF_ALT = 0x1F20
-    F_GNU_STRP_ALT = 0x1F21
 
 cdef enum:
     ALT_BIT = 62  # of a DIE's key: the DIE lies in the supplementary file

@@ -8,6 +8,32 @@ ends the scan, because nothing says where the next unit begins. DWARF 5, section
 import cython
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.kernels.budget import Budget, begin_unit, found_budget, spend
+from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_AT_addr_base,
+    DW_AT_comp_dir,
+    DW_AT_dwo_name,
+    DW_AT_GNU_addr_base,
+    DW_AT_GNU_dwo_id,
+    DW_AT_GNU_dwo_name,
+    DW_AT_GNU_ranges_base,
+    DW_AT_high_pc,
+    DW_AT_language,
+    DW_AT_low_pc,
+    DW_AT_name,
+    DW_AT_ranges,
+    DW_AT_rnglists_base,
+    DW_AT_stmt_list,
+    DW_AT_str_offsets_base,
+    DW_FORM_addr,
+    DW_FORM_implicit_const,
+    DW_FORM_rnglistx,
+    DW_UT_compile,
+    DW_UT_partial,
+    DW_UT_skeleton,
+    DW_UT_split_compile,
+    DW_UT_split_type,
+    DW_UT_type,
+)
 from cython.cimports.whence.dwarf.kernels.parts import Parts
 from cython.cimports.whence.dwarf.kernels.reading import (
     address_of,
@@ -29,9 +55,6 @@ from cython.cimports.whence.dwarf.kernels.shared import (
     DIE,
     DWO_NAME,
     END,
-    F_ADDR,
-    F_IMPLICIT_CONST,
-    F_RNGLISTX,
     FAULT,
     FAULT_AT,
     HAS,
@@ -141,16 +164,16 @@ def header(info: Part, big: cython.int, at: u64, row: cython.p_ulonglong) -> u64
         row[KIND] = fixed(info.at, cython.address(at), end, 1, big)
         row[ADDRESS_SIZE] = fixed(info.at, cython.address(at), end, 1, big)
         row[ABBREV] = fixed(info.at, cython.address(at), end, width, big)
-        if row[KIND] == 2 or row[KIND] == 6:  # a type unit
+        if row[KIND] in (DW_UT_type, DW_UT_split_type):  # a type unit
             row[SIGNATURE] = fixed(info.at, cython.address(at), end, 8, big)
             fixed(info.at, cython.address(at), end, width, big)
-        elif row[KIND] == 4 or row[KIND] == 5:  # a skeleton, a split unit
+        elif row[KIND] in (DW_UT_skeleton, DW_UT_split_compile):  # a skeleton, a split unit
             row[SIGNATURE] = fixed(info.at, cython.address(at), end, 8, big)
-        elif row[KIND] != 1 and row[KIND] != 3:
+        elif row[KIND] not in (DW_UT_compile, DW_UT_partial):
             row[FAULT] = BAD_KIND
             return end
     else:
-        row[KIND] = 1
+        row[KIND] = DW_UT_compile
         row[ABBREV] = fixed(info.at, cython.address(at), end, width, big)
         row[ADDRESS_SIZE] = fixed(info.at, cython.address(at), end, 1, big)
     if at > end:
@@ -206,7 +229,7 @@ def root(
         while True:
             name = uleb(file.abbrev.at, cython.address(spec), spec_end)
             form = uleb(file.abbrev.at, cython.address(spec), spec_end)
-            implicit = sleb(file.abbrev.at, cython.address(spec), spec_end) if form == F_IMPLICIT_CONST else 0
+            implicit = sleb(file.abbrev.at, cython.address(spec), spec_end) if form == DW_FORM_implicit_const else 0
             if spec > spec_end or (name == 0 and form == 0):
                 break
             if not spend(budget, 1):
@@ -219,43 +242,43 @@ def root(
                 row[FAULT_AT] = row[DIE]
                 return
             if turn == 0:
-                if name == 0x72:
+                if name == DW_AT_str_offsets_base:
                     row[STR_BASE] = value
                     row[HAS] |= HAS_STR_BASE
-                elif name == 0x73 or name == 0x2133:
+                elif name in (DW_AT_addr_base, DW_AT_GNU_addr_base):
                     row[ADDR_BASE] = value
-                elif name == 0x74:
+                elif name == DW_AT_rnglists_base:
                     row[RNG_BASE] = value
                     row[HAS] |= HAS_RNG_BASE
-                elif name == 0x2132:
+                elif name == DW_AT_GNU_ranges_base:
                     row[SKELETON_RANGES_BASE] = value
-                elif name == 0x2131:
+                elif name == DW_AT_GNU_dwo_id:
                     row[SIGNATURE] = value
-                elif name == 0x13:
+                elif name == DW_AT_language:
                     row[LANGUAGE] = value
-                elif name == 0x10:
+                elif name == DW_AT_stmt_list:
                     row[STMT_LIST] = value
                     row[HAS] |= HAS_STMT_LIST
-            elif name == 0x03:
+            elif name == DW_AT_name:
                 row[NAME] = name_of(file, alt, row, value, form)
-            elif name == 0x1B:
+            elif name == DW_AT_comp_dir:
                 row[COMP_DIR] = name_of(file, alt, row, value, form)
-            elif name == 0x76 or name == 0x2130:
+            elif name in (DW_AT_dwo_name, DW_AT_GNU_dwo_name):
                 row[DWO_NAME] = name_of(file, alt, row, value, form)
-            elif name == 0x11:
+            elif name == DW_AT_low_pc:
                 row[LOW] = address_of(file, row, value, form, cython.address(ok))
                 if ok:
                     row[HAS] |= HAS_LOW
-            elif name == 0x12:
+            elif name == DW_AT_high_pc:
                 row[HIGH] = value
-                if form == F_ADDR or is_index(form):
+                if form == DW_FORM_addr or is_index(form):
                     row[HIGH] = address_of(file, row, value, form, cython.address(ok))
                     row[FAULT_AT] = 1  # an address, not yet a length
                 else:
                     row[FAULT_AT] = 0
                 row[HAS] |= HAS_HIGH
-            elif name == 0x55:
-                row[RANGES] = value | (cython.cast(u64, 1) << 63 if form == F_RNGLISTX else 0)
+            elif name == DW_AT_ranges:
+                row[RANGES] = value | (cython.cast(u64, 1) << 63 if form == DW_FORM_rnglistx else 0)
                 row[HAS] |= HAS_RANGES
     if row[HAS] & HAS_LOW and row[HAS] & HAS_HIGH:
         if row[FAULT_AT] == 0:
@@ -328,5 +351,5 @@ def roots(parts: Parts, alt: Parts, rows: cython.ulonglong[::1]):
             if at[FAULT] == 0:
                 begin_unit(cython.address(budget), at[END] - at[OFFSET])
                 root(cython.address(parts.file), cython.address(alt.file), at, known, cython.address(budget))
-                if at[KIND] == 2 or at[KIND] == 6:
+                if at[KIND] in (DW_UT_type, DW_UT_split_type):
                     at[TAG] = 0

@@ -1,12 +1,12 @@
 # The functions and inlined calls of a unit, as the walk finds them.
 
-from whence.dwarf.kernels.abbrev cimport Table
+from whence.dwarf.kernels.abbrev cimport S_HIGH, S_LOW, S_RANGES, Table
 from whence.dwarf.kernels.shared cimport File
 
 cdef enum:  # Node.has
-    N_LOW = 1
-    N_HIGH = 2
-    N_RANGES = 4
+    N_LOW = 1 << S_LOW
+    N_HIGH = 1 << S_HIGH
+    N_RANGES = 1 << S_RANGES
 
 cdef struct Node:
     unsigned long long key  # of the DIE that leads to its name

@@ -7,9 +7,31 @@ stack in memory, so no tree is too deep. DWARF 5, sections 2.3 and 7.5.2.
 
 import cython
 from cython.cimports.libc.stdlib import free, realloc
-from cython.cimports.whence.dwarf.kernels.abbrev import entry_of_code
+from cython.cimports.whence.dwarf.kernels.abbrev import (
+    DEAD,
+    FUNCTION,
+    INLINED,
+    READ,
+    S_CALL_FILE,
+    S_CALL_LINE,
+    S_DECLARATION,
+    S_HIGH,
+    S_LOW,
+    S_ORIGIN,
+    S_RANGES,
+    S_SIBLING,
+    SKIP_BLOCK,
+    SKIP_LEB,
+    SKIP_TEXT,
+    SLOTS,
+    entry_of_code,
+)
+from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_FORM_ref1,
+    DW_FORM_ref_udata,
+)
 from cython.cimports.whence.dwarf.kernels.reading import read_form, skip, skip_form, skip_string, target_of, uleb
-from cython.cimports.whence.dwarf.kernels.shared import DIE, END, F_REF1, F_REF_UDATA, OFFSET, u64
+from cython.cimports.whence.dwarf.kernels.shared import DIE, END, OFFSET, u64
 
 # What `walk` returns; 0 is well. `nodes.at` says where.
 BAD_DIE = cython.declare(cython.int, 11)
@@ -64,8 +86,8 @@ def walk(nodes, file, unit, table):
     dead: u64 = 0  # open DIEs inside one that is not
     current: cython.uint = 0  # the node we are in, + 1
     sibling: u64
-    values: u64[8]
-    forms: cython.ushort[8]
+    values: u64[SLOTS]
+    forms: cython.ushort[SLOTS]
     has: cython.uint
     slot: cython.int
     parent: cython.uint
@@ -74,7 +96,7 @@ def walk(nodes, file, unit, table):
         here = at
         code = data[at]
         at += 1
-        if code >= 0x80:
+        if code & 0x80:
             at -= 1
             code = uleb(data, cython.address(at), end)
         if code == 0:
@@ -100,13 +122,13 @@ def walk(nodes, file, unit, table):
                 nodes.at = here
                 return BAD_DIE
             at += op.before
-            if op.what == 0:  # SKIP_LEB
+            if op.what == SKIP_LEB:
                 uleb(data, cython.address(at), end)
-            elif op.what == 1:  # SKIP_BLOCK
+            elif op.what == SKIP_BLOCK:
                 skip(cython.address(at), end, uleb(data, cython.address(at), end))
-            elif op.what == 2:  # SKIP_TEXT
+            elif op.what == SKIP_TEXT:
                 skip_string(data, cython.address(at), end)
-            elif op.what == 4:  # READ
+            elif op.what == READ:
                 slot = op.slot
                 form = op.form
                 values[slot] = read_form(
@@ -122,7 +144,7 @@ def walk(nodes, file, unit, table):
             return BAD_DIE
         at += entry.tail
         parent = current
-        if entry.kind >= 2 and not dead and not has >> 7 & 1:
+        if entry.kind >= FUNCTION and not dead and not has >> S_DECLARATION & 1:
             if not room_for_node(nodes):
                 nodes.at = here
                 return NO_MEMORY
@@ -131,36 +153,36 @@ def walk(nodes, file, unit, table):
             node.key = here
             node.parent = 0
             node.depth = 0
-            node.has = has & 7
+            node.has = has & (N_LOW | N_HIGH | N_RANGES)
             node.call_file = node.call_line = 0
-            if has & 1:
-                node.low = values[0]
-                node.low_form = forms[0]
-            if has & 2:
-                node.high = values[1]
-                node.high_form = forms[1]
-            if has & 4:
-                node.ranges = values[2]
-                node.ranges_form = forms[2]
-            if entry.kind == 3:  # INLINED
+            if has & N_LOW:
+                node.low = values[S_LOW]
+                node.low_form = forms[S_LOW]
+            if has & N_HIGH:
+                node.high = values[S_HIGH]
+                node.high_form = forms[S_HIGH]
+            if has & N_RANGES:
+                node.ranges = values[S_RANGES]
+                node.ranges_form = forms[S_RANGES]
+            if entry.kind == INLINED:
                 if current:
                     node.parent = current
                     node.depth = nodes.rows[current - 1].depth + 1
-                if has & 8:
-                    node.call_file = cython.cast(cython.uint, values[3])
-                if has & 16:
-                    node.call_line = cython.cast(cython.uint, values[4])
-                if has & 32:
-                    value = target_of(unit, values[5], forms[5])
+                if has >> S_CALL_FILE & 1:
+                    node.call_file = cython.cast(cython.uint, values[S_CALL_FILE])
+                if has >> S_CALL_LINE & 1:
+                    node.call_line = cython.cast(cython.uint, values[S_CALL_LINE])
+                if has >> S_ORIGIN & 1:
+                    value = target_of(unit, values[S_ORIGIN], forms[S_ORIGIN])
                     if value:
                         node.key = value
             node.root = nodes.rows[node.parent - 1].root if node.parent else cython.cast(cython.uint, nodes.count - 1)
             parent = cython.cast(cython.uint, nodes.count)
         if not entry.children:
             continue
-        if dead or entry.kind == 1 or has >> 7 & 1:
-            if has >> 6 & 1 and forms[6] >= F_REF1 and forms[6] <= F_REF_UDATA:
-                sibling = start + values[6]
+        if dead or entry.kind == DEAD or has >> S_DECLARATION & 1:
+            if has >> S_SIBLING & 1 and forms[S_SIBLING] >= DW_FORM_ref1 and forms[S_SIBLING] <= DW_FORM_ref_udata:
+                sibling = start + values[S_SIBLING]
                 if sibling > at and sibling <= end:
                     at = sibling
                     continue

@@ -1,0 +1,1 @@
+"""The numbers of the DWARF standards for Python; constants.pxd has them."""
