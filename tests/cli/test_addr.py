@@ -100,6 +100,17 @@ def test_json_tells_function_file_line_inlining_and_source() -> None:
         assert all(frame["source"] == "dwarf" and frame["file"].endswith("program.c") for frame in answer["frames"])
 
 
+def test_each_json_answer_has_the_reason_of_its_own_line() -> None:
+    path = compiled()
+    (known, *_) = code_addresses(path, "main")
+    done = run("addr", "--json", str(path), stdin=f'0xdead0000\n"frames": [], \n{known:x}\n0xdead0001')
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    words = ["outside-segments", "not-an-address", None, "outside-segments"]
+    assert [answer["reason"] for answer in answers] == words
+    assert [answer["address"] for answer in answers] == ["0xdead0000", '"frames": [],', hex(known), "0xdead0001"]
+    assert done.stderr.count("is not an address") == 1
+
+
 def test_json_is_style_json() -> None:
     path = str(compiled())
     said = run("addr", "--json", path, "0xdead0000").stdout

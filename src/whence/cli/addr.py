@@ -13,7 +13,7 @@ from whence.binary import Binary, open_binary
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import ADDRESS, plain, threads
 from whence.errors import shown
-from whence.lidia.render import Renderer, addresses_of
+from whence.lidia.render import Asked, Renderer
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -119,22 +119,23 @@ class Desk:
 
     def answer(self, block: bytes) -> bytes:
         """The answers to lines with an address each, in order."""
+        asked = Asked(block)
         if self.binary.is_archive:
             table = self.binary.table()
         else:
-            vaddrs = addresses_of(block)
-            table = self.binary.table_for(vaddrs, return_address=self.back)
+            table = self.binary.table_for(asked.vaddrs, return_address=self.back)
         if self._renderer is None or self._renderer[0] is not table:
             self._renderer = table, self._new_renderer(table)
         renderer = self._renderer[1]
         before = renderer.unknown
-        out = renderer.lines(block)
+        out = renderer.answers(asked)
         found_nothing = renderer.unknown - before
         self.unknown += found_nothing
         if found_nothing:
-            self._tell_strangers(block)
+            self._report_bad_lines(asked)
             if self.style == "json" and not self.binary.is_archive:
-                out = b"".join(map(self._reasoned, out.splitlines(keepends=True)))
+                lines = zip(out.splitlines(), asked.vaddrs, asked.bad, strict=True)
+                out = b"".join(line + b"\n" if bad else self._reasoned(line, vaddr) for line, vaddr, bad in lines)
         return out
 
     def _new_renderer(self, table: object) -> Renderer:
@@ -143,22 +144,19 @@ class Desk:
         return Renderer(table, self.style, demangle=names, return_addresses=self.back, width=bits // 4)  # type: ignore[arg-type]
 
     @staticmethod
-    def _tell_strangers(block: bytes) -> None:
-        for line in block.decode("utf-8", "replace").splitlines():
-            if not ADDRESS.fullmatch(line.strip()):
-                print(f"whence addr: '{shown(line.strip())}' is not an address in hex", file=sys.stderr)
+    def _report_bad_lines(asked: Asked) -> None:
+        for line in asked.bad_lines():
+            print(f"whence addr: '{shown(line.decode('utf-8', 'replace'))}' is not an address in hex", file=sys.stderr)
 
-    def _reasoned(self, line: bytes) -> bytes:
+    def _reasoned(self, line: bytes, asked: int) -> bytes:
         """A JSON answer without frames, its reason made precise by what the ELF file says of the address."""
-        if NO_FRAMES not in line or b"not-an-address" in line:
-            return line
-        import json
-
+        head, found, _ = line.partition(NO_FRAMES)
+        if not found:
+            return line + b"\n"
         from whence.elf.code import code_segments
         from whence.symbolize import Reason
 
-        answer = json.loads(line)
-        vaddr = int(answer["address"], 16) - self.back
+        vaddr = asked - self.back
         producers = self.binary.producers
         assert producers is not None
         inside = any(
@@ -168,8 +166,7 @@ class Desk:
             reason = Reason.OUTSIDE_SEGMENTS
         else:
             reason = Reason.NOT_IN_ARCHIVE if len(self.binary.table()) else Reason.NO_DEBUG_FILE
-        answer["reason"] = reason.word
-        return json.dumps(answer).encode() + b"\n"
+        return head + NO_FRAMES + f'"{reason.word}"}}\n'.encode()
 
 
 def readable(name: str) -> str:

@@ -22,7 +22,7 @@ from whence.lidia.kernels import render as render_kernel
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from whence.lidia.table import Table
 
@@ -35,6 +35,26 @@ _KEPT = 1 << 18
 _KEPT_BYTES = 1 << 26
 NAMES_EACH = 1 << 12  # bytes of names that each answer may have beyond what the archive justifies
 _SEED = int.from_bytes(os.urandom(8), "little")
+
+
+class Asked:
+    """Lines of text, read once: an address each, in hex with or without 0x.
+
+    `vaddrs` has 0 and `bad` 1 for a line that is no address; its text without blanks is at `start`, of `size` bytes.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        count = asked_kernel.count_lines(text)
+        self.text = text
+        self.vaddrs, self.bad = array("Q", bytes(8 * count)), bytearray(count)
+        self.start, self.size = array("I", bytes(4 * count)), array("I", bytes(4 * count))
+        asked_kernel.parse(text, self.vaddrs, self.bad, self.start, self.size)
+
+    def bad_lines(self) -> Iterator[bytes]:
+        """The lines that are no addresses, without blanks around them."""
+        for row, bad in enumerate(self.bad):
+            if bad:
+                yield self.text[self.start[row] : self.start[row] + self.size[row]]
 
 
 class Renderer:
@@ -61,11 +81,11 @@ class Renderer:
 
     def lines(self, text: bytes) -> bytes:
         """The answers to lines of text: an address each, in hex with or without 0x."""
-        count = asked_kernel.count_lines(text)
-        vaddrs, bad = array("Q", bytes(8 * count)), bytearray(count)
-        start, size = array("I", bytes(4 * count)), array("I", bytes(4 * count))
-        asked_kernel.parse(text, vaddrs, bad, start, size)
-        return self._rendered(vaddrs, bad, text, start, size)
+        return self.answers(Asked(text))
+
+    def answers(self, asked: Asked) -> bytes:
+        """The answers to lines that were read already."""
+        return self._rendered(asked.vaddrs, asked.bad, asked.text, asked.start, asked.size)
 
     def vaddrs(self, vaddrs: Iterable[int]) -> bytes:
         """The answers to addresses."""
@@ -125,14 +145,6 @@ class Renderer:
             start[row], size[row] = _OTHER + len(others), len(known)
             others += known
         return others
-
-
-def addresses_of(text: bytes) -> array[int]:
-    """The addresses in lines of text; 0 for a line that has none."""
-    count = asked_kernel.count_lines(text)
-    vaddrs, none = array("Q", bytes(8 * count)), array("I", bytes(4 * count))
-    asked_kernel.parse(text, vaddrs, bytearray(count), none, array("I", none))
-    return vaddrs
 
 
 def render_many(
