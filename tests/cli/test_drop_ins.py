@@ -210,6 +210,26 @@ def test_a_variable_has_its_name_start_and_size() -> None:
     stdin = f'DATA "{path}" {start + 1:#x}\n'
     assert ask("llvm-symbolizer", stdin=stdin) == f"global_counter\n{start} {size}\n??:?\n\n"
     assert ask("llvm-symbolizer", stdin=f"FRAME {path} 0x1\n") == "??\n\n"
+    theirs = asked(tool("llvm-symbolizer-14"), stdin=stdin).stdout.decode()
+    assert theirs == f"global_counter\n{start} {size}\n\n"  # version 16 adds the declaration
+
+
+def test_it_answers_with_stderr_closed_and_its_folder_gone() -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    gone = folder() / "gone"
+    gone.mkdir()
+    script = f"cd {gone} && rmdir {gone} && exec env -i {link('llvm-symbolizer')} 2>&-"
+    assert asked("sh", "-c", script, stdin=f"/nowhere 1\n{path} {start:#x}\n").stdout.startswith(
+        b"??\n??:0:0\n\nmain\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["llvm-symbolizer", "addr2line"])
+def test_it_ends_when_stdout_is_closed(name: str) -> None:
+    done = asked("sh", "-c", f"exec {link(name)} -e {program()} >&-", stdin="0x10\n")
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
 
 
 def test_a_question_may_come_in_two_writes_and_end_without_a_newline() -> None:
