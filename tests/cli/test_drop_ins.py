@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -369,6 +370,16 @@ def test_a_wrong_command_line_is_refused_without_an_answer(name: str, words: tup
     assert done.returncode == 1
     assert done.stdout == b""
     assert done.stderr
+
+
+def test_the_installed_scripts_are_the_same_programs() -> None:
+    scripts = tomllib.loads(Path("pyproject.toml").read_text())["project"]["scripts"]
+    for script, link_name in (("whence-llvm-symbolizer", "llvm-symbolizer"), ("whence-addr2line", "addr2line")):
+        module, _, function = scripts[script].partition(":")
+        launcher = f"import sys; sys.argv[0] = {script!r}; from {module} import {function}; sys.exit({function}())"
+        done = asked(sys.executable, "-c", launcher, "-e", str(program()), "0x10")
+        assert done.stdout.decode() == ask(link_name, "-e", str(program()), "0x10")
+        assert done.returncode == 0
 
 
 def test_help_and_version_name_the_program() -> None:
