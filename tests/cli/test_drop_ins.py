@@ -403,14 +403,15 @@ def test_a_build_id_names_a_file() -> None:
     assert ask("llvm-symbolizer", *words, f"--build-id={build_id}", hex(start)).startswith("main\n")
 
 
+@pytest.mark.parametrize("flags", [(), ("-no-pie",)])
 @pytest.mark.parametrize("name", ["llvm-symbolizer", "llvm-symbolizer-whence", "addr2line"])
-def test_the_address_sanitizer_names_its_report(name: str) -> None:
+def test_the_address_sanitizer_names_its_report(name: str, flags: tuple[str, ...]) -> None:
     compiler = tool("clang++-14") if shutil.which("clang++-14") else tool("clang-14")
     source = folder() / "asan.cpp"
     source.write_text(ASAN_SOURCE)
-    out = folder() / "asan"
+    out = folder() / ("asan" + "".join(flags))
     if not out.exists():
-        built = asked(compiler, "-g", "-O1", "-fsanitize=address", str(source), "-o", str(out))
+        built = asked(compiler, "-g", "-O1", "-fsanitize=address", *flags, str(source), "-o", str(out))
         if built.returncode:
             pytest.skip("clang-14 can't link AddressSanitizer here")
     done = asked(str(out), env={"ASAN_SYMBOLIZER_PATH": str(link(name)), "ASAN_OPTIONS": "detect_leaks=0"})
