@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,26 @@ def test_a_variable_has_its_name_start_and_size() -> None:
     stdin = f'DATA "{path}" {start + 1:#x}\n'
     assert ask("llvm-symbolizer", stdin=stdin) == f"global_counter\n{start} {size}\n??:?\n\n"
     assert ask("llvm-symbolizer", stdin=f"FRAME {path} 0x1\n") == "??\n\n"
+    theirs = asked(tool("llvm-symbolizer-14"), stdin=stdin).stdout.decode()
+    assert theirs == f"global_counter\n{start} {size}\n\n"  # version 16 adds the declaration
+
+
+def test_it_answers_with_stderr_closed_and_its_folder_gone() -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    gone = folder() / "gone"
+    gone.mkdir()
+    script = f"cd {gone} && rmdir {gone} && exec env -i {link('llvm-symbolizer')} 2>&-"
+    assert asked("sh", "-c", script, stdin=f"/nowhere 1\n{path} {start:#x}\n").stdout.startswith(
+        b"??\n??:0:0\n\nmain\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["llvm-symbolizer", "addr2line"])
+def test_it_ends_when_stdout_is_closed(name: str) -> None:
+    done = asked("sh", "-c", f"exec {link(name)} -e {program()} >&-", stdin="0x10\n")
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
 
 
 def test_a_question_may_come_in_two_writes_and_end_without_a_newline() -> None:
@@ -351,6 +372,16 @@ def test_a_wrong_command_line_is_refused_without_an_answer(name: str, words: tup
     assert done.stderr
 
 
+def test_the_installed_scripts_are_the_same_programs() -> None:
+    scripts = tomllib.loads(Path("pyproject.toml").read_text())["project"]["scripts"]
+    for script, link_name in (("whence-llvm-symbolizer", "llvm-symbolizer"), ("whence-addr2line", "addr2line")):
+        module, _, function = scripts[script].partition(":")
+        launcher = f"import sys; sys.argv[0] = {script!r}; from {module} import {function}; sys.exit({function}())"
+        done = asked(sys.executable, "-c", launcher, "-e", str(program()), "0x10")
+        assert done.stdout.decode() == ask(link_name, "-e", str(program()), "0x10")
+        assert done.returncode == 0
+
+
 def test_help_and_version_name_the_program() -> None:
     for name in ("llvm-symbolizer", "llvm-addr2line"):
         assert ask(name, "--version").startswith(name + "\n")
@@ -372,14 +403,15 @@ def test_a_build_id_names_a_file() -> None:
     assert ask("llvm-symbolizer", *words, f"--build-id={build_id}", hex(start)).startswith("main\n")
 
 
+@pytest.mark.parametrize("flags", [(), ("-no-pie",)])
 @pytest.mark.parametrize("name", ["llvm-symbolizer", "llvm-symbolizer-whence", "addr2line"])
-def test_the_address_sanitizer_names_its_report(name: str) -> None:
+def test_the_address_sanitizer_names_its_report(name: str, flags: tuple[str, ...]) -> None:
     compiler = tool("clang++-14") if shutil.which("clang++-14") else tool("clang-14")
     source = folder() / "asan.cpp"
     source.write_text(ASAN_SOURCE)
-    out = folder() / "asan"
+    out = folder() / ("asan" + "".join(flags))
     if not out.exists():
-        built = asked(compiler, "-g", "-O1", "-fsanitize=address", str(source), "-o", str(out))
+        built = asked(compiler, "-g", "-O1", "-fsanitize=address", *flags, str(source), "-o", str(out))
         if built.returncode:
             pytest.skip("clang-14 can't link AddressSanitizer here")
     done = asked(str(out), env={"ASAN_SYMBOLIZER_PATH": str(link(name)), "ASAN_OPTIONS": "detect_leaks=0"})
