@@ -216,7 +216,7 @@ FORMS = (
     Form(
         "Boost.Stacktrace",
         b"# 0x",
-        _pattern(r"(?<!\S)(?P<number>\d{1,9})# 0x(?P<address>HEX)(?: in \S+)?+"),
+        _pattern(r"(?<!\S)(?P<number>\d{1,9})# 0x(?P<address>HEX) in \S++"),
         Holds.RUNTIME,
         Back.CALLERS,
         b" 1# 0xRETURN in ./app",
