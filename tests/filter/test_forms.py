@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -206,3 +207,24 @@ def test_a_named_binary_of_the_right_build_id_goes_before_the_path_of_the_log() 
     line = b"#00 pc %016x  /data/app/gone.so (BuildId: %s)\n" % (start, build_id)
     assert b") in sum at " in filtered(line, program)
     assert filtered(line) == line
+
+
+JAVA = """public class Crash { public static void main(String[] a) throws Exception {
+var f = Class.forName("sun.misc.Unsafe").getDeclaredField("theUnsafe"); f.setAccessible(true);
+((sun.misc.Unsafe) f.get(null)).putAddress(8, 1); } }
+"""
+
+
+@pytest.mark.skipif(not shutil.which("javac"), reason="no Java compiler on this machine")
+def test_a_real_error_file_of_java_is_named_by_the_libraries_it_lists(tmp_path: Path) -> None:
+    (tmp_path / "Crash.java").write_text(JAVA)
+    log = tmp_path / "hs.log"
+    command = ["java", f"-XX:ErrorFile={log}", "-XX:-CreateCoredumpOnCrash", "Crash.java"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=60)
+    if not log.exists():
+        pytest.skip("this Java wrote no error file")
+    text = log.read_bytes()
+    named = filtered(text)
+    assert re.search(rb"\nV  \[libjvm\.so\+0x[0-9a-f]+\]  [^\n]* in ", named)
+    assert len(named.splitlines()) == len(text.splitlines())
+    assert filtered(named) == named

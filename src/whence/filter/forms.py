@@ -127,7 +127,7 @@ FORMS = (
         b"+0x",
         _pattern(
             r"^(?:# )?[VC]  \[(?P<module>[^\]\n]{1,4096}?)\+0x(?P<address>HEX)\]"
-            r"(?:  ?[^\r\n]*?(?= in |\r|\n|$))?"
+            r"(?:  [^\r\n]*?(?= in |\r|\n|$)|(?=\r?$| in ))"
         ),
         Holds.VADDR,
         Back.CALLERS,
