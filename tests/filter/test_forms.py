@@ -1,6 +1,8 @@
 """Every form of the table: its example is named, and what is named stays as it is."""
 
+import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -165,4 +167,64 @@ def test_a_real_report_of_a_sanitizer_is_named(tmp_path: Path) -> None:
     assert b"  (%s+0x" % bytes(program) in out
     named = filtered(out)
     assert b" in main %s:4\n" % bytes(source) in named
+    assert filtered(named) == named
+
+
+def test_a_trimmed_place_of_a_go_panic_gets_its_file_back() -> None:
+    program = compiled()
+    _, size = place_of(program, "sum")
+    text = b"goroutine 1 [running]:\nsum(0x1, 0x2)\n\tapp/program.c:0 +0x%x\n" % (size - 1)
+    named = filtered(text, program)
+    assert re.search(rb"\n\t/\S+/program\.c:\d+ \+0x", named)
+    assert filtered(named, program) == named
+    assert filtered(text.replace(b"app/program.c:0", b"/app/program.c:3"), program).count(b"/app/program.c:3 ") == 1
+
+
+def test_a_kernel_function_is_found_in_the_module_that_its_line_names(tmp_path: Path) -> None:
+    module = tmp_path / "my-driver.ko"
+    module.symlink_to(compiled())
+    _, size = place_of(compiled(), "sum")
+    line = b"[    1.2] RIP: 0010:sum+0x0/0x%x [my_driver]\n" % size
+    assert b"[my_driver] in sum at " in filtered(line, module)
+    assert filtered(line.replace(b"my_driver", b"other"), module) == line.replace(b"my_driver", b"other")
+
+
+def test_names_in_a_string_of_json_are_escaped(tmp_path: Path) -> None:
+    source = tmp_path / 'a"b.c'
+    source.write_text("int main(void) { return 0; }\n")
+    program = tmp_path / "app"
+    subprocess.run(["gcc", "-g", "-o", program, source], check=True)
+    start, _ = place_of(program, "main")
+    line = b'{"log":"#0 0x1  (%s+0x%x)\\n"}\n' % (bytes(program), start)
+    assert b'a"b.c' in json.loads(filtered(line))["log"].encode()
+
+
+def test_a_named_binary_of_the_right_build_id_goes_before_the_path_of_the_log() -> None:
+    program = compiled()
+    start, _ = place_of(program, "sum")
+    with ElfFile.open(program) as elf:
+        build_id = elf.build_id.encode()
+    line = b"#00 pc %016x  /data/app/gone.so (BuildId: %s)\n" % (start, build_id)
+    assert b") in sum at " in filtered(line, program)
+    assert filtered(line) == line
+
+
+JAVA = """public class Crash { public static void main(String[] a) throws Exception {
+var f = Class.forName("sun.misc.Unsafe").getDeclaredField("theUnsafe"); f.setAccessible(true);
+((sun.misc.Unsafe) f.get(null)).putAddress(8, 1); } }
+"""
+
+
+@pytest.mark.skipif(not shutil.which("javac"), reason="no Java compiler on this machine")
+def test_a_real_error_file_of_java_is_named_by_the_libraries_it_lists(tmp_path: Path) -> None:
+    (tmp_path / "Crash.java").write_text(JAVA)
+    log = tmp_path / "hs.log"
+    command = ["java", f"-XX:ErrorFile={log}", "-XX:-CreateCoredumpOnCrash", "Crash.java"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=60)
+    if not log.exists():
+        pytest.skip("this Java wrote no error file")
+    text = log.read_bytes()
+    named = filtered(text)
+    assert re.search(rb"\nV  \[libjvm\.so\+0x[0-9a-f]+\]  [^\n]* in ", named)
+    assert len(named.splitlines()) == len(text.splitlines())
     assert filtered(named) == named

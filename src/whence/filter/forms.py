@@ -127,7 +127,7 @@ FORMS = (
         b"+0x",
         _pattern(
             r"^(?:# )?[VC]  \[(?P<module>[^\]\n]{1,4096}?)\+0x(?P<address>HEX)\]"
-            r"(?:  ?[^\r\n]*?(?= in |\r|\n|$))?"
+            r"(?:  [^\r\n]*?(?= in |\r|\n|$)|(?=\r?$| in ))"
         ),
         Holds.VADDR,
         Back.CALLERS,
@@ -216,7 +216,7 @@ FORMS = (
     Form(
         "Boost.Stacktrace",
         b"# 0x",
-        _pattern(r"(?<!\S)(?P<number>\d{1,9})# 0x(?P<address>HEX)(?: in \S+)?+"),
+        _pattern(r"(?<!\S)(?P<number>\d{1,9})# 0x(?P<address>HEX) in \S++"),
         Holds.RUNTIME,
         Back.CALLERS,
         b" 1# 0xRETURN in ./app",

@@ -1,0 +1,42 @@
+"""Logs of any bytes: the same comes out however the log is cut into blocks."""
+
+from __future__ import annotations
+
+from whence.filter import FORMS, Filter, Places
+from whence.filter.forms import ANY_ADDRESS
+from whence.lidia import Builder, Range
+from whence.lidia import from_bytes as table_of
+from whence.symbolize.binaries import Names
+
+
+def named(name: str) -> Names:
+    """A binary that opens no file: a function for 0x1000 to 0x2000."""
+    from whence.binary import Binary
+
+    builder = Builder()
+    builder.add(Range(va=0x1000, length=0x1000, function="main", file="/src/main.c", line_table=((0, 3),)))
+    return Binary(table=table_of(builder.to_bytes()), path=name)
+
+
+def seeds() -> list[bytes]:
+    words = {b"MODULE": b"app", b"VADDR": b"1010", b"RUNTIME": b"1010", b"RETURN": b"1010", b"OFFSET": b"4"}
+    found = []
+    for form in (*FORMS, ANY_ADDRESS):
+        text = form.example.replace(b"SIZE", b"1000").replace(b"sum", b"main")
+        for word, value in words.items():
+            text = text.replace(word, value)
+        found.append(text + b"\n")
+    return found
+
+
+def target(data: bytes) -> None:
+    with Places(["app"], opener=named) as places:
+
+        def filtered(text: bytes, size: int) -> bytes:
+            log = Filter(places)
+            parts = [log.feed(text[at : at + size]) for at in range(0, len(text), size)]
+            return b"".join(parts) + log.finish()
+
+        once = filtered(data, 1 << 20)
+        places.forget()
+        assert filtered(data, 7) == once
