@@ -14,7 +14,6 @@ from whence.elf.compress import FILE_SLACK, Unpacking, unpack_section, unpack_xz
 from whence.elf.header import read_header
 from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
 from whence.elf.notes import Note, build_id, go_build_id, read_notes
-from whence.elf.relocate import Relocations
 from whence.elf.sections import Section, read_sections, stored
 from whence.elf.segments import Segment, file_offset_of, loaded, read_segments, vaddr_of
 from whence.elf.symbols import Symbols, read_symbols
@@ -26,6 +25,8 @@ from whence.window import ByteOrder
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from whence.elf.relocate import Relocations
 
 
 class ElfFile:
@@ -215,6 +216,8 @@ class ElfFile:
 
     @cached_property
     def _relocations(self) -> Relocations:
+        from whence.elf.relocate import Relocations  # object files need it, and few are asked for
+
         return Relocations(self)
 
     def done_with(self, section: Section | str, start: int = 0, end: int | None = None) -> None:

@@ -13,15 +13,23 @@ from array import array
 from typing import TYPE_CHECKING
 
 from whence.elf import layout
+from whence.elf.kernels.constants import (
+    ADD,
+    KINDS_ROOM,
+    NO_SYMBOL,
+    OUTSIDE,
+    RELATIVE,
+    STORE,
+    STORE_ULEB,
+    SUB,
+    SUB_ULEB,
+    UNKNOWN_KIND,
+)
 from whence.errors import ElfError, Unsupported
 
 if TYPE_CHECKING:
     from whence.elf.file import ElfFile
     from whence.elf.sections import Section
-
-# what to do: an operation, plus the width in bytes
-STORE, ADD, SUB, RELATIVE = 0x10, 0x20, 0x30, 0x40  # S+A; content+S+A; content-S-A; S+A-P
-STORE_ULEB, SUB_ULEB = 0x50, 0x60  # the same in the bytes of a ULEB128 number
 
 # machine -> relocation type (the psABI's number) -> what to do
 KINDS: dict[int, dict[int, int]] = {
@@ -77,9 +85,9 @@ KINDS: dict[int, dict[int, int]] = {
     },
 }
 FAULTS = {
-    1: "its type is one that debug sections have",
-    2: "its place lies inside the section",
-    3: "its symbol is in the symbol table",
+    UNKNOWN_KIND: "its type is one that debug sections have",
+    OUTSIDE: "its place lies inside the section",
+    NO_SYMBOL: "its symbol is in the symbol table",
 }
 
 
@@ -88,7 +96,7 @@ class Relocations:
 
     def __init__(self, elf: ElfFile) -> None:
         self.elf = elf
-        self.kinds = bytearray(512)
+        self.kinds = bytearray(KINDS_ROOM)
         for type_, kind in KINDS.get(elf.machine, {}).items():
             self.kinds[type_] = kind
         self.vaddrs = array("Q", [section.vaddr for section in elf.sections])

@@ -1,22 +1,21 @@
 """Kernel: the relocations of one section of an object file, applied to its bytes. relocate.py says what they mean."""
 
 import cython
+from cython.cimports.whence.elf.kernels.constants import (
+    ADD,
+    KINDS_ROOM,
+    NO_SYMBOL,
+    OPERATION,
+    OUTSIDE,
+    RELATIVE,
+    STORE,
+    STORE_ULEB,
+    SUB,
+    SUB_ULEB,
+    UNKNOWN_KIND,
+    WIDTH,
+)
 from cython.cimports.whence.kernels.bytes import number
-
-MAX_KINDS = cython.declare(cython.ulonglong, 512)
-
-# what to do at a place: width in the low four bits, operation above; relocate.py writes the same numbers
-STORE = cython.declare(cython.uint, 0x10)
-ADD = cython.declare(cython.uint, 0x20)
-SUB = cython.declare(cython.uint, 0x30)
-RELATIVE = cython.declare(cython.uint, 0x40)
-STORE_ULEB = cython.declare(cython.uint, 0x50)
-SUB_ULEB = cython.declare(cython.uint, 0x60)
-
-NOTHING = cython.declare(cython.int, 0)
-UNKNOWN_KIND = cython.declare(cython.int, 1)
-OUTSIDE = cython.declare(cython.int, 2)
-NO_SYMBOL = cython.declare(cython.int, 3)
 
 
 @cython.cfunc
@@ -51,7 +50,7 @@ def uleb(
             old |= cython.cast(cython.ulonglong, content[size] & 0x7F) << shift
         shift += 7
         size += 1
-        if content[size - 1] < 0x80:
+        if not content[size - 1] & 0x80:
             break
     if subtract:
         value = old - value
@@ -97,7 +96,7 @@ def apply(
     section: cython.ulonglong
     p: cython.pointer[cython.const[cython.uchar]]
     s: cython.pointer[cython.const[cython.uchar]]
-    if kinds.shape[0] < cython.cast(cython.longlong, MAX_KINDS):
+    if kinds.shape[0] < cython.cast(cython.longlong, KINDS_ROOM):
         return 0, UNKNOWN_KIND, 0
     with cython.nogil:
         for i in range(count):
@@ -118,11 +117,11 @@ def apply(
                 continue
             wrong = 0
             kind = 0
-            if type_ >= MAX_KINDS or kinds[type_] == 0:
+            if type_ >= KINDS_ROOM or kinds[type_] == 0:
                 wrong = UNKNOWN_KIND
             else:
                 kind = kinds[type_]
-            bytes_ = kind & 15
+            bytes_ = kind & WIDTH
             if wrong == 0 and (
                 at > cython.cast(cython.ulonglong, content.shape[0])
                 or bytes_ > cython.cast(cython.ulonglong, content.shape[0]) - at
@@ -153,16 +152,16 @@ def apply(
                     value += info
                 else:
                     value += cython.cast(cython.ulonglong, cython.cast(cython.int, info))  # sign-extended
-            elif bytes_ and (kind & 0xF0 == STORE or kind & 0xF0 == RELATIVE):
+            elif bytes_ and (kind & OPERATION == STORE or kind & OPERATION == RELATIVE):
                 value += number(cython.address(content[at]), bytes_, big)
-            if kind & 0xF0 == RELATIVE:
+            if kind & OPERATION == RELATIVE:
                 value -= at
-            elif kind & 0xF0 == ADD:
+            elif kind & OPERATION == ADD:
                 value = number(cython.address(content[at]), bytes_, big) + value
-            elif kind & 0xF0 == SUB:
+            elif kind & OPERATION == SUB:
                 value = number(cython.address(content[at]), bytes_, big) - value
-            if kind & 0xF0 == STORE_ULEB or kind & 0xF0 == SUB_ULEB:
-                if not uleb(content, at, kind & 0xF0 == SUB_ULEB, value):
+            if kind & OPERATION == STORE_ULEB or kind & OPERATION == SUB_ULEB:
+                if not uleb(content, at, kind & OPERATION == SUB_ULEB, value):
                     if fault == 0:
                         fault = OUTSIDE
                         faulty = i

@@ -1,0 +1,1 @@
+"""What relocations do, as numbers, for Python; constants.pxd has them."""
