@@ -45,7 +45,7 @@ def archives() -> Iterator[tuple[str, str]]:
         from tests.helpers.golang import build
 
         for name, (package, ldflags) in GO_PROGRAMS.items():
-            program = build(package, Path(folder, "program"), "-trimpath", ldflags=ldflags)
+            program = build(package, Path(folder, "program"), "-trimpath", "-buildvcs=false", ldflags=ldflags)
             yield name, digest(program, Path(folder))
 
 

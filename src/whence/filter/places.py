@@ -13,10 +13,10 @@ from whence.model import Frames
 from whence.procmap import maps
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Mapping
+from whence.reasons import Reason
 from whence.symbolize.answer import Answer
 from whence.symbolize.binaries import Failure, Names, Opener, checked, opener_with
 from whence.symbolize.naming import name_all
-from whence.symbolize.reason import Reason
 
 MAX_ANSWERS = 1 << 16
 MAX_FILES = 64
