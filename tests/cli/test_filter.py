@@ -62,7 +62,7 @@ def test_runtime_addresses_are_of_the_process_or_of_its_snapshot(tmp_path: Path)
     _, out, _ = said("--pid", os.getpid(), "--all", stdin=line)
     assert b"malloc" in out
     snapshot = tmp_path / "snapshot"
-    assert main(["pid", str(os.getpid()), "--snapshot", str(snapshot)]) == 0
+    assert main(["pid", str(os.getpid()), "--save-snapshot", str(snapshot)]) == 0
     assert said("--snapshot", snapshot, "--all", stdin=line)[1] == out
     assert said("--pid", os.getpid(), stdin=line)[1] == line
 
