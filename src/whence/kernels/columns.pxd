@@ -1,0 +1,13 @@
+from cpython.buffer cimport Py_buffer
+
+from whence.kernels.vector cimport Vector
+
+cdef class Column:
+    cdef Vector vector
+    cdef readonly str typecode
+    cdef Py_ssize_t item
+    cdef Py_ssize_t exports
+
+    cdef bint reserve(self, Py_ssize_t more) noexcept nogil
+    cdef inline bint push_u64(self, unsigned long long value) noexcept nogil
+    cdef inline bint push_u32(self, unsigned int value) noexcept nogil

@@ -1,0 +1,101 @@
+"""A column of numbers that a kernel fills and Python reads: it owns its memory and speaks the buffer protocol."""
+
+import cython
+from cython.cimports.cpython.buffer import PyBuffer_FillInfo
+from cython.cimports.whence.kernels.vector import grow, release
+
+ITEM = {"B": 1, "I": 4, "Q": 8}
+
+
+@cython.final
+@cython.cclass
+class Column:
+    """Unsigned numbers of 8 ("B"), 32 ("I") or 64 bits ("Q"), as array.array names them, in the machine's byte order.
+
+    A buffer of bytes; `numbers()` is the view that counts as the typecode says. While a view lives, the column does not
+    grow: a kernel that would need it to raises BufferError.
+    """
+
+    def __cinit__(self, typecode: str):
+        self.typecode = typecode
+        self.item = ITEM[typecode]
+
+    def __dealloc__(self):
+        release(cython.address(self.vector))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def reserve(self, more: cython.Py_ssize_t) -> cython.bint:
+        """Make room for `more` numbers beyond those there are. False when there is no memory, or a view lives."""
+        if self.vector.count + more <= self.vector.room:
+            return True
+        return self.exports == 0 and grow(
+            cython.cast(cython.pp_void, cython.address(self.vector.items)),
+            cython.address(self.vector.room),
+            self.vector.count + more,
+            self.item,
+        )
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def push_u64(self, value: cython.ulonglong) -> cython.bint:
+        if self.vector.count == self.vector.room and not self.reserve(1):
+            return False
+        cython.cast(cython.p_ulonglong, self.vector.items)[self.vector.count] = value
+        self.vector.count += 1
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def push_u32(self, value: cython.uint) -> cython.bint:
+        if self.vector.count == self.vector.room and not self.reserve(1):
+            return False
+        cython.cast(cython.p_uint, self.vector.items)[self.vector.count] = value
+        self.vector.count += 1
+        return True
+
+    def numbers(self):
+        """A view of the numbers, without a copy."""
+        return memoryview(self).cast(self.typecode)
+
+    def extend(self, numbers):
+        """Append the numbers of a buffer of the same item size, such as an array. MemoryError, BufferError."""
+        data: cython.const[cython.uchar][::1] = memoryview(numbers).cast("B")
+        count: cython.Py_ssize_t = data.shape[0] // self.item
+        at: cython.Py_ssize_t
+        if not self.reserve(count):
+            raise BufferError("a view of the column lives") if self.exports else MemoryError
+        for at in range(count * self.item):
+            self.vector.items[self.vector.count * self.item + at] = cython.cast(cython.char, data[at])
+        self.vector.count += count
+
+    def __len__(self):
+        return self.vector.count
+
+    def __getitem__(self, index):
+        return self.numbers()[index]
+
+    def __getbuffer__(self, buffer: cython.pointer(Py_buffer), flags: cython.int):
+        PyBuffer_FillInfo(buffer, self, self.vector.items, self.vector.count * self.item, 0, flags)
+        self.exports += 1
+
+    def __releasebuffer__(self, buffer: cython.pointer(Py_buffer)):
+        self.exports -= 1
+
+    def __reduce__(self):
+        return restored, (self.typecode, bytes(self))
+
+    def __repr__(self):
+        return f"<Column of {len(self)} numbers, {self.typecode!r}>"
+
+
+def restored(typecode, data):
+    """A column of these bytes (for pickle)."""
+    column = Column(typecode)
+    column.extend(data)
+    return column
