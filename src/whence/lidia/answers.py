@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, overload
 
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
 from whence.model import Frame, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from whence.lidia.kernels.lookup import Archive
     from whence.mapped import MappedFile
@@ -102,12 +103,30 @@ class Answers:
         return tuple(map(Frame, functions, files, line, inlined, sources, starts))
 
     def __iter__(self) -> Iterator[Frames]:
-        functions, files = self.functions(), self.files()
+        return iter(self.chains())
+
+    def chains(
+        self, *, function: Callable[[str], str] | None = None, file: Callable[[str], str] | None = None
+    ) -> list[Frames]:
+        """The chain of each address, as a list.
+
+        `function` and `file`, where given, make another text of each function and of each file; each distinct one is
+        asked once.
+        """
+        functions, files = through(function, self.functions()), through(file, self.files())
         inlined, sources = map(bool, self.inlined), map(_word, self.source)
-        rows = list(map(Frame, functions, files, self.line, inlined, sources, self.start_lines()))
-        starts = self.starts
-        for i in range(len(self)):
-            yield tuple(rows[starts[i] : starts[i + 1]])
+        rows = list(
+            map(tuple.__new__, repeat(Frame), zip(functions, files, self.line, inlined, sources, self.start_lines()))
+        )
+        return [tuple(rows[low:high]) for low, high in pairwise(self.starts)]
+
+
+def through(make: Callable[[str], str] | None, texts: list[str]) -> Iterable[str]:
+    """The texts put through a function, each distinct one once."""
+    if make is None:
+        return texts
+    made = {text: make(text) for text in set(texts)}
+    return map(made.__getitem__, texts)
 
 
 def _word(source: int) -> str:
