@@ -30,7 +30,7 @@ from whence.debuginfo.cache import ARCHIVE, SEGMENTS, Cache
 from whence.debuginfo.find import Outcome
 from whence.elf import ElfFile
 from whence.elf.code import code_segments
-from whence.elf.layout import ET_REL, PF_R, PF_X, PT_LOAD
+from whence.elf.kernels.constants import ET_REL, PF_R, PF_X, PT_LOAD
 from whence.elf.segments import Segment
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
 from whence.files import open_regular
