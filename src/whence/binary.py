@@ -258,7 +258,7 @@ def open_binary(
     if is_archive(path):
         return Binary(table=lidia.open(path, demangle=demangle), path=os.fspath(path))
     from whence.elf import ElfFile
-    from whence.elf.layout import ET_CORE
+    from whence.elf.kernels.constants import ET_CORE
 
     try:
         elf = ElfFile.open(path)

@@ -16,7 +16,7 @@ from tests.forge.lines import uleb
 from tests.oracle.compare import Symbols
 from whence.dwarf import DebugInfo
 from whence.elf import ElfFile
-from whence.elf.layout import ET_DYN
+from whence.elf.kernels.constants import ET_DYN
 from whence.model import Frames
 from whence.ranges import StringSpace
 

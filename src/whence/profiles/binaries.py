@@ -28,7 +28,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 from whence.binary import Binary, is_archive, open_binary
 from whence.elf import ElfFile
 from whence.elf.code import code_segments
-from whence.elf.layout import ET_REL, PF_R, PF_X, PT_LOAD
+from whence.elf.kernels.constants import ET_REL, PF_R, PF_X, PT_LOAD
 from whence.elf.segments import Segment
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
 from whence.files import open_regular
