@@ -20,7 +20,7 @@ from whence.locate.cache import MARKER, SERVERS, Cache
 
 def archive(build_id: str, function: str = "main") -> bytes:
     builder = lidia.Builder()
-    builder.add(va=0x1000, length=16, function=function)
+    builder.add(vaddr=0x1000, length=16, function=function)
     return builder.to_bytes(extra=Extra(build_id=build_id))
 
 

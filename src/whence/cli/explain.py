@@ -222,13 +222,13 @@ def other_names(elf: ElfFile, vaddr: int) -> Iterator[Step]:
 def what_answers(binary: Binary, vaddr: int, otherwise: str) -> Generator[Step, None, bool]:
     """The ranges and line rows behind the answer, and the answer; returns whether there is one."""
     table = binary.table_for((vaddr,))
-    for place in table.lookup_many([vaddr]).place:
+    for place in table.lookup_many([vaddr]).range_index:
         one = table[place]
-        row = next((row for row in reversed(one.line_table) if row[0] <= vaddr - one.va), None)
+        row = next((row for row in reversed(one.line_table) if row[0] <= vaddr - one.vaddr), None)
         said = f"line row +{row[0]:#x}: line {row[1]}" if row else "no line row"
         call = f", called at {one.call_file}:{one.call_line}" if one.depth else ""
-        end = one.va + one.length
-        yield Step("range", f"{one.va:#x}-{end:#x} depth {one.depth} {demangle(one.function)}{call}; {said}")
+        end = one.end
+        yield Step("range", f"{one.vaddr:#x}-{end:#x} depth {one.depth} {demangle(one.function)}{call}; {said}")
     frames = binary.lookup(vaddr)
     if frames:
         yield from frames_of(frames)

@@ -58,7 +58,7 @@ STT_NOTYPE, STT_OBJECT = 0, 1
 SHN_UNDEF, SHN_RESERVED = 0, 0xFFFFFF00
 
 # llvm-symbolizer takes short names from debug info alone.
-SYMBOL_TABLES = tuple(one.word for one in (Source.SYMTAB, Source.MINIDEBUG, Source.DYNSYM, Source.PLT))
+SYMBOL_TABLES = (Source.SYMTAB, Source.MINIDEBUG, Source.DYNSYM, Source.PLT)
 UNKNOWN = Frame("")
 
 

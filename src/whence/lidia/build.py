@@ -142,10 +142,10 @@ def extra_of(elf: ElfFile) -> Extra:
 def _sources(table: Ranges) -> dict[str, int]:
     """Ranges per source word."""
     counts: dict[str, int] = {}
-    for number in range(max(Source) + 1):
-        count = bytes(table.source).count(number)
-        if count:
-            counts[Source(number).word] = count
+    stored = bytes(table.source)
+    for source in Source:
+        if count := stored.count(source.number):
+            counts[source or "unknown"] = count
     return counts
 
 
@@ -181,7 +181,7 @@ def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ra
     table.va = array("Q", [row[0] for row in found])
     table.length = array("Q", [row[1] & 0xFFFFFFFF for row in found])
     table.function = array("Q", [row[2] for row in found])
-    table.source = array("B", [row[3] for row in found])
+    table.source = array("B", [row[3].number for row in found])
     for name in ("depth", "line_index", "line_count", "call_line"):
         setattr(table, name, array("I", bytes(4 * count)))
     for name in ("file", "call_file"):
