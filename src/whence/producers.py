@@ -17,7 +17,7 @@ from whence.elf import ElfFile, functions
 from whence.errors import WhenceError
 from whence.locate.debug_files import DebugFiles, Search
 from whence.ranges import Ranges, StringSpace
-from whence.ranges.arrange import arrange
+from whence.ranges.merge import merge
 
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
@@ -121,7 +121,7 @@ class Producers:
                 if self.dwarf is not None and self.dwarf.bare:
                     take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
                 tables.append(symbols if near is None else symbols.holding(near))
-        return arrange(tables) if tables else Ranges(self.strings)
+        return merge(tables) if tables else Ranges(self.strings)
 
     def again(self) -> Producers:
         """The same, with nothing read yet."""

@@ -14,7 +14,7 @@ from whence.dwarf.kernels import rangelist as rangelist_kernel
 from whence.dwarf.kernels.parts import Parts
 from whence.dwarf.units import Units
 from whence.ranges import Rows, Scopes
-from whence.ranges.compose import by_key
+from whence.ranges.overlay import by_key
 
 
 class Claims:

@@ -16,7 +16,7 @@ from whence.dwarf.qualified import qualified_names
 from whence.errors import DwarfError
 from whence.model import Source
 from whence.ranges import Ranges, Rows, Scopes, Starts
-from whence.ranges.compose import compose_groups
+from whence.ranges.overlay import overlay_groups
 from whence.ranges.strings import Arena
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Worker:
         unit_ends = array("I", accumulate(map(len, groups)))
         rows, row_ends = self.of.claims.clip(units, unit_ends, scopes, ends, rows, row_ends)
         if len(scopes) or len(rows):
-            compose_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
+            overlay_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
         return out
 
     def look(self, index: int) -> tuple[Scopes, Rows]:
