@@ -140,7 +140,7 @@ class Binary:
         if return_address:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
         debug_info = self.producers.dwarf
-        if len(vaddrs) > MANY and debug_info is not None and debug_info.packed:
+        if len(vaddrs) > MANY and debug_info is not None and debug_info.should_stream:
             return self.table()
         units = tuple(self.producers.units_at(vaddrs))
         every = debug_info.unit_count if debug_info is not None else 0

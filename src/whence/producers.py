@@ -21,7 +21,7 @@ from whence.ranges.arrange import arrange
 
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
-    from whence.dwarf.units import Unit
+    from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab
 
 

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from whence.dwarf.kernels import units as kernel
 from whence.errors import DwarfError, ElfError
 
 MOST = 1000  # problems of one kind of work that are kept
 
 RULES = {
-    1: "a unit's length stays inside the section",
-    2: "the version of a unit is 2, 3, 4 or 5",
-    3: "the address size of a unit is 2, 4 or 8",
-    4: "the type of a unit is one of DW_UT_compile, type, partial, skeleton, split_compile, split_type",
-    5: "a unit's header fits in the unit",
-    6: "the root DIE's abbreviation is in the unit's table",
-    7: "the root DIE fits in the unit",
-    8: "the root DIE's abbreviation has no more attributes before it and in it than the unit's bytes justify",
-    9: "a file has at most 65,536 units and one more for each 8 of its bytes",
-    11: "a DIE's attributes fit in the unit",
-    12: "a DIE's code is in the unit's abbreviation table",
-    21: "the abbreviation table is whole and its forms are known",
-    23: "abbreviation tables are not read more often than the bytes of their units justify",
-    31: "a range list ends inside its section and has known entries",
-    33: "range lists are not read more often than their bytes justify",
-    41: "names are not looked for in more attributes than the bytes of their units justify",
+    kernel.BAD_LENGTH: "a unit's length stays inside the section",
+    kernel.BAD_VERSION: "the version of a unit is 2, 3, 4 or 5",
+    kernel.BAD_ADDRESS_SIZE: "the address size of a unit is 2, 4 or 8",
+    kernel.BAD_UNIT_TYPE: (
+        "the type of a unit is one of DW_UT_compile, type, partial, skeleton, split_compile, split_type"
+    ),
+    kernel.SHORT_HEADER: "a unit's header fits in the unit",
+    kernel.NO_ROOT_ABBREV: "the root DIE's abbreviation is in the unit's table",
+    kernel.BAD_ROOT: "the root DIE fits in the unit",
+    kernel.COSTLY_ROOT: (
+        "the root DIE's abbreviation has no more attributes before it and in it than the unit's bytes justify"
+    ),
+    kernel.TOO_MANY_UNITS: "a file has at most 65,536 units and one more for each 8 of its bytes",
+    kernel.BAD_DIE: "a DIE's attributes fit in the unit",
+    kernel.NO_ABBREV: "a DIE's code is in the unit's abbreviation table",
+    kernel.BAD_ABBREVS: "the abbreviation table is whole and its forms are known",
+    kernel.COSTLY_ABBREVS: "abbreviation tables are not read more often than the bytes of their units justify",
+    kernel.BAD_RANGE_LIST: "a range list ends inside its section and has known entries",
+    kernel.COSTLY_RANGE_LISTS: "range lists are not read more often than their bytes justify",
+    kernel.COSTLY_NAMES: "names are not looked for in more attributes than the bytes of their units justify",
 }
-NO_MEMORY = (22, 32)
 
 
 class Problems(list[DwarfError | ElfError]):
@@ -53,10 +57,10 @@ class Problems(list[DwarfError | ElfError]):
         return self
 
 
-def problem(fault: int, offset: int, unit: int, name: str) -> DwarfError:
+def unit_problem(fault: int, offset: int, unit: int, name: str) -> DwarfError:
     """The error for a fault of a unit at an offset of .debug_info."""
-    if fault == 102 or fault in NO_MEMORY:
+    if fault == kernel.OUT_OF_MEMORY:
         raise MemoryError
-    error = DwarfError("debug_info", offset, RULES.get(fault, f"fault {fault}"))
+    error = DwarfError("debug_info", offset, RULES[fault])
     error.add_note(f"in unit {unit}, {name or 'without a name'}")
     return error
