@@ -6,13 +6,13 @@ import threading
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
-from itertools import chain
+from itertools import chain, islice
 
 from whence import cores
 from whence.dwarf.functions import UnitReader
 from whence.dwarf.kernels import units as units_kernel
-from whence.dwarf.kernels.units import END, FAULT, FAULT_AT, NAME, OFFSET
-from whence.dwarf.problems import Problems, unit_problem
+from whence.dwarf.kernels.units import END, FAULT, OFFSET
+from whence.dwarf.problems import MOST, Problems
 from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.split import SplitFiles
 from whence.dwarf.streaming import InfoPrefix, StreamingInfo, StreamingUnsupported, should_stream
@@ -104,12 +104,7 @@ class DebugInfo:
         """Every unit, its header and root DIE read. The first use costs a look at each."""
         if self._all is None:
             found = UnitSet(self._file, self.sections, aranges=self.aranges)
-            for index, fault in enumerate(found.units.column(FAULT)):
-                if self.problems.full:
-                    break
-                if fault:
-                    name = self.strings.text(found.units.value(index, NAME))
-                    self.problems.append(unit_problem(fault, found.units.value(index, FAULT_AT), index, name))
+            self.problems.extend(islice(found.problems(), MOST + 1))
             self._all = found
             self.state = State.ALL_UNITS
         return self._all

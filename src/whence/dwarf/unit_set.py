@@ -19,6 +19,7 @@ from whence.dwarf.kernels.units import (
     DWO_NAME,
     END,
     FAULT,
+    FAULT_AT,
     HAS,
     HAS_STMT_LIST,
     KIND,
@@ -31,8 +32,10 @@ from whence.dwarf.kernels.units import (
     VERSION,
     WIDTH,
 )
+from whence.dwarf.problems import COLUMN_OF_FAULT, unit_problem
 from whence.dwarf.sections import Sections
 from whence.elf import ElfFile
+from whence.errors import DwarfError
 from whence.forks import cached_property
 from whence.ranges import Rows, Scopes
 from whence.ranges.compose import by_key
@@ -238,6 +241,15 @@ class UnitSet:
     def prepare(self) -> None:
         """Make what threads will share."""
         self.ranges  # noqa: B018
+
+    def problems(self) -> Iterator[DwarfError]:
+        """What is wrong with the headers and root DIEs."""
+        units = self.units
+        for index, fault in enumerate(units.column(FAULT)):
+            if fault:
+                found = units.value(index, COLUMN_OF_FAULT[fault]) if fault in COLUMN_OF_FAULT else None
+                name = self.file.strings.text(units.value(index, NAME))
+                yield unit_problem(fault, units.value(index, FAULT_AT), index, name, found)
 
     def rows_at(self, offsets: Iterable[int]) -> list[int]:
         """The rows of the units at these offsets, as far as they are in the set."""
