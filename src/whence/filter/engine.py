@@ -329,16 +329,16 @@ class Filter:
         """The frames of a match, looked up `back` bytes before its number."""
         groups = match.groupdict()
         address = int(groups["address"], 16)
-        if form.holds is Holds.RUNTIME:
-            return self._places.at_runtime(address - back)
         module = os.fsdecode(groups.get("module") or form.module)
+        if form.holds is Holds.RUNTIME and not module:
+            return self._places.at_runtime(address - back)
         build_id = (groups.get("build_id") or b"").decode("ascii")
         symbol = groups.get("symbol")
         if symbol:
             size = groups.get("size")
             known = int(size, 16) if size else None
             return self._places.in_function(os.fsdecode(symbol), address, known, module, build_id, back)
-        return self._places.in_module(module, build_id, address - back)
+        return self._places.in_module(module, build_id, address - back, form.holds)
 
     @staticmethod
     def _back(form: Form, match: re.Match[bytes], before: bytes, follows: bool) -> int:

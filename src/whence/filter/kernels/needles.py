@@ -9,12 +9,12 @@ from cython.cimports.whence.kernels.columns import Column
 
 MOST = 64  # one bit each
 
-RARITY = b"#{@+<>[]|=*/x0123456789:- "  # what is not here is taken for more frequent
+RARITY = b"#{@+<>[]|*=qzjxkvwybgfupmhcd(/)lsnrioate_.-:9876543210 "  # in logs, rarest first; others are rare
 
 
 def anchor_of(needle: bytes) -> int:
     """Where a needle's rarest byte is."""
-    return min(range(len(needle)), key=lambda index: RARITY.find(needle[index]) % 256)
+    return min(range(len(needle)), key=lambda index: RARITY.find(needle[index]))
 
 
 @cython.final
