@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from whence.model import Frames
 
 
+MANY = 1 << 16  # addresses: it takes long enough for Ctrl-C to be pressed
+
+
 class Table:
     """An archive. A context manager: leaving it (or `close`) lets the mapped file go.
 
@@ -103,8 +106,15 @@ class Table:
         `vaddrs` may be anything that holds integers; an array of unsigned 64-bit ones is taken as it lies. The lock of
         the interpreter is not held while it works.
         """
-        archive = self._still_open()
         asked = as_words(vaddrs)
+        if len(asked) < MANY:
+            return self._lookup_many(asked, return_address)
+        from whence.interrupts import interruptible
+
+        return interruptible(self._lookup_many)(asked, return_address)
+
+    def _lookup_many(self, asked: memoryview | array[int], return_address: bool) -> Answers:
+        archive = self._still_open()
         count = len(asked)
         back = 1 if return_address else 0
         starts, found = array("I", bytes(4 * count + 4)), lookup_kernel.Places(2 * count)
