@@ -23,6 +23,7 @@ from whence.elf.kernels import constants
 from whence.elf.plt import stubs
 from whence.elf.symbols import SymbolTable, find_table, read_symbols
 from whence.errors import ElfError, WhenceError
+from whence.interrupts import interruptible
 from whence.model import Source
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.strings import OFFSET_BITS, Arena
@@ -172,6 +173,7 @@ def code_regions(elf: ElfFile) -> list[tuple[int, int]]:
     return [(s.vaddr, s.vaddr + s.memory_size) for s in elf.segments if s.executable and s.type == constants.PT_LOAD]
 
 
+@interruptible
 def functions(
     elf: ElfFile,
     strings: StringSpace | None = None,

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from whence.model import Frames
 
 
+MANY = 1 << 16  # addresses: it takes long enough for Ctrl-C to be pressed
+
+
 class Table:
     """An archive. A context manager: leaving it (or `close`) lets the mapped file go.
 
@@ -112,7 +115,12 @@ class Table:
     ) -> lookup_kernel.FrameColumns:
         """The same as numbers alone, for who renders them."""
         archive, mapped = self._still_open(), self._mapped
-        columns = archive.find_frames(vaddrs, 1 if return_address else 0)
+        find = archive.find_frames
+        if len(vaddrs) >= MANY:
+            from whence.interrupts import interruptible
+
+            find = interruptible(find)
+        columns = find(vaddrs, 1 if return_address else 0)
         if mapped is not None:
             mapped.check()
         return columns
