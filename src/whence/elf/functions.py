@@ -21,7 +21,7 @@ from whence.budget import Budget
 from whence.elf import layout
 from whence.elf.kernels import constants
 from whence.elf.plt import stubs
-from whence.elf.symbols import SymbolTable, find_table, read_symbols
+from whence.elf.symbols import SymbolTable
 from whence.errors import ElfError, WhenceError
 from whence.model import Source
 from whence.ranges import Ranges, StringSpace
@@ -76,7 +76,7 @@ class Collector:
             if section.name == ".opd" and uses_descriptors(elf):
                 descriptors, descriptors_section = descriptors_of(section, elf, program), section.index
         code_start, code_end = array("Q"), array("Q")
-        for low, high in code_regions(elf)[:MAX_REGIONS]:
+        for low, high in elf.code_ranges()[:MAX_REGIONS]:
             code_start.append(low)
             code_end.append(min(high, top))
         names = Budget(
@@ -165,13 +165,6 @@ def descriptors_of(section: Section, elf: ElfFile, program: ElfFile) -> memoryvi
     return elf.content(section)
 
 
-def code_regions(elf: ElfFile) -> list[tuple[int, int]]:
-    """[start, end) in vaddrs of executable sections, or of executable segments in a file without sections."""
-    if elf.sections:
-        return [(s.vaddr, s.vaddr + s.size) for s in elf.sections if s.executable and s.allocated]
-    return [(s.vaddr, s.vaddr + s.memory_size) for s in elf.segments if s.executable and s.type == constants.PT_LOAD]
-
-
 def functions(
     elf: ElfFile,
     strings: StringSpace | None = None,
@@ -203,7 +196,7 @@ def functions(
         if asked:
             try:
                 holder = elf if name else elf.mini_debug()
-                table = find_table(holder, name or ".symtab") if holder is not None else None
+                table = holder.symbol_table(name or ".symtab") if holder is not None else None
                 if holder is not None and table is not None:
                     tables.append((holder, table, source))
             except WhenceError as error:
@@ -239,7 +232,7 @@ def aliases(elf: ElfFile, vaddr: int) -> tuple[str, ...]:
     """Every function symbol that covers a vaddr by its size, or starts at it: folded code has many true names."""
     found: dict[str, None] = {}
     for name in (".symtab", ".dynsym"):
-        symbols = read_symbols(elf, name)
+        symbols = elf.symbols(name)
         for index, value in enumerate(symbols.value):
             covers = value <= vaddr and (vaddr < value + symbols.size[index] or value == vaddr)
             if covers and symbols.section[index] and symbols.info[index] & constants.STT_MASK in FUNCTION_TYPES:

@@ -18,7 +18,6 @@ from whence._version import __version__
 from whence.debuginfo.find import DEBUG_DIRS, Finder
 from whence.demangle import demangle as readable
 from whence.elf import ElfFile
-from whence.elf.code import code_segments
 from whence.elf.layout import machine_name
 from whence.files import atomic_write
 from whence.lidia.extra import Extra
@@ -135,7 +134,7 @@ def _write(
 
 def extra_of(elf: ElfFile) -> Extra:
     """What an archive says of its origin."""
-    segments = tuple((one.file_offset, one.vaddr, one.file_size) for one in code_segments(elf))
+    segments = tuple((one.file_offset, one.vaddr, one.file_size) for one in elf.code_segments())
     return Extra(elf.build_id, machine_name(elf.machine), PRODUCER, segments=segments)
 
 
