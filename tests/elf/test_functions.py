@@ -164,7 +164,7 @@ def test_dynsym_fills_what_symtab_lacks_and_never_wins() -> None:
     )
     ranges = functions(ElfFile.from_bytes(data))
     assert named(ranges) == [(0x1000, 8, "local_name"), (0x1010, 8, "other")]
-    assert list(ranges.source) == [Source.SYMTAB, Source.DYNSYM]
+    assert list(ranges.source) == [Source.SYMTAB.number, Source.DYNSYM.number]
     assert named(functions(ElfFile.from_bytes(data), symtab=False))[0] == (0x1000, 8, "exported")
 
 
@@ -178,7 +178,7 @@ def test_the_symtab_of_mini_debug_info_lies_between() -> None:
     data = forge([TEXT, Section(".gnu_debugdata", lzma.compress(inner))], dynamic_symbols=[Symbol("d", 0x1000, 4)])
     ranges = functions(ElfFile.from_bytes(data))
     assert named(ranges) == [(0x1000, 4, "d"), (0x1020, 4, "m")]
-    assert list(ranges.source) == [Source.DYNSYM, Source.MINIDEBUG]
+    assert list(ranges.source) == [Source.DYNSYM.number, Source.MINIDEBUG.number]
 
 
 def test_a_damaged_table_is_reported_and_the_others_still_name() -> None:

@@ -106,7 +106,7 @@ class Collector:
             self.name,
             self.rank,
             self.source,
-            source,
+            source.number,
             self.rows,
             self.near,
             self.leads,
@@ -122,7 +122,7 @@ class Collector:
         self.end[row] = self.limit[row] = va + size
         self.name[row] = name
         self.rank[row] = 1 << 25 | PREFERENCE[source] << 22
-        self.source[row] = source
+        self.source[row] = source.number
         self.rows += 1
 
     def settle(self, strings: StringSpace) -> Ranges:
