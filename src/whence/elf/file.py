@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from whence.elf import layout
 from whence.elf.code import Range, code_ranges, code_segments, loaded_ranges
 from whence.elf.compress import FILE_SLACK, Unpacking, unpack_section, unpack_xz, unpack_zdebug, unpacked_budget
-from whence.elf.dynamic import dynamic_symbols
 from whence.elf.header import read_header
 from whence.elf.kernels import constants
 from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
@@ -203,6 +202,8 @@ class ElfFile:
 
     def prepare(self) -> None:
         """Import all that reading the file imports. A forked child waits for ever for what another thread imports."""
+        if not self.sections:
+            import whence.elf.dynamic
         if self.type == constants.ET_REL:
             import whence.elf.kernels.relocate
             import whence.elf.relocate  # noqa: F401
@@ -310,6 +311,8 @@ class ElfFile:
                 extended_content = self.content(extended) if extended is not None else self.data[:0]
                 return SymbolTable(self.content(symbols), self.content(names), extended_content, names.part)
             if table == ".dynsym" and not self.sections:
+                from whence.elf.dynamic import dynamic_symbols  # few files have no sections
+
                 return dynamic_symbols(self.data, self.header, self.segments)
             return None
 
