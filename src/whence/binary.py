@@ -78,11 +78,11 @@ class Binary:
         demangle: Callable[[str], str] | None = None,
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns. The options are those of `whence.open`."""
-        from whence.debuginfo.find import DEBUG_DIRS, Finder
         from whence.lidia import build, writer  # noqa: F401
+        from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
         from whence.producers import Producers
 
-        finder = Finder(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
+        finder = DebugFiles(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
         producers = Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
         producers.prepare()
         return cls(producers=producers, path=str(elf.path), demangle=demangle)
@@ -258,7 +258,7 @@ def open_binary(
     if is_archive(path):
         return Binary(table=lidia.open(path, demangle=demangle), path=os.fspath(path))
     from whence.elf import ElfFile
-    from whence.elf.layout import ET_CORE
+    from whence.elf.kernels.constants import ET_CORE
 
     try:
         elf = ElfFile.open(path)

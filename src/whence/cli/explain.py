@@ -133,7 +133,7 @@ def the_end(answer: Answer) -> Iterator[Step]:
 def of_file(path: str, vaddr: int, options: Namespace, mapped: str = "") -> Iterator[Step]:
     """What a file says of a vaddr. `mapped` is the name a process knows it by, where that is another."""
     from whence.binary import is_archive, open_binary
-    from whence.debuginfo.find import Outcome
+    from whence.locate.debug_files import Outcome
 
     with open_binary(path, debug_dirs=options.debug_dir) as binary:
         if is_archive(path):

@@ -20,7 +20,7 @@ from whence.dwarf.kernels import abbrev as abbrev_kernel
 from whence.dwarf.line_header import DWARF64
 from whence.dwarf.sections import Sections, read_sections
 from whence.dwarf.unit_set import BATCH, UnitSet
-from whence.elf.layout import ET_REL
+from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.forks import Lock
 from whence.ranges.strings import OFFSET_BITS

@@ -33,7 +33,7 @@ class Declarations:
     def __init__(self, info: DebugInfo, sections: Sections, paths: Paths) -> None:
         self._info, self._sections, self._paths = info, sections, paths
         self._alt_paths = paths.beside(info.alt_sections)
-        self._known: dict[tuple[bool, int], FileNames] = {}  # by line program, of this file or the supplementary one
+        self._known: dict[tuple[bool, int, int], FileNames] = {}  # by supplementary file or not, program, directory
 
     def names_of_others(self, starts: Starts, own: Units) -> dict[int, int]:
         """The file of each start (by place) that counts in another unit than the one read: of `own`, or of the
@@ -58,7 +58,7 @@ class Declarations:
         paths = self._alt_paths if alt else self._paths
         if not rows[units.HAS] & units.HAS_STMT_LIST:
             return FileNames.none(paths)
-        program = alt, rows[units.STMT_LIST]
+        program = alt, rows[units.STMT_LIST], rows[units.COMP_DIR]  # dwz: units of many directories share a table
         if program not in self._known:
             self._known[program] = self._read(alt, rows, paths)
         return self._known[program]

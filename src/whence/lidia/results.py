@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
 from whence.model import SOURCES, Frame, Frames, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Self
 
     import pandas
@@ -272,9 +272,20 @@ class FrameTable(Sequence[Frames]):
         return tuple(map(Frame, functions, files, line, self.inlined[low:high], self._sources(low, high), starts))
 
     def __iter__(self) -> Iterator[Frames]:
-        frames = list(map(Frame, self.function, self.file, self.line, self.inlined, self.source, self.start_line))
-        starts = self.starts.tolist()
-        return iter([tuple(frames[low:high]) for low, high in pairwise(starts)])
+        return iter(self.chains())
+
+    def chains(
+        self, *, function: Callable[[str], str] | None = None, file: Callable[[str], str] | None = None
+    ) -> list[Frames]:
+        """The chain of each address, as a list.
+
+        `function` and `file`, where given, make another text of each function and of each file; each distinct one is
+        asked once.
+        """
+        functions, files = _through(function, self.function), _through(file, self.file)
+        fields = zip(functions, files, self.line, self.inlined, self.source, self.start_line)
+        frames = list(map(tuple.__new__, repeat(Frame), fields))
+        return [tuple(frames[low:high]) for low, high in pairwise(self.starts)]
 
     def _sources(self, low: int, high: int) -> Iterator[Source]:
         return map(_source, self._source[low:high])
@@ -342,6 +353,14 @@ def _numbered(texts: list[str]) -> tuple[list[str], bytes]:
 
 def _texts_of(distinct: list[str], rows: bytes) -> list[str]:
     return list(map(distinct.__getitem__, memoryview(rows).cast("I")))
+
+
+def _through(make: Callable[[str], str] | None, texts: list[str]) -> Iterable[str]:
+    """The texts put through a function, each distinct one once."""
+    if make is None:
+        return texts
+    made = {text: make(text) for text in set(texts)}
+    return map(made.__getitem__, texts)
 
 
 def _source(number: int) -> Source:

@@ -14,8 +14,8 @@ import pytest
 
 from tests.forge.elf import Section, build_id_note, forge
 from whence import lidia
-from whence.debuginfo.cache import MARKER, SERVERS, Cache
 from whence.lidia.extra import Extra
+from whence.locate.cache import MARKER, SERVERS, Cache
 
 
 def archive(build_id: str, function: str = "main") -> bytes:
