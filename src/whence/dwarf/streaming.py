@@ -82,7 +82,7 @@ class InfoPrefix:
         with self._lock:
             if self._sections is not None:
                 return self._sections if self._reach(offsets) else None
-            thread = threading.Thread(target=self._read_others)
+            thread = threading.Thread(target=self._read_others, daemon=True)
             thread.start()
             reached = self._reach(offsets)
             thread.join()
@@ -117,7 +117,7 @@ class StreamingInfo:
 
     def __init__(self, elf: ElfFile, file: DwarfFile, unpacking: Unpacking) -> None:
         self._elf, self._file, self._unpacking = elf, file, unpacking
-        self._thread = threading.Thread(target=self._unpack)
+        self._thread = threading.Thread(target=self._unpack, daemon=True)
         self._starts: list[int] = []  # of the waves
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []

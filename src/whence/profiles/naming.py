@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from whence.demangle import demangle
 from whence.model import Frames
-from whence.profiles.addresses import NOWHERE, hollow
+from whence.profiles.addresses import NOWHERE, has_nobits
 from whence.profiles.binaries import Binaries, Search
 from whence.profiles.kernel import HALF
 from whence.profiles.listed import Answer, Processes, generated_names, kernel_names
@@ -117,7 +117,7 @@ def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int],
         return
     placed = mapping.start and opened.segments is not None
     advice = "" if opened.segments is not None else "make the archive again, or give the ELF file with --binary"
-    if any(map(hollow, opened.segments or ())):
+    if has_nobits(opened.segments or ()):
         advice = "a debug file does not say where its code lies in the program: give the program with --binary, too"
     missing[NOWHERE] = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, "", advice)
     for location, vaddr, frames in zip(members, where, answers, strict=True):
