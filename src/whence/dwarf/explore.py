@@ -31,7 +31,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """From this vaddr on the code is of this file and line. "" and line 0: nothing says of what (a sequence's end)."""
+    """From this vaddr on the code is of this file and line. "" and line 0: no row describes it (a sequence's end)."""
 
     vaddr: int
     file: str

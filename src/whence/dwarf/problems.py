@@ -50,7 +50,7 @@ COLUMN_OF_FAULT = {  # where the unit's row has the number that breaks the rule
 
 
 class Problems(list[DwarfError | ElfError]):
-    """What is wrong, as errors: at most MOST of them, and one that says so."""
+    """What is wrong, as errors: at most MOST of them, and one for all others."""
 
     @property
     def full(self) -> bool:

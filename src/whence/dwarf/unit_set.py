@@ -107,7 +107,7 @@ class Units(Sequence[Unit]):
             raise IndexError(f"there are {len(self)} units")
         index %= len(self)
         row = self.row(index)
-        # Before version 5 only the tag tells.
+        # Before version 5 partial units differ by their tags alone.
         kind = constants.DW_UT_partial if row[TAG] == constants.DW_TAG_partial_unit else row[KIND]
         text = self._strings.text
         return Unit(
@@ -181,9 +181,10 @@ class UnitRanges:
         end."""
         clipper = units_kernel.Clipper()
         ends = array("I", bytes(4 * len(row_ends)))
-        count = clipper.run(self._ranges, units, unit_ends, scopes, scope_ends, rows, row_ends, ends)
-        out = Rows(array("Q", bytes(8 * count)), array("I", bytes(4 * count)), array("I", bytes(4 * count)), rows.files)
-        clipper.take(out.va, out.file, out.line)
+        clipper.run(self._ranges, units, unit_ends, scopes, scope_ends, rows, row_ends, ends)
+        out = Rows(files=rows.files)
+        for name in ("va", "file", "line"):
+            getattr(out, name).frombytes(getattr(clipper, name))
         return out, ends
 
 

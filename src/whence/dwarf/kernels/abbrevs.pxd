@@ -35,7 +35,7 @@ cdef struct Op:  # skip `before` bytes, then do `what`
     unsigned long long implicit
 
 cdef enum:
-    LARGEST_TAG = 0xFFFF  # stands for those beyond it, too
+    LARGEST_TAG = 0xFFFF  # and those beyond it
 
 cdef struct Entry:
     unsigned long long code

@@ -96,7 +96,7 @@ from cython.cimports.whence.kernels.vector import grow
 @cython.exceptval(check=False)
 @cython.inline
 def keeps_types_apart(language: cython.ulonglong) -> cython.bint:
-    """Is it C (DW_LANG_*), or assembler?"""
+    """Whether it is C or assembler (DW_LANG_*), where types hold no code."""
     return language in (
         DW_LANG_C89, DW_LANG_C, DW_LANG_C99, DW_LANG_C11, DW_LANG_C17, DW_LANG_Mips_Assembler
     )  # fmt: skip
@@ -107,7 +107,7 @@ def keeps_types_apart(language: cython.ulonglong) -> cython.bint:
 @cython.exceptval(check=False)
 @cython.inline
 def enumerations_hold_code(language: cython.ulonglong) -> cython.bint:
-    """Can an enumeration have methods? Not in C and C++, where most enumerations are."""
+    """Whether an enumeration can have methods. Not in C and C++, where most enumerations are."""
     return not keeps_types_apart(language) and language not in (
         DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14, DW_LANG_C_plus_plus_17,
         DW_LANG_C_plus_plus_20,
@@ -247,7 +247,7 @@ def compile_abbrevs(
     """Compile the unit's table, which ends before `size`. Returns 0, BAD_ABBREVS or OUT_OF_MEMORY; `reached` becomes
     where reading ended."""
     data = file.abbrev.at
-    at: cython.ulonglong = unit[ABBREV]
+    offset: cython.ulonglong = unit[ABBREV]
     seen: cython.uint
     code: cython.ulonglong
     tag: cython.ulonglong
@@ -261,13 +261,13 @@ def compile_abbrevs(
     what: cython.int
     table.count = table.op_count = 0
     table.dense = True
-    if at >= size:
+    if offset >= size:
         return BAD_ABBREVS
-    while at < size:
-        code = uleb(data, cython.address(at), size)
+    while offset < size:
+        code = uleb(data, cython.address(offset), size)
         if code == 0:
             break
-        tag = uleb(data, cython.address(at), size)
+        tag = uleb(data, cython.address(offset), size)
         kind = kind_of(tag, unit[LANGUAGE])
         if table.count == table.room and not grow(
             cython.cast(cython.pp_void, cython.address(table.entries)),
@@ -281,25 +281,25 @@ def compile_abbrevs(
         entry.kind = kind
         entry.tag = cython.cast(cython.ushort, min(tag, LARGEST_TAG))
         entry.first = cython.cast(cython.uint, table.op_count)
-        entry.children = cython.cast(cython.uchar, fixed(data, cython.address(at), size, 1, 0))
-        entry.spec = at
+        entry.children = cython.cast(cython.uchar, fixed(data, cython.address(offset), size, 1, 0))
+        entry.spec = offset
         table.count += 1
         if code != table.count:
             table.dense = False
         run = 0
         seen = 0
         while True:
-            name = uleb(data, cython.address(at), size)
-            form = uleb(data, cython.address(at), size)
-            implicit = sleb(data, cython.address(at), size) if form == DW_FORM_implicit_const else 0
-            if at > size:
-                reached[0] = at
+            name = uleb(data, cython.address(offset), size)
+            form = uleb(data, cython.address(offset), size)
+            implicit = sleb(data, cython.address(offset), size) if form == DW_FORM_implicit_const else 0
+            if offset > size:
+                reached[0] = offset
                 return BAD_ABBREVS
             if name == 0 and form == 0:
                 break
             width = form_size(form, unit[ADDRESS_SIZE], unit[OFFSET_SIZE], unit[VERSION])
             if width == -2:
-                reached[0] = at
+                reached[0] = offset
                 return BAD_ABBREVS
             slot = slot_of(name, kind)
             if slot == S_SIBLING and not entry.children:
@@ -338,7 +338,7 @@ def compile_abbrevs(
             run = 0
         entry.tail = cython.cast(cython.uint, run)
         entry.ops = cython.cast(cython.uint, table.op_count) - entry.first
-    reached[0] = at
+    reached[0] = offset
     if not table.dense:
         qsort(table.entries, table.count, cython.sizeof(table.entries[0]), by_code)
     return 0
@@ -348,11 +348,11 @@ def compile_abbrevs(
 @cython.nogil
 @cython.exceptval(check=False)
 def by_code(
-    one: cython.pointer[cython.const[cython.void]], two: cython.pointer[cython.const[cython.void]]
+    left: cython.pointer[cython.const[cython.void]], right: cython.pointer[cython.const[cython.void]]
 ) -> cython.int:
     """Entries in ascending order of code (it is their first field)."""
-    first: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], one)[0]
-    second: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], two)[0]
+    first: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], left)[0]
+    second: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], right)[0]
     return 1 if first > second else -1 if first < second else 0
 
 
@@ -377,10 +377,10 @@ def find_entry(table, code):
 @cython.exceptval(check=False)
 def free_tables(tables: cython.pointer[AbbrevCache]) -> cython.void:
     """Free every table."""
-    at: cython.int
-    for at in range(TABLE_ROWS * TABLE_WAYS):
-        free(tables.rows[at].entries)
-        free(tables.rows[at].ops)
+    i: cython.int
+    for i in range(TABLE_ROWS * TABLE_WAYS):
+        free(tables.rows[i].entries)
+        free(tables.rows[i].ops)
     memset(tables.rows, 0, TABLE_ROWS * TABLE_WAYS * cython.sizeof(AbbrevTable))
     tables.last = cython.NULL
     tables.held = 0
@@ -396,7 +396,7 @@ def free_cache(tables):
 def refs_stay_in_units(data: cython.const[cython.uchar][::1]):
     """Whether no attribute of a .debug_abbrev refers to DIEs of other units of its file. False in doubt."""
     p: cython.pointer[cython.const[cython.uchar]] = cython.NULL
-    at: cython.ulonglong = 0
+    offset: cython.ulonglong = 0
     size: cython.ulonglong = data.shape[0]
     name: cython.ulonglong
     form: cython.ulonglong
@@ -405,17 +405,17 @@ def refs_stay_in_units(data: cython.const[cython.uchar][::1]):
         return True
     p = cython.address(data[0])
     with cython.nogil:
-        while good and at < size:
-            if uleb(p, cython.address(at), size) == 0:  # the end of a table
+        while good and offset < size:
+            if uleb(p, cython.address(offset), size) == 0:  # the end of a table
                 continue
-            uleb(p, cython.address(at), size)
-            fixed(p, cython.address(at), size, 1, 0)
+            uleb(p, cython.address(offset), size)
+            fixed(p, cython.address(offset), size, 1, 0)
             while True:
-                name = uleb(p, cython.address(at), size)
-                form = uleb(p, cython.address(at), size)
+                name = uleb(p, cython.address(offset), size)
+                form = uleb(p, cython.address(offset), size)
                 if form == DW_FORM_implicit_const:
-                    sleb(p, cython.address(at), size)
-                if at > size or form in (DW_FORM_ref_addr, DW_FORM_indirect):
+                    sleb(p, cython.address(offset), size)
+                if offset > size or form in (DW_FORM_ref_addr, DW_FORM_indirect):
                     good = False
                     break
                 if name == 0 and form == 0:

@@ -91,16 +91,16 @@ def walk(
 ) -> cython.int:
     """Walk the unit with its compiled table. The nodes found before a fault are good."""
     data = file.info.at
-    at: u64 = unit[DIE]
+    offset: u64 = unit[DIE]
     end: u64 = unit[END]
     start: u64 = unit[OFFSET]
-    here: u64
+    die: u64
     code: u64
     step: cython.uint
     form: u64
     value: u64
     level: u64 = 0  # open DIEs that are looked into
-    dead: u64 = 0  # open DIEs inside one that is not
+    skipped: u64 = 0  # open DIEs inside one that is not
     current: cython.uint = 0  # the node we are in, + 1
     sibling: u64
     values: u64[SLOTS]
@@ -109,20 +109,20 @@ def walk(
     slot: cython.int
     parent: cython.uint
     nodes.count = 0
-    while at < end:
-        here = at
-        code = data[at]
-        at += 1
+    while offset < end:
+        die = offset
+        code = data[offset]
+        offset += 1
         if code & 0x80:
-            at -= 1
-            code = uleb(data, cython.address(at), end)
+            offset -= 1
+            code = uleb(data, cython.address(offset), end)
         if code == 0:
-            if dead:
-                dead -= 1
+            if skipped:
+                skipped -= 1
                 continue
             if level == 0:
-                if at > end:
-                    nodes.fault_offset = here
+                if offset > end:
+                    nodes.fault_offset = die
                     return BAD_DIE
                 continue  # padding between top DIEs
             level -= 1
@@ -130,49 +130,49 @@ def walk(
             continue
         entry = entry_of_code(table, code)
         if entry == cython.NULL:
-            nodes.fault_offset = here
-            return NO_ABBREV if at <= end else BAD_DIE
+            nodes.fault_offset = die
+            return NO_ABBREV if offset <= end else BAD_DIE
         has = 0
         op = table.ops + entry.first
         for step in range(entry.ops):
-            if end - at < op.before or at > end:
-                nodes.fault_offset = here
+            if end - offset < op.before or offset > end:
+                nodes.fault_offset = die
                 return BAD_DIE
-            at += op.before
+            offset += op.before
             if op.what == SKIP_LEB:
-                uleb(data, cython.address(at), end)
+                uleb(data, cython.address(offset), end)
             elif op.what == SKIP_BLOCK:
-                skip(cython.address(at), end, uleb(data, cython.address(at), end))
+                skip(cython.address(offset), end, uleb(data, cython.address(offset), end))
             elif op.what == SKIP_TEXT:
-                skip_string(data, cython.address(at), end)
+                skip_string(data, cython.address(offset), end)
             elif op.what == READ:
                 slot = op.slot
                 form = op.form
                 values[slot] = read_form(
-                    data, cython.address(at), end, cython.address(form), op.implicit, unit, file.big
+                    data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big
                 )
                 forms[slot] = cython.cast(cython.ushort, form)
                 has |= cython.cast(cython.uint, 1) << slot
             else:
-                skip_form(data, cython.address(at), end, op.form, unit, file.big)
+                skip_form(data, cython.address(offset), end, op.form, unit, file.big)
             op += 1
-        if at > end or end - at < entry.tail:
-            nodes.fault_offset = here
+        if offset > end or end - offset < entry.tail:
+            nodes.fault_offset = die
             return BAD_DIE
-        at += entry.tail
+        offset += entry.tail
         parent = current
-        if entry.kind >= FUNCTION and not dead and not has >> S_DECLARATION & 1:
+        if entry.kind >= FUNCTION and not skipped and not has >> S_DECLARATION & 1:
             if nodes.count == nodes.room and not grow(
                 cython.cast(cython.pp_void, cython.address(nodes.items)),
                 cython.address(nodes.room),
                 nodes.count + 1,
                 cython.sizeof(Node),
             ):
-                nodes.fault_offset = here
+                nodes.fault_offset = die
                 return OUT_OF_MEMORY
             node = cython.address(nodes.items[nodes.count])
             nodes.count += 1
-            node.key = here
+            node.key = die
             node.parent = 0
             node.depth = 0
             node.has = has & (N_LOW | N_HIGH | N_RANGES)
@@ -202,18 +202,18 @@ def walk(
             parent = cython.cast(cython.uint, nodes.count)
         if not entry.children:
             continue
-        if dead or entry.kind == DEAD or has >> S_DECLARATION & 1:
+        if skipped or entry.kind == DEAD or has >> S_DECLARATION & 1:
             if has >> S_SIBLING & 1 and forms[S_SIBLING] >= DW_FORM_ref1 and forms[S_SIBLING] <= DW_FORM_ref_udata:
                 sibling = start + values[S_SIBLING]
-                if sibling > at and sibling <= end:
-                    at = sibling
+                if sibling > offset and sibling <= end:
+                    offset = sibling
                     continue
-            dead += 1
+            skipped += 1
             continue
         if level >= cython.cast(u64, nodes.level_room) and not grow(
             cython.cast(cython.pp_void, cython.address(nodes.levels)), cython.address(nodes.level_room), level + 1, 4
         ):
-            nodes.fault_offset = here
+            nodes.fault_offset = die
             return OUT_OF_MEMORY
         nodes.levels[level] = current
         level += 1
@@ -236,11 +236,11 @@ def free_nodes(nodes: cython.pointer[Nodes]) -> cython.void:
 @cython.nogil
 @cython.exceptval(check=False)
 def by_start(
-    one: cython.pointer[cython.const[cython.void]], two: cython.pointer[cython.const[cython.void]]
+    left: cython.pointer[cython.const[cython.void]], right: cython.pointer[cython.const[cython.void]]
 ) -> cython.int:
     """Spans by where they begin; of those that begin together, parents first."""
-    first = cython.cast(cython.pointer[cython.const[Span]], one)
-    second = cython.cast(cython.pointer[cython.const[Span]], two)
+    first = cython.cast(cython.pointer[cython.const[Span]], left)
+    second = cython.cast(cython.pointer[cython.const[Span]], right)
     if first.start != second.start:
         return 1 if first.start > second.start else -1
     return 1 if first.owner > second.owner else -1 if first.owner < second.owner else 0
@@ -311,7 +311,7 @@ class ScopeReader:
 
     def _collect_spans(self, unit):
         """The spans of every node, grouped by node. Returns the first fault."""
-        at: cython.Py_ssize_t
+        i: cython.Py_ssize_t
         low: u64
         high: u64
         ok: cython.int
@@ -319,8 +319,8 @@ class ScopeReader:
         first_fault: cython.int = 0
         file: cython.pointer[File] = cython.address(self.sections.file)
         self.spans.count = 0
-        for at in range(self.nodes.count):
-            node = cython.address(self.nodes.items[at])
+        for i in range(self.nodes.count):
+            node = cython.address(self.nodes.items[i])
             node.first = cython.cast(cython.uint, self.spans.count)
             node.start = NO_START
             fault = 0
@@ -336,10 +336,10 @@ class ScopeReader:
                 low &= largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
                 high &= largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
                 if ok and is_code(file, low):
-                    fault = add_span(cython.address(self.spans), low, high, cython.cast(cython.uint, at))
+                    fault = add_span(cython.address(self.spans), low, high, cython.cast(cython.uint, i))
             elif node.has & N_RANGES:
                 fault = add_range_list(
-                    cython.address(self.spans), file, unit, node.ranges, node.ranges_form, cython.cast(cython.uint, at)
+                    cython.address(self.spans), file, unit, node.ranges, node.ranges_form, cython.cast(cython.uint, i)
                 )
             node.spans = cython.cast(cython.uint, self.spans.count) - node.first
             if fault and not first_fault:
@@ -350,7 +350,7 @@ class ScopeReader:
     def _group_by_function(self):
         """Fill `order` with the nodes function by function, so that a nested one does not cut the outer one in two;
         and `start` of nodes without spans from the first span inside them. False when there is no memory."""
-        at: cython.Py_ssize_t
+        i: cython.Py_ssize_t
         total: cython.uint = 0
         held: cython.uint
         grouped: cython.bint = True
@@ -361,45 +361,45 @@ class ScopeReader:
                 return False
             self.order = cython.cast(cython.p_uint, block)
             self.order_room = self.nodes.count
-        places = self.order + self.nodes.count
-        for at in range(self.nodes.count):
-            self.order[at] = cython.cast(cython.uint, at)
-            if at and rows[at].root < rows[at - 1].root:
+        next_index = self.order + self.nodes.count
+        for i in range(self.nodes.count):
+            self.order[i] = cython.cast(cython.uint, i)
+            if i and rows[i].root < rows[i - 1].root:
                 grouped = False
-        at = self.nodes.count
-        while at > 0:
-            at -= 1
-            if rows[at].spans:
-                rows[at].start = self.spans.items[rows[at].first].start
-            if rows[at].parent and rows[at].start != NO_START and rows[rows[at].parent - 1].spans == 0:
-                rows[rows[at].parent - 1].start = rows[at].start
+        i = self.nodes.count
+        while i > 0:
+            i -= 1
+            if rows[i].spans:
+                rows[i].start = self.spans.items[rows[i].first].start
+            if rows[i].parent and rows[i].start != NO_START and rows[rows[i].parent - 1].spans == 0:
+                rows[rows[i].parent - 1].start = rows[i].start
         if grouped:
             return True
-        memset(places, 0, self.nodes.count * 4)
-        for at in range(self.nodes.count):
-            places[rows[at].root] += 1
-        for at in range(self.nodes.count):
-            held = places[at]
-            places[at] = total
+        memset(next_index, 0, self.nodes.count * 4)
+        for i in range(self.nodes.count):
+            next_index[rows[i].root] += 1
+        for i in range(self.nodes.count):
+            held = next_index[i]
+            next_index[i] = total
             total += held
-        for at in range(self.nodes.count):
-            self.order[places[rows[at].root]] = cython.cast(cython.uint, at)
-            places[rows[at].root] += 1
+        for i in range(self.nodes.count):
+            self.order[next_index[rows[i].root]] = cython.cast(cython.uint, i)
+            next_index[rows[i].root] += 1
         return True
 
     def _sort_nested(self, first, last):
         """Sort the spans of the nodes order[first:last]. Returns 1 when each then lies in one of its parent's, as it
         should; 0 when not, -1 when there is no memory."""
-        at: cython.Py_ssize_t
+        i: cython.Py_ssize_t
         step: cython.uint
         height: cython.Py_ssize_t = 0
         rows = self.nodes.items
         self.sorted.count = 0
-        for at in range(first, last):
-            node = cython.address(rows[self.order[at]])
+        for i in range(first, last):
+            node = cython.address(rows[self.order[i]])
             for step in range(node.spans):
                 span = cython.address(self.spans.items[node.first + step])
-                if add_span(cython.address(self.sorted), span.start, span.end, self.order[at]):
+                if add_span(cython.address(self.sorted), span.start, span.end, self.order[i]):
                     return -1
         if self.sorted.count > self.path_room:
             block = realloc(self.path, self.sorted.count * 4)
@@ -408,42 +408,42 @@ class ScopeReader:
             self.path = cython.cast(cython.p_uint, block)
             self.path_room = self.sorted.count
         qsort(self.sorted.items, self.sorted.count, cython.sizeof(self.sorted.items[0]), by_start)
-        for at in range(self.sorted.count):
-            span = cython.address(self.sorted.items[at])
+        for i in range(self.sorted.count):
+            span = cython.address(self.sorted.items[i])
             while height and self.sorted.items[self.path[height - 1]].end <= span.start:
                 height -= 1
             if height != rows[span.owner].depth:
                 return 0
             if height:
-                around = cython.address(self.sorted.items[self.path[height - 1]])
-                if around.owner + 1 != rows[span.owner].parent or span.end > around.end:
+                outer = cython.address(self.sorted.items[self.path[height - 1]])
+                if outer.owner + 1 != rows[span.owner].parent or span.end > outer.end:
                     return 0
-            self.path[height] = cython.cast(cython.uint, at)
+            self.path[height] = cython.cast(cython.uint, i)
             height += 1
         return 1
 
     def _emit_function(self, first, last):
         """Emit the scopes of one function: the nodes order[first:last]."""
-        at: cython.Py_ssize_t
+        i: cython.Py_ssize_t
         step: cython.uint
         verdict: cython.int = 0
         fault: cython.int = 0
         parts: cython.bint = False
         rows = self.nodes.items
-        for at in range(first, last):
-            if rows[self.order[at]].spans > 1:
+        for i in range(first, last):
+            if rows[self.order[i]].spans > 1:
                 parts = True
         if parts:
             verdict = self._sort_nested(first, last)
             if verdict < 0:
                 return OUT_OF_MEMORY
         if verdict:
-            for at in range(self.sorted.count):
-                span = cython.address(self.sorted.items[at])
+            for i in range(self.sorted.count):
+                span = cython.address(self.sorted.items[i])
                 fault |= self._emit(cython.address(rows[span.owner]), span.start, span.end)
             return fault
-        for at in range(first, last):
-            node = cython.address(rows[self.order[at]])
+        for i in range(first, last):
+            node = cython.address(rows[self.order[i]])
             if node.spans == 0 and node.start != NO_START:
                 fault |= self._emit(node, node.start, node.start)
             for step in range(node.spans):
@@ -489,7 +489,7 @@ class ScopeReader:
     def read(self, units: cython.const[cython.uint][::1]):
         """Read these units (rows of the unit table) into the columns. Returns how many plain names and how many starts
         there are, for `take_plain` and `take_starts`."""
-        at: cython.Py_ssize_t
+        i: cython.Py_ssize_t
         fault: cython.int
         file: cython.pointer[File] = cython.address(self.sections.file)
         if not (
@@ -505,11 +505,11 @@ class ScopeReader:
         self.names.plain.count = self.names.start_count = 0
         with cython.nogil:
             forget_names(cython.address(self.names))
-            for at in range(units.shape[0]):
+            for i in range(units.shape[0]):
                 fault = 0
                 self.nodes.fault_offset = 0
-                if units[at] < file.unit_count:
-                    unit = cython.address(file.units[cython.cast(u64, units[at]) * WIDTH])
+                if units[i] < file.unit_count:
+                    unit = cython.address(file.units[cython.cast(u64, units[i]) * WIDTH])
                     if unit[FAULT] == 0 and unit[KIND] not in (DW_UT_type, DW_UT_split_type):
                         fault = self._read_unit(unit)
                 self.faults.push_u32(fault)
@@ -530,42 +530,42 @@ class ScopeReader:
 
     def take_plain(self, keys: cython.ulonglong[::1]):
         """Write the keys of the DIEs whose names are plain, in the order of the references to them."""
-        at: cython.Py_ssize_t
+        i: cython.Py_ssize_t
         with cython.nogil:
-            for at in range(keys.shape[0]):
-                keys[at] = self.names.plain.items[at]
+            for i in range(keys.shape[0]):
+                keys[i] = self.names.plain.items[i]
 
     def take_starts(self, starts):
         """Write the starts that the last `read` met into the columns function, file (see names.pxd) and line."""
-        at: cython.Py_ssize_t
+        i: cython.Py_ssize_t
         function: cython.ulonglong[::1] = starts.function
         file: cython.ulonglong[::1] = starts.file
         line: cython.uint[::1] = starts.line
         with cython.nogil:
-            for at in range(line.shape[0]):
-                function[at] = self.names.starts[at].name
-                file[at] = self.names.starts[at].file
-                line[at] = self.names.starts[at].line
+            for i in range(line.shape[0]):
+                function[i] = self.names.starts[i].name
+                file[i] = self.names.starts[i].file
+                line[i] = self.names.starts[i].line
 
 
 def put_qualified_names(function: cython.ulonglong[::1], names: cython.const[cython.ulonglong][::1]):
     """Put names in the place of references of the source PLAIN_SOURCE, which count in `names`."""
-    at: cython.Py_ssize_t
+    i: cython.Py_ssize_t
     row: u64
     with cython.nogil:
-        for at in range(function.shape[0]):
-            if function[at] >> 48 == PLAIN_SOURCE:
-                row = function[at] << 16 >> 16
-                function[at] = names[row] if row < cython.cast(u64, names.shape[0]) else 0
+        for i in range(function.shape[0]):
+            if function[i] >> 48 == PLAIN_SOURCE:
+                row = function[i] << 16 >> 16
+                function[i] = names[row] if row < cython.cast(u64, names.shape[0]) else 0
 
 
 def rows_of_source(function: cython.const[cython.ulonglong][::1], source: cython.ulonglong, out: cython.uint[::1]):
     """Fill `out`, which has room for all, with the rows of the names of one source. Returns how many."""
-    at: cython.Py_ssize_t
+    i: cython.Py_ssize_t
     found: cython.Py_ssize_t = 0
     with cython.nogil:
-        for at in range(function.shape[0]):
-            if function[at] >> 48 == source:
-                out[found] = cython.cast(cython.uint, at)
+        for i in range(function.shape[0]):
+            if function[i] >> 48 == source:
+                out[found] = cython.cast(cython.uint, i)
                 found += 1
     return found

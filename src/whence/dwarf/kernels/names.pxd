@@ -1,4 +1,4 @@
-# What functions are called and where they are declared, remembered by the DIE that says so.
+# What functions are called and where they are declared, remembered by DIE.
 
 from whence.dwarf.kernels.abbrevs cimport AbbrevCache
 from whence.dwarf.kernels.budget cimport Budget
@@ -7,7 +7,7 @@ from whence.kernels.hashtable cimport HashTable
 from whence.kernels.vector cimport U64s
 
 cpdef enum:
-    BARE_BIT = 61  # of a plain name's key: its DIE says nothing but a name
+    BARE_BIT = 61  # of a plain name's key: its DIE has nothing but a name
     PLAIN_SOURCE = 0xFFFF  # the source of a name reference whose name is not qualified yet
     MAX_ANCESTORS = 32  # that `ancestors` returns of each DIE, the innermost
     TAG_SHIFT = 48  # of an ancestor: tag << TAG_SHIFT | offset in .debug_info

@@ -15,7 +15,7 @@ that hold none of them are skipped by DW_AT_sibling where there is one.
 """
 
 import cython
-from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.kernels.abbrevs import (
     READ,
@@ -93,10 +93,15 @@ from cython.cimports.whence.kernels.hashtable import (
     next_slot,
     release_slots,
 )
-from cython.cimports.whence.kernels.vector import grow, push_u64, release
+from cython.cimports.whence.kernels.vector import U64s, grow, push_u64, release
 
 MOST_NAMES = cython.declare(cython.Py_ssize_t, 1 << 16)  # names remembered before it starts anew
 MOST_STEPS = cython.declare(cython.int, 16)  # along origins and specifications
+# Which of its coordinates a declaration has
+HAS_DECL_FILE = cython.declare(cython.int, 1)
+HAS_DECL_LINE = cython.declare(cython.int, 2)
+HAS_START = cython.declare(cython.int, 3)
+
 PLAIN = cython.declare(cython.ulonglong, cython.cast(cython.ulonglong, PLAIN_SOURCE) << 48)
 BYTES_PER_NAME = cython.declare(cython.ulonglong, 16)  # of a DIE whose name is wanted, with its ancestors
 
@@ -106,7 +111,7 @@ BYTES_PER_NAME = cython.declare(cython.ulonglong, 16)  # of a DIE whose name is 
 @cython.exceptval(check=False)
 @cython.inline
 def is_qualified(language: u64) -> cython.bint:
-    """C++ and Rust: languages whose functions are called by what stands around them, too."""
+    """Whether it is C++ or Rust, whose functions are named with the scopes that they lie in."""
     return language in (
         DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14, DW_LANG_C_plus_plus_17,
         DW_LANG_C_plus_plus_20, DW_LANG_C_plus_plus_23, DW_LANG_Rust,
@@ -177,11 +182,11 @@ def remember_start(names: cython.pointer[Names], name: u64, file: u64, line: u64
 @cython.exceptval(check=False)
 @cython.inline
 def same_files(
-    one: cython.pointer[cython.const[u64]], other: cython.pointer[cython.const[u64]]
+    unit: cython.pointer[cython.const[u64]], other: cython.pointer[cython.const[u64]]
 ) -> cython.bint:  # fmt: skip
-    """Do two units count their files in one table?"""
-    return one == other or (
-        one[HAS] & other[HAS] & HAS_STMT_LIST != 0 and one[STMT_LIST] == other[STMT_LIST]
+    """Whether two units count their files in one table."""
+    return unit == other or (
+        unit[HAS] & other[HAS] & HAS_STMT_LIST != 0 and unit[STMT_LIST] == other[STMT_LIST]
     )  # fmt: skip
 
 
@@ -189,12 +194,12 @@ def same_files(
 @cython.nogil
 @cython.exceptval(check=False)
 def type_of(file: cython.pointer[cython.const[File]], signature: u64, budget: cython.pointer[Budget]) -> u64:
-    """Where the type of a signature is described: what its unit's header says; 0 when no unit here has it."""
-    at: u64
-    for at in range(file.unit_count):
+    """The offset of the DIE of a type, by its signature, as its unit's header has it; 0 when no unit here has it."""
+    row: u64
+    for row in range(file.unit_count):
         if not spend(budget, 1):
             break
-        unit = cython.address(file.units[at * WIDTH])
+        unit = cython.address(file.units[row * WIDTH])
         if unit[SIGNATURE] == signature and unit[KIND] in (DW_UT_type, DW_UT_split_type) and not unit[FAULT]:
             value: u64 = number(
                 file.info.at + unit[DIE] - unit[OFFSET_SIZE], cython.cast(cython.int, unit[OFFSET_SIZE]), file.big
@@ -213,17 +218,17 @@ def follow(
     """Read DIEs from the key on along origins and specifications. Returns the name. With `names` its start is kept,
     too; without, no linkage name is looked for."""
     step: cython.int
-    here: u64 = key
+    die: u64 = key
     following: u64
     origin: u64
     found: u64 = 0
     linkage: u64 = 0
     decl_file: u64 = 0
     decl_line: u64 = 0
-    has: cython.int = 0  # 1: decl_file, 2: decl_line
+    has: cython.int = 0  # HAS_DECL_*
     named: u64 = 0
     language: u64 = 0
-    at: u64
+    offset: u64
     spec: u64
     spec_end: u64
     bare: u64 = 1  # not declared, without a frame base, not artificial: line tables only (clang -g1)
@@ -233,30 +238,30 @@ def follow(
     implicit: u64
     value: u64
     for step in range(MOST_STEPS):
-        where = alt if here >> ALT_BIT & 1 else file
-        other = where if here >> ALT_BIT & 1 else alt
-        at = here & ((cython.cast(u64, 1) << ALT_BIT) - 1)
-        unit = unit_at(where, at)
-        if unit == cython.NULL and at < where.info.size:
+        own = alt if die >> ALT_BIT & 1 else file
+        other = own if die >> ALT_BIT & 1 else alt
+        offset = die & ((cython.cast(u64, 1) << ALT_BIT) - 1)
+        unit = unit_at(own, offset)
+        if unit == cython.NULL and offset < own.info.size:
             unresolved_refs[0] = True
-        if unit == cython.NULL or unit[FAULT] or at <= unit[OFFSET]:
+        if unit == cython.NULL or unit[FAULT] or offset <= unit[OFFSET]:
             break
-        spec = uleb(where.info.at, cython.address(at), unit[END])
-        if at > unit[END] or spec == 0:
+        spec = uleb(own.info.at, cython.address(offset), unit[END])
+        if offset > unit[END] or spec == 0:
             break
-        table = table_of(tables, where, unit, budget, cython.address(fault))
+        table = table_of(tables, own, unit, budget, cython.address(fault))
         if table == cython.NULL:
             break
         entry = entry_of_code(table, spec)
         if entry == cython.NULL:
             break
         spec = entry.spec
-        spec_end = where.abbrev.size
+        spec_end = own.abbrev.size
         following = origin = 0
         while True:
-            name = uleb(where.abbrev.at, cython.address(spec), spec_end)
-            form = uleb(where.abbrev.at, cython.address(spec), spec_end)
-            implicit = sleb(where.abbrev.at, cython.address(spec), spec_end) if form == DW_FORM_implicit_const else 0
+            name = uleb(own.abbrev.at, cython.address(spec), spec_end)
+            form = uleb(own.abbrev.at, cython.address(spec), spec_end)
+            implicit = sleb(own.abbrev.at, cython.address(spec), spec_end) if form == DW_FORM_implicit_const else 0
             if spec > spec_end or (name == 0 and form == 0) or not spend(budget, 1):
                 break
             if name not in (
@@ -265,61 +270,61 @@ def follow(
             ) and (name != DW_AT_signature or names != cython.NULL):  # fmt: skip
                 if name in (DW_AT_frame_base, DW_AT_artificial):
                     bare = 0
-                skip_form(where.info.at, cython.address(at), unit[END], form, unit, where.big)
+                skip_form(own.info.at, cython.address(offset), unit[END], form, unit, own.big)
                 continue
             value = read_form(
-                where.info.at, cython.address(at), unit[END], cython.address(form), implicit, unit, where.big
+                own.info.at, cython.address(offset), unit[END], cython.address(form), implicit, unit, own.big
             )
-            if at > unit[END]:
+            if offset > unit[END]:
                 break
             if name in (DW_AT_linkage_name, DW_AT_MIPS_linkage_name):
                 if names != cython.NULL and not linkage:
-                    linkage = name_of(where, other, unit, value, form)
+                    linkage = name_of(own, other, unit, value, form)
             elif name == DW_AT_decl_file:
-                if names != cython.NULL and not has & 1 and value >> 32 == 0:
-                    has |= 1
+                if names != cython.NULL and not has & HAS_DECL_FILE and value >> 32 == 0:
+                    has |= HAS_DECL_FILE
                     decl_file = value
-                    if here >> ALT_BIT & 1 or not same_files(unit, names.current):
-                        decl_file |= cython.cast(u64, unit - where.units) // WIDTH << FILE_UNIT_SHIFT
-                        decl_file |= cython.cast(u64, 1) << (ALT_FILE_BIT if here >> ALT_BIT & 1 else OTHER_FILE_BIT)
+                    if die >> ALT_BIT & 1 or not same_files(unit, names.current):
+                        decl_file |= cython.cast(u64, unit - own.units) // WIDTH << FILE_UNIT_SHIFT
+                        decl_file |= cython.cast(u64, 1) << (ALT_FILE_BIT if die >> ALT_BIT & 1 else OTHER_FILE_BIT)
             elif name == DW_AT_decl_line:
-                if not has & 2:
-                    has |= 2
+                if not has & HAS_DECL_LINE:
+                    has |= HAS_DECL_LINE
                     decl_line = value
             elif name == DW_AT_name:
                 if not found:
-                    found = name_of(where, other, unit, value, form)
-                    named = here
+                    found = name_of(own, other, unit, value, form)
+                    named = die
                     language = unit[LANGUAGE]
                     if language == 0 and names != cython.NULL:  # dwz: a partial unit is of those that import it
                         language = names.current[LANGUAGE]
             else:
                 if name == DW_AT_signature:
-                    value = type_of(where, value, budget) if form == DW_FORM_ref_sig8 else 0
+                    value = type_of(own, value, budget) if form == DW_FORM_ref_sig8 else 0
                     unresolved_refs[0] |= value == 0
                 else:
                     value = target_of(unit, value, form)
-                if value and here >> ALT_BIT & 1:
+                if value and die >> ALT_BIT & 1:
                     value |= cython.cast(u64, 1) << ALT_BIT
                 if name == DW_AT_specification:
                     following = value
                 else:
                     origin = value
         following = origin if origin else following
-        if not following or following == here or (linkage and has == 3):
+        if not following or following == die or (linkage and has == HAS_START):
             break
-        here = following
+        die = following
     if linkage:
         found = linkage
     elif found and names != cython.NULL and is_qualified(language):
         found = remember_plain(names, named | (bare if has == 0 else 0) << BARE_BIT, found)
-    if names != cython.NULL and has == 3:
+    if names != cython.NULL and has == HAS_START:
         remember_start(names, found, decl_file, decl_line)
     return found
 
 
 def function_name(names, file, alt, tables, key):
-    """The name of the function a DIE stands for; 0 when nothing says it."""
+    """The name of the function that a DIE describes or refers to; 0 when it has none."""
     slot: u64
     item: cython.Py_ssize_t
     if names.count >= MOST_NAMES:
@@ -366,36 +371,37 @@ def collect_ancestors(
     file: cython.pointer[cython.const[File]],
     unit: cython.pointer[cython.const[u64]],
     table: cython.pointer[AbbrevTable],
-    levels: cython.pointer[cython.p_ulonglong], room: cython.pointer[u64],
-    keys: cython.pointer[cython.const[u64]], count: cython.Py_ssize_t, ancestors: cython.p_ulonglong,
-) -> cython.Py_ssize_t:  # fmt: skip
+    levels: cython.pointer[U64s],
+    keys: cython.pointer[cython.const[u64]],
+    count: cython.Py_ssize_t,
+    ancestors: cython.p_ulonglong,
+) -> cython.Py_ssize_t:
     """Fill MAX_ANCESTORS numbers per key (ascending offsets of DIEs of this unit): tag << TAG_SHIFT | offset, innermost
     first."""
     data = file.info.at
-    at: u64 = unit[DIE]
+    offset: u64 = unit[DIE]
     end: u64 = unit[END]
-    here: u64
+    die: u64
     form: u64
     value: u64
-    more: u64
     sibling: u64
-    level: u64 = 0
     code: u64
-    step: cython.uint
+    step: cython.Py_ssize_t
     key: cython.Py_ssize_t = 0
-    while at < end and key < count:
-        here = at
-        while key < count and keys[key] < here:
+    levels.count = 0
+    while offset < end and key < count:
+        die = offset
+        while key < count and keys[key] < die:
             key += 1  # it is no DIE
-        if key < count and keys[key] == here:
+        if key < count and keys[key] == die:
             for step in range(MAX_ANCESTORS):
-                if step < level:
-                    ancestors[key * MAX_ANCESTORS + step] = levels[0][level - 1 - step]
+                if step < levels.count:
+                    ancestors[key * MAX_ANCESTORS + step] = levels.items[levels.count - 1 - step]
             key += 1
-        code = uleb(data, cython.address(at), end)
+        code = uleb(data, cython.address(offset), end)
         if code == 0:
-            if level:
-                level -= 1
+            if levels.count:
+                levels.count -= 1
             continue
         entry = entry_of_code(table, code)
         if entry == cython.NULL:
@@ -403,57 +409,50 @@ def collect_ancestors(
         sibling = 0
         op = table.ops + entry.first
         for step in range(entry.ops):
-            skip(cython.address(at), end, op.before)
+            skip(cython.address(offset), end, op.before)
             form = op.form
             if op.what == SKIP_TEXT:
-                skip_string(data, cython.address(at), end)
+                skip_string(data, cython.address(offset), end)
             elif op.what == READ:
-                value = read_form(data, cython.address(at), end, cython.address(form), op.implicit, unit, file.big)
+                value = read_form(data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big)
                 if op.slot == S_SIBLING and form >= DW_FORM_ref1 and form <= DW_FORM_ref_udata:
                     sibling = unit[OFFSET] + value
             else:
-                skip_form(data, cython.address(at), end, form, unit, file.big)
+                skip_form(data, cython.address(offset), end, form, unit, file.big)
             op += 1
-        skip(cython.address(at), end, entry.tail)
-        if not entry.children or at > end:
+        skip(cython.address(offset), end, entry.tail)
+        if not entry.children or offset > end:
             continue
-        if sibling > at and sibling <= end and key < count and keys[key] >= sibling:
-            at = sibling
+        if sibling > offset and sibling <= end and key < count and keys[key] >= sibling:
+            offset = sibling
             continue
-        if level >= room[0]:
-            more = room[0] * 2 if room[0] else 64
-            block = realloc(levels[0], more * 8)
-            if block == cython.NULL:
-                break
-            levels[0] = cython.cast(cython.p_ulonglong, block)
-            room[0] = more
-        levels[0][level] = cython.cast(u64, entry.tag) << TAG_SHIFT | here
-        level += 1
+        if not push_u64(levels, cython.cast(u64, entry.tag) << TAG_SHIFT | die):
+            break
     return key
 
 
 def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]):
     """For keys in ascending order (offsets of DIEs, of any units): MAX_ANCESTORS numbers each, as bytes of u64."""
     found = bytearray(8 * MAX_ANCESTORS * keys.shape[0])
-    at: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t = 0
     last: cython.Py_ssize_t
     tables: AbbrevCache
     budget: Budget
     fault: cython.int = 0
-    levels: cython.p_ulonglong = cython.NULL
-    room: u64 = 0
+    levels: U64s
     if keys.shape[0] == 0:
         return found
     out: cython.ulonglong[::1] = memoryview(found).cast("Q")
     memset(cython.address(tables), 0, cython.sizeof(tables))
+    memset(cython.address(levels), 0, cython.sizeof(levels))
     found_budget(cython.address(budget), sections.file.info.size)
     file: cython.pointer[File] = cython.address(sections.file)
     with cython.nogil:
-        while at < keys.shape[0]:
-            last = at + 1
-            unit = unit_at(file, keys[at])
+        while i < keys.shape[0]:
+            last = i + 1
+            unit = unit_at(file, keys[i])
             if unit == cython.NULL or unit[FAULT]:
-                at = last
+                i = last
                 continue
             while last < keys.shape[0] and keys[last] < unit[END]:
                 last += 1
@@ -461,12 +460,17 @@ def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]
             table = table_of(cython.address(tables), file, unit, cython.address(budget), cython.address(fault))
             if table != cython.NULL:
                 collect_ancestors(
-                    file, unit, table, cython.address(levels), cython.address(room),
-                    cython.address(keys[at]), last - at, cython.address(out[at * MAX_ANCESTORS]),
-                )  # fmt: skip
-            at = last
+                    file,
+                    unit,
+                    table,
+                    cython.address(levels),
+                    cython.address(keys[i]),
+                    last - i,
+                    cython.address(out[i * MAX_ANCESTORS]),
+                )
+            i = last
         free_cache(cython.address(tables))
-        free(levels)
+        release(cython.address(levels))
     return found
 
 
@@ -475,19 +479,18 @@ def read_names(
 ):
     """The DW_AT_name of each DIE, following its origins, specifications and type units; 0 where there is none. Returns
     whether any may lie in a unit that is not known here."""
-    at: cython.Py_ssize_t
+    i: cython.Py_ssize_t
     tables: AbbrevCache
     budget: Budget
     unresolved_refs: cython.int = 0
     memset(cython.address(tables), 0, cython.sizeof(tables))
     found_budget(cython.address(budget), sections.file.info.size)
     with cython.nogil:
-        for at in range(keys.shape[0]):
+        for i in range(keys.shape[0]):
             begin_unit(cython.address(budget), BYTES_PER_NAME)
-            out[at] = follow(
+            out[i] = follow(
                 cython.NULL, cython.address(sections.file), cython.address(alt.file), cython.address(tables),
-                cython.address(budget),
-                keys[at], cython.address(unresolved_refs),
+                cython.address(budget), keys[i], cython.address(unresolved_refs),
             )  # fmt: skip
         free_cache(cython.address(tables))
     return unresolved_refs != 0

@@ -83,7 +83,7 @@ cdef inline int form_size(u64 form, int address_size, int offset_size, int versi
 
 
 cdef inline u64 indirect(bytes_at data, u64* at, u64 end, u64 form) noexcept nogil:
-    """The form that stands in the DIE itself (DW_FORM_indirect); one that is indirect again is refused."""
+    """The form that the DIE itself has (DW_FORM_indirect); one that is indirect again is refused."""
     if form == DW_FORM_indirect:
         form = uleb(data, at, end)
         if form in (DW_FORM_indirect, DW_FORM_implicit_const):
@@ -151,7 +151,7 @@ cdef inline u64 entry_of(SectionBytes part, u64 base, u64 index, int size, int b
 
 
 cdef inline int is_index(u64 form) noexcept nogil:
-    """Does this address form count in .debug_addr?"""
+    """Whether this address form is an index of .debug_addr."""
     return form in (DW_FORM_addrx, DW_FORM_GNU_addr_index) or (form >= DW_FORM_addrx1 and form <= DW_FORM_addrx4)
 
 
@@ -163,7 +163,7 @@ cdef inline u64 address_of(const File* file, const u64* unit, u64 value, u64 for
 
 
 cdef inline u64 name_of(const File* file, const File* alt, const u64* unit, u64 value, u64 form) noexcept nogil:
-    """The name a string form holds; 0 when it points nowhere."""
+    """The name reference of a string form's value; 0 when it is outside its section."""
     cdef int ok = 1
     if form == DW_FORM_string:
         return file.info_ref | value
@@ -245,7 +245,7 @@ cdef inline u64 largest(int width) noexcept nogil:
 
 
 cdef inline u64 is_dwarf64(u64 length) noexcept nogil:
-    """Does a unit length of four bytes say that eight more hold it (64-bit DWARF)?"""
+    """Whether a unit length of four bytes means that eight more hold it (64-bit DWARF)."""
     return length == <u64>DWARF64
 
 

@@ -18,7 +18,7 @@ code that the linker took from another unit. `Clipper` leaves them out.
 """
 
 import cython
-from cython.cimports.libc.stdlib import free, malloc, qsort, realloc
+from cython.cimports.libc.stdlib import free, malloc, qsort
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.kernels.budget import LIST_ENTRY, Budget, begin_unit, found_budget, spend
 from cython.cimports.whence.dwarf.kernels.constants import (
@@ -74,10 +74,10 @@ from cython.cimports.whence.dwarf.kernels.reading import (
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN
 from cython.cimports.whence.kernels.heap import pop, push
-from cython.cimports.whence.kernels.vector import grow
+from cython.cimports.whence.kernels.vector import grow, push_u64, release
 
 SHORTEST_HEADER = cython.declare(u64, 7)  # bytes of a header behind its length: version, table, size of addresses
-NO_FILE = cython.declare(cython.uint, 0xFFFFFFFF)  # of a row: nothing says of what file
+NO_FILE = cython.declare(cython.uint, 0xFFFFFFFF)  # of a row that no file describes
 NO_UNIT = cython.declare(cython.uint, 0xFFFFFFFF)
 LAST_ROW = cython.declare(cython.uint, 0xFFFFFFFF)
 
@@ -135,32 +135,32 @@ class DwarfSections:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def unit_extent(info: SectionBytes, big: cython.int, at: u64, row: cython.p_ulonglong) -> u64:
-    """Where the unit at `at` ends, as its length says; 0 when that leaves the section.
+def unit_extent(info: SectionBytes, big: cython.int, offset: u64, row: cython.p_ulonglong) -> u64:
+    """Where the unit at `offset` ends, by its length; 0 when that is beyond the section.
 
     Fills in OFFSET, END, OFFSET_SIZE and FAULT. What is too short for a header is one unit with all that follow it and
     are too short, too."""
     size: u64 = info.size
     length: u64
     width: cython.int
-    row[OFFSET] = at
+    row[OFFSET] = offset
     row[END] = 0
-    while at < size:
-        length = fixed(info.at, cython.address(at), size, 4, big)
+    while offset < size:
+        length = fixed(info.at, cython.address(offset), size, 4, big)
         width = 4
         if is_dwarf64(length):
             width = 8
-            length = fixed(info.at, cython.address(at), size, 8, big)
+            length = fixed(info.at, cython.address(offset), size, 8, big)
         if row[END] and length >= SHORTEST_HEADER:
             break  # behind those that are too short
         row[OFFSET_SIZE] = width
-        if at > size or length > size - at or (width == 4 and is_reserved_length(length)):
+        if offset > size or length > size - offset or (width == 4 and is_reserved_length(length)):
             if row[END]:
                 break
             row[END] = size
             return 0
-        at += length
-        row[END] = at
+        offset += length
+        row[END] = offset
         if length >= SHORTEST_HEADER:
             break
         row[FAULT] = SHORT_HEADER
@@ -171,10 +171,10 @@ def unit_extent(info: SectionBytes, big: cython.int, at: u64, row: cython.p_ulon
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def read_header(info: SectionBytes, big: cython.int, at: u64, row: cython.p_ulonglong) -> u64:
-    """Read the header at `at` into the row; gives where the next unit begins, or 0 when that is unknown."""
-    start: u64 = at
-    end: u64 = unit_extent(info, big, at, row)
+def read_header(info: SectionBytes, big: cython.int, offset: u64, row: cython.p_ulonglong) -> u64:
+    """Read the header at `offset` into the row. Returns where the next unit begins, 0 when that is unknown."""
+    start: u64 = offset
+    end: u64 = unit_extent(info, big, offset, row)
     width: cython.int = cython.cast(cython.int, row[OFFSET_SIZE])
     if end == 0:
         row[FAULT] = BAD_LENGTH
@@ -182,33 +182,33 @@ def read_header(info: SectionBytes, big: cython.int, at: u64, row: cython.p_ulon
         return 0
     if row[FAULT]:
         return end
-    at += 4 if width == 4 else 12
-    row[VERSION] = fixed(info.at, cython.address(at), end, 2, big)
-    row[FAULT_AT] = at - 2 if at <= end else start
+    offset += 4 if width == 4 else 12
+    row[VERSION] = fixed(info.at, cython.address(offset), end, 2, big)
+    row[FAULT_AT] = offset - 2 if offset <= end else start
     if row[VERSION] < 2 or row[VERSION] > 5:
-        row[FAULT] = BAD_VERSION if at <= end else SHORT_HEADER
+        row[FAULT] = BAD_VERSION if offset <= end else SHORT_HEADER
         return end
     if row[VERSION] == 5:
-        row[KIND] = fixed(info.at, cython.address(at), end, 1, big)
-        row[ADDRESS_SIZE] = fixed(info.at, cython.address(at), end, 1, big)
-        row[ABBREV] = fixed(info.at, cython.address(at), end, width, big)
+        row[KIND] = fixed(info.at, cython.address(offset), end, 1, big)
+        row[ADDRESS_SIZE] = fixed(info.at, cython.address(offset), end, 1, big)
+        row[ABBREV] = fixed(info.at, cython.address(offset), end, width, big)
         if row[KIND] in (DW_UT_type, DW_UT_split_type):  # a type unit
-            row[SIGNATURE] = fixed(info.at, cython.address(at), end, 8, big)
-            fixed(info.at, cython.address(at), end, width, big)
+            row[SIGNATURE] = fixed(info.at, cython.address(offset), end, 8, big)
+            fixed(info.at, cython.address(offset), end, width, big)
         elif row[KIND] in (DW_UT_skeleton, DW_UT_split_compile):  # a skeleton, a split unit
-            row[SIGNATURE] = fixed(info.at, cython.address(at), end, 8, big)
+            row[SIGNATURE] = fixed(info.at, cython.address(offset), end, 8, big)
         elif row[KIND] not in (DW_UT_compile, DW_UT_partial):
             row[FAULT] = BAD_UNIT_TYPE
             return end
     else:
         row[KIND] = DW_UT_compile
-        row[ABBREV] = fixed(info.at, cython.address(at), end, width, big)
-        row[ADDRESS_SIZE] = fixed(info.at, cython.address(at), end, 1, big)
-    if at > end:
+        row[ABBREV] = fixed(info.at, cython.address(offset), end, width, big)
+        row[ADDRESS_SIZE] = fixed(info.at, cython.address(offset), end, 1, big)
+    if offset > end:
         row[FAULT] = SHORT_HEADER
     elif row[ADDRESS_SIZE] != 4 and row[ADDRESS_SIZE] != 8 and row[ADDRESS_SIZE] != 2:
         row[FAULT] = BAD_ADDRESS_SIZE
-    row[DIE] = at
+    row[DIE] = offset
     return end
 
 
@@ -223,7 +223,7 @@ def read_root(
     budget: cython.pointer[Budget],
 ) -> cython.void:
     """Read the attributes of the unit's root DIE. Bases may come after what they are the base of: two passes."""
-    at: u64
+    offset: u64
     spec: u64
     spec_end: u64 = 0
     code: u64
@@ -232,26 +232,26 @@ def read_root(
     implicit: u64
     value: u64
     end: u64 = row[END]
-    turn: cython.int
+    reading: cython.int
     ok: cython.int = 1
-    for turn in range(2):
-        at = row[DIE]
-        code = uleb(file.info.at, cython.address(at), end)
-        if at > end or code == 0:
-            row[FAULT] = BAD_ROOT if at > end else 0
+    for reading in range(2):
+        offset = row[DIE]
+        code = uleb(file.info.at, cython.address(offset), end)
+        if offset > end or code == 0:
+            row[FAULT] = BAD_ROOT if offset > end else 0
             return
-        place = known + ((row[ABBREV] + code) * WHENCE_GOLDEN >> 64 - KNOWN_BITS)
+        remembered = known + ((row[ABBREV] + code) * WHENCE_GOLDEN >> 64 - KNOWN_BITS)
         spec_end = file.abbrev.size
-        spec = place.spec
-        if spec == 0 or place.code != code or place.table != row[ABBREV]:
+        spec = remembered.spec
+        if spec == 0 or remembered.code != code or remembered.table != row[ABBREV]:
             spec = find_abbrev(file, row[ABBREV], code, cython.address(spec_end), budget)
             if spec > spec_end:
                 row[FAULT] = COSTLY_ROOT if budget.exceeded else NO_ROOT_ABBREV
                 row[FAULT_AT] = row[DIE]
                 return
-            place.spec = spec
-            place.code = code
-            place.table = row[ABBREV]
+            remembered.spec = spec
+            remembered.code = code
+            remembered.table = row[ABBREV]
         row[TAG] = uleb(file.abbrev.at, cython.address(spec), spec_end)
         spec += 1
         while True:
@@ -264,12 +264,12 @@ def read_root(
                 row[FAULT] = COSTLY_ROOT
                 row[FAULT_AT] = row[DIE]
                 return
-            value = read_form(file.info.at, cython.address(at), end, cython.address(form), implicit, row, file.big)
-            if at > end:
+            value = read_form(file.info.at, cython.address(offset), end, cython.address(form), implicit, row, file.big)
+            if offset > end:
                 row[FAULT] = BAD_ROOT
                 row[FAULT_AT] = row[DIE]
                 return
-            if turn == 0:
+            if reading == 0:
                 if name == DW_AT_str_offsets_base:
                     row[STR_BASE] = value
                     row[HAS] |= HAS_STR_BASE
@@ -318,7 +318,7 @@ def read_root(
 @cython.nogil
 @cython.exceptval(check=False)
 def default_bases(row: cython.p_ulonglong, split: cython.bint) -> cython.void:
-    """The bases a split unit has without saying so: its tables begin behind their headers."""
+    """The bases a split unit has without an attribute for them: its tables begin behind their headers."""
     if split and row[VERSION] == 5:
         row[STR_BASE] = 8 if row[OFFSET_SIZE] == 4 else 16
         row[RNG_BASE] = 12 if row[OFFSET_SIZE] == 4 else 20
@@ -328,14 +328,14 @@ def count_units(sections: DwarfSections, most: cython.Py_ssize_t):
     """How many units there are, going by the lengths alone; at most one more than `most`, the last of which will have
     the fault TOO_MANY_UNITS."""
     info: SectionBytes = sections.file.info
-    at: u64 = 0
+    offset: u64 = 0
     units: cython.Py_ssize_t = 0
     row: u64[WIDTH]
     with cython.nogil:
-        while at < info.size and units <= most:
+        while offset < info.size and units <= most:
             units += 1
-            at = unit_extent(info, sections.file.big, at, row)
-            if at == 0:
+            offset = unit_extent(info, sections.file.big, offset, row)
+            if offset == 0:
                 break
     return units
 
@@ -350,13 +350,13 @@ def read_headers_at(sections: DwarfSections, offsets: cython.const[cython.ulongl
 
 def read_headers(sections: DwarfSections, rows: cython.ulonglong[::1], split: cython.bint, most: cython.Py_ssize_t):
     """Fill a row per unit from its header; `rows` has room for what `count` said of `most`, all zero."""
-    at: u64 = 0
+    offset: u64 = 0
     row: cython.Py_ssize_t
     with cython.nogil:
         for row in range(rows.shape[0] // WIDTH):
-            at = read_header(sections.file.info, sections.file.big, at, cython.address(rows[row * WIDTH]))
+            offset = read_header(sections.file.info, sections.file.big, offset, cython.address(rows[row * WIDTH]))
             default_bases(cython.address(rows[row * WIDTH]), split)
-            if at == 0:
+            if offset == 0:
                 break
             if row == most:
                 rows[row * WIDTH + FAULT] = TOO_MANY_UNITS
@@ -368,26 +368,26 @@ def read_roots(sections: DwarfSections, alt: DwarfSections, rows: cython.ulonglo
     """Fill in what the root DIEs say, of every unit whose header is whole. A type unit has no tag here, as it has no
     code; its bases are wanted where a class is named by it."""
     row: cython.Py_ssize_t
-    at: cython.p_ulonglong
+    unit: cython.p_ulonglong
     known: KnownRoot[KNOWN_ROOTS]
     budget: Budget
     memset(known, 0, cython.sizeof(known))
     found_budget(cython.address(budget), sections.file.info.size + sections.file.abbrev.size)
     with cython.nogil:
         for row in range(rows.shape[0] // WIDTH):
-            at = cython.address(rows[row * WIDTH])
-            if at[FAULT] == 0:
-                begin_unit(cython.address(budget), at[END] - at[OFFSET])
-                read_root(cython.address(sections.file), cython.address(alt.file), at, known, cython.address(budget))
-                if at[KIND] in (DW_UT_type, DW_UT_split_type):
-                    at[TAG] = 0
+            unit = cython.address(rows[row * WIDTH])
+            if unit[FAULT] == 0:
+                begin_unit(cython.address(budget), unit[END] - unit[OFFSET])
+                read_root(cython.address(sections.file), cython.address(alt.file), unit, known, cython.address(budget))
+                if unit[KIND] in (DW_UT_type, DW_UT_split_type):
+                    unit[TAG] = 0
 
 
 # Range lists
 
 
 def is_code(file, start):
-    """Does a range of code begin here?"""
+    """Whether code can begin at this vaddr."""
     low: u64 = 0
     high: u64 = file.code_count
     middle: u64
@@ -438,7 +438,7 @@ def add_code_span(
 @cython.exceptval(check=False)
 def add_ranges_list(
     spans: cython.pointer[Spans], file: cython.pointer[cython.const[File]], unit: cython.pointer[cython.const[u64]],
-    at: u64, owner: cython.uint,
+    offset: u64, owner: cython.uint,
 ) -> cython.int:  # fmt: skip
     """A list of .debug_ranges: pairs of addresses from a base; (largest, x) makes x the base, (0, 0) ends it."""
     width: cython.int = cython.cast(cython.int, unit[ADDRESS_SIZE])
@@ -447,13 +447,13 @@ def add_ranges_list(
     start: u64
     end: u64
     fault: cython.int = 0
-    at += unit[RANGES_BASE]
+    offset += unit[RANGES_BASE]
     while fault == 0:
         if not spend(cython.address(spans.budget), LIST_ENTRY):
             return COSTLY_RANGE_LISTS
-        start = fixed(file.ranges.at, cython.address(at), file.ranges.size, width, file.big)
-        end = fixed(file.ranges.at, cython.address(at), file.ranges.size, width, file.big)
-        if at > file.ranges.size:
+        start = fixed(file.ranges.at, cython.address(offset), file.ranges.size, width, file.big)
+        end = fixed(file.ranges.at, cython.address(offset), file.ranges.size, width, file.big)
+        if offset > file.ranges.size:
             return BAD_RANGE_LIST
         if start == 0 and end == 0:
             return 0
@@ -469,7 +469,7 @@ def add_ranges_list(
 @cython.exceptval(check=False)
 def add_rnglists_list(
     spans: cython.pointer[Spans], file: cython.pointer[cython.const[File]], unit: cython.pointer[cython.const[u64]],
-    at: u64, owner: cython.uint,
+    offset: u64, owner: cython.uint,
 ) -> cython.int:  # fmt: skip
     """A list of .debug_rnglists (DW_RLE_*)."""
     data = file.rnglists.at
@@ -485,38 +485,38 @@ def add_rnglists_list(
     while fault == 0:
         if not spend(cython.address(spans.budget), LIST_ENTRY):
             return COSTLY_RANGE_LISTS
-        kind = fixed(data, cython.address(at), size, 1, 0)
+        kind = fixed(data, cython.address(offset), size, 1, 0)
         start = end = 0
         ok = 1
         if kind == DW_RLE_end_of_list:
-            return 0 if at <= size else BAD_RANGE_LIST
+            return 0 if offset <= size else BAD_RANGE_LIST
         if kind in (
             DW_RLE_base_addressx,
             DW_RLE_startx_endx,
             DW_RLE_startx_length,
         ):
-            start = uleb(data, cython.address(at), size)
+            start = uleb(data, cython.address(offset), size)
             start = entry_of(file.addr, unit[ADDR_BASE], start, width, file.big, cython.address(ok))
             if kind == DW_RLE_startx_endx and ok:
-                end = uleb(data, cython.address(at), size)
+                end = uleb(data, cython.address(offset), size)
                 end = entry_of(file.addr, unit[ADDR_BASE], end, width, file.big, cython.address(ok))
             elif kind == DW_RLE_startx_length:
-                end = start + uleb(data, cython.address(at), size)
+                end = start + uleb(data, cython.address(offset), size)
         elif kind == DW_RLE_offset_pair:
-            start = base + uleb(data, cython.address(at), size)
-            end = base + uleb(data, cython.address(at), size)
+            start = base + uleb(data, cython.address(offset), size)
+            end = base + uleb(data, cython.address(offset), size)
             ok = base != none
         elif kind == DW_RLE_base_address:
-            start = fixed(data, cython.address(at), size, width, file.big)
+            start = fixed(data, cython.address(offset), size, width, file.big)
         elif kind == DW_RLE_start_end:
-            start = fixed(data, cython.address(at), size, width, file.big)
-            end = fixed(data, cython.address(at), size, width, file.big)
+            start = fixed(data, cython.address(offset), size, width, file.big)
+            end = fixed(data, cython.address(offset), size, width, file.big)
         elif kind == DW_RLE_start_length:
-            start = fixed(data, cython.address(at), size, width, file.big)
-            end = start + uleb(data, cython.address(at), size)
+            start = fixed(data, cython.address(offset), size, width, file.big)
+            end = start + uleb(data, cython.address(offset), size)
         else:
             return BAD_RANGE_LIST
-        if at > size:
+        if offset > size:
             return BAD_RANGE_LIST
         if kind in (DW_RLE_base_addressx, DW_RLE_base_address):
             base = start if ok else none
@@ -526,7 +526,7 @@ def add_rnglists_list(
 
 
 def add_range_list(spans, file, unit, value, form, owner):
-    """Keep the ranges a DW_AT_ranges stands for; `value` is what its `form` holds."""
+    """Add the ranges of a DW_AT_ranges; `value` is what its `form` holds. Returns the fault, 0 for none."""
     width: cython.int = cython.cast(cython.int, unit[OFFSET_SIZE])
     ok: cython.int = 1
     if unit[VERSION] < 5:
@@ -544,27 +544,27 @@ def add_range_list(spans, file, unit, value, form, owner):
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def next_set(data: bytes_at, size: u64, big: cython.bint, each: cython.pointer[AddressSet]) -> cython.bint:
+def next_set(data: bytes_at, size: u64, big: cython.bint, entries: cython.pointer[AddressSet]) -> cython.bint:
     """Read the header at each.end: where the set's pairs begin and end, its unit, the width of its addresses. False
     when it breaks a rule."""
-    begin: u64 = each.end
-    at: u64 = begin
+    begin: u64 = entries.end
+    offset: u64 = begin
     width: cython.int = 4
-    length: u64 = fixed(data, cython.address(at), size, 4, big)
+    length: u64 = fixed(data, cython.address(offset), size, 4, big)
     if is_dwarf64(length):
         width = 8
-        length = fixed(data, cython.address(at), size, 8, big)
-    if at > size or length > size - at or (width == 4 and is_reserved_length(length)):
+        length = fixed(data, cython.address(offset), size, 8, big)
+    if offset > size or length > size - offset or (width == 4 and is_reserved_length(length)):
         return False
-    each.end = at + length
-    if fixed(data, cython.address(at), each.end, 2, big) != 2:
+    entries.end = offset + length
+    if fixed(data, cython.address(offset), entries.end, 2, big) != 2:
         return False
-    each.unit = fixed(data, cython.address(at), each.end, width, big)
-    each.address = cython.cast(cython.int, fixed(data, cython.address(at), each.end, 1, big))
-    fixed(data, cython.address(at), each.end, 1, big)  # the size of segments: none has any
-    if at > each.end or (each.address != 4 and each.address != 8):
+    entries.unit = fixed(data, cython.address(offset), entries.end, width, big)
+    entries.address = cython.cast(cython.int, fixed(data, cython.address(offset), entries.end, 1, big))
+    fixed(data, cython.address(offset), entries.end, 1, big)  # the size of segments: none has any
+    if offset > entries.end or (entries.address != 4 and entries.address != 8):
         return False
-    each.at = begin + (at - begin + 2 * each.address - 1) // (2 * each.address) * (2 * each.address)
+    entries.at = begin + (offset - begin + 2 * entries.address - 1) // (2 * entries.address) * (2 * entries.address)
     return True
 
 
@@ -574,15 +574,15 @@ def next_set(data: bytes_at, size: u64, big: cython.bint, each: cython.pointer[A
 def next_pair(
     data: bytes_at,
     big: cython.bint,
-    each: cython.pointer[AddressSet],
+    entries: cython.pointer[AddressSet],
     start: cython.pointer[u64],
     count: cython.pointer[u64],
 ) -> cython.bint:
     """The set's next range; False behind its last."""
-    if each.at >= each.end or each.end - each.at < cython.cast(u64, 2 * each.address):
+    if entries.at >= entries.end or entries.end - entries.at < cython.cast(u64, 2 * entries.address):
         return False
-    start[0] = fixed(data, cython.address(each.at), each.end, each.address, big)
-    count[0] = fixed(data, cython.address(each.at), each.end, each.address, big)
+    start[0] = fixed(data, cython.address(entries.at), entries.end, entries.address, big)
+    count[0] = fixed(data, cython.address(entries.at), entries.end, entries.address, big)
     return start[0] != 0 or count[0] != 0
 
 
@@ -593,28 +593,28 @@ def find_units(
     units: cython.ulonglong[::1],
 ):
     """Write, for each vaddr, the offset + 1 in .debug_info of the first unit that has it; 0 stays where none does.
-    Gives the number of units listed, or -1 when the table breaks a rule."""
+    Returns the number of units listed, or -1 when the table breaks a rule."""
     size: u64 = table.shape[0]
     start: u64 = 0
     count: u64 = 0
-    at: cython.Py_ssize_t
+    i: cython.Py_ssize_t
     sets: cython.Py_ssize_t = 0
-    each: AddressSet
-    each.end = 0
+    entries: AddressSet
+    entries.end = 0
     if size == 0:
         return 0
     data = cython.address(table[0])
     with cython.nogil:
-        while each.end < size:
-            if not next_set(data, size, big, cython.address(each)):
+        while entries.end < size:
+            if not next_set(data, size, big, cython.address(entries)):
                 sets = -1
                 break
             sets += 1
-            while next_pair(data, big, cython.address(each), cython.address(start), cython.address(count)):
-                for at in range(vaddrs.shape[0]):
-                    if vaddrs[at] >= start and vaddrs[at] - start < count:
-                        if units[at] == 0 or each.unit + 1 < units[at]:
-                            units[at] = each.unit + 1
+            while next_pair(data, big, cython.address(entries), cython.address(start), cython.address(count)):
+                for i in range(vaddrs.shape[0]):
+                    if vaddrs[i] >= start and vaddrs[i] - start < count:
+                        if units[i] == 0 or entries.unit + 1 < units[i]:
+                            units[i] = entries.unit + 1
     return sets
 
 
@@ -709,20 +709,20 @@ class UnitRanges:
         count: u64 = 0
         big: cython.bint = sections.file.big
         row: cython.Py_ssize_t
-        each: AddressSet
-        each.end = 0
+        entries: AddressSet
+        entries.end = 0
         file = cython.address(sections.file)
         if cython.cast(u64, len(self.described)) != file.unit_count:
             return
         described = cython.cast(cython.p_uchar, self.described.vector.items)
         data = cython.address(aranges[0])
         with cython.nogil:
-            while each.end < size and next_set(data, size, big, cython.address(each)):
-                unit = unit_at(file, each.unit)
+            while entries.end < size and next_set(data, size, big, cython.address(entries)):
+                unit = unit_at(file, entries.unit)
                 if unit == cython.NULL or unit[VERSION] != 2 or not unit[HAS] & HAS_LOW or not unit[HAS] & HAS_HIGH:
                     continue
                 row = (unit - file.units) // WIDTH
-                while next_pair(data, big, cython.address(each), cython.address(start), cython.address(count)):
+                while next_pair(data, big, cython.address(entries), cython.address(start), cython.address(count)):
                     if start < unit[LOW] or start + count > unit[HIGH]:
                         if count and is_code(file, start):
                             described[row] = NO_RANGES
@@ -731,9 +731,9 @@ class UnitRanges:
         """Make ready for `mark`. `order` are the rows of the ranges by start. Where ranges of units overlap, the first
         unit has the addresses. Time: n log n for n ranges."""
         spans: cython.Py_ssize_t = order.shape[0]
-        at: cython.Py_ssize_t = 0
+        i: cython.Py_ssize_t = 0
         open_spans: cython.Py_ssize_t = 0  # on the heap: all open ones, and closed ones below the top
-        here: cython.ulonglong
+        vaddr: cython.ulonglong
         now: cython.uint
         last: cython.uint = NO_UNIT
         if not (self.begins.reserve(2 * spans) and self.holders.reserve(2 * spans)):
@@ -745,39 +745,39 @@ class UnitRanges:
         end = cython.cast(cython.p_ulonglong, self.ends.vector.items)
         owner = cython.cast(cython.p_uint, self.owners.vector.items)
         with cython.nogil:
-            while at < spans or open_spans:
+            while i < spans or open_spans:
                 # The next address at which something changes: a range begins, or the one that counts ends.
-                if open_spans and (at == spans or end[LAST_ROW - heap[0]] <= start[order[at]]):
-                    here = end[LAST_ROW - heap[0]]
+                if open_spans and (i == spans or end[LAST_ROW - heap[0]] <= start[order[i]]):
+                    vaddr = end[LAST_ROW - heap[0]]
                 else:
-                    here = start[order[at]]
-                while at < spans and start[order[at]] == here:
-                    push(heap, cython.address(open_spans), LAST_ROW - order[at])
-                    at += 1
-                while open_spans and end[LAST_ROW - heap[0]] <= here:
+                    vaddr = start[order[i]]
+                while i < spans and start[order[i]] == vaddr:
+                    push(heap, cython.address(open_spans), LAST_ROW - order[i])
+                    i += 1
+                while open_spans and end[LAST_ROW - heap[0]] <= vaddr:
                     pop(heap, cython.address(open_spans))
                 now = owner[LAST_ROW - heap[0]] if open_spans else NO_UNIT
                 if now != last:
-                    self.begins.push_u64(here)
+                    self.begins.push_u64(vaddr)
                     self.holders.push_u32(now)
                     last = now
             free(heap)
 
     def mark(self, vaddrs: cython.const[cython.ulonglong][::1], wanted: cython.uchar[::1]):
         """Set wanted[row] to 1 for the unit that holds each vaddr."""
-        at: cython.Py_ssize_t
+        i: cython.Py_ssize_t
         low: cython.Py_ssize_t
         high: cython.Py_ssize_t
         middle: cython.Py_ssize_t
         begins = cython.cast(cython.p_ulonglong, self.begins.vector.items)
         holders = cython.cast(cython.p_uint, self.holders.vector.items)
         with cython.nogil:
-            for at in range(vaddrs.shape[0]):
+            for i in range(vaddrs.shape[0]):
                 low = 0
                 high = self.begins.vector.count
                 while low < high:
                     middle = (low + high) // 2
-                    if begins[middle] <= vaddrs[at]:
+                    if begins[middle] <= vaddrs[i]:
                         low = middle + 1
                     else:
                         high = middle
@@ -793,113 +793,65 @@ class UnitRanges:
 class Clipper:
     """The rows of groups of units, as far as they lie in the ranges that the units give, or in their functions.
 
-    `run` clips the rows of a batch, `take` hands them over. One group at a time has its spans in `_spans`: pairs of
-    start and end, ascending and apart once they are joined.
+    `run` clips the rows of a batch into the columns `va`, `file` and `line`. One group at a time has its spans in
+    `spans`: pairs of start and end, ascending and apart once they are joined.
     """
 
-    count: cython.Py_ssize_t
-    _room: cython.Py_ssize_t
-    _va: cython.p_ulonglong
-    _file: cython.p_uint  # and the lines behind the files
-    _spans: cython.p_ulonglong
-    _count: cython.Py_ssize_t
-    _span_room: cython.Py_ssize_t
-
     def __cinit__(self):
-        self.count = self._room = self._count = self._span_room = 0
-        self._va = self._spans = cython.NULL
-        self._file = cython.NULL
+        self.va, self.file, self.line = Column("Q"), Column("I"), Column("I")
 
     def __dealloc__(self):
-        free(self._va)
-        free(self._file)
-        free(self._spans)
+        release(cython.address(self.spans))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _need(self, more: cython.Py_ssize_t) -> cython.bint:
-        """Room for so many more rows; False when there is no memory."""
-        room: cython.Py_ssize_t = self.count + more
-        if room <= self._room:
-            return True
-        room += room // 2
-        wide = realloc(self._va, room * 8)
-        if wide == cython.NULL:
-            return False
-        self._va = cython.cast(cython.p_ulonglong, wide)
-        narrow = realloc(self._file, room * 8)
-        if narrow == cython.NULL:
-            return False
-        self._file = cython.cast(cython.p_uint, narrow)
-        self._room = room
-        return True
+    def _reserve(self, more):
+        """Room for so many more rows. False when there is no memory."""
+        return self.va.reserve(more) and self.file.reserve(more) and self.line.reserve(more)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _add(self, start: cython.ulonglong, end: cython.ulonglong) -> cython.bint:
-        more: cython.Py_ssize_t
-        if self._count == self._span_room:
-            more = 2 * self._span_room if self._span_room else 64
-            block = realloc(self._spans, more * 16)
-            if block == cython.NULL:
-                return False
-            self._spans = cython.cast(cython.p_ulonglong, block)
-            self._span_room = more
-        self._spans[2 * self._count] = start
-        self._spans[2 * self._count + 1] = end
-        self._count += 1
-        return True
+    def _add_span(self, start, end):
+        return push_u64(cython.address(self.spans), start) and push_u64(cython.address(self.spans), end)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _join(self) -> cython.void:
+    def _join(self):
         """The spans in ascending order, those that touch or overlap as one."""
-        at: cython.Py_ssize_t
+        i: cython.Py_ssize_t
         count: cython.Py_ssize_t = 0
+        total: cython.Py_ssize_t = self.spans.count // 2
         sorted: cython.bint = True
-        spans = self._spans
-        for at in range(1, self._count):
-            if spans[2 * at] < spans[2 * at - 2]:
+        spans = self.spans.items
+        for i in range(1, total):
+            if spans[2 * i] < spans[2 * i - 2]:
                 sorted = False
         if not sorted:
-            qsort(spans, self._count, 16, by_start)
-        for at in range(self._count):
-            if count and spans[2 * at] <= spans[2 * count - 1]:
-                if spans[2 * at + 1] > spans[2 * count - 1]:
-                    spans[2 * count - 1] = spans[2 * at + 1]
+            qsort(spans, total, 16, by_start)
+        for i in range(total):
+            if count and spans[2 * i] <= spans[2 * count - 1]:
+                if spans[2 * i + 1] > spans[2 * count - 1]:
+                    spans[2 * count - 1] = spans[2 * i + 1]
             else:
-                spans[2 * count] = spans[2 * at]
-                spans[2 * count + 1] = spans[2 * at + 1]
+                spans[2 * count] = spans[2 * i]
+                spans[2 * count + 1] = spans[2 * i + 1]
                 count += 1
-        self._count = count
+        self.spans.count = 2 * count
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _covers(self, va: cython.ulonglong, end: cython.ulonglong) -> cython.bint:
-        """Does [va, end) lie in one of the joined spans?"""
+    def _covers(self, va, end):
+        """Whether [va, end) lies in one of the joined spans."""
         low: cython.Py_ssize_t = 0
-        high: cython.Py_ssize_t = self._count
+        high: cython.Py_ssize_t = self.spans.count // 2
         middle: cython.Py_ssize_t
         while low < high:
             middle = (low + high) // 2
-            if self._spans[2 * middle] <= va:
+            if self.spans.items[2 * middle] <= va:
                 low = middle + 1
             else:
                 high = middle
-        return low > 0 and end <= self._spans[2 * low - 1]
+        return low > 0 and end <= self.spans.items[2 * low - 1]
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _put(self, va: cython.ulonglong, file: cython.uint, line: cython.uint) -> cython.void:
-        self._va[self.count] = va
-        self._file[2 * self.count] = file
-        self._file[2 * self.count + 1] = line
-        self.count += 1
+    def _put(self, va, file, line):
+        """Append a row, for which there is room."""
+        row: cython.Py_ssize_t = self.va.vector.count
+        cython.cast(cython.p_ulonglong, self.va.vector.items)[row] = va
+        cython.cast(cython.p_uint, self.file.vector.items)[row] = file
+        cython.cast(cython.p_uint, self.line.vector.items)[row] = line
+        self.va.vector.count = self.file.vector.count = self.line.vector.count = row + 1
 
     def run(
         self,
@@ -912,7 +864,7 @@ class Clipper:
         row_ends: cython.const[cython.uint][::1],
         out_ends: cython.uint[::1],
     ):
-        """Clip the rows of each group; fills `out_ends` (where they end) and returns how many there are.
+        """Clip the rows of each group. Fills `out_ends` with where they end.
 
         The units, scopes and rows of a group are those up to its entry of `unit_ends`, `scope_ends` and `row_ends`.
         `scopes` has the columns va, end and depth, `rows` va, file and line. All rows stay where a unit gives no
@@ -929,93 +881,80 @@ class Clipper:
         ends = cython.cast(cython.p_ulonglong, ranges.ends.vector.items)
         first = cython.cast(cython.p_uint, ranges.first.vector.items)
         group: cython.Py_ssize_t
-        at: cython.Py_ssize_t
+        i: cython.Py_ssize_t
         unit: cython.Py_ssize_t = 0
         scope: cython.Py_ssize_t = 0
         row: cython.Py_ssize_t = 0
         span: cython.uint
         wanted: cython.bint
         good: cython.bint = True
-        self.count = 0
+        self.va.vector.count = self.file.vector.count = self.line.vector.count = 0
         with cython.nogil:
             for group in range(unit_ends.shape[0]):
                 wanted = row < row_ends[group]
-                self._count = 0
-                for at in range(unit, unit_ends[group]):
-                    if described[units[at]] != RANGES_GIVEN:
+                self.spans.count = 0
+                for i in range(unit, unit_ends[group]):
+                    if described[units[i]] != RANGES_GIVEN:
                         wanted = False
                     elif wanted:
-                        for span in range(first[units[at]], first[units[at] + 1]):
-                            good = good and self._add(starts[span], ends[span])
+                        for span in range(first[units[i]], first[units[i] + 1]):
+                            good = good and self._add_span(starts[span], ends[span])
                 unit = unit_ends[group]
                 if not wanted:
-                    good = good and self._need(row_ends[group] - row)
+                    good = good and self._reserve(row_ends[group] - row)
                     if not good:
                         break
-                    for at in range(row, row_ends[group]):
-                        self._put(row_va[at], row_file[at], row_line[at])
+                    for i in range(row, row_ends[group]):
+                        self._put(row_va[i], row_file[i], row_line[i])
                 else:
                     self._join()
-                    for at in range(scope, scope_ends[group]):
-                        if depth[at] == 0 and not self._covers(va[at], end[at]):
-                            for at in range(scope, scope_ends[group]):
-                                good = good and self._add(va[at], end[at])
+                    for i in range(scope, scope_ends[group]):
+                        if depth[i] == 0 and not self._covers(va[i], end[i]):
+                            for i in range(scope, scope_ends[group]):
+                                good = good and self._add_span(va[i], end[i])
                             self._join()
                             break
-                    good = good and self._need(row_ends[group] - row + 2 * self._count)
+                    good = good and self._reserve(row_ends[group] - row + self.spans.count)
                     if not good:
                         break
-                    self._clip(row_va, row_file, row_line, row, row_ends[group])
+                    self._clip(
+                        cython.address(row_va[0]),
+                        cython.address(row_file[0]),
+                        cython.address(row_line[0]),
+                        row,
+                        row_ends[group],
+                    )
                 scope = scope_ends[group]
                 row = row_ends[group]
-                out_ends[group] = cython.cast(cython.uint, self.count)
+                out_ends[group] = cython.cast(cython.uint, self.va.vector.count)
         if not good:
             raise MemoryError
-        return self.count
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def _clip(
-        self,
-        va: cython.const[cython.ulonglong][::1],
-        file: cython.const[cython.uint][::1],
-        line: cython.const[cython.uint][::1],
-        row: cython.Py_ssize_t,
-        rows: cython.Py_ssize_t,
-    ) -> cython.void:
+    def _clip(self, va, file, line, row, rows):
         """Put the rows [row, rows) that lie in the joined spans."""
         span: cython.Py_ssize_t
         first: cython.Py_ssize_t = row
-        begun: cython.Py_ssize_t = self.count
-        for span in range(self._count):
-            while row < rows and va[row] <= self._spans[2 * span]:
+        files = cython.cast(cython.p_uint, self.file.vector.items)
+        begun: cython.Py_ssize_t = self.va.vector.count
+        for span in range(self.spans.count // 2):
+            while row < rows and va[row] <= self.spans.items[2 * span]:
                 row += 1
             if row > first and file[row - 1] != NO_FILE:
-                self._put(self._spans[2 * span], file[row - 1], line[row - 1])
-            while row < rows and va[row] < self._spans[2 * span + 1]:
+                self._put(self.spans.items[2 * span], file[row - 1], line[row - 1])
+            while row < rows and va[row] < self.spans.items[2 * span + 1]:
                 self._put(va[row], file[row], line[row])
                 row += 1
-            if self.count > begun and self._file[2 * self.count - 2] != NO_FILE:
-                self._put(self._spans[2 * span + 1], NO_FILE, 0)
-
-    def take(self, va: cython.ulonglong[::1], file: cython.uint[::1], line: cython.uint[::1]):
-        """Write the rows of the last run into columns of that many rows."""
-        at: cython.Py_ssize_t
-        with cython.nogil:
-            for at in range(va.shape[0]):
-                va[at] = self._va[at]
-                file[at] = self._file[2 * at]
-                line[at] = self._file[2 * at + 1]
+            if self.va.vector.count > begun and files[self.va.vector.count - 1] != NO_FILE:
+                self._put(self.spans.items[2 * span + 1], NO_FILE, 0)
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def by_start(
-    one: cython.pointer[cython.const[cython.void]], two: cython.pointer[cython.const[cython.void]]
+    left: cython.pointer[cython.const[cython.void]], right: cython.pointer[cython.const[cython.void]]
 ) -> cython.int:
     """Spans by where they begin."""
-    first = cython.cast(cython.pointer[cython.const[cython.ulonglong]], one)
-    second = cython.cast(cython.pointer[cython.const[cython.ulonglong]], two)
+    first = cython.cast(cython.pointer[cython.const[cython.ulonglong]], left)
+    second = cython.cast(cython.pointer[cython.const[cython.ulonglong]], right)
     return 1 if first[0] > second[0] else -1 if first[0] < second[0] else 0
