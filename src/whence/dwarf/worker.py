@@ -44,8 +44,8 @@ class Worker:
         self.arena = Arena(info.strings)
         self.problems = Problems()
         self._strangers = False
-        self._scoper = scopes_kernel.Scoper(of.parts, info.alt)
-        self._paths = Paths(sections, info.elf.order, self.arena, go=info.elf.is_go)
+        self._scoper = scopes_kernel.Scoper(of.parts, info.alt, info.style)
+        self._paths = Paths(sections, info.elf.order, self.arena, go=info.elf.is_go, style=info.paths)
         self._declarations = Declarations(info, sections, self._paths)
         big, line = info.elf.order == "big", sections.debug_line
         self._programs = Programs(line, big, info.lowest, self._paths, info.strings, self._line_table)
@@ -116,7 +116,7 @@ class Worker:
         parts, alt, strings, scoper = self.of.parts, self.info.alt, self.info.strings, self._scoper
         if file is not None:
             parts, alt, strings = file.parts, file.alt, file.strings
-            scoper = scopes_kernel.Scoper(parts, alt)
+            scoper = scopes_kernel.Scoper(parts, alt, self.info.style)
         rows, plain, begun = scoper.run(chosen, found)
         wide, narrow = bytes(8 * rows), bytes(4 * rows)
         scopes = Scopes(
