@@ -30,9 +30,9 @@ ARROWS: dict[str, set[str]] = {
     "dwarf": {"window", "ranges", "elf"},
     "gopclntab": {"window", "ranges", "elf"},
     "lidia": {"window", "ranges", "demangle"},
-    "lidia.build": {"window", "ranges", "demangle", "lidia", "elf", "gopclntab", "debuginfo", "producers"},
-    "debuginfo": {"window", "elf", "lidia"},
-    "producers": {"window", "ranges", "elf", "dwarf", "gopclntab", "debuginfo"},
+    "lidia.build": {"window", "ranges", "demangle", "lidia", "elf", "gopclntab", "locate", "producers"},
+    "locate": {"window", "elf", "lidia"},
+    "producers": {"window", "ranges", "elf", "dwarf", "gopclntab", "locate"},
     "binary": {
         "producers",
         "window",
@@ -43,11 +43,11 @@ ARROWS: dict[str, set[str]] = {
         "gopclntab",
         "lidia",
         "lidia.build",
-        "debuginfo",
+        "locate",
     },
     "procmap": {"window", "elf"},
     "gotrace": {"window"},
-    "symbolize": {"window", "ranges", "demangle", "elf", "lidia", "lidia.build", "procmap", "debuginfo", "binary"},
+    "symbolize": {"window", "ranges", "demangle", "elf", "lidia", "lidia.build", "procmap", "locate", "binary"},
     "filter": {"demangle", "elf", "symbolize", "procmap"},
     "profiles": {
         "window",
@@ -59,7 +59,7 @@ ARROWS: dict[str, set[str]] = {
         "symbolize",
         "procmap",
         "gotrace",
-        "debuginfo",
+        "locate",
     },
 }
 EVERYONES = {

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from whence.debuginfo.find import Finder, Search
 from whence.elf import ElfFile, functions
 from whence.errors import WhenceError
+from whence.locate.debug_files import DebugFiles, Search
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import arrange
 
@@ -33,7 +33,7 @@ class Producers:
         self,
         elf: ElfFile,
         *,
-        finder: Finder | None = None,
+        finder: DebugFiles | None = None,
         dwarf: bool = True,
         symtab: bool = True,
         gopclntab: bool = True,
@@ -42,7 +42,7 @@ class Producers:
         paths: PathStyle = "joined",
     ) -> None:
         self.elf = elf
-        self.finder = finder or Finder()
+        self.finder = finder or DebugFiles()
         self.strings = StringSpace()
         self.jobs = jobs
         self.problems: list[WhenceError] = []

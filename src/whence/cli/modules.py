@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from whence.model import Frames, NameStyle, PathStyle
 
 MODULES_KEPT = 64
-DWARF = Source.DWARF.word
+DWARF = Source.DWARF
 MANGLED = ("_Z", "_R")
 ARCHITECTURE = re.compile(
     r":(?:x86_64h?|i[3-7]86|arm(?:v[0-9a-z]+|64e?|64_32)?|aarch64|ppc(?:64)?(?:le)?|s390x|riscv(?:32|64))\Z"
@@ -168,10 +168,10 @@ class Modules:
         return name if os.path.exists(name) else ARCHITECTURE.sub("", name)
 
     def _path_by_build_id(self, build_id: str) -> str:
-        from whence.debuginfo.find import DEBUG_DIRS, Finder
+        from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
 
         digits = build_id.lower() if len(build_id) % 2 == 0 else "0" + build_id.lower()
-        search = Finder(self._dirs or DEBUG_DIRS).by_build_id(digits)
+        search = DebugFiles(self._dirs or DEBUG_DIRS).by_build_id(digits)
         if search.elf is None:
             raise FileNotFoundError(2, "could not find build ID")
         search.elf.close()

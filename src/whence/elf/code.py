@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from whence.elf import layout
+from whence.elf.kernels import constants
 
 if TYPE_CHECKING:
     from whence.elf.file import ElfFile
@@ -24,7 +24,7 @@ def code_segments(elf: ElfFile) -> list[Segment]:
     def has_section(segment: Segment) -> bool:
         return bisect_left(starts, segment.vaddr) < bisect_left(starts, segment.vaddr + segment.memory_size)
 
-    return [one for one in elf.segments if one.type == layout.PT_LOAD and (one.executable or has_section(one))]
+    return [one for one in elf.segments if one.type == constants.PT_LOAD and (one.executable or has_section(one))]
 
 
 def code_spans(elf: ElfFile) -> list[tuple[int, int]]:
@@ -36,10 +36,10 @@ def code_spans(elf: ElfFile) -> list[tuple[int, int]]:
     spans = [(one.vaddr, one.vaddr + one.size) for one in elf.sections if one.executable and one.size]
     if not spans:
         spans = [(one.vaddr, one.vaddr + one.memory_size) for one in code_segments(elf) if one.memory_size]
-    if elf.type == layout.ET_EXEC:
+    if elf.type == constants.ET_EXEC:
         others = [(one.vaddr, one.vaddr + one.size) for one in elf.sections if one.allocated and one.size]
         if not others:
-            loads = [one for one in elf.segments if one.type == layout.PT_LOAD]
+            loads = [one for one in elf.segments if one.type == constants.PT_LOAD]
             others = [(one.vaddr, one.vaddr + one.memory_size) for one in loads if one.memory_size]
         spans += [span for span in others if span[0]]
     return spans

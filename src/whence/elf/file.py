@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from whence.elf import layout
 from whence.elf.compress import FILE_SLACK, Unpacking, unpack_section, unpack_xz, unpack_zdebug, unpacked_budget
 from whence.elf.header import read_header
+from whence.elf.kernels import constants
 from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
 from whence.elf.notes import Note, build_id, go_build_id, read_notes
 from whence.elf.sections import Section, read_sections, stored
@@ -171,7 +172,7 @@ class ElfFile:
             self.done_with(section)
         else:
             raw = stored(self.data, section)
-        if self.type == layout.ET_REL and section.name.startswith((".debug_", ".zdebug_")):
+        if self.type == constants.ET_REL and section.name.startswith((".debug_", ".zdebug_")):
             raw = self._relocations.applied(section, raw, self.problems)
         return self._contents.setdefault(section.index, raw)
 
@@ -186,7 +187,7 @@ class ElfFile:
 
     def _unpacking(self, section: Section) -> Unpacking | None:
         raw = stored(self.data, section)
-        if section.flags & layout.SHF_COMPRESSED and len(raw):
+        if section.flags & constants.SHF_COMPRESSED and len(raw):
             found = unpack_section(raw, self.bits, self.order, section.part, partial(self.done_with, section, 0))
         elif section.name.startswith(".zdebug_") and len(raw):
             found = unpack_zdebug(raw, section.part)
@@ -201,7 +202,7 @@ class ElfFile:
     def prepare(self) -> None:
         """Import all that reading the file imports. A forked child waits for ever for what another thread imports."""
 
-        if self.type == layout.ET_REL:
+        if self.type == constants.ET_REL:
             pass
         if self.section(".gnu_debugdata") is not None:
             import lzma  # noqa: F401
@@ -228,7 +229,7 @@ class ElfFile:
         """
         found = self.section(section) if isinstance(section, str) else section
         mapped = self._mapped
-        if mapped is None or found is None or found.type == layout.SHT_NOBITS:
+        if mapped is None or found is None or found.type == constants.SHT_NOBITS:
             return
         stop = min(found.file_offset + (found.size if end is None else min(end, found.size)), self.size)
         mapped.forget(found.file_offset + start, stop)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from whence.budget import Budget
 from whence.elf import layout
+from whence.elf.kernels import constants
 from whence.elf.plt import stubs
 from whence.elf.symbols import SymbolTable, find_table, read_symbols
 from whence.errors import ElfError, WhenceError
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 PREFERENCE = {Source.SYMTAB: 4, Source.MINIDEBUG: 3, Source.DYNSYM: 2, Source.PLT: 1}
 NO_SECTION = 0xFFFFFFFF
-EF_PPC64_ABI = 3
+FUNCTION_TYPES = (constants.STT_FUNC, constants.STT_GNU_IFUNC, constants.STT_NOTYPE)
 FEW = 4096  # symbols that may have a say in what a few addresses are called
 NAMES_TIMES = 16  # names may overlap and repeat: together they are at most so many times their bytes,
 NAMES_ALLOWANCE = 1 << 20  # and so many bytes more
@@ -68,8 +69,11 @@ class Collector:
         for section in elf.sections:
             start.append(section.vaddr)
             end.append(min(section.vaddr + section.size, top))
-            kind.append(0 if not section.allocated else 2 if section.executable else 1)
-            if section.name == ".opd" and elf.machine == layout.EM_PPC64 and elf.header.flags & EF_PPC64_ABI < 2:
+            if not section.allocated:
+                kind.append(constants.NOT_LOADED)
+            else:
+                kind.append(constants.CODE if section.executable else constants.DATA)
+            if section.name == ".opd" and uses_descriptors(elf):
                 descriptors, descriptors_section = descriptors_of(section, elf, program), section.index
         code_start, code_end = array("Q"), array("Q")
         for low, high in code_regions(elf)[:MAX_REGIONS]:
@@ -95,14 +99,14 @@ class Collector:
             code_end,
             descriptors,
             descriptors_section,
-            elf.type == layout.ET_REL,
+            elf.type == constants.ET_REL,
             self.va,
             self.end,
             self.limit,
             self.name,
             self.rank,
             self.source,
-            source,
+            source.number,
             self.rows,
             self.near,
             self.leads,
@@ -118,7 +122,7 @@ class Collector:
         self.end[row] = self.limit[row] = va + size
         self.name[row] = name
         self.rank[row] = 1 << 25 | PREFERENCE[source] << 22
-        self.source[row] = source
+        self.source[row] = source.number
         self.rows += 1
 
     def settle(self, strings: StringSpace) -> Ranges:
@@ -148,10 +152,15 @@ class Collector:
         return out
 
 
+def uses_descriptors(elf: ElfFile) -> bool:
+    """Whether symbols of functions are of descriptors in .opd: ppc64's first ABI (0 stands for it, too)."""
+    return elf.machine == constants.EM_PPC64 and elf.header.flags & constants.EF_PPC64_ABI < 2
+
+
 def descriptors_of(section: Section, elf: ElfFile, program: ElfFile) -> memoryview:
     """The function descriptors a file has, or else (a debug file has none) those of its program."""
     other = program.section(section.name)
-    if section.type == layout.SHT_NOBITS and other is not None and other.vaddr == section.vaddr:
+    if section.type == constants.SHT_NOBITS and other is not None and other.vaddr == section.vaddr:
         return program.content(other)
     return elf.content(section)
 
@@ -160,7 +169,7 @@ def code_regions(elf: ElfFile) -> list[tuple[int, int]]:
     """[start, end) in vaddrs of executable sections, or of executable segments in a file without sections."""
     if elf.sections:
         return [(s.vaddr, s.vaddr + s.size) for s in elf.sections if s.executable and s.allocated]
-    return [(s.vaddr, s.vaddr + s.memory_size) for s in elf.segments if s.executable and s.type == layout.PT_LOAD]
+    return [(s.vaddr, s.vaddr + s.memory_size) for s in elf.segments if s.executable and s.type == constants.PT_LOAD]
 
 
 def functions(
@@ -232,9 +241,8 @@ def aliases(elf: ElfFile, vaddr: int) -> tuple[str, ...]:
     for name in (".symtab", ".dynsym"):
         symbols = read_symbols(elf, name)
         for index, value in enumerate(symbols.value):
-            if value <= vaddr and (vaddr < value + symbols.size[index] or value == vaddr):
-                kind = symbols.info[index] & 15
-                if symbols.section[index] and kind in (layout.STT_FUNC, layout.STT_GNU_IFUNC, layout.STT_NOTYPE):
-                    found[symbols.name(index)] = None
+            covers = value <= vaddr and (vaddr < value + symbols.size[index] or value == vaddr)
+            if covers and symbols.section[index] and symbols.info[index] & constants.STT_MASK in FUNCTION_TYPES:
+                found[symbols.name(index)] = None
     found.pop("", None)
     return tuple(found)

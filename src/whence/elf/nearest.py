@@ -17,7 +17,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence.elf import layout
+from whence.elf.kernels import constants
 from whence.elf.symbols import read_symbols
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
     from whence.elf.file import ElfFile
 
-STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_FILE = 0, 1, 2, 4
-STB_LOCAL = 0
-STV_HIDDEN = 2
-MARKED_BY_BIT_0 = (layout.EM_ARM, layout.EM_MIPS)  # Thumb and microMIPS code
+MARKED_BY_BIT_0 = (constants.EM_ARM, constants.EM_MIPS)  # Thumb and microMIPS code
 MAPPING = ("$a", "$d", "$t", "$x")  # what assemblers of ARM, AArch64 and RISC-V mark code and data with
 
 
@@ -122,10 +119,11 @@ class SymbolIndex:
     def _may_be_function(self, row: int) -> bool:
         symbols = self._symbols
         info = symbols.info[row]
-        if info & 15 == STT_OBJECT:
+        if info & constants.STT_MASK == constants.STT_OBJECT:
             return False
-        hidden = symbols.other[row] & 3 == STV_HIDDEN
-        return bool(symbols.size[row] or info & 15 != STT_NOTYPE or info >> 4 != STB_LOCAL or not hidden)
+        hidden = symbols.other[row] & constants.STV_MASK == constants.STV_HIDDEN
+        local = info >> 4 == constants.STB_LOCAL
+        return bool(symbols.size[row] or info & constants.STT_MASK != constants.STT_NOTYPE or not (local and hidden))
 
     def _fits_better(self, row: int, best: int, offset: int) -> bool:
         """Does a symbol name an offset behind it better than another one that starts at the same address?"""
@@ -135,16 +133,16 @@ class SymbolIndex:
             return size > best_size
         if size <= offset:
             return False
-        kind, best_kind = symbols.info[row] & 15, symbols.info[best] & 15
-        if (kind == STT_FUNC) != (best_kind == STT_FUNC):
-            return kind == STT_FUNC
-        if (kind == STT_NOTYPE) != (best_kind == STT_NOTYPE):
-            return best_kind == STT_NOTYPE
+        kind, best_kind = symbols.info[row] & constants.STT_MASK, symbols.info[best] & constants.STT_MASK
+        if (kind == constants.STT_FUNC) != (best_kind == constants.STT_FUNC):
+            return kind == constants.STT_FUNC
+        if (kind == constants.STT_NOTYPE) != (best_kind == constants.STT_NOTYPE):
+            return best_kind == constants.STT_NOTYPE
         return size < best_size
 
     def _name(self, row: int, start: int, bfd: bool) -> Symbol:
         symbols = self._symbols
-        local = symbols.info[row] >> 4 == STB_LOCAL
+        local = symbols.info[row] >> 4 == constants.STB_LOCAL
         symbol = Symbol(symbols.name(row), start, symbols.size[row], self._file(row, local, bfd))
         self._named[row, bfd] = symbol
         return symbol
@@ -153,7 +151,9 @@ class SymbolIndex:
         """The name of the last STT_FILE entry before a symbol. BFD gives it to a global one, too, where all such
         entries come before the first other symbol."""
         if self._files is None:
-            self._files = [at for at, info in enumerate(self._symbols.info) if info & 15 == STT_FILE]
+            self._files = [
+                at for at, info in enumerate(self._symbols.info) if info & constants.STT_MASK == constants.STT_FILE
+            ]
         files = self._files
         if not local and not (bfd and files and files[-1] == len(files)):
             return ""

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from whence.elf import layout
+from whence.elf.kernels import constants
 from whence.elf.sections import Section
 from whence.elf.symbols import SymbolTable, find_table
 
@@ -24,8 +25,14 @@ if TYPE_CHECKING:
     from whence.elf.file import ElfFile
 
 SECTIONS = (".plt", ".plt.sec", ".plt.got", ".plt.bnd", ".iplt")
-JUMP_SLOT = {layout.EM_X86_64: 7, layout.EM_AARCH64: 1026}
-GLOB_DAT = {layout.EM_X86_64: 6, layout.EM_AARCH64: 1025}
+JUMP_SLOT = {
+    constants.EM_X86_64: constants.R_X86_64_JUMP_SLOT,
+    constants.EM_AARCH64: constants.R_AARCH64_JUMP_SLOT,
+}
+GLOB_DAT = {
+    constants.EM_X86_64: constants.R_X86_64_GLOB_DAT,
+    constants.EM_AARCH64: constants.R_AARCH64_GLOB_DAT,
+}
 RELA_WORDS = 3  # r_offset, r_info, r_addend
 NAME_LIMIT = 4096
 
@@ -42,7 +49,7 @@ def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
     sections = [s for s in named if s.executable and s.vaddr + s.size < 1 << 64]
     if table is None or not sections:
         return []
-    decode = _x86_64 if elf.machine == layout.EM_X86_64 else _aarch64
+    decode = _x86_64 if elf.machine == constants.EM_X86_64 else _aarch64
     jumps = [jump for section in sections for jump in decode(elf, section)]
     lazy = _relocations(elf, ".rela.plt", JUMP_SLOT[elf.machine])
     order = list(lazy.values())

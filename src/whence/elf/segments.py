@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from whence.elf import layout
 from whence.elf.header import Header, entries
+from whence.elf.kernels import constants
 from whence.records import Record
 
 
@@ -22,7 +23,7 @@ class Segment(Record, frozen=True):
 
     @property
     def executable(self) -> bool:
-        return bool(self.flags & layout.PF_X)
+        return bool(self.flags & constants.PF_X)
 
 
 def read_segments(data: memoryview, header: Header) -> tuple[Segment, ...]:
@@ -40,7 +41,7 @@ def read_segments(data: memoryview, header: Header) -> tuple[Segment, ...]:
 
 def loaded(segments: Iterable[Segment]) -> list[Segment]:
     """The PT_LOAD segments, executable ones first: where two claim a byte of the file, the code's mapping answers."""
-    return sorted((s for s in segments if s.type == layout.PT_LOAD), key=lambda s: not s.executable)
+    return sorted((s for s in segments if s.type == constants.PT_LOAD), key=lambda s: not s.executable)
 
 
 def vaddr_of(segments: Iterable[Segment], file_offset: int) -> int | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from whence.elf import layout
 from whence.elf.dynamic import dynamic_symbols
+from whence.elf.kernels import constants
 from whence.errors import ElfError
 from whence.records import Record
 
@@ -56,7 +57,7 @@ class Symbols(Record, frozen=True):
 
 def find_table(elf: ElfFile, name: str) -> SymbolTable | None:
     """The symbol table of that name (".symtab" or ".dynsym"); None when there is none. ElfError when damaged."""
-    kind = layout.SHT_SYMTAB if name == ".symtab" else layout.SHT_DYNSYM
+    kind = constants.SHT_SYMTAB if name == ".symtab" else constants.SHT_DYNSYM
     for section in elf.sections:
         if section.type != kind:
             continue
@@ -64,7 +65,7 @@ def find_table(elf: ElfFile, name: str) -> SymbolTable | None:
             raise ElfError(section.part, None, "its link is the section of its names", section.link)
         extended = elf.data[:0]
         for other in elf.sections:
-            if other.type == layout.SHT_SYMTAB_SHNDX and other.link == section.index:
+            if other.type == constants.SHT_SYMTAB_SHNDX and other.link == section.index:
                 extended = elf.content(other)
         names = elf.sections[section.link]
         return SymbolTable(elf.content(section), elf.content(names), extended, names.part)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from whence.errors import plain
@@ -39,6 +40,31 @@ MARKUP = re.compile(
 )
 
 
+KEYS = ("address", "module", "build_id", "symbol", "size", "ra", "pc")  # the groups that an answer depends on
+MAX_WORDS = 1 << 16
+
+
+class Matcher:
+    """A form as the loop over lines wants it: its groups by number, its template in pieces around the frame.
+
+    Most templates keep the text up to the end of one group (`{head} in {frame}`): `kept` is its number, else 0.
+    """
+
+    __slots__ = ("after", "before", "exact", "form", "kept", "keys", "search", "tail")
+
+    def __init__(self, form: Form) -> None:
+        groups = form.pattern.groupindex
+        self.form = form
+        self.search = form.pattern.search
+        self.keys = tuple(groups[name] for name in KEYS if name in groups)
+        self.tail = groups.get("tail", 0)
+        self.exact = form.back is Back.EXACT and "ra" not in groups
+        self.before, self.after = form.template.partition(b"{frame}")[::2]
+        self.kept = groups["head"] if self.before.startswith(b"{head}") else 0
+        if self.kept:
+            self.before = self.before.removeprefix(b"{head}")
+
+
 class Filter:
     """Names what it recognizes in a stream of text.
 
@@ -52,7 +78,9 @@ class Filter:
         self._links = links
         self._forms = (*FORMS, ANY_ADDRESS) if every else FORMS
         self._needles = tuple({form.needle: None for form in self._forms} | {MODULES: None, RESET: None})
-        self._chosen: dict[int, tuple[Form, ...]] = {}
+        self._chosen: dict[int, tuple[Matcher, ...]] = {}
+        self._matchers = tuple(map(Matcher, self._forms))
+        self._words: dict[tuple[object, ...], tuple[bytes, ...]] = {}
         self._tail = b""
         self._endless = False
         self._held: list[bytes] | None = None
@@ -105,6 +133,7 @@ class Filter:
         if starts:
             self._held, self._held_size, self._maps = [], 0, None
             self._places.forget()
+            self._words.clear()
         return text[at:]
 
     def _hold(self, text: bytes, out: list[bytes]) -> bytes:
@@ -137,6 +166,7 @@ class Filter:
         text, self._held = b"".join(self._held), None
         if self._maps:
             self._places.learn(b"".join(self._maps))
+            self._words.clear()
         return self._named(text)
 
     # lines
@@ -160,14 +190,14 @@ class Filter:
         out.append(text[done:])
         return b"".join(out)
 
-    def _choose(self, present: int) -> tuple[Form, ...]:
-        """The forms whose needle is among those present (bits as `candidates` gives them)."""
+    def _choose(self, present: int) -> tuple[Matcher, ...]:
+        """The forms whose needle is among those present (bits as `candidates` returns them)."""
         here = {needle for bit, needle in enumerate(self._needles) if present >> bit & 1}
-        chosen = tuple(form for form in self._forms if form.needle in here)
+        chosen = tuple(matcher for matcher in self._matchers if matcher.form.needle in here)
         self._chosen[present] = chosen
         return chosen
 
-    def _line(self, text: bytes, start: int, line: bytes, forms: tuple[Form, ...]) -> bytes | None:
+    def _line(self, text: bytes, start: int, line: bytes, matchers: tuple[Matcher, ...]) -> bytes | None:
         """The line with names; None when it stays as it is."""
         if line[:1] == b"\t":
             found = GO_PLACE.match(line)
@@ -175,35 +205,49 @@ class Filter:
                 return self._go_place(text, start, line, found)
         if b"{{{" in line:
             self._take_markup(line)
-        for form in forms:
-            match = form.pattern.search(line)
+        for matcher in matchers:
+            match = matcher.search(line)
             if match is None:
                 continue
+            form = matcher.form
             follows = self._run == (form, start)
             self._run = form, start + len(line) + 1
             if form.template and self._style is Style.SAME:
-                return self._rewritten(form, match, line, follows)
+                return self._rewritten(matcher, match, line, follows)
             return self._appended(form, line, follows)
         return None
 
-    def _rewritten(self, form: Form, match: re.Match[bytes], line: bytes, follows: bool) -> bytes | None:
+    def _rewritten(self, matcher: Matcher, match: re.Match[bytes], line: bytes, follows: bool) -> bytes | None:
         """The line once for each frame."""
-        frames = self._frames(form, match, line, follows)
-        if not frames:
+        escaped = line[:2] == b'{"'
+        back = 0 if matcher.exact else self._back(matcher.form, match, line[: match.start()], follows)
+        key = matcher, back, escaped, match.group(*matcher.keys)
+        words = self._words.get(key)
+        if words is None:
+            words = self._words_of(matcher, match, back, escaped)
+            if len(self._words) >= MAX_WORDS:
+                self._words.clear()
+            self._words[key] = words
+        if not words:
             return None
-        groups = match.groupdict(b"")
-        before, after = line[: match.start()], line[match.end() :]
-        lines = []
-        for frame in frames:
-            words = self._frame(frame, b" ", escaped=line[:2] == b'{"')
-            if not frame.file and groups.get("tail"):
-                words += b" " + groups["tail"]
-            written = form.template.replace(b"{frame}", words)
-            for name in ("head", "number", "runtime"):
-                if name in groups:
-                    written = written.replace(b"{%s}" % name.encode(), groups[name], 1)
-            lines.append(before + written + after)
-        return b"\n".join(line.rstrip(b"\n") for line in lines)
+        if matcher.kept:
+            head = line[: match.end(matcher.kept)]
+        else:
+            head = line[: match.start()] + filled(matcher.before, match.groupdict(b""))
+        rest = line[match.end() :]
+        if len(words) == 1:
+            return head + words[0] + rest
+        return b"\n".join([head + text + rest for text in words])
+
+    def _words_of(self, matcher: Matcher, match: re.Match[bytes], back: int, escaped: bool) -> tuple[bytes, ...]:
+        """For each frame of a match, what the template has behind its groups; () where there are no frames."""
+        before = matcher.before if matcher.kept else b""
+        tail = b" " + (match[matcher.tail] or b"") if matcher.tail else b""
+        texts = []
+        for frame in self._frames(matcher.form, match, back):
+            words = self._frame(frame, b" ", escaped=escaped) + (b"" if frame.file else tail)
+            texts.append(before + words + matcher.after)
+        return tuple(texts)
 
     def _appended(self, form: Form, line: bytes, follows: bool) -> bytes | None:
         """The line with names behind each match."""
@@ -212,7 +256,7 @@ class Filter:
         for match in form.pattern.finditer(line):
             if line.startswith(NAMED[form is ANY_ADDRESS], match.end()):
                 continue
-            frames = self._frames(form, match, line, follows)
+            frames = self._frames(form, match, self._back(form, match, line[: match.start()], follows))
             if frames:
                 out += line[done : match.end()], self._mark(form, frames, line)
                 done = match.end()
@@ -250,10 +294,10 @@ class Filter:
 
     # what a match holds
 
-    def _frames(self, form: Form, match: re.Match[bytes], line: bytes, follows: bool) -> Frames:
+    def _frames(self, form: Form, match: re.Match[bytes], back: int) -> Frames:
+        """The frames of a match, looked up `back` bytes before its number."""
         groups = match.groupdict()
         address = int(groups["address"], 16)
-        back = self._back(form, groups, line[: match.start()], follows)
         if form.holds is Holds.RUNTIME:
             return self._places.at_runtime(address - back)
         module = os.fsdecode(groups.get("module") or form.module)
@@ -266,18 +310,20 @@ class Filter:
         return self._places.in_module(module, build_id, address - back)
 
     @staticmethod
-    def _back(form: Form, groups: dict[str, bytes | None], before: bytes, follows: bool) -> int:
-        """How many bytes before the number the address to look up is."""
-        if groups.get("ra"):
+    def _back(form: Form, match: re.Match[bytes], before: bytes, follows: bool) -> int:
+        """How many bytes before the number the address to look up is: 0 or 1."""
+        groups = form.pattern.groupindex
+        if "ra" in groups and match["ra"]:
             return 1
-        if form.back is Back.EXACT or groups.get("pc") or (before.rstrip().endswith(b":") and b"pc" in before):
+        if form.back is Back.EXACT or ("pc" in groups and match["pc"]):
+            return 0
+        if b"pc" in before and before.rstrip().endswith(b":"):
             return 0
         if form.holds is Holds.SYMBOL and any(word in before for word in EXACT_PLACES):
             return 0
         if form.back is Back.RETURN:
             return 1
-        number = groups.get("number")
-        first = int(number) == 0 if number is not None else not follows
+        first = int(match["number"]) == 0 if "number" in groups and match["number"] is not None else not follows
         return 0 if first else 1
 
     def _go_place(self, text: bytes, start: int, line: bytes, found: re.Match[bytes]) -> bytes | None:
@@ -297,6 +343,7 @@ class Filter:
 
     def _take_markup(self, line: bytes) -> None:
         for found in MARKUP.finditer(line):
+            self._words.clear()  # what was found may lie elsewhere now
             if found["reset"]:
                 self._places.forget()
             elif found["number"]:
@@ -309,6 +356,11 @@ class Filter:
                     int(found["vaddr"], 16),
                 )
                 self._places.add_range(*numbers)
+
+
+def filled(template: bytes, groups: Mapping[str, bytes]) -> bytes:
+    """A template with the groups that its braces name."""
+    return re.sub(rb"\{(\w+)\}", lambda name: groups[name[1].decode()], template)
 
 
 def find(text: bytes, needle: bytes) -> int:

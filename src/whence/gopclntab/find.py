@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from whence.elf import ElfFile, layout
+from whence.elf import ElfFile
+from whence.elf.kernels import constants
 from whence.elf.symbols import find_table
 from whence.errors import ElfError, GopclntabError
 from whence.gopclntab.header import HEADER_START, MAGICS, looks_like_header, read_header
@@ -32,7 +33,7 @@ def find(elf: ElfFile) -> Place | None:
     """The table's place; None when the file has none."""
     for name in SECTIONS:
         section = elf.section(name)
-        if section is None or section.type == layout.SHT_NOBITS or not section.size:
+        if section is None or section.type == constants.SHT_NOBITS or not section.size:
             continue
         try:
             data = elf.content(section)
@@ -103,7 +104,7 @@ def _by_magic(elf: ElfFile) -> Place | None:
     if elf.sections and not _is_go(elf):
         return None
     for segment in elf.segments:
-        if segment.type != layout.PT_LOAD or segment.file_size < HEADER_START:
+        if segment.type != constants.PT_LOAD or segment.file_size < HEADER_START:
             continue
         data = elf.data[segment.file_offset : segment.file_offset + segment.file_size]
         for at in _headers(data):
@@ -113,6 +114,6 @@ def _by_magic(elf: ElfFile) -> Place | None:
 
 def _to_segment_end(elf: ElfFile, offset: int) -> memoryview:
     for segment in elf.segments:
-        if segment.type == layout.PT_LOAD and 0 <= offset - segment.file_offset < segment.file_size:
+        if segment.type == constants.PT_LOAD and 0 <= offset - segment.file_offset < segment.file_size:
             return elf.data[offset : segment.file_offset + segment.file_size]
     return elf.data[offset:]

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from whence.elf import ElfFile, layout
+from whence.elf import ElfFile
 from whence.elf.code import code_segments
+from whence.elf.kernels import constants
 from whence.errors import ElfError, GopclntabError
 from whence.gopclntab.find import symbol_value
 from whence.gopclntab.header import Header
@@ -101,7 +102,8 @@ def _function_values(elf: ElfFile) -> set[int]:
         symbols = elf.symbols(".symtab")
     except ElfError:
         return set()
-    return {value for value, info in zip(symbols.value, symbols.info) if info & 15 == layout.STT_FUNC and value}
+    mask, function = constants.STT_MASK, constants.STT_FUNC
+    return {value for value, info in zip(symbols.value, symbols.info) if info & mask == function and value}
 
 
 def _missing(symbols: set[int], functions: int, base: int, offsets: Sequence[int]) -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from whence.errors import ChecksumError, FormatError, LidiaError
 from whence.lidia import extra as extras
 from whence.lidia import starts
-from whence.lidia.answers import WORDS
 from whence.lidia.crc import crc32c_of
 from whence.lidia.kernels import inspect as inspect_kernel
+from whence.model import SOURCES
 
 if TYPE_CHECKING:
     from whence.lidia.layout import Header, Section
@@ -95,7 +95,7 @@ def info(
         range_size=header.ranges.size, string_size=header.strings.size, line_size=header.lines.size,
         trailing_size=len(data) - header.end, build_id=about.build_id, machine=about.machine, producer=about.producer,
         made_from=about.made_from,
-        sources={word: count for word, count in zip(WORDS, named, strict=False) if word and count},
+        sources={str(source): count for source, count in zip(SOURCES, named, strict=False) if source and count},
         starts=places[7][1], extra_problem=problem_of_extra(data, extra),
     )  # fmt: skip
 

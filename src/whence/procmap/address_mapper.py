@@ -21,6 +21,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from whence.elf.kernels import constants
 from whence.errors import ElfError
 from whence.files import open_regular
 from whence.procmap.build_id import whole_elf
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 WIDTH = (1 << 64) - 1
 SMALLEST_PAGE, LARGEST_PAGE = 1 << 12, 1 << 16
-_PT_LOAD = 1
 
 
 class LoadSegment(NamedTuple):
@@ -143,7 +143,7 @@ class AddressMapper:
 
 def executable_segments(elf: ElfFile) -> tuple[LoadSegment, ...]:
     """The executable PT_LOAD segments of an ELF file, by file offset. Raises ElfError when the table is damaged."""
-    loads = [s for s in elf.segments if s.type == _PT_LOAD and s.flags & 1 and s.file_size]
+    loads = [s for s in elf.segments if s.type == constants.PT_LOAD and s.executable and s.file_size]
     if not loads and elf.problems:
         raise elf.problems[0]
     return tuple(sorted(LoadSegment(s.file_offset, s.vaddr, s.file_size, s.align) for s in loads))

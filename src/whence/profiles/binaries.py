@@ -26,16 +26,16 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 from whence.binary import Binary, is_archive, open_binary
-from whence.debuginfo.cache import ARCHIVE, SEGMENTS, Cache
-from whence.debuginfo.find import Outcome
 from whence.elf import ElfFile
 from whence.elf.code import code_segments
-from whence.elf.layout import ET_REL, PF_R, PF_X, PT_LOAD
+from whence.elf.kernels.constants import ET_REL, PF_R, PF_X, PT_LOAD
 from whence.elf.segments import Segment
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
 from whence.files import open_regular
+from whence.locate.cache import ARCHIVE, SEGMENTS, Cache
+from whence.locate.debug_files import Outcome
+from whence.locate.identity import comparable, key
 from whence.profiles.addresses import hollow, placeable, vaddrs
-from whence.profiles.identity import comparable, key
 from whence.profiles.kernel import Placing, is_kernel, named_alike, placing
 from whence.profiles.lists import Lists
 from whence.profiles.model import Mapping

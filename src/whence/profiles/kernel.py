@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from whence.elf import ElfFile
-from whence.elf.layout import ET_REL
+from whence.elf.kernels.constants import ET_REL
 from whence.elf.segments import Segment
 from whence.errors import WhenceError
 from whence.profiles.addresses import NOWHERE, holds

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from whence.demangle import demangle
-from whence.model import Frame, Frames
+from whence.model import Frames
 from whence.profiles.addresses import NOWHERE, hollow
 from whence.profiles.binaries import Binaries, Search
+from whence.profiles.kernel import HALF
 from whence.profiles.listed import Answer, Processes, generated_names, kernel_names
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.reasons import OWN_PAGE, Kind, Missing, kind_of
@@ -76,8 +77,9 @@ def _name_mapping(
 ) -> None:
     profile = processes.profile
     kinds: dict[Kind, list[int]] = {}
+    kind_at = {half: kind_of(mapping, HALF if half else 0) for half in (False, True)}
     for location in members:
-        kinds.setdefault(kind_of(mapping, profile.address[location]), []).append(location)
+        kinds.setdefault(kind_at[profile.address[location] >= HALF], []).append(location)
     for kind, part in kinds.items():
         if mapping is not None and kind is Kind.PAGE:
             _answer(profile, [(at, Missing(Reason.NOT_FILE_BACKED, mapping.path, OWN_PAGE), "") for at in part], report)
@@ -99,24 +101,29 @@ def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int],
     """Name the members from the file that was found for their mapping."""
     assert search.opened is not None
     opened = search.opened
-    addresses = array("Q", map(profile.address.__getitem__, members))
-    where = opened.vaddrs(mapping, addresses)
-    answers = _chains(opened.binary, sorted({vaddr for vaddr in where if vaddr != NOWHERE}), profile.system_names)
+    where = opened.vaddrs(mapping, array("Q", map(profile.address.__getitem__, members)))
+    chains, missing = _chains(opened.binary, sorted({*where} - {NOWHERE}), profile.system_names)
+    answers = list(map(chains.get, where))
+    frames_of, reasons = profile.frames, profile.reasons
+    for location, frames in zip(members, answers, strict=True):
+        if frames is not None:
+            frames_of[location] = frames
+    named = members if None not in answers else [at for at, frames in zip(members, answers, strict=True) if frames]
+    profile.changed.update(named)
+    for location in reasons.keys() & set(named) if reasons else ():
+        del reasons[location]
+    report.sources.update(frames[-1].source for frames in answers if frames is not None)
+    if named is members:
+        return
     placed = mapping.start and opened.segments is not None
     advice = "" if opened.segments is not None else "make the archive again, or give the ELF file with --binary"
     if any(map(hollow, opened.segments or ())):
         advice = "a debug file does not say where its code lies in the program: give the program with --binary, too"
-    outside = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, opened.how, advice)
-    frames_of, changed, reasons = profile.frames, profile.changed, profile.reasons
-    for location, vaddr in zip(members, where, strict=True):
-        answer = answers[vaddr] if vaddr != NOWHERE else outside
-        if isinstance(answer, Missing):
-            _leave(profile, location, answer._replace(detail=answer.detail or opened.how), report)
-            continue
-        frames_of[location] = answer
-        changed.add(location)
-        reasons.pop(location, None)
-        report.sources[answer[-1].source] += 1
+    missing[NOWHERE] = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, "", advice)
+    for location, vaddr, frames in zip(members, where, answers, strict=True):
+        if frames is None:
+            found = missing[vaddr]
+            _leave(profile, location, found._replace(detail=found.detail or opened.how), report)
 
 
 def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, better: bool = False) -> None:
@@ -131,26 +138,28 @@ def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, bette
             _leave(profile, location, answer, report)
 
 
-def _chains(binary: Names, vaddrs: Sequence[int], system_names: dict[str, str]) -> dict[int, Frames | Missing]:
-    """Each vaddr's frames with readable names, or why there are none; what names were before goes to system_names."""
-    out: dict[int, Frames | Missing] = {}
-    readable: dict[str, str] = {}
-    for vaddr, (frames, reason, detail) in name_all(binary, vaddrs).items():
-        if reason is not None or not frames:
-            out[vaddr] = Missing(reason or Reason.NOT_IN_ARCHIVE, detail)
-            continue
-        placeless = False
-        for frame in frames:
-            if frame.function not in readable:
-                readable[frame.function] = demangle(frame.function)
-            placeless |= frame.file.endswith(">")
-        if any(readable[frame[0]] is not frame[0] for frame in frames):
-            frames = tuple([frame._replace(function=readable[frame.function]) for frame in frames])
-        if placeless:
-            frames = tuple([frame._replace(file=own_file(frame.file)) for frame in frames])
-        out[vaddr] = frames
-    system_names.update((text, raw) for raw, text in readable.items() if text != raw)
-    return out
+def _chains(
+    binary: Names, vaddrs: Sequence[int], system_names: dict[str, str]
+) -> tuple[dict[int, Frames], dict[int, Missing]]:
+    """The frames of each vaddr that has some, and why the others have none.
+
+    Names are readable ones; what those were before goes to `system_names`.
+    """
+
+    def readable(function: str) -> str:
+        text = demangle(function)
+        if text != function:
+            system_names[text] = function
+        return text
+
+    chains: dict[int, Frames] = {}
+    missing: dict[int, Missing] = {}
+    for vaddr, (frames, reason, detail) in name_all(binary, vaddrs, function=readable, file=own_file).items():
+        if frames:
+            chains[vaddr] = frames
+        else:
+            missing[vaddr] = Missing(reason or Reason.NOT_IN_ARCHIVE, detail)
+    return chains, missing
 
 
 def _leave(profile: Profile, location: int, missing: Missing, report: Named) -> None:
@@ -173,11 +182,9 @@ def own_file(path: str) -> str:
 def _count(profile: Profile, report: Named) -> None:
     report.locations = len(report.members)
     report.missing = Counter(report.left.values())
-    for location in report.members:
-        frames: tuple[Frame, ...] = profile.frames[location]
-        if frames:
-            report.named += 1
-            if frames[0].line:
-                report.with_lines += 1
-            if location not in profile.changed:
-                report.sources["profile"] += 1
+    found = [(location, profile.frames[location]) for location in report.members if profile.frames[location]]
+    report.named = len(found)
+    report.with_lines = sum(frames[0].line > 0 for _, frames in found)
+    kept = sum(location not in profile.changed for location, _ in found)
+    if kept:
+        report.sources["profile"] += kept

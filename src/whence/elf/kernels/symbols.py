@@ -6,19 +6,31 @@ settle_kernel. symbols.py and functions.py say what the columns mean.
 
 import cython
 from cython.cimports.libc.string import memchr, memcmp
+from cython.cimports.whence.elf.kernels.constants import (
+    CODE,
+    ELF32_SYM_SIZE,
+    ELF64_SYM_SIZE,
+    EM_AARCH64,
+    EM_ARM,
+    EM_MIPS,
+    EM_RISCV,
+    NOT_LOADED,
+    SHN_LORESERVE,
+    SHN_UNDEF,
+    SHN_XINDEX,
+    STB_GLOBAL,
+    STB_GNU_UNIQUE,
+    STB_WEAK,
+    STT_FUNC,
+    STT_GNU_IFUNC,
+    STT_MASK,
+    STT_NOTYPE,
+)
 from cython.cimports.whence.kernels.bytes import u16, u32, u64
 
-ELF32_SYMBOL = cython.declare(cython.longlong, 16)
-ELF64_SYMBOL = cython.declare(cython.longlong, 24)
 NAME_LIMIT = cython.declare(cython.longlong, 4095)
 RESERVED = cython.declare(cython.uint, 0xFFFF0000)  # section indexes that name no section
 UNDERSCORES_LIMIT = cython.declare(cython.longlong, 63)
-
-# machines whose assemblers leave mapping symbols, or mark the instruction set in bit 0 of an address
-EM_MIPS = cython.declare(cython.uint, 8)
-EM_ARM = cython.declare(cython.uint, 40)
-EM_AARCH64 = cython.declare(cython.uint, 183)
-EM_RISCV = cython.declare(cython.uint, 243)
 
 Symbol = cython.struct(
     name=cython.uint,
@@ -45,7 +57,7 @@ def entry(
     s: Symbol
     p: cython.pointer[cython.const[cython.uchar]]
     if wide:
-        p = cython.address(table[index * ELF64_SYMBOL])
+        p = cython.address(table[index * ELF64_SYM_SIZE])
         s.name = u32(p, big)
         s.info = p[4]
         s.other = p[5]
@@ -53,16 +65,16 @@ def entry(
         s.value = u64(p + 8, big)
         s.size = u64(p + 16, big)
     else:
-        p = cython.address(table[index * ELF32_SYMBOL])
+        p = cython.address(table[index * ELF32_SYM_SIZE])
         s.name = u32(p, big)
         s.value = u32(p + 4, big)
         s.size = u32(p + 8, big)
         s.info = p[12]
         s.other = p[13]
         s.section = u16(p + 14, big)
-    if s.section == 0xFFFF and (index + 1) * 4 <= extended.shape[0]:
+    if s.section == SHN_XINDEX and (index + 1) * 4 <= extended.shape[0]:
         s.section = u32(cython.address(extended[index * 4]), big)
-    elif s.section >= 0xFF00:
+    elif s.section >= SHN_LORESERVE:
         s.section |= RESERVED  # reserved: absolute, common, the processor's own; out of the way of real indexes
     return s
 
@@ -80,7 +92,7 @@ def read(
     section: cython.uint[::1],
 ) -> cython.longlong:
     """Every whole entry into the columns, as many as those have room for; gives how many were read."""
-    rows: cython.longlong = table.shape[0] // (ELF64_SYMBOL if wide else ELF32_SYMBOL)
+    rows: cython.longlong = table.shape[0] // (ELF64_SYM_SIZE if wide else ELF32_SYM_SIZE)
     i: cython.longlong
     s: Symbol
     if rows > name.shape[0]:
@@ -106,17 +118,17 @@ def is_label(strings: cython.const[cython.uchar][::1], at: cython.longlong, mach
     if left < 2:
         return False
     second: cython.uchar = strings[at + 1]
-    if strings[at] == 0x2E:  # .
-        return second == 0x4C  # L
-    if strings[at] != 0x24:  # $
+    if strings[at] == b".":
+        return second == b"L"
+    if strings[at] != b"$":
         return False
     if machine != EM_ARM and machine != EM_AARCH64 and machine != EM_RISCV:
         return False
-    if second != 0x61 and second != 0x64 and second != 0x74 and second != 0x78:  # a d t x
+    if second != b"a" and second != b"d" and second != b"t" and second != b"x":
         return False
-    if left == 2 or strings[at + 2] == 0 or strings[at + 2] == 0x2E:
+    if left == 2 or strings[at + 2] == 0 or strings[at + 2] == b".":
         return True
-    return machine == EM_RISCV and second == 0x78 and strings[at + 2] == 0x72  # $xrv64...: code of another ISA
+    return machine == EM_RISCV and second == b"x" and strings[at + 2] == b"r"  # $xrv64...: code of another ISA
 
 
 @cython.cfunc
@@ -149,19 +161,19 @@ def rank_of(
     alias: cython.bint
     if end > strings.shape[0]:
         end = strings.shape[0]
-    while p < end and strings[p] == 0x5F:
+    while p < end and strings[p] == b"_":
         p += 1
     underscores = p - at
     if underscores > UNDERSCORES_LIMIT:
         underscores = UNDERSCORES_LIMIT
     while p < end and strings[p]:
         p += 1
-    alias = p - at > 3 and strings[at] == 0x53 and strings[at + 1] == 0x79 and strings[at + 2] == 0x53  # SyS
+    alias = p - at > 3 and strings[at] == b"S" and strings[at + 1] == b"y" and strings[at + 2] == b"S"
     return (
         cython.cast(cython.uint, sized) << 25
         | (preference & 7) << 22
-        | cython.cast(cython.uint, bind != 2) << 21
-        | cython.cast(cython.uint, bind == 1 or bind == 10) << 20  # global, unique
+        | cython.cast(cython.uint, bind != STB_WEAK) << 21
+        | cython.cast(cython.uint, bind == STB_GLOBAL or bind == STB_GNU_UNIQUE) << 20
         | cython.cast(cython.uint, UNDERSCORES_LIMIT - underscores) << 14
         | cython.cast(cython.uint, p - at) << 1
         | cython.cast(cython.uint, not alias)
@@ -242,7 +254,7 @@ def collect(
     without one) is placed by the code regions. `descriptors` is ppc64's .opd, whose symbols point at the code's
     address. In a relocatable file values are `relative` to their section. A symbol without size has end == va.
     """
-    count: cython.longlong = table.shape[0] // (ELF64_SYMBOL if wide else ELF32_SYMBOL)
+    count: cython.longlong = table.shape[0] // (ELF64_SYM_SIZE if wide else ELF32_SYM_SIZE)
     sections: cython.longlong = section_start.shape[0]
     regions: cython.longlong = code_start.shape[0]
     i: cython.longlong
@@ -257,11 +269,13 @@ def collect(
             if rows >= va.shape[0]:
                 break
             s = entry(table, i, wide, big, extended)
-            kind = s.info & 15
-            if (kind != 0 and kind != 2 and kind != 10) or s.section == 0 or s.name == 0:
+            kind = s.info & STT_MASK
+            if kind != STT_NOTYPE and kind != STT_FUNC and kind != STT_GNU_IFUNC:
+                continue
+            if s.section == SHN_UNDEF or s.name == 0:
                 continue
             start = s.value
-            if (machine == EM_ARM or machine == EM_MIPS) and kind != 0:
+            if (machine == EM_ARM or machine == EM_MIPS) and kind != STT_NOTYPE:
                 start &= ~cython.cast(cython.ulonglong, 1)
             bound = 0
             if s.section == descriptors_section and s.section < sections:
@@ -272,7 +286,9 @@ def collect(
                     continue
                 start = u64(cython.address(descriptors[start]), big)
             elif s.section < sections:
-                if section_kind[s.section] == 0 or (kind == 0 and section_kind[s.section] != 2):
+                if section_kind[s.section] == NOT_LOADED:
+                    continue
+                if kind == STT_NOTYPE and section_kind[s.section] != CODE:
                     continue
                 if relative:
                     start += section_start[s.section]
@@ -293,7 +309,11 @@ def collect(
                 stop = bound
             if near.shape[0] and not has_a_say(near, leads, start, stop, leading):
                 continue
-            if s.name >= strings.shape[0] or strings[s.name] == 0 or (kind == 0 and is_label(strings, s.name, machine)):
+            if (
+                s.name >= strings.shape[0]
+                or strings[s.name] == 0
+                or (kind == STT_NOTYPE and is_label(strings, s.name, machine))
+            ):
                 continue
             if leading:
                 lead(near, leads, start)
@@ -324,8 +344,8 @@ def addressed(
     found: cython.longlong = 0
     with cython.nogil:
         for i in range(1, info.shape[0]):
-            kind = info[i] & 15
-            if kind > 2 and kind != 10:  # no STT_NOTYPE, STT_OBJECT, STT_FUNC, and no STT_GNU_IFUNC
+            kind = info[i] & STT_MASK
+            if kind > STT_FUNC and kind != STT_GNU_IFUNC:  # no STT_NOTYPE, STT_OBJECT, STT_FUNC, and no STT_GNU_IFUNC
                 continue
             if section[i] == 0 or section[i] >= allocated.shape[0] or not allocated[section[i]]:
                 continue
