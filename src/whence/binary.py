@@ -23,7 +23,7 @@ from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence.files import open_regular
 from whence.forks import Lock
 from whence.lidia.table import Table, as_words
-from whence.model import Frames
+from whence.model import Frames, NameStyle, PathStyle
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
@@ -76,6 +76,8 @@ class Binary:
         gopclntab: bool = True,
         jobs: int | None = None,
         demangle: Callable[[str], str] | None = None,
+        names: NameStyle = "qualified",
+        paths: PathStyle = "joined",
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns. The options are those of `whence.open`."""
         from whence.lidia import build, writer  # noqa: F401
@@ -83,7 +85,10 @@ class Binary:
         from whence.producers import Producers
 
         finder = DebugFiles(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
-        producers = Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
+        producers = Producers(
+            elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
+            paths=paths,
+        )  # fmt: skip
         producers.prepare()
         return cls(producers=producers, path=str(elf.path), demangle=demangle)
 
@@ -252,13 +257,17 @@ def open_binary(
     gopclntab: bool = True,
     jobs: int | None = None,
     demangle: Callable[[str], str] | None = None,
+    names: NameStyle = "qualified",
+    paths: PathStyle = "joined",
 ) -> Binary:
     """Open an ELF file or an archive (told by its magic) for lookups.
 
     `debug_dirs` replaces /usr/lib/debug in the search for separate debug files, `debug_files` are tried before;
     `dwarf`, `symtab` and `gopclntab` leave a source out when false; `jobs` is the number of threads (default: one a
     core). Frames have the names that linkers use (`_ZN3foo3barEv`) unless `demangle` makes them readable:
-    `whence.demangle.demangle` does. Raises ElfError, LidiaError, Unsupported (a core file) and OSError.
+    `whence.demangle.demangle` does. `names` says how debug info calls functions ("qualified", "linkage", "short": see
+    whence.model.NameStyle), `paths` how it names files ("joined", "once", "relative": whence.model.PathStyle).
+    Raises ElfError, LidiaError, Unsupported (a core file) and OSError.
     """
     if is_archive(path):
         return Binary(table=lidia.open(path, demangle=demangle), path=os.fspath(path))
@@ -284,6 +293,8 @@ def open_binary(
             gopclntab=gopclntab,
             jobs=jobs,
             demangle=demangle,
+            names=names,
+            paths=paths,
         )
     except BaseException:
         elf.close()
