@@ -114,10 +114,10 @@ class Answers:
         asked once.
         """
         functions, files = through(function, self.functions()), through(file, self.files())
-        inlined, sources = map(bool, self.inlined), map(_word, self.source)
-        rows = list(
-            map(tuple.__new__, repeat(Frame), zip(functions, files, self.line, inlined, sources, self.start_lines()))
-        )
+        known = max(self.source, default=0) < len(WORDS)
+        inlined, sources = map(bool, self.inlined), map(WORDS.__getitem__ if known else _word, self.source)
+        columns = zip(functions, files, self.line, inlined, sources, self.start_lines())
+        rows = list(map(tuple.__new__, repeat(Frame), columns))
         return [tuple(rows[low:high]) for low, high in pairwise(self.starts)]
 
 
