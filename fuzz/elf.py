@@ -8,7 +8,8 @@ from pathlib import Path
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, packed
 from tests.hostile.test_elf import big_text
 from whence.demangle import demangle
-from whence.elf import ElfFile, aliases, functions, layout
+from whence.elf import ElfFile, aliases, functions
+from whence.elf.kernels import constants
 from whence.errors import WhenceError
 from whence.window import ByteOrder
 
@@ -25,14 +26,14 @@ def forged(bits: int, order: ByteOrder, type: int, machine: int) -> bytes:
         packed(line, "zlib", bits, order),
         packed(Section(".debug_str", b"text\0" * 99), "zstd", bits, order),
         packed(Section(".debug_abbrev", b"\1\2\3" * 99), "zdebug", bits, order),
-        *([info, relocations] if type == layout.ET_REL else [packed(info, "zlib", bits, order)]),
+        *([info, relocations] if type == constants.ET_REL else [packed(info, "zlib", bits, order)]),
     ]
     symbols = [
         Symbol(f"_ZN3foo{name}Ev", 0x1000 + 16 * i, 16 - 4 * (i % 5)) for i, name in enumerate(("1a", "2bb", "S_"))
     ]
     return forge(
         sections,
-        [Segment(of=".text"), Segment(layout.PT_NOTE, 4, of=".note.gnu.build-id", align=4)],
+        [Segment(of=".text"), Segment(constants.PT_NOTE, 4, of=".note.gnu.build-id", align=4)],
         symbols=symbols,
         dynamic_symbols=symbols[:1],
         bits=bits,
@@ -44,13 +45,13 @@ def forged(bits: int, order: ByteOrder, type: int, machine: int) -> bytes:
 
 def seeds() -> list[bytes]:
     return [
-        forged(64, "little", layout.ET_DYN, layout.EM_X86_64),
-        forged(64, "little", layout.ET_REL, layout.EM_X86_64),
-        forged(64, "little", layout.ET_REL, layout.EM_RISCV),
-        forged(64, "little", layout.ET_DYN, layout.EM_AARCH64),
-        forged(64, "big", layout.ET_EXEC, layout.EM_PPC64),
-        forged(32, "big", layout.ET_REL, layout.EM_MIPS),
-        forged(32, "little", layout.ET_DYN, layout.EM_ARM),
+        forged(64, "little", constants.ET_DYN, constants.EM_X86_64),
+        forged(64, "little", constants.ET_REL, constants.EM_X86_64),
+        forged(64, "little", constants.ET_REL, constants.EM_RISCV),
+        forged(64, "little", constants.ET_DYN, constants.EM_AARCH64),
+        forged(64, "big", constants.ET_EXEC, constants.EM_PPC64),
+        forged(32, "big", constants.ET_REL, constants.EM_MIPS),
+        forged(32, "little", constants.ET_DYN, constants.EM_ARM),
         big_text(200, 4000),
         *real(),
     ]

@@ -14,7 +14,7 @@ def named(name: str) -> Names:
     from whence.binary import Binary
 
     builder = Builder()
-    builder.add(Range(va=0x1000, length=0x1000, function="main", file="/src/main.c", line_table=((0, 3),)))
+    builder.add(Range(vaddr=0x1000, length=0x1000, function="main", file="/src/main.c", line_table=((0, 3),)))
     return Binary(table=table_of(builder.to_bytes()), path=name)
 
 

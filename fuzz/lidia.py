@@ -17,9 +17,9 @@ ADDRESSES = [*range(0xF0, 0x140, 3), 0, 1 << 32, (1 << 64) - 1]
 def seeds() -> list[bytes]:
     builder = lidia.Builder()
     for place in range(12):
-        builder.add(va=0xF0 + 8 * place, length=8, function=f"f{place}", file="a.c", lines=[(0, place), (4, 9)])
+        builder.add(vaddr=0xF0 + 8 * place, length=8, function=f"f{place}", file="a.c", line_table=[(0, place), (4, 9)])
         builder.add(
-            va=0xF2 + 8 * place, length=4, depth=1, function="_Z3foov", file="b.h", call_file="a.c", call_line=3
+            vaddr=0xF2 + 8 * place, length=4, depth=1, function="_Z3foov", file="b.h", call_file="a.c", call_line=3
         )
     strings, at = terminated(b"f", b"g")
     rows = [(0x100, 0x20, 0, at[b"f"], 0, 0, 1, 0, 0), (0x108, 8, 1, at[b"g"], 0, 0, 2, at[b"f"], 9)]

@@ -8,8 +8,8 @@ import pytest
 
 SRC = Path(__file__).parent.parent / "src" / "whence"
 
-# room -> the rooms it may import. errors, model, records, budget, files, cores, mapped, rooted, forks, reasons and
-# _version are everyone's.
+# room -> the rooms it may import. errors, model, records, budget, files, cores, mapped, rooted, forks, interrupts,
+# reasons and _version are everyone's.
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "kernels": set(),
@@ -22,6 +22,7 @@ ARROWS: dict[str, set[str]] = {
     "mapped": set(),
     "rooted": set(),
     "forks": set(),
+    "interrupts": set(),
     "cores": set(),
     "reasons": set(),
     "demangle": set(),
@@ -30,9 +31,9 @@ ARROWS: dict[str, set[str]] = {
     "dwarf": {"window", "ranges", "elf"},
     "gopclntab": {"window", "ranges", "elf"},
     "lidia": {"window", "ranges", "demangle"},
-    "lidia.build": {"window", "ranges", "demangle", "lidia", "elf", "gopclntab", "debuginfo", "producers"},
-    "debuginfo": {"window", "elf", "lidia"},
-    "producers": {"window", "ranges", "elf", "dwarf", "gopclntab", "debuginfo"},
+    "lidia.build": {"window", "ranges", "demangle", "lidia", "elf", "gopclntab", "locate", "producers"},
+    "locate": {"window", "elf", "lidia"},
+    "producers": {"window", "ranges", "elf", "dwarf", "gopclntab", "locate"},
     "binary": {
         "producers",
         "window",
@@ -43,11 +44,11 @@ ARROWS: dict[str, set[str]] = {
         "gopclntab",
         "lidia",
         "lidia.build",
-        "debuginfo",
+        "locate",
     },
     "procmap": {"window", "elf"},
     "gotrace": {"window"},
-    "symbolize": {"window", "ranges", "demangle", "elf", "lidia", "lidia.build", "procmap", "debuginfo", "binary"},
+    "symbolize": {"window", "ranges", "demangle", "elf", "lidia", "lidia.build", "procmap", "locate", "binary"},
     "filter": {"demangle", "elf", "symbolize", "procmap"},
     "profiles": {
         "window",
@@ -59,7 +60,7 @@ ARROWS: dict[str, set[str]] = {
         "symbolize",
         "procmap",
         "gotrace",
-        "debuginfo",
+        "locate",
     },
 }
 EVERYONES = {
@@ -73,6 +74,7 @@ EVERYONES = {
     "mapped",
     "rooted",
     "forks",
+    "interrupts",
     "reasons",
     "_version",
 }

@@ -74,7 +74,7 @@ def test_sources_can_be_left_out() -> None:
     path = compiled()
     with whence.open(path, dwarf=False) as symbols, whence.open(path, dwarf=False, symtab=False) as nothing:
         vaddr = next(one.va for one in symbols.functions() if one.function == "sum")
-        assert symbols.lookup(vaddr) == (whence.Frame("sum", source="symtab"),)
+        assert symbols.lookup(vaddr) == (whence.Frame("sum", source=whence.Source.SYMTAB),)
         assert nothing.lookup(vaddr) == ()
 
 
@@ -155,7 +155,7 @@ def test_frames_have_readable_names_when_asked_for(tmp_path: Path) -> None:
             assert binary.lookup(0x1004)[0].function == "_Z3fooi"
         with whence.open(tmp_path / name, demangle=demangle) as binary:
             assert binary.lookup(0x1004)[0].function == "foo(int)"
-            assert binary.lookup_many([0x1004]).functions() == ["foo(int)"]
+            assert binary.lookup_many([0x1004]).function == ["foo(int)"]
 
 
 def test_what_is_loaded_late_is_there_for_help_and_completion() -> None:

@@ -13,7 +13,8 @@ from tests.helpers import golang
 from tests.oracle.compare import differing_files
 from whence import lidia
 from whence.binary import Binary
-from whence.elf import ElfFile, layout
+from whence.elf import ElfFile
+from whence.elf.kernels import constants
 from whence.gopclntab import Pclntab
 from whence.model import Frame
 from whence.profiles.binaries import segments_of
@@ -63,10 +64,10 @@ def functions_of(data: bytes) -> list[int]:
     with ElfFile.from_bytes(data) as elf:
         symbols = elf.symbols()
         kinds = zip(symbols.value, symbols.info, symbols.section, strict=True)
-        return sorted(value for value, info, section in kinds if info & 15 == layout.STT_FUNC and section)
+        return sorted(value for value, info, section in kinds if info & 15 == constants.STT_FUNC and section)
 
 
-READ_WRITE = layout.PF_R | layout.PF_W
+READ_WRITE = constants.PF_R | constants.PF_W
 
 
 @pytest.mark.parametrize("sections", [True, False], ids=["executable sections", "no executable section"])
@@ -76,7 +77,7 @@ def test_code_in_a_segment_that_is_not_executable_has_its_dwarf(sections: bool, 
     except MissingTool as missing:
         pytest.skip(str(missing))
     asked = functions_of(plain)
-    text = {} if sections else {"flags": layout.SHF_ALLOC}
+    text = {} if sections else {"flags": constants.SHF_ALLOC}
     bare = changed(plain, segments={"flags": READ_WRITE}, text=text)
     want = chains(plain, asked)
     assert sum(frames[0].source == "dwarf" for frames in want) > 5
@@ -92,9 +93,9 @@ def test_code_in_a_segment_that_is_not_executable_has_its_dwarf(sections: bool, 
 
 
 CUTS = {
-    "an empty segment": {"segments": {"file_size": 0}, "text": {"type": layout.SHT_NOBITS}},
-    "no segment of code": {"segments": {"type": 0}, "text": {"type": layout.SHT_NOBITS}},
-    "no segment table": {"headers": False, "text": {"type": layout.SHT_NOBITS}},
+    "an empty segment": {"segments": {"file_size": 0}, "text": {"type": constants.SHT_NOBITS}},
+    "no segment of code": {"segments": {"type": 0}, "text": {"type": constants.SHT_NOBITS}},
+    "no segment table": {"headers": False, "text": {"type": constants.SHT_NOBITS}},
 }
 
 

@@ -127,7 +127,7 @@ def test_an_error_says_what_was_found_before_the_rule_it_breaks() -> None:
 def test_an_error_raised_late_names_the_file_too(tmp_path: Path) -> None:
     path = tmp_path / "a.lidia"
     builder = lidia.Builder()
-    builder.add(lidia.Range(va=0x1000, length=0x40, function="main"))
+    builder.add(lidia.Range(vaddr=0x1000, length=0x40, function="main"))
     data = bytearray(builder.to_bytes())
     at = lidia.from_bytes(data).header.ranges.offset + 2 * lidia.from_bytes(data).header.ranges.width
     data[at : at + 4] = b"\xff\xff\xff\x7f"  # the function's name

@@ -25,8 +25,6 @@ import pytest
 from tests.helpers.programs import compiled
 from whence import files, profiles
 from whence.binary import is_archive
-from whence.debuginfo.crc import crc32_of_zeros, stored_crc32
-from whence.debuginfo.find import Finder
 from whence.elf import ElfFile
 from whence.errors import ElfError, ProfileError
 from whence.files import (
@@ -36,6 +34,8 @@ from whence.files import (
     open_looked_at,
     open_regular,
 )
+from whence.locate.crc import crc32_of_zeros, stored_crc32
+from whence.locate.debug_files import DebugFiles
 
 NOBODY = 65534
 WHENCE = [sys.executable, "-m", "whence"]
@@ -189,7 +189,7 @@ def test_the_device_that_an_alt_link_names_is_not_opened(tmp_path: Path) -> None
     program = linking(tmp_path, ".gnu_debugaltlink", str(pipe), bytes(20))
     with subprocess.Popen(["sh", "-c", f"echo data > {pipe}"]) as writer, ElfFile.open(program) as elf:
         time.sleep(0.2)
-        search = Finder([]).alt_file(elf)
+        search = DebugFiles([]).alt_file(elf)
         assert not search
         assert any("regular file" in one.detail for one in search.tried)
         assert writer.poll() is None
@@ -236,7 +236,7 @@ def test_a_sparse_debug_link_of_many_gigabytes_is_checked_at_once(tmp_path: Path
     program = linking(tmp_path, ".gnu_debuglink", "program.debug", tail)
     began = time.process_time()
     with ElfFile.open(program) as elf:
-        search = Finder([]).debug_file(elf)
+        search = DebugFiles([]).debug_file(elf)
         assert bool(search) == right
         if search.elf is not None:
             search.elf.close()

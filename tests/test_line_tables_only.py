@@ -12,7 +12,7 @@ from tests.forge.builds import MissingTool, run
 from whence import lidia
 from whence.binary import Binary
 from whence.elf import ElfFile
-from whence.elf.layout import STT_FUNC
+from whence.elf.kernels.constants import STT_FUNC
 
 SOURCE = """
 template<class T> __attribute__((always_inline)) inline T kept(T a) { volatile T y = a; return y; }

@@ -30,7 +30,7 @@ CHANGED = "while it was read"
 def archive(tmp_path: Path) -> Path:
     builder = lidia.Builder()
     for number in range(20_000):
-        builder.add(lidia.Range(va=0x1000 + 16 * number, length=16, function=f"function_{number}", file="a.c"))
+        builder.add(lidia.Range(vaddr=0x1000 + 16 * number, length=16, function=f"function_{number}", file="a.c"))
     path = tmp_path / "a.lidia"
     path.write_bytes(builder.to_bytes())
     return path
@@ -56,7 +56,7 @@ def test_an_archive_that_was_truncated_is_an_error_for_every_question(archive: P
         for ask in (
             lambda: table.lookup(0x1000 + 16 * 12_345),
             lambda: table.lookup_many([0x1000, 0x20000]),
-            lambda: answers.functions(),
+            lambda: answers.function,
             lambda: answers[19_999],
             lambda: list(answers),
             lambda: table[15_000],
@@ -76,7 +76,7 @@ def test_an_archive_that_was_truncated_is_an_error_for_every_question(archive: P
 def test_an_archive_that_another_one_was_copied_over_is_an_error_not_its_mixture(archive: Path) -> None:
     builder = lidia.Builder()
     for number in range(30_000):
-        builder.add(lidia.Range(va=0x1000 + 16 * number, length=16, function=f"other_{number}"))
+        builder.add(lidia.Range(vaddr=0x1000 + 16 * number, length=16, function=f"other_{number}"))
     with lidia.open(archive) as table:
         assert table.lookup(0x1000)[0].function == "function_0"
         overwrite(archive, builder.to_bytes())
@@ -230,7 +230,7 @@ def test_a_fault_that_is_not_ours_goes_to_who_handled_it_before(tmp_path: Path) 
         mapping[5000]
     """
     builder = lidia.Builder()
-    builder.add(lidia.Range(va=0x1000, length=16, function="f"))
+    builder.add(lidia.Range(vaddr=0x1000, length=16, function="f"))
     (tmp_path / "a.lidia").write_bytes(builder.to_bytes())
     for order, said in (("none", ""), ("before", "Fatal Python error: Bus error"), ("after", "Bus error")):
         (tmp_path / "first").write_bytes(bytes(10_000))

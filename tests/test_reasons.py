@@ -20,7 +20,7 @@ def test_the_table_of_reasons_in_the_docs_is_the_code() -> None:
 
 def test_an_archive_words_its_reasons_as_everyone_does() -> None:
     builder = lidia.Builder()
-    builder.add(va=0x1000, length=16, function="main")
+    builder.add(vaddr=0x1000, length=16, function="main")
     with lidia.from_bytes(builder.to_bytes()) as table:
         lines = render_many(table, b"5\nno address\n", "json").splitlines()
     assert [json.loads(line)["reason"] for line in lines] == [Reason.NOT_IN_ARCHIVE.word, Reason.NOT_AN_ADDRESS.word]

@@ -11,9 +11,9 @@ import pytest
 
 from tests.helpers.live import compiled, running
 from whence import rooted
-from whence.debuginfo.find import folders_of
 from whence.errors import ElfError
 from whence.files import open_regular
+from whence.locate.debug_files import folders_of
 from whence.symbolize import Symbolizer
 
 

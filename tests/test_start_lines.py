@@ -19,7 +19,7 @@ from whence.elf import ElfFile
 from whence.gopclntab import Pclntab
 from whence.lidia.extra import FOOTER
 from whence.lidia.writer import to_bytes
-from whence.model import Frame
+from whence.model import Frame, Source
 from whence.ranges import Ranges, Starts, StringSpace
 from whence.ranges.arrange import arrange
 
@@ -138,7 +138,7 @@ def test_of_several_functions_of_one_name_and_file_the_last_before_the_line_is_m
     )
     archive = lidia.from_bytes(to_bytes(found))
     assert [archive.lookup(va)[0].start_line for va in (0x1000, 0x1010, 0x1020, 0x1030, 0x1040)] == [10, 20, 0, 20, 7]
-    assert archive.lookup_many([0x1000, 0x1040]).start_lines().tolist() == [10, 7]
+    assert archive.lookup_many([0x1000, 0x1040]).start_line.tolist() == [10, 7]
     assert archive.info().starts == 3
 
 
@@ -154,7 +154,7 @@ def test_a_relative_file_that_the_archive_does_not_have_is_the_one_absolute_path
 def test_both_encodings_of_strings_keep_starts(strings: str) -> None:
     found = with_starts([R(0x1000, 8, 0, "f", "a.c", ((0, 12),))], [("f", "a.c", 10)])
     archive = lidia.from_bytes(to_bytes(found, strings=strings))
-    assert archive.lookup(0x1000) == (Frame("f", "a.c", 12, source="dwarf", start_line=10),)
+    assert archive.lookup(0x1000) == (Frame("f", "a.c", 12, source=Source.DWARF, start_line=10),)
     assert archive.verify() == []
 
 
@@ -166,15 +166,15 @@ def test_an_archive_without_lines_or_in_gos_manner_has_no_starts() -> None:
 
 def test_a_range_comes_back_with_its_start_line_as_it_was_added() -> None:
     builder = lidia.Builder()
-    builder.add(va=0x1000, length=8, function="f", file="a.c", lines=[(0, 12)], start_line=10)
-    builder.add(va=0x1010, length=8, function="g", file="a.c")
+    builder.add(vaddr=0x1000, length=8, function="f", file="a.c", line_table=[(0, 12)], start_line=10)
+    builder.add(vaddr=0x1010, length=8, function="g", file="a.c")
     archive = lidia.from_bytes(builder.to_bytes())
     assert [one.start_line for one in archive] == [10, 0]
     again = lidia.Builder()
     again.extend(archive)
     assert again.to_bytes() == builder.to_bytes()
     with pytest.raises(ValueError, match="start line"):
-        builder.add(va=0, length=1, function="f", file="a.c", start_line=-1)
+        builder.add(vaddr=0, length=1, function="f", file="a.c", start_line=-1)
 
 
 def test_damaged_starts_are_reported_and_lookups_go_on() -> None:

@@ -27,7 +27,7 @@ from whence.model import Frames
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
-    from whence.lidia import Answers, Range
+    from whence.lidia import FrameTable, Range
     from whence.producers import Producers
 
 ARCHIVE_MAGIC = b".dia"
@@ -43,7 +43,7 @@ class Binary:
     """Something that names addresses: an ELF file with all that belongs to it, or an archive.
 
     Safe for use from many threads. A context manager; closing gives back every file and table. Lookups that still run
-    in other threads end well; later ones raise ValueError. Answers that were given stay good. Usable in a forked child,
+    in other threads end well; later ones raise ValueError. What they returned stays good. Usable in a forked child,
     also when a table was being built.
     """
 
@@ -78,11 +78,11 @@ class Binary:
         demangle: Callable[[str], str] | None = None,
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns. The options are those of `whence.open`."""
-        from whence.debuginfo.find import DEBUG_DIRS, Finder
         from whence.lidia import build, writer  # noqa: F401
+        from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
         from whence.producers import Producers
 
-        finder = Finder(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
+        finder = DebugFiles(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
         producers = Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
         producers.prepare()
         return cls(producers=producers, path=str(elf.path), demangle=demangle)
@@ -159,7 +159,7 @@ class Binary:
             return shard
 
     def _recover(self) -> None:
-        """In a forked child: what another thread was reading when the child was made is read anew."""
+        """What a thread was reading when it was interrupted, or when this forked child was made, is read anew."""
         if self._lock.abandoned:
             with self._lock:
                 if self._lock.abandoned and self.producers is not None:
@@ -172,8 +172,13 @@ class Binary:
 
         assert self.producers is not None
         out = io.BytesIO()
-        with naming(self.path), self.producers.reading():
-            write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
+        try:
+            with naming(self.path), self.producers.reading():
+                write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
+        except BaseException as error:
+            if not isinstance(error, Exception):  # interrupted: a thread may still be at work on them
+                self._lock.abandoned = True
+            raise
         return lidia.from_bytes(out.getbuffer(), demangle=self._demangle)
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
@@ -189,8 +194,8 @@ class Binary:
         table = self.table_for((vaddr,), return_address=return_address)
         return table.lookup(vaddr, return_address=return_address)
 
-    def lookup_many(self, vaddrs: Iterable[int], *, return_address: bool = False) -> Answers:
-        """Columns of frames for many addresses (see lidia.Answers): a list, a numpy array, whatever gives integers."""
+    def lookup_many(self, vaddrs: Iterable[int], *, return_address: bool = False) -> FrameTable:
+        """The frames of many addresses (a list, a numpy array, anything that holds integers) as one table."""
         asked = as_words(vaddrs)
         return self.table_for(asked, return_address=return_address).lookup_many(asked, return_address=return_address)
 
@@ -258,7 +263,7 @@ def open_binary(
     if is_archive(path):
         return Binary(table=lidia.open(path, demangle=demangle), path=os.fspath(path))
     from whence.elf import ElfFile
-    from whence.elf.layout import ET_CORE
+    from whence.elf.kernels.constants import ET_CORE
 
     try:
         elf = ElfFile.open(path)

@@ -19,24 +19,39 @@ import enum
 from typing import NamedTuple
 
 
-class Source(enum.IntEnum):
-    """Which table named a range. The number is the byte stored per range; lower ones are preferred."""
+class Source(enum.StrEnum):
+    """Which table named a range: a text, as the command line and JSON show it.
 
-    UNKNOWN = 0
-    DWARF = 1
-    GOPCLNTAB = 2
-    SYMTAB = 3
-    MINIDEBUG = 4  # the .symtab inside .gnu_debugdata
-    DYNSYM = 5
-    PLT = 6
-    GIVEN = 7  # added by hand through the builder
-    PERFMAP = 8  # /tmp/perf-PID.map
-    KALLSYMS = 9
+    `number` is the byte that an archive stores per range, and the order of preference: lower ones are preferred.
 
-    @property
-    def word(self) -> str:
-        """The name as the command line and JSON show it, for instance ``symtab``."""
-        return self.name.lower()
+    >>> Source.SYMTAB == "symtab", Source.SYMTAB.number, bool(Source.UNKNOWN)
+    (True, 3, False)
+    """
+
+    number: int
+
+    def __new__(cls, text: str, number: int = 0) -> Source:
+        source = str.__new__(cls, text)
+        source._value_ = text
+        source.number = number
+        return source
+
+    UNKNOWN = "", 0
+    DWARF = "dwarf", 1
+    GOPCLNTAB = "gopclntab", 2
+    SYMTAB = "symtab", 3
+    MINIDEBUG = "minidebug", 4  # the .symtab inside .gnu_debugdata
+    DYNSYM = "dynsym", 5
+    PLT = "plt", 6
+    GIVEN = "given", 7  # added by hand through the builder
+    PERFMAP = "perfmap", 8  # /tmp/perf-PID.map
+    KALLSYMS = "kallsyms", 9
+
+    def __repr__(self) -> str:
+        return f"Source.{self.name}"
+
+
+SOURCES = tuple(Source)  # by number
 
 
 class Frame(NamedTuple):
@@ -51,7 +66,7 @@ class Frame(NamedTuple):
     file: str = ""
     line: int = 0
     inlined: bool = False
-    source: str = ""
+    source: Source = Source.UNKNOWN
     start_line: int = 0
 
 

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from whence.debuginfo.find import Finder, Search
 from whence.elf import ElfFile, functions
 from whence.errors import WhenceError
+from whence.interrupts import interruptible
+from whence.locate.debug_files import DebugFiles, Search
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import arrange
 
@@ -32,19 +33,20 @@ class Producers:
         self,
         elf: ElfFile,
         *,
-        finder: Finder | None = None,
+        finder: DebugFiles | None = None,
         dwarf: bool = True,
         symtab: bool = True,
         gopclntab: bool = True,
         jobs: int | None = None,
     ) -> None:
         self.elf = elf
-        self.finder = finder or Finder()
+        self.finder = finder or DebugFiles()
         self.strings = StringSpace()
         self.jobs = jobs
         self.problems: list[WhenceError] = []
         self.searches: list[Search] = []  # every search for a file, with what was tried
         self._symtab = symtab
+        self._asked = False
         self._options = {"dwarf": dwarf, "symtab": symtab, "gopclntab": gopclntab}
         self._opened: list[ElfFile] = []
         self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
@@ -74,7 +76,7 @@ class Producers:
 
         alt = self._take(self.finder.alt_file(elf))
         package = self._take(self.finder.dwp_for(elf.path, elf.build_id)) if elf.path else None
-        return DebugInfo(elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit)
+        return interruptible(DebugInfo)(elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit)
 
     def _open_pclntab(self) -> Pclntab | None:
         if not may_be_go(self.elf):
@@ -82,15 +84,21 @@ class Producers:
         from whence.gopclntab import Pclntab
 
         try:
-            return Pclntab.find(self.elf)
+            return interruptible(Pclntab.find)(self.elf)
         except WhenceError as error:
             self.problems.append(error)
             return None
 
     def units_at(self, vaddrs: Sequence[int]) -> list[int]:
         """The units of debug info that can hold any of the addresses; [] without DWARF."""
+        if self.dwarf is None:
+            return []
+        # The first question may have to look at every unit.
+        find = self.dwarf.units_at if self._asked else interruptible(self.dwarf.units_at)
         with self.reading():
-            return self.dwarf.units_at(vaddrs) if self.dwarf is not None else []
+            found = find(vaddrs)
+        self._asked = True
+        return found
 
     def ranges(
         self,
@@ -107,6 +115,7 @@ class Producers:
         with self.reading():
             return self._ranges(units, near, lines, files)
 
+    @interruptible
     def _ranges(self, units: Iterable[int] | None, near: Sequence[int] | None, lines: bool, files: bool) -> Ranges:
         tables = []
         by_dwarf = Ranges(self.strings)

@@ -24,8 +24,8 @@ RAW = re.compile(rb"[\0-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
     builder = lidia.Builder()
-    builder.add(lidia.Range(va=0x1000, length=16, function=HOSTILE, file=f"/src/{HOSTILE}.c", line_table=((0, 3),)))
-    builder.add(lidia.Range(va=0x1000, length=8, function="f\udc9bg", file="x\udce9y", depth=1, call_file=HOSTILE))
+    builder.add(lidia.Range(vaddr=0x1000, length=16, function=HOSTILE, file=f"/src/{HOSTILE}.c", line_table=((0, 3),)))
+    builder.add(lidia.Range(vaddr=0x1000, length=8, function="f\udc9bg", file="x\udce9y", depth=1, call_file=HOSTILE))
     path = tmp_path / f"x{HOSTILE}.lidia"
     path.write_bytes(builder.to_bytes())
     return path

@@ -16,7 +16,7 @@ from tests.forge.lines import uleb
 from tests.oracle.compare import Symbols
 from whence.dwarf import DebugInfo
 from whence.elf import ElfFile
-from whence.elf.layout import ET_DYN
+from whence.elf.kernels.constants import ET_DYN
 from whence.model import Frames
 from whence.ranges import StringSpace
 
@@ -119,14 +119,16 @@ static inline __attribute__((always_inline)) int mix%(n)d(Pair%(n)d &pair, int v
 """
 
 
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program of many units, each of which includes some of many headers: `plain`, `alone` and, with `common.debug`,
-    `shared`, the last two by dwz."""
+@pytest.fixture(scope="module", params=[4, 5], ids="DWARF {}".format)
+def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program of many units, compiled in two directories, each of which includes some of many headers: `plain`,
+    `alone` and, with `common.debug`, `shared`, the last two by dwz."""
     folder = tmp_path_factory.mktemp("dwz")
+    (folder / "odd").mkdir()
     for n in range(HEADERS):
-        (folder / f"h{n}.h").write_text(HEADER % {"n": n})
-    names = []
+        for directory in (folder, folder / "odd"):
+            (directory / f"h{n}.h").write_text(HEADER % {"n": n})
+    names: tuple[list[str], list[str]] = [], []
     for n in range(UNITS):
         used = sorted({(n * 7 + k * (1 + n % 5)) % HEADERS for k in range(INCLUDED)})
         lines = [f'#include "h{h}.h"' for h in used]
@@ -134,15 +136,17 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for h in used:
             lines += [f"    {{ space{h}::Pair{h} pair = {{}}; seen{n} += space{h}::mix{h}(pair, value + seen{n}); }}"]
         lines += [f"    return seen{n};", "}"]
-        (folder / f"u{n}.cc").write_text("\n".join(lines))
-        names.append(f"u{n}.cc")
+        (folder / ("odd" if n % 2 else "") / f"u{n}.cc").write_text("\n".join(lines))
+        names[n % 2].append(f"u{n}.cc")
     main = "".join(f"int unit{n}(int); " for n in range(UNITS))
     (folder / "main.cc").write_text(
         main + "int main() { return " + "+".join(f"unit{n}(1)" for n in range(UNITS)) + "; }"
     )
     try:
-        run("g++", "-g", "-O2", "-c", *names, "main.cc", cwd=folder)
-        run("g++", *[name.replace(".cc", ".o") for name in (*names, "main.cc")], "-o", "plain", cwd=folder)
+        run("g++", f"-gdwarf-{request.param}", "-O2", "-c", *names[0], "main.cc", cwd=folder)
+        run("g++", f"-gdwarf-{request.param}", "-O2", "-c", *names[1], cwd=folder / "odd")
+        objects = [str(path) for path in sorted(folder.rglob("*.o"))]
+        run("g++", *objects, "-o", "plain", cwd=folder)
         run("dwz", "-o", "alone", "plain", cwd=folder)
         shutil.copy(folder / "plain", folder / "shared")
         shutil.copy(folder / "plain", folder / "twin")

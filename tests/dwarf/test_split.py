@@ -16,7 +16,8 @@ from tests.forge.elf import Section, forge
 from tests.forge.lines import uleb
 from whence.dwarf import DebugInfo, Unit
 from whence.dwarf.split import read_index
-from whence.elf import ElfFile, layout
+from whence.elf import ElfFile
+from whence.elf.kernels import constants
 from whence.errors import DwarfError
 from whence.ranges import StringSpace
 from whence.window import Window
@@ -111,9 +112,9 @@ def test_type_units_in_sections_of_their_own_do_not_hide_the_split_unit() -> Non
     types = Debug(5)
     types.unit(Die(0x41, [(d.LANGUAGE, d.DATA1, 4)]), kind=6, extra=bytes(8) + types.offset(0))
     whole = split(5, IDS[0], "f0")
-    grouped = [Section(".debug_info.dwo", bytes(types.info), flags=layout.SHF_GROUP)] * 2
+    grouped = [Section(".debug_info.dwo", bytes(types.info), flags=constants.SHF_GROUP)] * 2
     for before, more in ((grouped, []), ([], grouped)):
-        dwo = ElfFile.from_bytes(whole.elf(suffix=".dwo", type=layout.ET_REL, before=before, more=more))
+        dwo = ElfFile.from_bytes(whole.elf(suffix=".dwo", type=constants.ET_REL, before=before, more=more))
         info = DebugInfo(ElfFile.from_bytes(skeleton(5, IDS[:1]).elf()), strings=StringSpace(), dwo=once(dwo))
         assert sorted(found(info)) == EXPECTED[:3]
         assert not info.problems
@@ -123,7 +124,7 @@ def test_sections_of_one_name_that_overlap_are_refused_before_they_are_joined() 
     whole = split(5, IDS[0], "f0")
     same = [Section(".debug_info.dwo", size=1 << 16, file_offset=0)] * 1000
     file = ElfFile.from_bytes(
-        whole.elf(suffix=".dwo", type=layout.ET_REL, more=[*same, Section("data", bytes(1 << 16))])
+        whole.elf(suffix=".dwo", type=constants.ET_REL, more=[*same, Section("data", bytes(1 << 16))])
     )
     info = DebugInfo(ElfFile.from_bytes(skeleton(5, IDS[:1]).elf()), strings=StringSpace(), dwo=once(file))
     assert found(info) == []

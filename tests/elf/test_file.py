@@ -16,7 +16,8 @@ import pytest
 
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, note, packed
 from whence.binary import Binary
-from whence.elf import ElfFile, layout
+from whence.elf import ElfFile
+from whence.elf.kernels import constants
 from whence.errors import ElfError
 from whence.window import ByteOrder
 
@@ -31,16 +32,16 @@ def sample(bits: int = 64, order: ByteOrder = "little", **options: object) -> by
         [
             build_id_note(ID, order),
             Section(".text", CODE, flags=6, vaddr=0x40_1000, align=16),
-            Section(".bss", b"", type=layout.SHT_NOBITS, size=1 << 20),
+            Section(".bss", b"", type=constants.SHT_NOBITS, size=1 << 20),
             Section(".debug_str", b"abc\0" * 1000),
             debug_link("sample.debug", 0xDEADBEEF, order),
             Section(".gnu_debugaltlink", b"../shared.debug\0" + bytes.fromhex(ID)),
         ],
-        [Segment(of=".text", memory_size=0x2000), Segment(layout.PT_NOTE, 4, of=".note.gnu.build-id", align=4)],
+        [Segment(of=".text", memory_size=0x2000), Segment(constants.PT_NOTE, 4, of=".note.gnu.build-id", align=4)],
         symbols=[Symbol("main", 0x40_1010, 32)],
         bits=bits,
         order=order,
-        machine=layout.EM_X86_64 if order == "little" else layout.EM_PPC64,
+        machine=constants.EM_X86_64 if order == "little" else constants.EM_PPC64,
         entry=0x40_1010,
         **options,  # type: ignore[arg-type]
     )
@@ -49,7 +50,7 @@ def sample(bits: int = 64, order: ByteOrder = "little", **options: object) -> by
 @kinds
 def test_header_sections_segments_notes_and_links_of_every_class_and_order(bits: int, order: ByteOrder) -> None:
     elf = ElfFile.from_bytes(sample(bits, order), "sample")
-    assert (elf.bits, elf.order, elf.type, elf.entry) == (bits, order, layout.ET_DYN, 0x40_1010)
+    assert (elf.bits, elf.order, elf.type, elf.entry) == (bits, order, constants.ET_DYN, 0x40_1010)
     text = elf.section(".text")
     assert text is not None
     assert text.executable
@@ -163,7 +164,7 @@ def test_a_segment_may_hold_notes_of_both_alignments_as_mold_lays_them() -> None
     block = note("GNU", 5, b"\x02\0\0\xc0\x04\0\0\0\x03\0\0\0\0\0\0\0", align=8)
     block += note("GNU", 3, bytes.fromhex(ID)) + note("GNU", 1, bytes(16))
     elf = ElfFile.from_bytes(
-        forge([Section("notes", block, vaddr=0x200)], [Segment(layout.PT_NOTE, 4, of="notes", align=8)])
+        forge([Section("notes", block, vaddr=0x200)], [Segment(constants.PT_NOTE, 4, of="notes", align=8)])
     )
     assert [(n.type, len(n.desc)) for n in elf.notes()] == [(5, 16), (3, 20), (1, 16)]
     assert elf.build_id == ID
@@ -171,7 +172,7 @@ def test_a_segment_may_hold_notes_of_both_alignments_as_mold_lays_them() -> None
 
 
 def test_the_segments_of_a_debug_file_do_not_count_where_sections_tell_of_notes() -> None:
-    foreign = Segment(layout.PT_NOTE, 4, file_offset=0x40, file_size=0x68, align=8)  # the program's, not this file's
+    foreign = Segment(constants.PT_NOTE, 4, file_offset=0x40, file_size=0x68, align=8)  # the program's, not this file's
     elf = ElfFile.from_bytes(forge([build_id_note(ID)], [foreign, foreign]))
     assert elf.build_id == ID
     assert not elf.problems
@@ -251,14 +252,14 @@ def test_sections_of_an_object_file_share_no_address_and_code_comes_first() -> N
         Section(".comment", b"none"),
         Section(".init.text", bytes(8), flags=6, align=4),
     ]
-    elf = ElfFile.from_bytes(forge(sections, type=layout.ET_REL))
+    elf = ElfFile.from_bytes(forge(sections, type=constants.ET_REL))
     assert [(s.name, s.vaddr) for s in elf.sections[1:5]] == [
         *((".data", 16), (".text", 0), (".comment", 0), (".init.text", 8)),
     ]
-    placed = ElfFile.from_bytes(forge([*sections, Section(".x", b"x", flags=2, vaddr=64)], type=layout.ET_REL))
+    placed = ElfFile.from_bytes(forge([*sections, Section(".x", b"x", flags=2, vaddr=64)], type=constants.ET_REL))
     assert [s.vaddr for s in placed.sections[1:6]] == [0, 0, 0, 0, 64]
-    huge = Section(".bss", type=layout.SHT_NOBITS, flags=3, size=(1 << 64) - 1)
-    assert {s.vaddr for s in ElfFile.from_bytes(forge([*sections, huge], type=layout.ET_REL)).sections} == {0}
+    huge = Section(".bss", type=constants.SHT_NOBITS, flags=3, size=(1 << 64) - 1)
+    assert {s.vaddr for s in ElfFile.from_bytes(forge([*sections, huge], type=constants.ET_REL)).sections} == {0}
 
 
 def test_a_section_reads_the_same_after_its_pages_were_let_go() -> None:
@@ -298,3 +299,21 @@ def test_debug_info_compressed_by_an_unknown_method_is_skipped_and_symbols_answe
         assert [problem for problem in binary.problems if "found method 2147483646, expected" in problem]
     with ElfFile.from_bytes(data) as elf, pytest.raises(ElfError, match="it is compressed by zlib"):
         elf.content(".debug_info")
+
+
+@kinds
+def test_a_symbol_is_found_by_its_whole_name(bits: int, order: ByteOrder) -> None:
+    rows = [Symbol("runtime.text", 0x40_1010, 4), Symbol("text", 0x40_1020, 4), Symbol("text", 0x40_1030, 4)]
+    data = forge([Section(".text", CODE, flags=6, vaddr=0x40_1000)], symbols=rows, bits=bits, order=order)
+    elf = ElfFile.from_bytes(data)
+    symbols = elf.symbols()
+    found = symbols.find("text")
+    assert found is not None
+    assert (symbols.name(found), symbols.value[found]) == ("text", 0x40_1020)
+    assert symbols.find("runtime.text") == 1
+    assert symbols.find("runtime") is None
+    assert symbols.find("time.text") is None  # the end of a name is none
+    table = elf.symbol_table()
+    assert table is not None
+    assert (table.may_have("text"), table.may_have("missing")) == (True, False)
+    assert elf.symbols(".dynsym").find("text") is None

@@ -21,7 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forge.elf import Section, Segment, Symbol, forge
-from whence.elf import ElfFile, aliases, functions, layout
+from whence.elf import ElfFile, aliases, functions
+from whence.elf.kernels import constants
 from whence.errors import ElfError, WhenceError
 from whence.model import Source
 from whence.ranges import Ranges
@@ -101,11 +102,11 @@ def test_untyped_symbols_count_only_in_code_and_objects_never() -> None:
     data = Section(".data", bytes(64), flags=3, vaddr=0x2000)
     symbols = [
         Symbol("asm", 0x1000, 4, type=0),
-        Symbol("table", 0x1008, 4, type=layout.STT_OBJECT),
+        Symbol("table", 0x1008, 4, type=constants.STT_OBJECT),
         Symbol("edata", 0x2000, 4, type=0, section=".data"),
-        Symbol("ifunc", 0x1010, 4, type=layout.STT_GNU_IFUNC),
+        Symbol("ifunc", 0x1010, 4, type=constants.STT_GNU_IFUNC),
         Symbol("elsewhere", 0x1014, 4, section=0),
-        Symbol("absolute", 0x1018, 4, section=layout.SHN_ABS),
+        Symbol("absolute", 0x1018, 4, section=constants.SHN_ABS),
         Symbol("outside", 0x1100, 4),
         Symbol("", 0x1020, 4),
         Symbol("long", 0x10F8, 1 << 20),
@@ -114,16 +115,16 @@ def test_untyped_symbols_count_only_in_code_and_objects_never() -> None:
     assert got == [(0x1000, 4, "asm"), (0x1010, 4, "ifunc"), (0x10F8, 8, "long")]
 
 
-@pytest.mark.parametrize("machine", [layout.EM_ARM, layout.EM_AARCH64, layout.EM_RISCV])
+@pytest.mark.parametrize("machine", [constants.EM_ARM, constants.EM_AARCH64, constants.EM_RISCV])
 def test_mapping_symbols_and_local_labels_name_nothing(machine: int) -> None:
-    marks = ["$x", "$d", "$t.1", "$a", ".L5"] + (["$xrv64i2p1"] if machine == layout.EM_RISCV else [])
+    marks = ["$x", "$d", "$t.1", "$a", ".L5"] + (["$xrv64i2p1"] if machine == constants.EM_RISCV else [])
     symbols = [Symbol(mark, 0x1000 + 4 * i, type=0, bind=0) for i, mark in enumerate(marks)]
     got = names([*symbols, Symbol("$dollar", 0x1040, 4, type=0), Symbol("f", 0x1000, 0x40)], machine=machine)
     assert got == [(0x1000, 0x40, "f"), (0x1040, 4, "$dollar")]
 
 
 def test_the_thumb_bit_is_no_part_of_an_address() -> None:
-    assert names([Symbol("thumb", 0x1001, 4)], machine=layout.EM_ARM, bits=32) == [(0x1000, 4, "thumb")]
+    assert names([Symbol("thumb", 0x1001, 4)], machine=constants.EM_ARM, bits=32) == [(0x1000, 4, "thumb")]
     assert names([Symbol("odd", 0x1001, 4)]) == [(0x1001, 4, "odd")]
 
 
@@ -132,21 +133,22 @@ def test_function_descriptors_of_old_ppc64_are_followed_to_the_code() -> None:
     got = names(
         [Symbol("main", 0x3000, 12, section=".opd"), Symbol("beyond", 0x3014, 12, section=".opd")],
         sections=[TEXT, opd],
-        machine=layout.EM_PPC64,
+        machine=constants.EM_PPC64,
         order="big",
     )
     assert got == [(0x1040, 12, "main")]
 
 
 def test_a_symbol_without_its_extended_section_index_is_in_no_section() -> None:
-    assert names([Symbol("lost", 0x1000, 4, section=layout.SHN_XINDEX), Symbol("f", 0x1010, 4)]) == [(0x1010, 4, "f")]
+    lost = Symbol("lost", 0x1000, 4, section=constants.SHN_XINDEX)
+    assert names([lost, Symbol("f", 0x1010, 4)]) == [(0x1010, 4, "f")]
 
 
 def test_descriptors_that_only_the_program_has_are_followed_for_its_debug_file() -> None:
     words = struct.pack(">QQQ", 0x1040, 0, 0)
     opd = Section(".opd", words, flags=3, vaddr=0x3000)
-    gone = Section(".opd", b"", type=layout.SHT_NOBITS, flags=3, vaddr=0x3000, size=len(words))
-    kind: dict[str, Any] = {"machine": layout.EM_PPC64, "order": "big"}
+    gone = Section(".opd", b"", type=constants.SHT_NOBITS, flags=3, vaddr=0x3000, size=len(words))
+    kind: dict[str, Any] = {"machine": constants.EM_PPC64, "order": "big"}
     program = ElfFile.from_bytes(forge([TEXT, opd], **kind))
     debug = ElfFile.from_bytes(forge([TEXT, gone], symbols=[Symbol("main", 0x3000, 12, section=".opd")], **kind))
     followed = functions(debug, program=program)
@@ -162,7 +164,7 @@ def test_dynsym_fills_what_symtab_lacks_and_never_wins() -> None:
     )
     ranges = functions(ElfFile.from_bytes(data))
     assert named(ranges) == [(0x1000, 8, "local_name"), (0x1010, 8, "other")]
-    assert list(ranges.source) == [Source.SYMTAB, Source.DYNSYM]
+    assert list(ranges.source) == [Source.SYMTAB.number, Source.DYNSYM.number]
     assert named(functions(ElfFile.from_bytes(data), symtab=False))[0] == (0x1000, 8, "exported")
 
 
@@ -170,12 +172,13 @@ def test_the_symtab_of_mini_debug_info_lies_between() -> None:
     import lzma
 
     inner = forge(
-        [Section(".text", type=layout.SHT_NOBITS, size=0x100, flags=6, vaddr=0x1000)], symbols=[Symbol("m", 0x1020, 4)]
+        [Section(".text", type=constants.SHT_NOBITS, size=0x100, flags=6, vaddr=0x1000)],
+        symbols=[Symbol("m", 0x1020, 4)],
     )
     data = forge([TEXT, Section(".gnu_debugdata", lzma.compress(inner))], dynamic_symbols=[Symbol("d", 0x1000, 4)])
     ranges = functions(ElfFile.from_bytes(data))
     assert named(ranges) == [(0x1000, 4, "d"), (0x1020, 4, "m")]
-    assert list(ranges.source) == [Source.DYNSYM, Source.MINIDEBUG]
+    assert list(ranges.source) == [Source.DYNSYM.number, Source.MINIDEBUG.number]
 
 
 def test_a_damaged_table_is_reported_and_the_others_still_name() -> None:

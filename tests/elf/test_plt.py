@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.forge.elf import Section, Symbol, forge
-from whence.elf import ElfFile, functions, layout
+from whence.elf import ElfFile, functions
+from whence.elf.kernels import constants
 from whence.elf.plt import stubs
 from whence.model import Source
 
@@ -55,7 +56,7 @@ def test_stubs_are_where_a_disassembler_sees_them(build: str, tmp_path: Path) ->
         ours = {
             (va, ranges.strings.text(name))
             for va, name, source_ in zip(ranges.va, ranges.function, ranges.source)
-            if source_ == Source.PLT
+            if source_ == Source.PLT.number
         }
     assert theirs
     assert theirs <= ours
@@ -76,10 +77,10 @@ def test_aarch64_stubs_with_landing_pads_and_pointer_authentication_are_longer()
     data = forge(
         [
             Section(".plt", head + bti + pac, flags=6, vaddr=0x10000, align=16, entry_size=16),
-            Section(".rela.plt", rela((0x11010, 1, 1026), (0x11018, 2, 1026)), layout.SHT_RELA),
+            Section(".rela.plt", rela((0x11010, 1, 1026), (0x11018, 2, 1026)), constants.SHT_RELA),
         ],
         dynamic_symbols=[Symbol("puts", section=0), Symbol("exit", section=0)],
-        machine=layout.EM_AARCH64,
+        machine=constants.EM_AARCH64,
     )
     assert stubs(ElfFile.from_bytes(data)) == [(0x10020, 24, b"puts"), (0x10038, 24, b"exit")]
 
@@ -96,7 +97,7 @@ def test_a_stub_whose_slot_no_relocation_fills_has_no_name() -> None:
     data = forge(
         [
             Section(".plt.got", code, flags=6, vaddr=0x1000, entry_size=8),
-            Section(".rela.plt", rela((0x9999, 1, 7), (0x2006, 77, 7)), layout.SHT_RELA),
+            Section(".rela.plt", rela((0x9999, 1, 7), (0x2006, 77, 7)), constants.SHT_RELA),
         ],
         dynamic_symbols=[Symbol("puts", section=0)],
     )

@@ -13,7 +13,8 @@ from typing import get_args
 import pytest
 
 from tests.forge.elf import Section, Symbol, forge, mark
-from whence.elf import ElfFile, layout
+from whence.elf import ElfFile
+from whence.elf.kernels import constants
 from whence.errors import Unsupported
 from whence.window import ByteOrder
 
@@ -26,7 +27,7 @@ def rela(order: ByteOrder, *rows: tuple[int, int, int, int]) -> bytes:
 
 
 def content(order: ByteOrder, machine: int, body: bytes, table: bytes, bits: int = 64) -> bytes:
-    kind = layout.SHT_RELA if bits == 64 else layout.SHT_REL
+    kind = constants.SHT_RELA if bits == 64 else constants.SHT_REL
     sections = [
         TEXT,
         Section(".debug_info", body),
@@ -37,7 +38,7 @@ def content(order: ByteOrder, machine: int, body: bytes, table: bytes, bits: int
         symbols=[Symbol("", type=3, bind=0), Symbol("f", 0x10), Symbol("nowhere", section=0)],
         bits=bits,
         order=order,
-        type=layout.ET_REL,
+        type=constants.ET_REL,
         machine=machine,
     )
     elf = ElfFile.from_bytes(data)
@@ -48,26 +49,26 @@ def content(order: ByteOrder, machine: int, body: bytes, table: bytes, bits: int
 
 @pytest.mark.parametrize("order", get_args(ByteOrder))
 def test_explicit_addends_are_added_to_the_symbol(order: ByteOrder) -> None:
-    machine, wide, narrow = (layout.EM_X86_64, 1, 10) if order == "little" else (layout.EM_S390, 22, 4)
+    machine, wide, narrow = (constants.EM_X86_64, 1, 10) if order == "little" else (constants.EM_S390, 22, 4)
     got = content(order, machine, b"\xee" * 24, rela(order, (0, 2, wide, 5), (8, 1, narrow, 0x1234), (16, 3, wide, -1)))
     assert struct.unpack(mark(order) + "QIIQ", got) == (0x15, 0x1234, 0xEEEEEEEE, (1 << 64) - 1)
 
 
 def test_implicit_addends_are_where_the_value_goes() -> None:
     table = struct.pack("<II", 4, 2 << 8 | 1)
-    got = content("little", layout.EM_386, struct.pack("<II", 7, 7), table, bits=32)
+    got = content("little", constants.EM_386, struct.pack("<II", 7, 7), table, bits=32)
     assert got == struct.pack("<II", 7, 0x17)
 
 
 def test_riscv_differences_are_pairs_of_relocations() -> None:
     table = rela("little", (0, 2, 35, 8), (0, 2, 39, 0), (4, 2, 34, 4), (4, 1, 38, 0), (6, 2, 60, 0x80), (6, 2, 61, 0))
-    got = content("little", layout.EM_RISCV, bytes(6) + b"\x80\x00", table)
+    got = content("little", constants.EM_RISCV, bytes(6) + b"\x80\x00", table)
     assert got == struct.pack("<IH", 8, 0x14) + b"\x80\x01"
 
 
 def test_relocations_that_break_a_rule_are_left_out_and_told() -> None:
     table = rela("little", (21, 2, 1, 0), (1 << 63, 2, 1, 0), (0, 9999, 1, 0), (0, 2, 444, 0), (8, 2, 1, 0))
-    got = content("little", layout.EM_X86_64, bytes(24), table)
+    got = content("little", constants.EM_X86_64, bytes(24), table)
     assert got == bytes(8) + struct.pack("<Q", 0x10) + bytes(8)
 
 
@@ -86,8 +87,8 @@ def test_thousands_of_debug_sections_are_relocated_in_time_that_grows_with_their
     for index in range(count):
         sections.append(Section(f".debug_types{index}", bytes(8)))
         table = rela("little", (0, 2, 1, index))
-        sections.append(Section(".rela", table, layout.SHT_RELA, link=".symtab", info=f".debug_types{index}"))
-    elf = ElfFile.from_bytes(forge(sections, symbols=[Symbol("", type=3), Symbol("f", 0x10)], type=layout.ET_REL))
+        sections.append(Section(".rela", table, constants.SHT_RELA, link=".symtab", info=f".debug_types{index}"))
+    elf = ElfFile.from_bytes(forge(sections, symbols=[Symbol("", type=3), Symbol("f", 0x10)], type=constants.ET_REL))
     got = [struct.unpack("<Q", elf.content(f".debug_types{index}"))[0] for index in range(count)]
     assert got == [0x10 + index for index in range(count)]
 
@@ -122,9 +123,9 @@ def linked(path: Path) -> Path:
         for section in elf.sections:
             if section.name.startswith(".debug_"):
                 data[section.file_offset : section.file_offset + section.size] = elf.content(section)
-            if section.type in (layout.SHT_RELA, layout.SHT_REL):
+            if section.type in (constants.SHT_RELA, constants.SHT_REL):
                 at = elf.header.sections.file_offset + section.index * elf.header.sections.stride
-                struct.pack_into(mark(elf.order) + "I", data, at + 4, layout.SHT_NULL)
+                struct.pack_into(mark(elf.order) + "I", data, at + 4, constants.SHT_NULL)
         assert elf.problems == []
     out = path.with_name("b.o")
     out.write_bytes(data)

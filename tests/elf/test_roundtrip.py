@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forge import elf as forge
-from whence.elf import ElfFile, layout
+from whence.elf import ElfFile
+from whence.elf.kernels import constants
 from whence.window import ByteOrder
 
 bits = st.sampled_from([32, 64])
@@ -21,7 +22,7 @@ sections = st.lists(
         forge.Section,
         names,
         st.binary(max_size=64),
-        type=st.sampled_from([layout.SHT_PROGBITS, layout.SHT_STRTAB, layout.SHT_NOTE]),
+        type=st.sampled_from([constants.SHT_PROGBITS, constants.SHT_STRTAB, constants.SHT_NOTE]),
         flags=st.sampled_from([0, 2, 3, 6]),
         vaddr=words,
         align=st.sampled_from([1, 4, 16]),
@@ -33,7 +34,7 @@ sections = st.lists(
 segments = st.lists(
     st.builds(
         forge.Segment,
-        st.sampled_from([layout.PT_LOAD, layout.PT_INTERP]),
+        st.sampled_from([constants.PT_LOAD, constants.PT_INTERP]),
         st.integers(0, 7),
         file_offset=words,
         vaddr=words,
@@ -91,7 +92,7 @@ def test_symbols_come_back(given_symbols: list[forge.Symbol], width: int, order:
     assert len(read) == len(given_symbols) + 1
     for index, one in enumerate(given_symbols, 1):
         section = one.section if isinstance(one.section, int) else 0
-        expected = section if section < layout.SHN_LORESERVE else 0xFFFF0000 | section
+        expected = section if section < constants.SHN_LORESERVE else 0xFFFF0000 | section
         assert (read.name(index), read.value[index], read.size[index]) == (one.name, one.value, one.size)
         assert (read.info[index], read.other[index]) == (one.bind << 4 | one.type, one.other)
         assert read.section[index] == expected
@@ -101,7 +102,7 @@ def test_symbols_come_back(given_symbols: list[forge.Symbol], width: int, order:
 def test_a_vaddr_that_a_segment_loads_leads_back_to_its_file_offset(given: list[forge.Segment], offset: int) -> None:
     elf = ElfFile.from_bytes(forge.forge(segments=given))
     vaddr = elf.vaddr_of(offset)
-    loads = [s for s in elf.segments if s.type == layout.PT_LOAD]
+    loads = [s for s in elf.segments if s.type == constants.PT_LOAD]
     assert (vaddr is not None) == any(s.file_offset <= offset < s.file_offset + s.file_size for s in loads)
     if vaddr is not None and sum(s.vaddr <= vaddr < s.vaddr + s.file_size for s in loads) == 1:
         assert elf.file_offset_of(vaddr) == offset

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.forge.elf import Section, Segment, forge, mark, note
-from whence.elf import layout
+from whence.elf.kernels import constants
 from whence.window import ByteOrder
 
 NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_FILE = 1, 3, 6, 0x46494C45
@@ -16,11 +16,11 @@ PAGE = 0x1000
 # struct user_regs_struct (x86), struct user_pt_regs (arm64), struct pt_regs (arm)
 STATUS = {64: "iiihxxQQiiii8Q", 32: "iiihxxIIiiii8I"}
 REGISTERS = {
-    layout.EM_X86_64: (27, 16, 19),
-    layout.EM_386: (17, 12, 15),
-    layout.EM_AARCH64: (34, 32, 31),
-    layout.EM_ARM: (18, 15, 13),
-    layout.EM_S390: (27, None, None),
+    constants.EM_X86_64: (27, 16, 19),
+    constants.EM_386: (17, 12, 15),
+    constants.EM_AARCH64: (34, 32, 31),
+    constants.EM_ARM: (18, 15, 13),
+    constants.EM_S390: (27, None, None),
 }
 
 
@@ -65,9 +65,9 @@ def core(
     *,
     bits: int = 64,
     order: ByteOrder = "little",
-    machine: int = layout.EM_X86_64,
+    machine: int = constants.EM_X86_64,
     vdso: int = 0,
-    type: int = layout.ET_CORE,
+    type: int = constants.ET_CORE,
 ) -> bytes:
     """A core file as the kernel lays it out: notes first."""
     word = "Q" if bits == 64 else "I"
@@ -85,9 +85,9 @@ def core(
     loads = [one for one in mapped if one.load]
     sections = [Section(".notes", b"".join(notes), align=4)]
     sections += [Section(f"m{i}", one.memory, vaddr=one.start, align=16) for i, one in enumerate(loads)]
-    segments = [Segment(layout.PT_NOTE, 0, of=".notes", align=4)]
+    segments = [Segment(constants.PT_NOTE, 0, of=".notes", align=4)]
     segments += [
-        Segment(layout.PT_LOAD, one.flags, of=f"m{i}", memory_size=one.end - one.start, align=PAGE)
+        Segment(constants.PT_LOAD, one.flags, of=f"m{i}", memory_size=one.end - one.start, align=PAGE)
         for i, one in enumerate(loads)
     ]
     return forge(sections, segments, bits=bits, order=order, machine=machine, type=type, section_table=False)

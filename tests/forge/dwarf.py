@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tests.forge.elf import Section, forge, packed
 from tests.forge.lines import sleb, uleb
-from whence.elf.layout import ET_DYN
+from whence.elf.kernels.constants import ET_DYN
 from whence.window import ByteOrder
 
 # Tags

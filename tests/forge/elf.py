@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from whence.elf import layout
+from whence.elf.kernels import constants
 from whence.window import ByteOrder
 
 
@@ -49,8 +50,8 @@ class Symbol:
     name: str
     value: int = 0
     size: int = 0
-    type: int = layout.STT_FUNC
-    bind: int = layout.STB_GLOBAL
+    type: int = constants.STT_FUNC
+    bind: int = constants.STB_GLOBAL
     section: int | str = ".text"  # an index (0 undefined), or a section's name
     other: int = 0
 
@@ -90,7 +91,7 @@ def packed(section: Section, method: str, bits: int = 64, order: ByteOrder = "li
         body, number = zstd.compress(section.data), 2
     fields = (number, len(section.data), 1) if bits == 32 else (number, 0, len(section.data), 1)
     head = struct.pack(mark(order) + layout.COMPRESSION[bits], *fields)
-    return replace(section, data=head + body, flags=section.flags | layout.SHF_COMPRESSED)
+    return replace(section, data=head + body, flags=section.flags | constants.SHF_COMPRESSED)
 
 
 def symbol_tables(
@@ -120,8 +121,8 @@ def forge(
     dynamic_symbols: Sequence[Symbol] | None = None,
     bits: int = 64,
     order: ByteOrder = "little",
-    type: int = layout.ET_DYN,
-    machine: int = layout.EM_X86_64,
+    type: int = constants.ET_DYN,
+    machine: int = constants.EM_X86_64,
     entry: int = 0,
     section_table: bool = True,
     big_counts: bool = False,
@@ -130,15 +131,15 @@ def forge(
     every = [Section("", type=0), *sections]
     indexes = {section.name: index for index, section in reversed(list(enumerate(every)))}
     for given, table_name, names_name, kind in (
-        (symbols, ".symtab", ".strtab", layout.SHT_SYMTAB),
-        (dynamic_symbols, ".dynsym", ".dynstr", layout.SHT_DYNSYM),
+        (symbols, ".symtab", ".strtab", constants.SHT_SYMTAB),
+        (dynamic_symbols, ".dynsym", ".dynstr", constants.SHT_DYNSYM),
     ):
         if given is not None:
             table, names = symbol_tables(given, indexes, bits, order)
             size = layout.SYMBOL_SIZE[bits]
             every.append(Section(table_name, table, kind, link=len(every) + 1, info=1, align=8, entry_size=size))
-            every.append(Section(names_name, names, layout.SHT_STRTAB))
-    every.append(Section(".shstrtab", b"", layout.SHT_STRTAB))
+            every.append(Section(names_name, names, constants.SHT_STRTAB))
+    every.append(Section(".shstrtab", b"", constants.SHT_STRTAB))
     indexes = {section.name: index for index, section in reversed(list(enumerate(every)))}
 
     names_data = bytearray(b"\0")
@@ -150,7 +151,7 @@ def forge(
     every[-1] = replace(every[-1], data=bytes(names_data))
 
     head = mark(order)
-    header_size = layout.IDENT_SIZE + struct.calcsize(head + layout.HEADER[bits])
+    header_size = constants.EI_NIDENT + struct.calcsize(head + layout.HEADER[bits])
     segment_size = struct.calcsize(head + layout.SEGMENT[bits])
     section_size = struct.calcsize(head + layout.SECTION[bits])
     out = bytearray(header_size + segment_size * len(segments))
@@ -197,8 +198,8 @@ def forge(
         0,
         *(ident, type, machine, 1, entry),
         *(header_size if segments else 0, section_table_at if section_table else 0, 0, header_size),
-        *(segment_size, layout.PN_XNUM if big_counts else len(segments)),
+        *(segment_size, constants.PN_XNUM if big_counts else len(segments)),
         *(section_size, 0 if big_counts or not section_table else len(every)),
-        (layout.SHN_XINDEX if big_counts else len(every) - 1) if section_table else 0,
+        (constants.SHN_XINDEX if big_counts else len(every) - 1) if section_table else 0,
     )
     return bytes(out)

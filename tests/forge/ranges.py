@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from whence import lidia
 from whence.ranges import Ranges, Rows, Scopes, StringSpace
 from whence.ranges.strings import Arena
 from whence.ranges.table import NO_FILE
@@ -126,3 +127,18 @@ def rows(names: Names, found: list[tuple[int, str | None, int]]) -> Rows:
         out.file.append(NO_FILE if file is None else files[file])
         out.line.append(line)
     return out
+
+
+NESTED = [
+    R(0x1000, 0x40, 0, "main", "a.c", ((0, 3), (4, 5), (0x30, 9))),
+    R(0x1010, 0x18, 1, "outer", "b.h", ((0, 7), (8, 8)), "a.c", 5),
+    R(0x1014, 4, 2, "inner", "c.h", ((0, 1),), "b.h", 7),
+    R(0x1020, 8, 2, "inner", "c.h", ((0, 1), (4, 2)), "b.h", 8),
+    R(0x1030, 4, 1, "late", "d.h", ((0, 44),), "a.c", 9),
+    R(0x1040, 0x10, 0, "next", "a.c", ((0, 20),)),
+]
+
+
+def archive(ranges: list[R], **options: object) -> bytes:
+    """The archive of these ranges; the options are those of lidia.write."""
+    return lidia.to_bytes(table(Names(), ranges), **options)

@@ -115,7 +115,7 @@ def test_ranges_stand_in_order_of_va_and_depth_and_have_one_file_each() -> None:
     ranges = ranges_of(program(sample("1.20"), FILES))
     order = list(zip(ranges.va, ranges.depth))
     assert order == sorted(order)
-    assert set(ranges.source) == {Source.GOPCLNTAB}
+    assert set(ranges.source) == {Source.GOPCLNTAB.number}
     assert [ranges.strings.text(name) for name in ranges.file] == [FILES[0], FILES[1], FILES[1], FILES[0], ""]
 
 

@@ -16,7 +16,7 @@ from tests.forge.elf import packed as forge_packed
 from tests.forge.lines import sleb, uleb
 from tests.hostile import bounded, interrupted
 from whence.elf import ElfFile
-from whence.elf.layout import ET_DYN
+from whence.elf.kernels.constants import ET_DYN
 
 CODE = 0x1000
 SIZE = 1 << 20

@@ -10,7 +10,7 @@ import pytest
 
 from tests.forge.elf import Section, forge, note, packed
 from tests.hostile import bounded, interrupted
-from whence.elf import layout
+from whence.elf.kernels import constants
 
 MEGABYTE = 1 << 20
 
@@ -25,13 +25,13 @@ def big_text(symbols: int, size: int) -> bytes:
     """The same in a .text that holds them all, without bytes of its own."""
     entry = struct.Struct("<IBBHQQ")
     table = bytes(24) + b"".join(
-        entry.pack(1 + row, 1 << 4 | layout.STT_FUNC, 0, 1, 0x1000 + 16 * row, 16) for row in range(symbols)
+        entry.pack(1 + row, 1 << 4 | constants.STT_FUNC, 0, 1, 0x1000 + 16 * row, 16) for row in range(symbols)
     )
     return forge(
         [
-            Section(".text", b"", layout.SHT_NOBITS, flags=6, vaddr=0x1000, size=16 * symbols),
-            Section(".symtab", table, layout.SHT_SYMTAB, link=".strtab", info=1, align=8, entry_size=24),
-            Section(".strtab", b"\0" + b"a" * size + b"\0", layout.SHT_STRTAB),
+            Section(".text", b"", constants.SHT_NOBITS, flags=6, vaddr=0x1000, size=16 * symbols),
+            Section(".symtab", table, constants.SHT_SYMTAB, link=".strtab", info=1, align=8, entry_size=24),
+            Section(".strtab", b"\0" + b"a" * size + b"\0", constants.SHT_STRTAB),
         ]
     )
 
@@ -40,13 +40,13 @@ def big_text_of_short_names(symbols: int) -> bytes:
     entry = struct.Struct("<IBBHQQ")
     names = b"\0" + b"".join(b"f%07d\0" % row for row in range(symbols))
     table = bytes(24) + b"".join(
-        entry.pack(1 + 9 * row, 1 << 4 | layout.STT_FUNC, 0, 1, 0x1000 + 16 * row, 16) for row in range(symbols)
+        entry.pack(1 + 9 * row, 1 << 4 | constants.STT_FUNC, 0, 1, 0x1000 + 16 * row, 16) for row in range(symbols)
     )
     return forge(
         [
-            Section(".text", b"", layout.SHT_NOBITS, flags=6, vaddr=0x1000, size=16 * symbols),
-            Section(".symtab", table, layout.SHT_SYMTAB, link=".strtab", info=1, align=8, entry_size=24),
-            Section(".strtab", names, layout.SHT_STRTAB),
+            Section(".text", b"", constants.SHT_NOBITS, flags=6, vaddr=0x1000, size=16 * symbols),
+            Section(".symtab", table, constants.SHT_SYMTAB, link=".strtab", info=1, align=8, entry_size=24),
+            Section(".strtab", names, constants.SHT_STRTAB),
         ]
     )
 
@@ -72,14 +72,14 @@ def test_millions_of_symbols_over_each_other_take_time_in_proportion(tmp_path: P
     entry = struct.Struct("<IBBHQQ")
     rows = 300_000
     table = bytes(24) + b"".join(
-        entry.pack(1, 1 << 4 | layout.STT_FUNC, 0, 1, 0x1000 + row // 2, 0 if row % 3 else rows - row)
+        entry.pack(1, 1 << 4 | constants.STT_FUNC, 0, 1, 0x1000 + row // 2, 0 if row % 3 else rows - row)
         for row in range(rows)
     )
     data = forge(
         [
-            Section(".text", b"", layout.SHT_NOBITS, flags=6, vaddr=0x1000, size=rows),
-            Section(".symtab", table, layout.SHT_SYMTAB, link=".strtab", info=1, align=8, entry_size=24),
-            Section(".strtab", b"\0f\0", layout.SHT_STRTAB),
+            Section(".text", b"", constants.SHT_NOBITS, flags=6, vaddr=0x1000, size=rows),
+            Section(".symtab", table, constants.SHT_SYMTAB, link=".strtab", info=1, align=8, entry_size=24),
+            Section(".strtab", b"\0f\0", constants.SHT_STRTAB),
         ]
     )
     outcome = bounded(

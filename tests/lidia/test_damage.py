@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.forge.lidia import Forged, prefixed, terminated
-from tests.lidia.test_roundtrip import NESTED, archive
+from tests.forge.ranges import NESTED, archive
 from whence import lidia
 from whence.errors import ChecksumError, LidiaError
 from whence.lidia.render import render_many
@@ -24,7 +24,7 @@ def answers(data: bytes) -> list[object] | None:
         with lidia.from_bytes(data) as opened:
             opened.verify()
             opened.info()
-            opened.lookup_many(ADDRESSES).functions()
+            opened.lookup_many(ADDRESSES).function  # noqa: B018
             for style in ("llvm", "gnu", "json"):
                 render_many(opened, ADDRESSES, style)
             return [opened.lookup(address) for address in ADDRESSES]
@@ -130,7 +130,7 @@ def test_a_name_outside_the_strings_is_an_error_for_its_address_only(make) -> No
                 match=f"range table\\+{row * 32:#x}: found .*, expected: its names lie in the {len(strings)} bytes",
             ):
                 opened.lookup(address)
-        assert opened.lookup_many([17, 25, 33]).functions() == ["good", "", ""]
+        assert opened.lookup_many([17, 25, 33]).function == ["good", "", ""]
         assert render_many(opened, [17, 25]) == b"good\n??:0:0\n\n??\n??:0:0\n\n"
         assert opened.verify() == [
             f"lidia range table+0x20: found range 1, expected: names lie in the {len(strings)} bytes of the strings"
@@ -189,7 +189,7 @@ def test_a_damaged_extra_section_is_reported_and_lookups_go_on() -> None:
         data[at] ^= 0x10
         with lidia.from_bytes(bytes(data), crc=True) as opened:
             assert [frame.function for frame in opened.lookup(0x1015)] == ["inner", "outer", "main"]
-            opened.lookup_many(ADDRESSES).functions()
+            opened.lookup_many(ADDRESSES).function  # noqa: B018
             if at < len(WHOLE) - 8:  # without its magic there is no footer
                 assert opened.info().extra_problem
                 assert len(opened.verify()) == 1

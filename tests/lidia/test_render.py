@@ -84,7 +84,7 @@ def test_any_text_is_valid_json_and_comes_back() -> None:
     names = ['a"b\\c', "tab\there\x01", "é漢🎈", "bad\udcff\udc80", "\udce2\udc82", "\udced\udca0\udc80"]
     builder = lidia.Builder()
     for place, name in enumerate(names):
-        builder.add(va=place * 16, length=16, function=name)
+        builder.add(vaddr=place * 16, length=16, function=name)
     with lidia.from_bytes(builder.to_bytes()) as opened:
         lines = render_many(opened, range(0, 16 * len(names), 16), "json").decode("utf-8").splitlines()
     assert [json.loads(line)["frames"][0]["function"] for line in lines] == names
@@ -95,7 +95,7 @@ def test_what_a_terminal_acts_on_is_escaped_wherever_it_stands_in_a_text(active:
     names = ["n" * before + active + " ~é" + "n" * (20 - before) for before in range(20)]
     builder = lidia.Builder()
     for place, name in enumerate(names):
-        builder.add(va=place * 16, length=16, function=name)
+        builder.add(vaddr=place * 16, length=16, function=name)
     with lidia.from_bytes(builder.to_bytes()) as opened:
         lines = render_many(opened, range(0, 16 * len(names), 16), "llvm").decode("utf-8").splitlines()
     assert lines[::3] == [name.replace(active, plain(active)) for name in names]

@@ -11,22 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.forge.ranges import Names, R, answer, table
+from tests.forge.ranges import NESTED, Names, R, answer, archive, table
 from whence import lidia
 from whence.model import Frame
-
-NESTED = [
-    R(0x1000, 0x40, 0, "main", "a.c", ((0, 3), (4, 5), (0x30, 9))),
-    R(0x1010, 0x18, 1, "outer", "b.h", ((0, 7), (8, 8)), "a.c", 5),
-    R(0x1014, 4, 2, "inner", "c.h", ((0, 1),), "b.h", 7),
-    R(0x1020, 8, 2, "inner", "c.h", ((0, 1), (4, 2)), "b.h", 8),
-    R(0x1030, 4, 1, "late", "d.h", ((0, 44),), "a.c", 9),
-    R(0x1040, 0x10, 0, "next", "a.c", ((0, 20),)),
-]
-
-
-def archive(ranges: list[R], **options: object) -> bytes:
-    return lidia.to_bytes(table(Names(), ranges), **options)
 
 
 def frames(found: tuple[Frame, ...]) -> list[tuple[str, str, int]]:
@@ -180,7 +167,7 @@ def test_a_demangler_turns_functions_only_and_each_once() -> None:
     with lidia.from_bytes(archive(NESTED), demangle=turn) as opened:
         assert frames(opened.lookup(0x1015))[0] == ("INNER", "c.h", 1)
         opened.lookup(0x1016)
-        assert opened.lookup_many([0x1015]).functions() == ["INNER", "OUTER", "MAIN"]
+        assert opened.lookup_many([0x1015]).function == ["INNER", "OUTER", "MAIN"]
     assert asked == ["inner", "outer", "main"]
 
 
@@ -227,7 +214,7 @@ def test_whatever_is_built_is_whole_and_both_ways_of_asking_agree(
     builder = lidia.Builder()
     for va, length, depth, name, line in raw:
         builder.add(
-            va=va, length=length, depth=depth, function=name, file=name + ".c", lines=[(0, line), (3, line + 1)]
+            vaddr=va, length=length, depth=depth, function=name, file=name + ".c", line_table=[(0, line), (3, line + 1)]
         )
     with lidia.from_bytes(builder.to_bytes(strings=strings), crc=True) as opened:  # type: ignore[arg-type]
         assert opened.verify() == []

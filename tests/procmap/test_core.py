@@ -15,7 +15,8 @@ from tests.forge.core import Mapped, core, status
 from tests.forge.elf import Segment, build_id_note, forge
 from tests.helpers.live import compiled, running
 from whence.cli.main import main
-from whence.elf import ElfFile, layout
+from whence.elf import ElfFile
+from whence.elf.kernels import constants
 from whence.errors import MapsError, WhenceError
 from whence.lidia.build import create
 from whence.procmap.core import Core, read_core
@@ -32,11 +33,11 @@ int main(void) { pthread_t t; pthread_create(&t, 0, wait, 0); usleep(50000); boo
 
 def head(bits: int = 64, order: ByteOrder = "little", build_id: str = ID) -> bytes:
     """The first page of a program whose code is at offset 0x1000, vaddr 0x401000."""
-    segments = [Segment(layout.PT_LOAD, 5, file_offset=0x1000, vaddr=0x401000, file_size=0x1800, align=0x1000)]
+    segments = [Segment(constants.PT_LOAD, 5, file_offset=0x1000, vaddr=0x401000, file_size=0x1800, align=0x1000)]
     sections = []
     if build_id:
         sections = [build_id_note(build_id, order)]
-        segments.append(Segment(layout.PT_NOTE, 4, of=".note.gnu.build-id", align=4))
+        segments.append(Segment(constants.PT_NOTE, 4, of=".note.gnu.build-id", align=4))
     return forge(sections, segments, bits=bits, order=order, section_table=False).ljust(0x1000, b"\0")
 
 
@@ -57,11 +58,11 @@ def read(data: bytes) -> Core:
 @pytest.mark.parametrize(
     ("machine", "bits", "order"),
     [
-        (layout.EM_X86_64, 64, "little"),
-        (layout.EM_386, 32, "little"),
-        (layout.EM_AARCH64, 64, "little"),
-        (layout.EM_AARCH64, 64, "big"),
-        (layout.EM_ARM, 32, "little"),
+        (constants.EM_X86_64, 64, "little"),
+        (constants.EM_386, 32, "little"),
+        (constants.EM_AARCH64, 64, "little"),
+        (constants.EM_AARCH64, 64, "big"),
+        (constants.EM_ARM, 32, "little"),
     ],
 )
 def test_threads_mappings_and_files_are_read_on_each_machine(machine: int, bits: int, order: ByteOrder) -> None:
@@ -89,7 +90,7 @@ def test_threads_mappings_and_files_are_read_on_each_machine(machine: int, bits:
 
 
 def test_registers_of_other_machines_are_not_guessed() -> None:
-    data = core(program(), [status(78, 0x11234, machine=layout.EM_S390)], machine=layout.EM_S390)
+    data = core(program(), [status(78, 0x11234, machine=constants.EM_S390)], machine=constants.EM_S390)
     assert read(data).threads == ((78, 11, None, None),)
 
 
@@ -145,7 +146,7 @@ def test_every_cut_and_flipped_byte_of_a_core_ends_in_words_or_answers() -> None
 
 def test_what_is_no_core_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(MapsError, match="an ELF file, but not a core file: its type is 3, expected 4"):
-        read(core(program(), type=layout.ET_DYN))
+        read(core(program(), type=constants.ET_DYN))
     (tmp_path / "empty").write_bytes(core([]))
     assert main(["core", str(tmp_path / "empty")]) == 1
     assert capsys.readouterr().err == f"whence: {tmp_path}/empty tells of no thread\n"

@@ -11,8 +11,8 @@ import pytest
 from tests.helpers.programs import compiled
 from tests.profiles.test_naming import program_profile
 from whence import profiles
-from whence.debuginfo.cache import Cache
 from whence.errors import ProfileError
+from whence.locate.cache import Cache
 from whence.profiles import pprof, wire
 from whence.profiles.binaries import Candidate, matches
 from whence.profiles.coverage import coverage, text

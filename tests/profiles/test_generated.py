@@ -9,7 +9,7 @@ import pytest
 
 from tests.forge import elf as forge
 from whence.cli import main
-from whence.model import Frame
+from whence.model import Frame, Source
 from whence.profiles import otlp, perf, pprof
 from whence.profiles.binaries import Binaries, segments_of
 from whence.profiles.coverage import coverage
@@ -49,7 +49,7 @@ def test_the_map_of_the_process_a_profile_tells_is_found(folder: Path) -> None:
     profile = jitted(42)
     functions, report = named(profile, directory=str(folder))
     assert functions == BOTH
-    assert profile.frames[0] == (Frame(BOTH[0], source="perfmap"),)
+    assert profile.frames[0] == (Frame(BOTH[0], source=Source.PERFMAP),)
     assert report.sources == {"perfmap": 2}
     (row,) = coverage(profile, [report])
     assert row.answered_by == str(folder / "perf-42.map")

@@ -12,9 +12,9 @@ import pytest
 
 from tests.forge import elf as forge
 from tests.helpers.programs import compiled
-from whence.debuginfo.cache import Cache
 from whence.elf import ElfFile
 from whence.lidia.build import create
+from whence.locate.cache import Cache
 from whence.model import Frame
 from whence.profiles import pprof
 from whence.profiles.addresses import vaddrs

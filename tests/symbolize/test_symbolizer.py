@@ -15,7 +15,7 @@ from tests.forge.elf import Section, Segment, build_id_note, forge
 from tests.forge.proc import Line, process
 from whence.elf import ElfFile
 from whence.errors import ElfError
-from whence.model import Frame, Frames
+from whence.model import Frame, Frames, Source
 from whence.symbolize import Answer, Reason, Symbolizer, internal_error
 
 ID, OTHER = "aa" * 20, "bb" * 20
@@ -272,7 +272,7 @@ def test_generated_code_is_named_by_the_processs_perf_map(tmp_path: Path, opener
     with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
         assert symbolizer.lookup(7, 0x5000_0010).reason is Reason.NOT_FILE_BACKED
         perf_map.write_text("50000000 20 LazyCompile:~main app.js:1\n")
-        assert symbolizer.lookup(7, 0x5000_0010).frames == (Frame("LazyCompile:~main app.js:1", source="perfmap"),)
+        assert symbolizer.lookup(7, 0x5000_0010).frames == (Frame("LazyCompile:~main app.js:1", source=Source.PERFMAP),)
         assert symbolizer.lookup(7, 0x5000_0020).reason is Reason.NOT_FILE_BACKED
         perf_map.write_text("50000000 20 LazyCompile:~main app.js:1\n50000020 10 later\n")
         assert symbolizer.lookup(7, 0x5000_0020).frames[0].function == "later"

@@ -133,7 +133,7 @@ def the_end(answer: Answer) -> Iterator[Step]:
 def of_file(path: str, vaddr: int, options: Namespace, mapped: str = "") -> Iterator[Step]:
     """What a file says of a vaddr. `mapped` is the name a process knows it by, where that is another."""
     from whence.binary import is_archive, open_binary
-    from whence.debuginfo.find import Outcome
+    from whence.locate.debug_files import Outcome
 
     with open_binary(path, debug_dirs=options.debug_dir) as binary:
         if is_archive(path):
@@ -166,16 +166,12 @@ def of_file(path: str, vaddr: int, options: Namespace, mapped: str = "") -> Iter
 
 def of_address(elf: ElfFile, vaddr: int) -> Generator[Step, None, bool]:
     """Where the address lies in the file; returns whether that is code."""
-    segment = next(
-        (one for one in elf.segments if one.type == 1 and one.vaddr <= vaddr < one.vaddr + one.memory_size), None
-    )
+    segment = next((one for one in elf.segments if one.is_loaded and one.vaddr <= vaddr < one.end), None)
     if segment is None:
         yield Step("segment", f"none loads {vaddr:#x}", False)
         return False
     end = segment.vaddr + segment.memory_size
-    from whence.elf.code import code_segments
-
-    code = segment in code_segments(elf)
+    code = segment in elf.code_segments()
     kind = "executable" if segment.executable else "not executable, but code" if code else "not executable"
     offset = elf.file_offset_of(vaddr)
     at = f", byte {offset:#x} of the file" if offset is not None else ", no byte of the file"
@@ -222,13 +218,13 @@ def other_names(elf: ElfFile, vaddr: int) -> Iterator[Step]:
 def what_answers(binary: Binary, vaddr: int, otherwise: str) -> Generator[Step, None, bool]:
     """The ranges and line rows behind the answer, and the answer; returns whether there is one."""
     table = binary.table_for((vaddr,))
-    for place in table.lookup_many([vaddr]).place:
+    for place in table.lookup_many([vaddr]).range_index:
         one = table[place]
-        row = next((row for row in reversed(one.line_table) if row[0] <= vaddr - one.va), None)
+        row = next((row for row in reversed(one.line_table) if row[0] <= vaddr - one.vaddr), None)
         said = f"line row +{row[0]:#x}: line {row[1]}" if row else "no line row"
         call = f", called at {one.call_file}:{one.call_line}" if one.depth else ""
-        end = one.va + one.length
-        yield Step("range", f"{one.va:#x}-{end:#x} depth {one.depth} {demangle(one.function)}{call}; {said}")
+        end = one.end
+        yield Step("range", f"{one.vaddr:#x}-{end:#x} depth {one.depth} {demangle(one.function)}{call}; {said}")
     frames = binary.lookup(vaddr)
     if frames:
         yield from frames_of(frames)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from whence.errors import WrongUse
 
 if TYPE_CHECKING:
-    from whence.debuginfo.cache import Cache
-    from whence.debuginfo.debuginfod import Debuginfod
+    from whence.locate.cache import Cache
+    from whence.locate.debuginfod import Debuginfod
     from whence.profiles.binaries import Binaries
 
 FROM_ENVIRONMENT = ""
@@ -74,7 +74,7 @@ def say(line: str) -> None:
 
 def servers(options: Namespace) -> list[str]:
     """The debuginfod servers that were asked for; none is ever asked without the option."""
-    from whence.debuginfo.debuginfod import checked_server
+    from whence.locate.debuginfod import checked_server
 
     out: list[str] = []
     for one in options.debuginfod:
@@ -93,7 +93,7 @@ def client(options: Namespace, cache: Cache) -> Debuginfod | None:
     if not options.debuginfod:
         return None
     asked = servers(options)
-    from whence.debuginfo.debuginfod import Debuginfod, allowing
+    from whence.locate.debuginfod import Debuginfod, allowing
 
     log = say if options.verbose else lambda line: None
     return Debuginfod(asked, cache, allow=allowing(options.debuginfod_allow or ["*"]), log=log)
@@ -102,7 +102,7 @@ def client(options: Namespace, cache: Cache) -> Debuginfod | None:
 @contextmanager
 def files(options: Namespace) -> Iterator[Binaries]:
     """What finds the files and lists of names, as the options say."""
-    from whence.debuginfo.cache import Cache
+    from whence.locate.cache import Cache
     from whence.profiles.binaries import Binaries
     from whence.profiles.lists import Lists
 

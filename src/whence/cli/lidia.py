@@ -189,9 +189,9 @@ def dump(options: Namespace) -> int:
     readable: Callable[[str], str] = str if options.no_demangle else demangle
     with lidia.open(options.archive) as table:
         for one in table:
-            if options.start is not None and one.va + one.length <= options.start:
+            if options.start is not None and one.vaddr + one.length <= options.start:
                 continue
-            if options.end is not None and one.va >= options.end:
+            if options.end is not None and one.vaddr >= options.end:
                 break
             if options.json:
                 print(as_text(as_json(one, readable)))
@@ -202,7 +202,7 @@ def dump(options: Namespace) -> int:
 
 def as_json(one: Range, readable: Callable[[str], str]) -> dict[str, object]:
     return {
-        "address": f"{one.va:#x}",
+        "address": f"{one.vaddr:#x}",
         "length": one.length,
         "depth": one.depth,
         "function": readable(one.function),
@@ -223,9 +223,9 @@ def print_range(one: Range, readable: Callable[[str], str]) -> None:
     place = f"  {plain(one.file)}" if one.file else ""
     source = f"  [{one.source}]" if one.source else ""
     name = plain(readable(one.function)) or "??"
-    print(f"{one.va:#014x}-{one.va + one.length:#014x} {indent}{name}{place}{called}{source}")
+    print(f"{one.vaddr:#014x}-{one.vaddr + one.length:#014x} {indent}{name}{place}{called}{source}")
     for offset, line in one.line_table:
-        print(f"{'':29} {'' if deep else indent}  {one.va + offset:#x} line {line}")
+        print(f"{'':29} {'' if deep else indent}  {one.vaddr + offset:#x} line {line}")
 
 
 def as_text(value: object) -> str:

@@ -58,7 +58,7 @@ STT_NOTYPE, STT_OBJECT = 0, 1
 SHN_UNDEF, SHN_RESERVED = 0, 0xFFFFFF00
 
 # llvm-symbolizer takes short names from debug info alone.
-SYMBOL_TABLES = tuple(one.word for one in (Source.SYMTAB, Source.MINIDEBUG, Source.DYNSYM, Source.PLT))
+SYMBOL_TABLES = (Source.SYMTAB, Source.MINIDEBUG, Source.DYNSYM, Source.PLT)
 UNKNOWN = Frame("")
 
 
@@ -222,10 +222,10 @@ class Modules:
         return open_binary(name, debug_dirs=dirs)
 
     def _path_by_build_id(self, build_id: str) -> str:
-        from whence.debuginfo.find import DEBUG_DIRS, Finder
+        from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
 
         digits = build_id.lower() if len(build_id) % 2 == 0 else "0" + build_id.lower()
-        search = Finder(self.settings.debug_dirs or DEBUG_DIRS).by_build_id(digits)
+        search = DebugFiles(self.settings.debug_dirs or DEBUG_DIRS).by_build_id(digits)
         if search.elf is None:
             raise FileNotFoundError(2, "could not find build ID")
         search.elf.close()

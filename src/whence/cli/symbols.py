@@ -12,7 +12,7 @@ from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.words import plain
 from whence.elf import ElfFile, functions
 from whence.errors import WhenceError
-from whence.model import Source
+from whence.model import SOURCES
 from whence.ranges import Ranges
 
 
@@ -42,7 +42,6 @@ def run(options: Namespace) -> int:
 
 def rows(ranges: Ranges, options: Namespace) -> Iterator[tuple[int, int, str, str]]:
     """(vaddr, size, source, name) of each range."""
-    words = {source.value: source.word for source in Source}
     text = ranges.strings.text
     names: Iterator[str]
     if options.no_demangle:
@@ -51,7 +50,7 @@ def rows(ranges: Ranges, options: Namespace) -> Iterator[tuple[int, int, str, st
         from whence.demangle import demangle
 
         names = (demangle(text(name)) for name in ranges.function)
-    return zip(ranges.va, ranges.length, (words[source] for source in ranges.source), names)
+    return zip(ranges.va, ranges.length, (SOURCES[source] for source in ranges.source), names)
 
 
 def as_text(ranges: Ranges, options: Namespace, digits: int) -> Iterator[str]:

@@ -20,7 +20,7 @@ from whence.dwarf.unit_set import UnitSet, most_units
 from whence.dwarf.units import Units
 from whence.dwarf.worker import Worker
 from whence.elf import ElfFile
-from whence.elf.layout import ET_REL
+from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.forks import cached_property
 from whence.ranges import Ranges, StringSpace

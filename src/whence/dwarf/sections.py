@@ -7,9 +7,9 @@ from typing import Any
 
 from whence.dwarf.kernels.parts import Parts
 from whence.dwarf.threads import share
-from whence.elf import ElfFile, layout
-from whence.elf.code import code_spans
-from whence.elf.layout import ET_REL
+from whence.elf import ElfFile
+from whence.elf.kernels import constants
+from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.ranges.strings import StringSpace
 from whence.records import Record, field
@@ -82,9 +82,9 @@ def joined(elf: ElfFile, name: str) -> memoryview:
     found = [section for section in elf.sections if section.name == name]
     if len(found) < 2:
         return elf.content(name)
-    if sum(section.size for section in found if section.type != layout.SHT_NOBITS) > elf.size:
+    if sum(section.size for section in found if section.type != constants.SHT_NOBITS) > elf.size:
         raise ElfError(f"section {name}", None, "sections of one name lie apart, in a file that holds them all")
-    found.sort(key=lambda section: section.flags & layout.SHF_GROUP)
+    found.sort(key=lambda section: section.flags & constants.SHF_GROUP)
     return memoryview(b"".join(map(elf.content, found)))
 
 
@@ -94,7 +94,7 @@ def code_of(elf: ElfFile) -> array[int]:
     if elf.type == ET_REL:
         return array("Q", [0, LAST])
     joined = array("Q")
-    for start, end in sorted(code_spans(elf)):
+    for start, end in sorted(elf.code_ranges(or_loaded=True)):
         end = min(end, LAST)
         if end <= start:
             continue

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from whence.budget import Budget
 from whence.elf import layout
+from whence.elf.kernels import constants
 from whence.errors import ElfError
 from whence.window import ByteOrder, Window
 
@@ -57,9 +58,9 @@ def unpack_section(
     fields = window.unpack(layout.COMPRESSION[bits], 0)
     method, size = (fields[0], fields[1]) if bits == 32 else (fields[0], fields[2])
     packed = stored[12 if bits == 32 else 24 :]
-    if method == layout.ELFCOMPRESS_ZLIB:
+    if method == constants.ELFCOMPRESS_ZLIB:
         return Unpacking(_inflater(), packed, size, part, read)
-    if method == layout.ELFCOMPRESS_ZSTD:
+    if method == constants.ELFCOMPRESS_ZSTD:
         return Unpacking(_zstd(), packed, size, part, read)
     raise ElfError(part, 0, "it is compressed by zlib (1) or zstd (2)", f"method {method}")
 

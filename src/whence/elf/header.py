@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 
 from whence.elf import layout
+from whence.elf.kernels import constants
 from whence.errors import ElfError, cut_off, empty_file, wrong_magic
 from whence.records import Record
 from whence.window import ByteOrder, Window
@@ -53,18 +54,14 @@ def read_header(data: memoryview) -> Header:
     magic = ident.raw(0, min(4, len(data)))
     if magic != layout.MAGIC:
         raise wrong_magic(ElfError, "an ELF file", layout.MAGIC, magic).with_hint(HINTS.get(magic, ""))
-    ident.need(0, layout.IDENT_SIZE)
-    bits = layout.BITS_OF_CLASS.get(data[layout.EI_CLASS])
+    ident.need(0, constants.EI_NIDENT)
+    bits = layout.BITS_OF_CLASS.get(data[constants.EI_CLASS])
     if bits is None:
-        raise ElfError("header", layout.EI_CLASS, "the class is 1 (32-bit) or 2 (64-bit)", data[layout.EI_CLASS])
-    order: ByteOrder
-    match data[layout.EI_DATA]:
-        case 1:
-            order = "little"
-        case 2:
-            order = "big"
-        case other:
-            raise ElfError("header", layout.EI_DATA, "the byte order is 1 (little) or 2 (big)", other)
+        raise ElfError("header", constants.EI_CLASS, "the class is 1 (32-bit) or 2 (64-bit)", data[constants.EI_CLASS])
+    order = layout.ORDER_OF_DATA.get(data[constants.EI_DATA])
+    if order is None:
+        found = data[constants.EI_DATA]
+        raise ElfError("header", constants.EI_DATA, "the byte order is 1 (little) or 2 (big)", found)
     window = Window(data, "header", order, ElfError)
     (
         type_,
@@ -80,14 +77,15 @@ def read_header(data: memoryview) -> Header:
         section_stride,
         section_count,
         names_index,
-    ) = window.unpack(layout.HEADER[bits], layout.IDENT_SIZE)
-    if section_offset and (section_count == 0 or segment_count == layout.PN_XNUM or names_index == layout.SHN_XINDEX):
+    ) = window.unpack(layout.HEADER[bits], constants.EI_NIDENT)
+    overflows = section_count == 0 or segment_count == constants.PN_XNUM or names_index == constants.SHN_XINDEX
+    if section_offset and overflows:
         first = _section_zero(data, bits, order, section_offset)
         if first is not None:
             size, link, info = first
             section_count = section_count or size
-            segment_count = info if segment_count == layout.PN_XNUM and info else segment_count
-            names_index = link if names_index == layout.SHN_XINDEX else names_index
+            segment_count = info if segment_count == constants.PN_XNUM and info else segment_count
+            names_index = link if names_index == constants.SHN_XINDEX else names_index
     return Header(
         bits,
         order,
@@ -103,7 +101,7 @@ def read_header(data: memoryview) -> Header:
 
 def _section_zero(data: memoryview, bits: int, order: ByteOrder, file_offset: int) -> tuple[int, int, int] | None:
     """sh_size, sh_link and sh_info of section 0; None when it lies outside the file."""
-    form = ("<" if order == "little" else ">") + layout.SECTION[bits]
+    form = layout.ORDER_MARK[order] + layout.SECTION[bits]
     if file_offset + struct.calcsize(form) > len(data):
         return None
     fields = struct.unpack_from(form, data, file_offset)
@@ -112,7 +110,7 @@ def _section_zero(data: memoryview, bits: int, order: ByteOrder, file_offset: in
 
 def entries(data: memoryview, header: Header, table: Table, form: str, part: str) -> list[tuple[int, ...]]:
     """Every entry of a table of headers as its fields; the table must fit the file, its stride the entry."""
-    full = ("<" if header.order == "little" else ">") + form
+    full = layout.ORDER_MARK[header.order] + form
     size = struct.calcsize(full)
     if not table.count:
         return []

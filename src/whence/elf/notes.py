@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from whence.elf import layout
+from whence.elf.kernels import constants
 from whence.elf.sections import Section
 from whence.elf.segments import Segment
 from whence.errors import ElfError
@@ -58,9 +58,9 @@ def read_notes(
     data: memoryview, segments: Iterable[Segment], sections: Iterable[Section], order: ByteOrder
 ) -> tuple[list[Note], list[ElfError]]:
     """Every note once, and the errors of note blocks that broke off (of segments only where no section has notes)."""
-    blocks = [(s.file_offset, s.size, s.align) for s in sections if s.type == layout.SHT_NOTE]
+    blocks = [(s.file_offset, s.size, s.align) for s in sections if s.type == constants.SHT_NOTE]
     told = len(blocks)
-    blocks += [(s.file_offset, s.file_size, s.align) for s in segments if s.type == layout.PT_NOTE]
+    blocks += [(s.file_offset, s.file_size, s.align) for s in segments if s.type == constants.PT_NOTE]
     found: dict[int, Note] = {}
     problems: list[ElfError] = []
     for number, (file_offset, size, align) in enumerate(blocks):
@@ -78,7 +78,7 @@ def read_notes(
 def build_id(notes: Iterable[Note]) -> str:
     """The GNU build-id in hex, "" when there is none."""
     for note in notes:
-        if note.owner == "GNU" and note.type == layout.NT_GNU_BUILD_ID and 0 < len(note.desc) <= BUILD_ID_LIMIT:
+        if note.owner == "GNU" and note.type == constants.NT_GNU_BUILD_ID and 0 < len(note.desc) <= BUILD_ID_LIMIT:
             return note.desc.hex()
     return ""
 
@@ -86,6 +86,6 @@ def build_id(notes: Iterable[Note]) -> str:
 def go_build_id(notes: Iterable[Note]) -> str:
     """The id Go's linker writes (text of four parts with slashes), "" when there is none."""
     for note in notes:
-        if note.owner == "Go" and note.type == layout.NT_GO_BUILD_ID:
+        if note.owner == "Go" and note.type == constants.NT_GO_BUILD_ID:
             return bytes(note.desc[:1024]).partition(b"\0")[0].decode("utf-8", "surrogateescape")
     return ""

@@ -17,15 +17,23 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from whence.elf import layout
+from whence.elf.kernels import constants
 from whence.elf.sections import Section
-from whence.elf.symbols import SymbolTable, find_table
+from whence.elf.symbols import SymbolTable
+from whence.window import cstring
 
 if TYPE_CHECKING:
     from whence.elf.file import ElfFile
 
 SECTIONS = (".plt", ".plt.sec", ".plt.got", ".plt.bnd", ".iplt")
-JUMP_SLOT = {layout.EM_X86_64: 7, layout.EM_AARCH64: 1026}
-GLOB_DAT = {layout.EM_X86_64: 6, layout.EM_AARCH64: 1025}
+JUMP_SLOT = {
+    constants.EM_X86_64: constants.R_X86_64_JUMP_SLOT,
+    constants.EM_AARCH64: constants.R_AARCH64_JUMP_SLOT,
+}
+GLOB_DAT = {
+    constants.EM_X86_64: constants.R_X86_64_GLOB_DAT,
+    constants.EM_AARCH64: constants.R_AARCH64_GLOB_DAT,
+}
 RELA_WORDS = 3  # r_offset, r_info, r_addend
 NAME_LIMIT = 4096
 
@@ -37,12 +45,12 @@ def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
     """(vaddr, size, target's name) of every stub whose target has a name; [] for other machines."""
     if elf.bits != 64 or elf.machine not in JUMP_SLOT:
         return []
-    table = find_table(elf, ".dynsym")
+    table = elf.symbol_table(".dynsym")
     named = [section for name in SECTIONS if (section := elf.section(name)) is not None]
     sections = [s for s in named if s.executable and s.vaddr + s.size < 1 << 64]
     if table is None or not sections:
         return []
-    decode = _x86_64 if elf.machine == layout.EM_X86_64 else _aarch64
+    decode = _x86_64 if elf.machine == constants.EM_X86_64 else _aarch64
     jumps = [jump for section in sections for jump in decode(elf, section)]
     lazy = _relocations(elf, ".rela.plt", JUMP_SLOT[elf.machine])
     order = list(lazy.values())
@@ -120,4 +128,4 @@ def _name(elf: ElfFile, table: SymbolTable, symbol: int) -> bytes:
     if at + 4 > len(table.entries):
         return b""
     start = int.from_bytes(table.entries[at : at + 4], elf.order)
-    return bytes(table.names[start : start + NAME_LIMIT]).partition(b"\0")[0]
+    return cstring(table.names[: start + NAME_LIMIT], start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from whence.elf import layout
 from whence.elf.header import Header, entries
+from whence.elf.kernels import constants
 from whence.errors import ElfError, cut_off
 from whence.records import Record
 
@@ -32,20 +33,20 @@ class Section(Record, frozen=True):
 
     @property
     def compressed(self) -> bool:
-        return bool(self.flags & layout.SHF_COMPRESSED) or self.name.startswith(".zdebug_")
+        return bool(self.flags & constants.SHF_COMPRESSED) or self.name.startswith(".zdebug_")
 
     @property
     def allocated(self) -> bool:
-        return bool(self.flags & layout.SHF_ALLOC)
+        return bool(self.flags & constants.SHF_ALLOC)
 
     @property
     def in_file(self) -> bool:
         """Whether the file holds its bytes: SHT_NOBITS (.bss, and all but debug sections of a debug file) has none."""
-        return self.type not in (layout.SHT_NULL, layout.SHT_NOBITS)
+        return self.type not in (constants.SHT_NULL, constants.SHT_NOBITS)
 
     @property
     def executable(self) -> bool:
-        return bool(self.flags & layout.SHF_EXECINSTR)
+        return bool(self.flags & constants.SHF_EXECINSTR)
 
     @property
     def part(self) -> str:
@@ -59,9 +60,9 @@ def read_sections(data: memoryview, header: Header) -> tuple[Section, ...]:
     names = b""
     if header.names_index < len(rows):
         _, type_, _, _, offset, size, *_ = rows[header.names_index]
-        if type_ != layout.SHT_NOBITS and offset <= len(data):
+        if type_ != constants.SHT_NOBITS and offset <= len(data):
             names = bytes(data[offset : offset + size])
-    if header.type == layout.ET_REL:
+    if header.type == constants.ET_REL:
         rows = laid_out(rows)
     known: dict[int, str] = {}
     budget = NAME_SHARING * len(names) + NAME_LIMIT
@@ -85,12 +86,12 @@ def laid_out(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     loader would, sections go one behind the other, aligned, code first: so .text keeps the 0 that other tools give it.
     Files that have an address already keep what they have.
     """
-    memory = [index for index, row in enumerate(rows) if row[2] & layout.SHF_ALLOC and row[5]]
+    memory = [index for index, row in enumerate(rows) if row[2] & constants.SHF_ALLOC and row[5]]
     if any(row[3] for row in rows):
         return rows
     out = list(rows)
     end = 0
-    for index in sorted(memory, key=lambda index: not rows[index][2] & layout.SHF_EXECINSTR):
+    for index in sorted(memory, key=lambda index: not rows[index][2] & constants.SHF_EXECINSTR):
         name, type_, flags, _, offset, size, link, info, align, entry_size = rows[index]
         end += -end % max(1, min(align, MAX_ALIGN))
         if end + size >= 1 << 31:

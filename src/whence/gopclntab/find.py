@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from whence.elf import ElfFile, layout
-from whence.elf.symbols import find_table
+from whence.elf import ElfFile
+from whence.elf.kernels import constants
 from whence.errors import ElfError, GopclntabError
 from whence.gopclntab.header import HEADER_START, MAGICS, looks_like_header, read_header
 
@@ -32,7 +32,7 @@ def find(elf: ElfFile) -> Place | None:
     """The table's place; None when the file has none."""
     for name in SECTIONS:
         section = elf.section(name)
-        if section is None or section.type == layout.SHT_NOBITS or not section.size:
+        if section is None or section.type == constants.SHT_NOBITS or not section.size:
             continue
         try:
             data = elf.content(section)
@@ -85,17 +85,14 @@ def _by_symbol(elf: ElfFile) -> Place | None:
 def symbol_value(elf: ElfFile, name: str) -> int | None:
     """The value of the .symtab symbol of that name; None when there is none, or no readable .symtab."""
     try:
-        table = find_table(elf, ".symtab")
-        names, wanted = bytes(table.names if table is not None else b""), name.encode() + b"\0"
-        at = names.find(wanted)
-        while at >= 0:
-            symbols = elf.symbols(".symtab")
-            if at in symbols.name_offset:
-                return symbols.value[symbols.name_offset.index(at)]
-            at = names.find(wanted, at + 1)
+        table = elf.symbol_table(".symtab")
+        if table is None or not table.may_have(name):
+            return None
+        symbols = elf.symbols(".symtab")
     except ElfError:
-        pass
-    return None
+        return None
+    index = symbols.find(name)
+    return None if index is None else symbols.value[index]
 
 
 def _by_magic(elf: ElfFile) -> Place | None:
@@ -103,7 +100,7 @@ def _by_magic(elf: ElfFile) -> Place | None:
     if elf.sections and not _is_go(elf):
         return None
     for segment in elf.segments:
-        if segment.type != layout.PT_LOAD or segment.file_size < HEADER_START:
+        if segment.type != constants.PT_LOAD or segment.file_size < HEADER_START:
             continue
         data = elf.data[segment.file_offset : segment.file_offset + segment.file_size]
         for at in _headers(data):
@@ -113,6 +110,6 @@ def _by_magic(elf: ElfFile) -> Place | None:
 
 def _to_segment_end(elf: ElfFile, offset: int) -> memoryview:
     for segment in elf.segments:
-        if segment.type == layout.PT_LOAD and 0 <= offset - segment.file_offset < segment.file_size:
+        if segment.type == constants.PT_LOAD and 0 <= offset - segment.file_offset < segment.file_size:
             return elf.data[offset : segment.file_offset + segment.file_size]
     return elf.data[offset:]

@@ -10,12 +10,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from whence.elf import ElfFile, layout
+from whence.elf import ElfFile
 from whence.elf.dynamic import dynamic_tags
+from whence.elf.kernels import constants
 from whence.errors import ElfError
 from whence.forks import cached_property
-
-DT_RELA, DT_RELASZ = 7, 8
 
 
 class Image:
@@ -32,16 +31,16 @@ class Image:
         """The bytes of every loaded RELA table: (offset, info, addend), a word each."""
         tables = []
         for section in self.elf.sections:
-            if section.type == layout.SHT_RELA and section.allocated:
+            if section.type == constants.SHT_RELA and section.allocated:
                 try:
                     tables.append(bytes(self.elf.content(section)))
                 except ElfError:
                     continue
         if not self.elf.sections:
-            tags = dynamic_tags(self.elf)
-            at = self.elf.file_offset_of(tags.get(DT_RELA, -1))
+            tags = dynamic_tags(self.elf.data, self.elf.header, self.elf.segments)
+            at = self.elf.file_offset_of(tags.get(constants.DT_RELA, -1))
             if at is not None:
-                tables.append(bytes(self.elf.data[at : at + tags.get(DT_RELASZ, 0)]))
+                tables.append(bytes(self.elf.data[at : at + tags.get(constants.DT_RELASZ, 0)]))
         return tables
 
     def pack(self, value: int) -> bytes:
@@ -101,7 +100,7 @@ class Image:
         yield from self._with_addend(value)
         pattern = self.pack(value)
         for segment in self.elf.segments:
-            if segment.type != layout.PT_LOAD or segment.executable:
+            if segment.type != constants.PT_LOAD or segment.executable:
                 continue
             end = segment.file_offset + segment.file_size
             data = bytes(self.elf.data[segment.file_offset : end])

@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from whence.elf import ElfFile, layout
+from whence.elf import ElfFile
+from whence.elf.kernels import constants
 from whence.gopclntab.find import symbol_value
 from whence.gopclntab.moduledata import GOFUNC, ModuleData
 from whence.window import ByteOrder
@@ -69,10 +70,10 @@ class Trees:
 def _loaded_from(elf: ElfFile, vaddr: int) -> tuple[memoryview, int]:
     """The file's bytes around a vaddr, to the end of their segment (or section), and the vaddr they start at."""
     for segment in elf.segments:
-        if segment.type == layout.PT_LOAD and 0 <= vaddr - segment.vaddr < segment.file_size:
+        if segment.type == constants.PT_LOAD and 0 <= vaddr - segment.vaddr < segment.file_size:
             return elf.data[segment.file_offset : segment.file_offset + segment.file_size], segment.vaddr
     for section in elf.sections:
-        if section.allocated and section.type != layout.SHT_NOBITS and 0 <= vaddr - section.vaddr < section.size:
+        if section.allocated and section.type != constants.SHT_NOBITS and 0 <= vaddr - section.vaddr < section.size:
             return elf.data[section.file_offset : section.file_offset + section.size], section.vaddr
     return elf.data[:0], vaddr
 

@@ -124,7 +124,7 @@ def lay(
         line_room = min(2 * line_room, 2 * most)
     _resize(out, RANGE_COLUMNS, state[1])
     _resize(out, LINE_COLUMNS, state[2])
-    out.source.frombytes(bytes([Source.GOPCLNTAB]) * state[1])
+    out.source.frombytes(bytes([Source.GOPCLNTAB.number]) * state[1])
     if lines and files:
         out.starts = Starts(out.function[:], out.file[:], start[: state[1]])
     return out, state[3], state[4]

@@ -5,7 +5,7 @@ The format is docs/formats/lidia.md's; the header and the four sections are the 
 
     layout.py   the header, checked            extra.py    what stands behind the documented sections
     writer.py   ranges -> archive              builder.py  ranges added by hand -> archive
-    table.py    open, look up, iterate         answers.py  the columns of many answers
+    table.py    open, look up, iterate         results.py  what lookups and iteration return
     verify.py   checksums and structure        render.py   whole answers as text, for the command line
     starts.py   on which lines functions start
 
@@ -14,8 +14,8 @@ section, with a LidiaError that says which.
 
 >>> from whence import lidia
 >>> builder = lidia.Builder()
->>> builder.add(va=0x1000, length=0x20, function="main", file="main.c", lines=[(0, 3), (8, 4)])
->>> builder.add(va=0x1008, length=4, function="twice", file="twice.h", depth=1, lines=[(0, 7)],
+>>> builder.add(vaddr=0x1000, length=0x20, function="main", file="main.c", line_table=[(0, 3), (8, 4)])
+>>> builder.add(vaddr=0x1008, length=4, function="twice", file="twice.h", depth=1, line_table=[(0, 7)],
 ...             call_file="main.c", call_line=4)
 >>> with lidia.from_bytes(builder.to_bytes()) as table:
 ...     for frame in table.lookup(0x100A):
@@ -31,21 +31,21 @@ from typing import TYPE_CHECKING
 from whence.lidia.table import Table, from_bytes, open
 
 if TYPE_CHECKING:
-    from whence.lidia.answers import Answers
     from whence.lidia.build import create, create_from_elf
     from whence.lidia.builder import Builder
     from whence.lidia.extra import Extra
-    from whence.lidia.range import LineTableEntry, Range
+    from whence.lidia.results import FrameTable, LineTable, LineTableEntry, Range
     from whence.lidia.verify import Info
     from whence.lidia.writer import Written, to_bytes, write
     from whence.model import Frame
 
 __all__ = [
-    "Answers",
     "Builder",
     "Extra",
     "Frame",
+    "FrameTable",
     "Info",
+    "LineTable",
     "LineTableEntry",
     "Range",
     "Table",
@@ -60,13 +60,14 @@ __all__ = [
 
 # Imported when asked for: to look an address up, none of it is needed.
 _LATER = {
-    "Answers": "whence.lidia.answers",
     "Builder": "whence.lidia.builder",
     "Extra": "whence.lidia.extra",
     "Frame": "whence.model",
+    "FrameTable": "whence.lidia.results",
     "Info": "whence.lidia.verify",
-    "LineTableEntry": "whence.lidia.range",
-    "Range": "whence.lidia.range",
+    "LineTable": "whence.lidia.results",
+    "LineTableEntry": "whence.lidia.results",
+    "Range": "whence.lidia.results",
     "Written": "whence.lidia.writer",
     "create": "whence.lidia.build",
     "create_from_elf": "whence.lidia.build",

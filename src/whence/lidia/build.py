@@ -15,14 +15,14 @@ from os import PathLike, fspath
 from typing import Any, BinaryIO, Literal, TypedDict, Unpack
 
 from whence._version import __version__
-from whence.debuginfo.find import DEBUG_DIRS, Finder
 from whence.demangle import demangle as readable
 from whence.elf import ElfFile
-from whence.elf.code import code_segments
 from whence.elf.layout import machine_name
 from whence.files import atomic_write
+from whence.interrupts import interruptible
 from whence.lidia.extra import Extra
 from whence.lidia.writer import Written, names_budget, write
+from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
 from whence.model import Source
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
@@ -101,7 +101,7 @@ def create_from_elf(
         table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
         written = _write(table, output, elf.reading, crc=True, lines=False, files=False, strings="length", compat="go")
         return Created(written, _sources(table), time.perf_counter() - began, "", _unnamed(table, written))
-    finder = Finder(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
+    finder = DebugFiles(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
     with Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs) as producers:
         table = producers.ranges(lines=lines, files=files)
         if files:
@@ -135,20 +135,21 @@ def _write(
 
 def extra_of(elf: ElfFile) -> Extra:
     """What an archive says of its origin."""
-    segments = tuple((one.file_offset, one.vaddr, one.file_size) for one in code_segments(elf))
+    segments = tuple((one.file_offset, one.vaddr, one.file_size) for one in elf.code_segments())
     return Extra(elf.build_id, machine_name(elf.machine), PRODUCER, segments=segments)
 
 
 def _sources(table: Ranges) -> dict[str, int]:
     """Ranges per source word."""
     counts: dict[str, int] = {}
-    for number in range(max(Source) + 1):
-        count = bytes(table.source).count(number)
-        if count:
-            counts[Source(number).word] = count
+    stored = bytes(table.source)
+    for source in Source:
+        if count := stored.count(source.number):
+            counts[source or "unknown"] = count
     return counts
 
 
+@interruptible
 def _demangle(table: Ranges) -> None:
     """Replace each linkage name by its readable form."""
     arena = Arena(table.strings)
@@ -160,6 +161,7 @@ def _demangle(table: Ranges) -> None:
     table.function = array("Q", map(names.__getitem__, table.function))
 
 
+@interruptible
 def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ranges:
     """The ranges the Go package would write, in the order it visits them: its names are stored in that order, before it
     sorts.
@@ -181,7 +183,7 @@ def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ra
     table.va = array("Q", [row[0] for row in found])
     table.length = array("Q", [row[1] & 0xFFFFFFFF for row in found])
     table.function = array("Q", [row[2] for row in found])
-    table.source = array("B", [row[3] for row in found])
+    table.source = array("B", [row[3].number for row in found])
     for name in ("depth", "line_index", "line_count", "call_line"):
         setattr(table, name, array("I", bytes(4 * count)))
     for name in ("file", "call_file"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import os
 
     from whence.lidia.extra import Extra
-    from whence.lidia.range import LineTable, Range
+    from whence.lidia.results import LineTable, Range
 
 _U32 = 0xFFFFFFFF
 
@@ -43,30 +43,36 @@ class Builder:
         self,
         range: Range | None = None,
         *,
-        va: int = 0,
+        vaddr: int | None = None,
         length: int = 0,
         function: str = "",
         file: str = "",
         call_file: str = "",
         call_line: int = 0,
         depth: int = 0,
-        lines: LineTable = (),
-        source: str = "given",
+        line_table: LineTable = (),
+        source: Source | str = Source.GIVEN,
         start_line: int = 0,
+        va: int | None = None,
     ) -> None:
-        """Add a Range, or the range these keywords describe. ValueError when a number does not fit its column."""
+        """Add a Range, or the range that keywords with the names of its fields describe.
+
+        ValueError when a number does not fit its column (`vaddr` and `length` have 64 bits, all others 32), for a name
+        with a NUL, and for a source that there is not.
+        """
         if range is not None:
-            va, length, function, file = range.va, range.length, range.function, range.file
+            vaddr, length, function, file = range.vaddr, range.length, range.function, range.file
             call_file, call_line, depth = range.call_file, range.call_line, range.depth
-            lines, source, start_line = range.line_table, range.source, range.start_line
-        entries = sorted(lines, key=lambda entry: entry[0])
-        if not (0 <= va < 1 << 64 and 0 <= length < 1 << 64):
-            raise ValueError("va and length are unsigned 64-bit numbers")
+            line_table, source, start_line = range.line_table, range.source, range.start_line
+        vaddr = vaddr if vaddr is not None else va or 0
+        entries = sorted(line_table, key=lambda entry: entry[0])
+        if not (0 <= vaddr < 1 << 64 and 0 <= length < 1 << 64):
+            raise ValueError("vaddr and length are unsigned 64-bit numbers")
         if not all(0 <= number <= _U32 for entry in [(call_line, depth, start_line), *entries] for number in entry):
             raise ValueError("depth, call line, start line, line offsets and lines are unsigned 32-bit numbers")
-        number = Source[source.upper()] if source else Source.UNKNOWN
+        number = Source(source).number
         table, name = self._ranges, self._names.add
-        table.va.append(va)
+        table.va.append(vaddr)
         table.length.append(length)
         table.depth.append(depth)
         table.function.append(name(_raw(function)))

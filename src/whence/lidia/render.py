@@ -16,10 +16,10 @@ import os
 from array import array
 from typing import TYPE_CHECKING, Literal
 
-from whence.lidia.answers import WORDS
 from whence.lidia.kernels import asked as asked_kernel
 from whence.lidia.kernels import render as render_kernel
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, too_many_names
+from whence.model import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 Style = Literal["llvm", "gnu", "json"]
 _STYLES = {"llvm": 0, "gnu": 1, "json": 2}
-_WORDS = "".join(WORDS).encode()
-_WORD_START = array("I", (sum(map(len, WORDS[:i])) for i in range(len(WORDS) + 1)))
+_WORDS = "".join(SOURCES).encode()
+_WORD_START = array("I", (sum(map(len, SOURCES[:i])) for i in range(len(SOURCES) + 1)))
 _OTHER = 1 << 63
 _KEPT = 1 << 18
 _KEPT_BYTES = 1 << 26
@@ -94,28 +94,30 @@ class Renderer:
         return self._rendered(asked, bytearray(len(asked)), b"", none, none)
 
     def _rendered(self, asked: array[int], bad: bytearray, text: bytes, start: array[int], size: array[int]) -> bytes:
-        answers = self._table.lookup_many(asked, return_address=self._back)
-        self.unknown += answers.unknown
+        found = self._table.find_frames(asked, return_address=self._back)
+        self.unknown += found.unknown
         strings = self._table.strings
-        names, name_rows = _numbered(answers.function)
-        files, file_rows = _numbered(answers.file)
+        names, name_rows = _numbered(found.function.numbers())
+        files, file_rows = _numbered(found.file.numbers())
         offsets = names + files
         text_start, text_size = array("Q", bytes(8 * len(offsets))), array("I", bytes(4 * len(offsets)))
         mangled = array("I", bytes(4 * len(offsets)))
-        found = asked_kernel.find_texts(strings, self._table.encoding == "nul", offsets, text_start, text_size, mangled)
+        linkage = asked_kernel.find_texts(
+            strings, self._table.encoding == "nul", offsets, text_start, text_size, mangled
+        )
         if 0 in files:  # no file, also where the strings begin with another text
             text_size[len(names) + files.index(0)] = 0
         file_rows = _shifted(file_rows, len(names))
         written = asked_kernel.together(name_rows, text_size) + asked_kernel.together(file_rows, text_size)
         if written > NAMES_TIMES * len(strings) + NAMES_EACH * len(asked) + NAMES_ALLOWANCE:
             raise too_many_names("strings", f"the names of {len(asked)} answers", len(strings))
-        others = self._demangled(strings, offsets, text_start, text_size, mangled[:found], len(names))
-        start_lines = answers.start_lines() if self._style == _STYLES["json"] else answers.line
+        others = self._demangled(strings, offsets, text_start, text_size, mangled[:linkage], len(names))
+        start_lines = self._table.start_lines(found) if self._style == _STYLES["json"] else found.line.numbers()
         out = self._out
         out.write(
-            self._style, asked, bad, text, start, size, answers.starts, name_rows, file_rows, answers.line,
-            start_lines, answers.inlined, answers.source, text_start, text_size, strings, others, _WORDS, _WORD_START,
-            self._reasons, self._width,
+            self._style, asked, bad, text, start, size, found.starts.numbers(), name_rows, file_rows,
+            found.line.numbers(), start_lines, found.inlined.numbers(), found.source.numbers(), text_start, text_size,
+            strings, others, _WORDS, _WORD_START, self._reasons, self._width,
         )  # fmt: skip
         answers_text: bytes = out.take()
         self._table.check()
@@ -163,7 +165,7 @@ def _reason_words() -> bytes:
     return f'"{Reason.NOT_IN_ARCHIVE.word}"\n"{Reason.NOT_AN_ADDRESS.word}"'.encode()
 
 
-def _numbered(offsets: array[int]) -> tuple[array[int], array[int]]:
+def _numbered(offsets: memoryview) -> tuple[array[int], array[int]]:
     """The distinct offsets, and which of them each is."""
     rows, distinct = array("I", bytes(4 * len(offsets))), array("Q", bytes(8 * len(offsets)))
     found = asked_kernel.number_names(offsets, rows, distinct, _SEED)

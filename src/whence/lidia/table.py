@@ -5,16 +5,15 @@ Opening reads the header, the first bytes of the strings and the footer: its cos
 
 from __future__ import annotations
 
+import operator
 import os
 from array import array
 from contextlib import contextmanager
-from operator import index
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, overload
 
 from whence.errors import LidiaError, WhenceError, naming
 from whence.files import open_regular
 from whence.lidia import extra as extras
-from whence.lidia.answers import WORDS, Answers
 from whence.lidia.kernels import lookup as lookup_kernel
 from whence.lidia.layout import (
     HEADER_SIZE,
@@ -26,7 +25,7 @@ from whence.lidia.layout import (
     Header,
 )
 from whence.mapped import MappedFile
-from whence.model import Frame
+from whence.model import SOURCES, Frame, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,9 +35,12 @@ if TYPE_CHECKING:
 
     from whence.lidia.kernels import inspect as inspect_kernel
     from whence.lidia.layout import Section
-    from whence.lidia.range import Range
+    from whence.lidia.results import FrameTable, Range
     from whence.lidia.verify import Info
     from whence.model import Frames
+
+
+MANY = 1 << 16  # addresses: it takes long enough for Ctrl-C to be pressed
 
 
 class Table:
@@ -68,7 +70,7 @@ class Table:
         )  # fmt: skip
         seed = int.from_bytes(os.urandom(8), "little")
         self._archive = lookup_kernel.Archive(self._data, self._places, self.about.tidy, seed)
-        self._archive.dress(Frame, WORDS, demangle)
+        self._archive.dress(Frame, SOURCES, demangle)
         self._inspected: inspect_kernel.Rows | None = None
         if crc:
             self.check_crc()
@@ -83,7 +85,7 @@ class Table:
         With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
         integer; LidiaError when the archive's names or line entries for this address lie outside their sections.
         """
-        vaddr, mapped = index(vaddr), self._mapped
+        vaddr, mapped = operator.index(vaddr), self._mapped
         try:
             frames: Frames | None = self._archive.lookup(vaddr - 1 if return_address else vaddr)
         except OverflowError:
@@ -97,26 +99,38 @@ class Table:
             raise self._fault()
         return frames
 
-    def lookup_many(self, vaddrs: Iterable[int], *, return_address: bool = False) -> Answers:
+    def lookup_many(self, vaddrs: Iterable[int], *, return_address: bool = False) -> FrameTable:
         """The frames of many addresses, in columns.
 
         `vaddrs` may be anything that holds integers; an array of unsigned 64-bit ones is taken as it lies. The lock of
         the interpreter is not held while it works.
         """
-        archive = self._still_open()
-        asked = as_words(vaddrs)
-        count = len(asked)
-        back = 1 if return_address else 0
-        starts, found = array("I", bytes(4 * count + 4)), lookup_kernel.Places(2 * count)
-        frames, unknown = archive.count_frames(asked, back, starts, found)
-        place, line = array("I", bytes(4 * frames)), array("I", bytes(4 * frames))
-        function, file = array("Q", bytes(8 * frames)), array("Q", bytes(8 * frames))
-        inlined, source = array("B", bytes(frames)), array("B", bytes(frames))
-        mapped = self._mapped
-        faults = archive.fill_frames(asked, back, starts, found, place, function, file, line, inlined, source)
+        from whence.lidia.results import FrameTable
+
+        columns = self.find_frames(as_words(vaddrs), return_address=return_address)
+        return FrameTable(self._still_open(), columns, self._mapped)
+
+    def find_frames(
+        self, vaddrs: memoryview | array[int], *, return_address: bool = False
+    ) -> lookup_kernel.FrameColumns:
+        """The same as numbers alone, for who renders them."""
+        archive, mapped = self._still_open(), self._mapped
+        find = archive.find_frames
+        if len(vaddrs) >= MANY:
+            from whence.interrupts import interruptible
+
+            find = interruptible(find)
+        columns = find(vaddrs, 1 if return_address else 0)
         if mapped is not None:
             mapped.check()
-        return Answers(archive, starts, place, function, file, line, inlined, source, faults, unknown, mapped)
+        return columns
+
+    def start_lines(self, columns: lookup_kernel.FrameColumns) -> memoryview:
+        """On which line the function of each frame starts, in the frame's file; 0 where it is not known."""
+        out = array("I", bytes(4 * len(columns.line)))
+        self._still_open().starts(columns.function.numbers(), columns.file.numbers(), columns.line.numbers(), out)
+        self.check()
+        return memoryview(out)
 
     def _fault(self) -> LidiaError:
         place = self._archive.fault_at
@@ -153,36 +167,50 @@ class Table:
             self._inspected = Rows(self._data, self._places)
         return self._inspected
 
-    def __getitem__(self, place: int) -> Range:
-        """The range in a row of the archive."""
-        from whence.lidia.range import LineTableEntry, Range
+    @overload
+    def __getitem__(self, index: int) -> Range: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Range]: ...
+    def __getitem__(self, index: int | slice) -> Range | list[Range]:
+        """The range of this index in the order of (vaddr, depth), or a list of those of a slice.
+
+        IndexError; LidiaError when its names or line entries lie outside their sections, or when those of a slice
+        together are more than the archive's size justifies.
+        """
+        if isinstance(index, slice):
+            return list(self._ranges(range(*index.indices(len(self)))))
+        return self._range(index + len(self) if index < 0 else index)
+
+    def _range(self, index: int) -> Range:
+        from whence.lidia.results import LineTableEntry, Range
 
         rows, mapped = self._rows(), self._mapped
-        if place < 0:
-            place += len(self)
-        row = rows.row(place)
+        row = rows.row(index)
         if row is None:
-            raise IndexError("there is no such range")
-        va, length, depth, function, file, index, count, call_file, call_line, source = row
+            raise IndexError(f"no range {index} among {len(self)}")
+        vaddr, length, depth, function, file, first, count, call_file, call_line, source = row
         texts = [rows.text(function), *(rows.text(offset) if offset else b"" for offset in (file, call_file))]
-        lines = rows.lines(index, count)
+        lines = rows.lines(first, count)
         start_line = rows.start(function, file, lines[0][1] if lines else 0)
         if mapped is not None:
             mapped.check()
         if None in texts or lines is None:
-            at = place * 8 * self.header.ranges.width
+            at = index * 8 * self.header.ranges.width
             rule = "its names and line entries lie in their sections"
             raise LidiaError("range table", at, rule, row[3:8], path=self.path)
         names = [text.decode("utf-8", "surrogateescape") for text in texts]
         entries = tuple(LineTableEntry(offset, line) for offset, line in lines)
-        word = WORDS[source] if source < len(WORDS) else ""
-        return Range(va, length, names[0], names[1], names[2], call_line, depth, entries, word, start_line)
+        named_by = SOURCES[source] if source < len(SOURCES) else Source.UNKNOWN
+        return Range(vaddr, length, names[0], names[1], names[2], call_line, depth, entries, named_by, start_line)
 
     def __iter__(self) -> Iterator[Range]:
-        """Every range, in order of (va, depth).
+        """Every range, in order of (vaddr, depth).
 
         LidiaError when their names or line entries together are more than the archive's size justifies.
         """
+        return self._ranges(range(len(self)))
+
+    def _ranges(self, indexes: range) -> Iterator[Range]:
         from whence.budget import Budget
 
         size, entry = len(self._data), 2 * self.header.lines.width
@@ -197,8 +225,8 @@ class Table:
             allowance=LINES_ALLOWANCE,
             error=LidiaError,
         )
-        for place in range(len(self)):
-            one = self[place]
+        for index in indexes:
+            one = self._range(index)
             names.charge(len(one.function) + len(one.file) + len(one.call_file))
             lines.charge(entry * len(one.line_table))
             yield one
@@ -275,7 +303,7 @@ class Table:
         """Let the file go. Lookups that still run in other threads end well; later ones raise ValueError."""
         self._archive = self._inspected = None
         self._data = memoryview(b"")
-        self._mapped = None  # a lookup or an Answers may still read it: the last of them lets it go
+        self._mapped = None  # a lookup or a FrameTable may still read it: the last of them lets it go
 
     def _still_open(self) -> lookup_kernel.Archive:
         archive = self._archive

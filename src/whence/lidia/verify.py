@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whence.errors import ChecksumError, FormatError, LidiaError
+from whence.interrupts import interruptible
 from whence.lidia import extra as extras
 from whence.lidia import starts
-from whence.lidia.answers import WORDS
 from whence.lidia.crc import crc32c_of
 from whence.lidia.kernels import inspect as inspect_kernel
+from whence.model import SOURCES
 
 if TYPE_CHECKING:
     from whence.lidia.layout import Header, Section
@@ -68,6 +69,7 @@ class Inspected(NamedTuple):
     untidy: int
 
 
+@interruptible
 def check_crc(data: memoryview, section: Section) -> None:
     """Raise ChecksumError unless the section's bytes have the checksum the header gives."""
     have = crc32c_of(data[section.offset : section.end]) if section.size else 0
@@ -77,6 +79,7 @@ def check_crc(data: memoryview, section: Section) -> None:
         )
 
 
+@interruptible
 def info(
     data: memoryview, places: Places, header: Header, extra: extras.Found | None, about: extras.Extra,
     encoding: str, path: str,
@@ -95,11 +98,12 @@ def info(
         range_size=header.ranges.size, string_size=header.strings.size, line_size=header.lines.size,
         trailing_size=len(data) - header.end, build_id=about.build_id, machine=about.machine, producer=about.producer,
         made_from=about.made_from,
-        sources={word: count for word, count in zip(WORDS, named, strict=False) if word and count},
+        sources={str(source): count for source, count in zip(SOURCES, named, strict=False) if source and count},
         starts=places[7][1], extra_problem=problem_of_extra(data, extra),
     )  # fmt: skip
 
 
+@interruptible
 def problems(data: memoryview, places: Places, header: Header, extra: extras.Found | None) -> list[str]:
     """Everything that is wrong, a sentence each."""
     found = Inspected(*inspect_kernel.inspect(data, places))
@@ -125,6 +129,7 @@ def problems(data: memoryview, places: Places, header: Header, extra: extras.Fou
     return [*out, problem] if problem else out
 
 
+@interruptible
 def notes(data: memoryview, places: Places) -> list[str]:
     """What is worth knowing of an archive and breaks no rule, a sentence each."""
     found = Inspected(*inspect_kernel.inspect(data, places))

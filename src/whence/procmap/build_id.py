@@ -11,19 +11,20 @@ import stat
 import struct
 import sys
 
-from whence.elf import ElfFile
+from whence.elf import ElfFile, layout
+from whence.elf.kernels import constants
+from whence.elf.notes import BUILD_ID_LIMIT
 from whence.errors import ElfError, empty_file, naming, not_regular
 from whence.files import open_regular
 from whence.mapped import MappedFile
 
 _HEAD = 4096
-_HEADER = struct.Struct("=16xHHIQQQIHHHHHH")  # in the machine's own order: others go the long way
-_SEGMENT = struct.Struct("=IIQQQQQQ")
-_NOTE = struct.Struct("=III")
-_IDENT = b"\x7fELF\x02" + (b"\x01" if sys.byteorder == "little" else b"\x02")
-_PT_NOTE = 4
-_GNU_BUILD_ID = 3
-_LONGEST = 64
+# in the machine's own order: others go the long way
+_HEADER = struct.Struct(f"={constants.EI_NIDENT}x{layout.HEADER[64]}")
+_SEGMENT = struct.Struct("=" + layout.SEGMENT[64])
+_NOTE = struct.Struct("=" + layout.NOTE)
+_DATA = constants.ELFDATA2LSB if sys.byteorder == "little" else constants.ELFDATA2MSB
+_IDENT = layout.MAGIC + bytes((constants.ELFCLASS64, _DATA))
 _NOTES_LIMIT = 1 << 16
 
 
@@ -79,7 +80,7 @@ def _from_first_page(descriptor: int) -> str | None:
         return None
     for at in range(table, table + count * stride, stride):
         kind, _, offset, _, _, size, _, align = _SEGMENT.unpack_from(head, at)
-        if kind != _PT_NOTE or size > _NOTES_LIMIT:
+        if kind != constants.PT_NOTE or size > _NOTES_LIMIT:
             continue
         if offset + size <= len(head):
             notes = head[offset : offset + size]
@@ -103,7 +104,8 @@ def _gnu_note(notes: bytes, align: int) -> str:
         end = content + size
         if end > len(notes):
             return ""
-        if kind == _GNU_BUILD_ID and name_size == 4 and notes[at + 12 : at + 16] == b"GNU\0" and 0 < size <= _LONGEST:
+        is_gnu = name_size == 4 and notes[at + _NOTE.size : at + _NOTE.size + 4] == b"GNU\0"
+        if is_gnu and kind == constants.NT_GNU_BUILD_ID and 0 < size <= BUILD_ID_LIMIT:
             return notes[content:end].hex()
         at = end + -end % align
     return ""

@@ -22,26 +22,25 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from whence.elf import ElfFile, Note, Segment, layout
+from whence.elf import ElfFile, Note, Segment
+from whence.elf.kernels import constants
 from whence.errors import WRONG_KIND, ElfError, MapsError, naming
 from whence.files import open_regular
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import EXECUTE, READ, WRITE, Kind, Mapping, kind_of
 from whence.procmap.snapshot import Snapshot, SnapshotFile, stamp_of
 
-NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_FILE = 1, 3, 6, 0x46494C45
-AT_SYSINFO_EHDR = 33  # where the vDSO is
-PERMISSIONS = ((layout.PF_R, READ), (layout.PF_W, WRITE), (layout.PF_X, EXECUTE))
+PERMISSIONS = ((constants.PF_R, READ), (constants.PF_W, WRITE), (constants.PF_X, EXECUTE))
 HEAD_LIMIT = 1 << 16  # bytes of a mapped file that are looked at for its headers
 
 SIGNAL_AT = 12  # in struct elf_prstatus: pr_cursig, 16 bits
 TID_AT = {64: 32, 32: 24}  # pr_pid
 # where in it the program counter and the stack pointer are: pr_reg begins at 112 (64 bits) or 72 (32 bits)
 REGISTERS_AT = {
-    (layout.EM_X86_64, 64): (240, 264),
-    (layout.EM_AARCH64, 64): (368, 360),
-    (layout.EM_386, 32): (120, 132),
-    (layout.EM_ARM, 32): (132, 124),
+    (constants.EM_X86_64, 64): (240, 264),
+    (constants.EM_AARCH64, 64): (368, 360),
+    (constants.EM_386, 32): (120, 132),
+    (constants.EM_ARM, 32): (132, 124),
 }
 PID_AT = {64: 24, 32: 12}  # in struct elf_prpsinfo: pr_pid, pr_fname
 COMMAND_AT = {64: 40, 32: 28}
@@ -80,10 +79,10 @@ class _Mapped(NamedTuple):
 
 def read_core(elf: ElfFile) -> Core:
     """What a core file tells. Raises MapsError when it is no core or its notes are damaged, ElfError."""
-    if elf.type != layout.ET_CORE:
+    if elf.type != constants.ET_CORE:
         hint = "whence addr names the addresses of a program or a library"
-        rule = f"the type of the ELF file is ET_CORE, {layout.ET_CORE}"
-        fault = f"an ELF file, but not a core file: its type is {elf.type}, expected {layout.ET_CORE}"
+        rule = f"the type of the ELF file is ET_CORE, {constants.ET_CORE}"
+        fault = f"an ELF file, but not a core file: its type is {elf.type}, expected {constants.ET_CORE}"
         raise MapsError("core", None, rule, elf.type, fault=fault, code=WRONG_KIND, path=elf.path).with_hint(hint)
     with naming(elf.path):
         return _read_core(elf)
@@ -93,9 +92,9 @@ def _read_core(elf: ElfFile) -> Core:
     if not elf.segments and elf.problems:
         raise elf.problems[0]
     notes = [note for note in elf.notes() if note.owner == "CORE"]
-    mapped = [entry for note in notes if note.type == NT_FILE for entry in _mapped(elf, note)]
-    pid, command = next((_who(elf, note) for note in notes if note.type == NT_PRPSINFO), (0, ""))
-    threads = tuple(_thread(elf, note) for note in notes if note.type == NT_PRSTATUS)
+    mapped = [entry for note in notes if note.type == constants.NT_FILE for entry in _mapped(elf, note)]
+    pid, command = next((_who(elf, note) for note in notes if note.type == constants.NT_PRPSINFO), (0, ""))
+    threads = tuple(_thread(elf, note) for note in notes if note.type == constants.NT_PRSTATUS)
     mappings, file_of = _mappings(elf, sorted(set(mapped)))
     end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
     return Core(Snapshot(pid, command, 0, 0.0, mappings, file_of), threads, max(0, end - elf.size))
@@ -150,10 +149,10 @@ def _mappings(elf: ElfFile, mapped: list[_Mapped]) -> tuple[list[Mapping], list[
 
     gdb leaves out the PT_LOAD of what the file has anyway: there the file's own segments tell what is code.
     """
-    loads = {segment.vaddr: segment for segment in elf.segments if segment.type == layout.PT_LOAD}
+    loads = {segment.vaddr: segment for segment in elf.segments if segment.type == constants.PT_LOAD}
     starts = [entry.start for entry in mapped]
     beginning, files = _beginnings(mapped), dict[_Mapped, SnapshotFile]()
-    vdso = _auxiliary(elf).get(AT_SYSINFO_EHDR)
+    vdso = _auxiliary(elf).get(constants.AT_SYSINFO_EHDR)
     found: list[tuple[Mapping, SnapshotFile | None]] = []
 
     def add(start: int, limit: int, permissions: int, entry: _Mapped | None) -> None:
@@ -192,7 +191,7 @@ def _auxiliary(elf: ElfFile) -> dict[int, int]:
     """What the kernel told the program when it began, by number (getauxval(3))."""
     form = ("<" if elf.order == "little" else ">") + ("QQ" if elf.bits == 64 else "II")
     for note in elf.notes():
-        if note.owner == "CORE" and note.type == NT_AUXV:
+        if note.owner == "CORE" and note.type == constants.NT_AUXV:
             whole = len(note.desc) - len(note.desc) % struct.calcsize(form)
             return dict(struct.iter_unpack(form, note.desc[:whole]))
     return {}

@@ -57,7 +57,7 @@ def generated_names(
 
 
 def frames_of(listed: Listed, name: str) -> Frames:
-    return (Frame(demangle(name), source=listed.source.word),)
+    return (Frame(demangle(name), source=listed.source),)
 
 
 class Processes:

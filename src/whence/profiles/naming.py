@@ -13,7 +13,7 @@ from operator import attrgetter, itemgetter
 
 from whence.demangle import demangle
 from whence.model import Frames
-from whence.profiles.addresses import NOWHERE, hollow
+from whence.profiles.addresses import NOWHERE, has_nobits
 from whence.profiles.binaries import Binaries, Search
 from whence.profiles.kernel import HALF
 from whence.profiles.listed import Answer, Processes, generated_names, kernel_names
@@ -112,10 +112,10 @@ def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int],
     chains, missing = _chains(opened.binary, sorted({*where} - {NOWHERE}), profile.system_names)
     answers = list(map(chains.get, where))
     frames_of, reasons = profile.frames, profile.reasons
-    named, found = members, answers
-    if None in answers:
+    found = [frames for frames in answers if frames]
+    named = members
+    if len(found) < len(answers):
         named = [at for at, frames in zip(members, answers, strict=True) if frames]
-        found = [frames for frames in answers if frames]
     for location, frames in zip(named, found, strict=True):
         frames_of[location] = frames
     profile.changed.update(named)
@@ -126,13 +126,13 @@ def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int],
         return
     placed = mapping.start and opened.segments is not None
     advice = "" if opened.segments is not None else "make the archive again, or give the ELF file with --binary"
-    if any(map(hollow, opened.segments or ())):
+    if has_nobits(opened.segments or ()):
         advice = "a debug file does not say where its code lies in the program: give the program with --binary, too"
     missing[NOWHERE] = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, "", advice)
-    for location, vaddr, frames in zip(members, where, answers, strict=True):
-        if frames is None:
-            found = missing[vaddr]
-            _leave(profile, location, found._replace(detail=found.detail or opened.how), report)
+    for location, vaddr, answer in zip(members, where, answers, strict=True):
+        if answer is None:
+            why = missing[vaddr]
+            _leave(profile, location, why._replace(detail=why.detail or opened.how), report)
 
 
 def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, better: bool = False) -> None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from whence.budget import Budget
 from whence.errors import ProfileError
-from whence.model import Frame, Frames
+from whence.model import Frame, Frames, Source
 from whence.profiles import bounds, gz, wire
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
 from whence.profiles.pprof_writer import encoded, renamed
@@ -164,7 +164,7 @@ def _names(profile: Profile, locations: Messages, origin: Origin) -> None:
             names[function] = text(name or system), text(file), max(0, _signed(start))
         line = table[row * WIDTH["line"] + 2]
         name_text, file_text, start = names[function]
-        chain.append(Frame(name_text, file_text, line if line < 1 << 63 else 0, True, "", start))
+        chain.append(Frame(name_text, file_text, line if line < 1 << 63 else 0, True, Source.UNKNOWN, start))
     frames[previous] = _chain(chain)
 
 

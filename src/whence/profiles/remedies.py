@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from whence.profiles.identity import key
+from whence.locate.identity import key
 from whence.profiles.reasons import Missing
 from whence.reasons import Reason
 

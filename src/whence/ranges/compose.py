@@ -58,7 +58,7 @@ def compose_groups(
     )
     ranges, lines = sweep.join(scopes.function, scopes.call_file, scopes.call_line)
     base, line_base = len(out), len(out.line_offset)
-    grow(out, ranges, lines, source)
+    grow(out, ranges, lines, source.number)
     sweep.fill(
         scopes.function, scopes.call_file, scopes.call_line, base, line_base,
         out.va, out.length, out.depth, out.function, out.file, out.line_index, out.line_count,

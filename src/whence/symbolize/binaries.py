@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import whence
 from whence import rooted
-from whence.debuginfo.find import DEBUG_DIRS
 from whence.errors import ElfError, WhenceError
 from whence.forks import Lock
+from whence.locate.debug_files import DEBUG_DIRS
 from whence.model import Frames
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, Mapping

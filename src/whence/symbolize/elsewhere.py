@@ -43,7 +43,7 @@ class Elsewhere:
         for address, mapping in places:
             name = names.lookup(address)
             if name:
-                answers.append(Answer(address, (Frame(name, source=Source.PERFMAP.word),), None, mapping))
+                answers.append(Answer(address, (Frame(name, source=Source.PERFMAP),), None, mapping))
             else:
                 answers.append(Answer(address, (), Reason.NOT_FILE_BACKED, mapping))
         return answers
@@ -59,7 +59,7 @@ class Elsewhere:
         name = kernel.lookup(address)
         if not name:
             return Answer(address, reason=Reason.UNMAPPED)
-        return Answer(address, (Frame(name, source=Source.KALLSYMS.word),))
+        return Answer(address, (Frame(name, source=Source.KALLSYMS),))
 
     def _read_kernel(self) -> None:
         why = ""

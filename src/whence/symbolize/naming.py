@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 
-from whence.lidia.answers import Answers
+from whence.lidia import FrameTable
 from whence.model import Frames
 from whence.reasons import Reason
 from whence.symbolize.binaries import Names
@@ -61,7 +61,7 @@ def _name_all(binary: Names, vaddrs: Sequence[int], through: Through, *, log: bo
 def _chains(found: Iterable[Frames], through: Through) -> list[Frames]:
     """The chains of a batch, their functions and files put through what was asked."""
     function, file = through
-    if isinstance(found, Answers):
+    if isinstance(found, FrameTable):
         return found.chains(function=function, file=file)
     return [
         tuple(

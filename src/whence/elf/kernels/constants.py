@@ -1,1 +1,1 @@
-"""What relocations do, as numbers, for Python; constants.pxd has them."""
+"""The numbers of ELF for Python; constants.pxd has them."""

@@ -3,6 +3,8 @@
 import cython
 from cython.cimports.whence.elf.kernels.constants import (
     ADD,
+    ELF32_SYM_SIZE,
+    ELF64_SYM_SIZE,
     KINDS_ROOM,
     NO_SYMBOL,
     OPERATION,
@@ -78,7 +80,7 @@ def apply(
     """
     width: cython.longlong = 8 if wide else 4
     stride: cython.longlong = width * (3 if explicit else 2)
-    symbol_size: cython.longlong = 24 if wide else 16
+    symbol_size: cython.longlong = ELF64_SYM_SIZE if wide else ELF32_SYM_SIZE
     count: cython.longlong = relocations.shape[0] // stride
     symbol_count: cython.longlong = symbols.shape[0] // symbol_size
     applied: cython.longlong = 0

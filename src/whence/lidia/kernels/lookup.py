@@ -14,9 +14,11 @@ lie outside the line tables.
 """
 
 import cython
-from cython.cimports.libc.stdlib import calloc, free, malloc, realloc
+from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.lidia.kernels.kept import Kept
 from cython.cimports.whence.lidia.kernels.sections import (
+    MOST_FRAMES,
     SAMPLED,
     View,
     chain_at,
@@ -32,6 +34,7 @@ from cython.cimports.whence.lidia.kernels.sections import (
 )
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
+MOST_ROWS = cython.declare(cython.Py_ssize_t, 0xFFFFFFFF - 512)  # of all frames: starts are numbers of 32 bits
 TEXTS = cython.declare(cython.int, 131072)  # kept, at most
 TEXT_BYTES = cython.declare(cython.Py_ssize_t, 1 << 26)  # of texts kept, in characters
 FRAMES = cython.declare(cython.int, 16384)  # not more: to find a frame must not cost more than to make one
@@ -40,47 +43,38 @@ MIX = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 
 @cython.final
 @cython.cclass
-class Places:
-    """Ranges found, one after the other: a column that grows."""
+class FrameColumns:
+    """The frames of many addresses, in the order asked.
 
-    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    _places: cython.p_uint
-    _room: cython.Py_ssize_t
-    _failed: cython.bint
+    Those of address i are rows [starts[i], starts[i + 1]) of `range_index` (which range of the archive), `function` and
+    `file` (offsets in the strings), `line`, `inlined` (0, 1) and `source` (its number), innermost first. `unknown`
+    counts the addresses without a frame; `faulty` has those whose line entries lie outside the line tables.
+    """
 
-    def __cinit__(self, room: cython.Py_ssize_t):
-        if not 0 <= room <= 0x80000000:
-            raise ValueError(room)
-        self._room = room + 512
-        self._places = cython.cast(cython.p_uint, malloc(self._room * 4))
-        if self._places == cython.NULL:
-            raise MemoryError
+    starts = cython.declare(Column, visibility="readonly")
+    range_index = cython.declare(Column, visibility="readonly")
+    function = cython.declare(Column, visibility="readonly")
+    file = cython.declare(Column, visibility="readonly")
+    line = cython.declare(Column, visibility="readonly")
+    inlined = cython.declare(Column, visibility="readonly")
+    source = cython.declare(Column, visibility="readonly")
+    faulty = cython.declare(Column, visibility="readonly")
+    unknown = cython.declare(cython.Py_ssize_t, visibility="readonly")
 
-    def __dealloc__(self):
-        free(self._places)
+    def __cinit__(self):
+        self.starts, self.range_index = Column("I"), Column("I")
+        self.function, self.file = Column("Q"), Column("Q")
+        self.line, self.inlined, self.source = Column("I"), Column("B"), Column("B")
+        self.faulty = Column("I")
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _append(self, chain: cython.p_uint, count: cython.int) -> cython.bint:
-        at: cython.int
-        now: cython.p_uint
-        if self.count + count > self._room:
-            if self._room > 0x40000000:  # starts are 32-bit numbers
-                self._failed = True
-                return False
-            now = cython.cast(cython.p_uint, realloc(self._places, self._room * 8))
-            if now == cython.NULL:
-                self._failed = True
-                return False
-            self._places = now
-            self._room *= 2
-        for at in range(count):
-            self._places[self.count + at] = chain[at]
-        if count > 0:
-            self.count += count
-        return True
+
+@cython.cfunc
+def _sized(column: Column, count: cython.Py_ssize_t) -> cython.p_char:
+    """The items of an empty column that now has `count` of them, not yet filled in. MemoryError."""
+    if count and not column.reserve(count):
+        raise MemoryError
+    column.vector.count = count
+    return column.vector.items
 
 
 @cython.final
@@ -277,25 +271,20 @@ class Archive:
 
     # Many addresses
 
-    def count_frames(
-        self,
-        vaddrs: cython.const[cython.ulonglong][::1],
-        back: cython.ulonglong,
-        starts: cython.uint[::1],
-        found: Places,
-    ):
-        """For each address (less `back`) its ranges, into `found`, and where they start; gives (frames, unknown)."""
-        chain: cython.uint[512]
+    def find_frames(self, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong):
+        """The frames of each address (less `back`), as FrameColumns. MemoryError, also beyond 2^32 frames."""
+        found: FrameColumns = FrameColumns()
+        ranges: Column = found.range_index
+        starts: cython.p_uint = cython.cast(cython.p_uint, _sized(found.starts, vaddrs.shape[0] + 1))
         at: cython.Py_ssize_t = 0
         count: cython.int = 0
         unknown: cython.Py_ssize_t = 0
         vaddr: cython.ulonglong
-        if starts.shape[0] != vaddrs.shape[0] + 1:
-            raise ValueError("there is a start for each address, and an end")
+        room: cython.bint = ranges.reserve(2 * vaddrs.shape[0] + MOST_FRAMES)
         if vaddrs.shape[0] > self.count // 256:
             self.link()
         starts[0] = 0
-        while at < vaddrs.shape[0] and not found._failed:
+        while room and at < vaddrs.shape[0]:
             if count < 0:
                 self.link()
             with cython.nogil:
@@ -303,59 +292,64 @@ class Archive:
                     vaddr = vaddrs[at]
                     count = 0
                     if vaddr >= back:
+                        room = ranges.reserve(MOST_FRAMES) and ranges.vector.count <= MOST_ROWS
+                        if not room:
+                            break
                         vaddr -= back
-                        count = chain_at(self._v, place_of(self._v, vaddr), vaddr, chain)
-                    if count < 0 or not found._append(chain, count):
-                        break
+                        count = chain_at(
+                            self._v,
+                            place_of(self._v, vaddr),
+                            vaddr,
+                            cython.cast(cython.p_uint, ranges.vector.items) + ranges.vector.count,
+                        )
+                        if count < 0:
+                            break
+                    ranges.vector.count += count
                     unknown += count == 0
                     at += 1
-                    starts[at] = cython.cast(cython.uint, found.count)
-        if found._failed:
+                    starts[at] = cython.cast(cython.uint, ranges.vector.count)
+        if not room:
             raise MemoryError
-        return found.count, unknown
+        found.unknown = unknown
+        self._describe(found, vaddrs, back)
+        return found
 
-    def fill_frames(
-        self,
-        vaddrs: cython.const[cython.ulonglong][::1],
-        back: cython.ulonglong,
-        starts: cython.const[cython.uint][::1],
-        found: Places,
-        out_place: cython.uint[::1],
-        out_function: cython.ulonglong[::1],
-        out_file: cython.ulonglong[::1],
-        out_line: cython.uint[::1],
-        out_inlined: cython.uchar[::1],
-        out_source: cython.uchar[::1],
-    ):
-        """The frames' columns. Gives how many innermost frames have line entries outside the line tables (line 0)."""
+    @cython.cfunc
+    def _describe(self, found: FrameColumns, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong):
+        """Fill in the columns of the ranges that were found."""
+        frames: cython.Py_ssize_t = found.range_index.vector.count
+        ranges: cython.p_uint = cython.cast(cython.p_uint, found.range_index.vector.items)
+        starts: cython.p_uint = cython.cast(cython.p_uint, found.starts.vector.items)
+        function: cython.p_ulonglong = cython.cast(cython.p_ulonglong, _sized(found.function, frames))
+        file: cython.p_ulonglong = cython.cast(cython.p_ulonglong, _sized(found.file, frames))
+        lines: cython.p_uint = cython.cast(cython.p_uint, _sized(found.line, frames))
+        inlined: cython.p_uchar = cython.cast(cython.p_uchar, _sized(found.inlined, frames))
+        source: cython.p_uchar = cython.cast(cython.p_uchar, _sized(found.source, frames))
+        faulty: Column = found.faulty
         at: cython.Py_ssize_t
         to: cython.Py_ssize_t
-        place: cython.uint
+        index: cython.uint
         line: cython.longlong
-        faults: cython.Py_ssize_t = 0
+        room: cython.bint = True
         with cython.nogil:
             for at in range(vaddrs.shape[0]):
                 for to in range(starts[at], starts[at + 1]):
-                    place = found._places[to]
+                    index = ranges[to]
                     if to == starts[at]:
-                        line = line_of(
-                            self._v,
-                            place,
-                            vaddrs[at] - back - va_of(self._v, place),
-                        )
+                        line = line_of(self._v, index, vaddrs[at] - back - va_of(self._v, index))
                         if line < 0:
-                            faults += 1
+                            room = faulty.push_u32(cython.cast(cython.uint, at)) and room
                             line = 0
-                        out_file[to] = field(self._v, place, 3)
+                        file[to] = field(self._v, index, 3)
                     else:
-                        line = field(self._v, found._places[to - 1], 7)
-                        out_file[to] = field(self._v, found._places[to - 1], 6)
-                    out_line[to] = cython.cast(cython.uint, line)
-                    out_place[to] = place
-                    out_function[to] = field(self._v, place, 2)
-                    out_inlined[to] = field(self._v, place, 1) != 0
-                    out_source[to] = cython.cast(cython.uchar, source_of(self._v, place))
-        return faults
+                        line = field(self._v, ranges[to - 1], 7)
+                        file[to] = field(self._v, ranges[to - 1], 6)
+                    lines[to] = cython.cast(cython.uint, line)
+                    function[to] = field(self._v, index, 2)
+                    inlined[to] = field(self._v, index, 1) != 0
+                    source[to] = cython.cast(cython.uchar, source_of(self._v, index))
+        if not room:
+            raise MemoryError
 
     def starts(
         self,

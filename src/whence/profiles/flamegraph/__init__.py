@@ -17,6 +17,7 @@ import html
 import re
 from importlib import resources
 
+from whence.interrupts import interruptible
 from whence.profiles.flamegraph.data import encoded
 from whence.profiles.flamegraph.tree import NODES, tree
 from whence.profiles.model import Profile
@@ -26,6 +27,7 @@ __all__ = ["page", "page_bytes", "tree"]
 PLACE = re.compile(rb"\{\{(\w+)\}\}")
 
 
+@interruptible
 def page(profile: Profile, title: str = "", *, nodes: int = NODES) -> str:
     """The HTML file's text, with the `nodes` heaviest nodes of the tree.
 

@@ -76,12 +76,12 @@ def places(profile: Profile) -> Places:
             binary = binaries.get(mapping)
             if binary is None:
                 binary = binaries[mapping] = binary_of(profile, location)
-            for frame in chain[::-1]:
-                add((frame[0], frame[1], binary, frame[2]))
+            for one in chain[::-1]:
+                add((one[0], one[1], binary, one[2]))
         else:
-            for one in shown(profile, location):
-                add((one.name, one.file, one.binary, 0))
-                reasons.setdefault(keys[-1][:3], one.reason)
+            for unnamed in shown(profile, location):
+                add((unnamed.name, unnamed.file, unnamed.binary, 0))
+                reasons.setdefault(keys[-1][:3], unnamed.reason)
         end(len(keys))
     known: dict[tuple[str, str, str, int], int] = {}
     place = array("I", [known.setdefault(key, len(known)) for key in keys])

@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 
 from whence import rooted
-from whence.debuginfo.crc import stored_crc32
 from whence.elf import ElfFile
 from whence.errors import ElfError, Mismatch, WhenceError, without_file
 from whence.files import open_regular
+from whence.locate.crc import stored_crc32
 from whence.records import Record, field
 
 DEBUG_DIRS = ("/usr/lib/debug",)
@@ -83,7 +83,7 @@ class Search(Record):
 Candidates = Iterable[tuple[str, str]]  # path, how
 
 
-class Finder:
+class DebugFiles:
     """Looks for files under the given debug folders and beside the files themselves. Holds no state; thread-safe."""
 
     def __init__(

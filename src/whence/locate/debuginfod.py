@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
 
-from whence.debuginfo.cache import ABSENT, DEAD, ORIGIN, PART, SERVERS, Cache, CutError, check, is_own, open_own
 from whence.errors import WhenceError, WrongUse
 from whence.files import atomic_write, publish
+from whence.locate.cache import ABSENT, DEAD, ORIGIN, PART, SERVERS, Cache, CutError, check, is_own, open_own
 
 if TYPE_CHECKING:
     import urllib3
 
-    from whence.debuginfo.http import Deadline
+    from whence.locate.http import Deadline
 
 BUILD_ID = re.compile(r"[0-9a-f]{4,128}")
 KINDS = ("debuginfo", "executable")
@@ -221,7 +221,7 @@ class Debuginfod:
 
     def _download(self, server: str, build_id: str, kind: str) -> Path:
         """The whole file into the cache, from where an earlier try was cut. The shard's lock is held."""
-        from whence.debuginfo.http import Deadline
+        from whence.locate.http import Deadline
 
         path = self.cache.path(f"{build_id}.{kind}")
         part, kept = self._part(server, path.name), self._origin(server, path.name)
@@ -361,7 +361,7 @@ class Debuginfod:
 
     def _http(self) -> urllib3.PoolManager:
         if self._pool is None:
-            from whence.debuginfo.http import pool
+            from whence.locate.http import pool
 
             self._pool = pool(self.limits.connect, self.limits.silence)
         return self._pool

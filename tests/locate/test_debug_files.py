@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.forge.elf import Section, build_id_note, debug_link, forge
-from whence.debuginfo.find import Finder, Outcome
 from whence.elf import ElfFile
 from whence.errors import Mismatch
+from whence.locate.debug_files import DebugFiles, Outcome
 
 ID, OTHER = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 INFO = Section(".debug_info", b"some debug info")
@@ -28,18 +28,18 @@ def debug_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def finder(debug_dir: Path) -> Finder:
-    return Finder([debug_dir])
+def finder(debug_dir: Path) -> DebugFiles:
+    return DebugFiles([debug_dir])
 
 
-def test_a_file_with_debug_info_is_its_own_debug_file(tmp_path: Path, finder: Finder) -> None:
+def test_a_file_with_debug_info_is_its_own_debug_file(tmp_path: Path, finder: DebugFiles) -> None:
     with ElfFile.open(place(tmp_path / "a", build_id_note(ID), INFO)) as elf:
         search = finder.debug_file(elf)
         assert search.elf is elf
         assert search.how == "itself"
 
 
-def test_the_build_id_folder_comes_first(tmp_path: Path, debug_dir: Path, finder: Finder) -> None:
+def test_the_build_id_folder_comes_first(tmp_path: Path, debug_dir: Path, finder: DebugFiles) -> None:
     expected = place(debug_dir / ".build-id" / ID[:2] / (ID[2:] + ".debug"), build_id_note(ID), INFO)
     place(tmp_path / "a.debug", build_id_note(ID), INFO)
     with ElfFile.open(place(tmp_path / "a", build_id_note(ID), debug_link("a.debug", 0))) as elf:
@@ -51,7 +51,7 @@ def test_the_build_id_folder_comes_first(tmp_path: Path, debug_dir: Path, finder
 
 @pytest.mark.parametrize("where", ["beside", "sub", "global"])
 def test_a_debug_link_is_followed_to_every_usual_place_when_its_crc_fits(
-    where: str, tmp_path: Path, debug_dir: Path, finder: Finder
+    where: str, tmp_path: Path, debug_dir: Path, finder: DebugFiles
 ) -> None:
     bin_dir = tmp_path / "bin"
     folder = {"beside": bin_dir, "sub": bin_dir / ".debug", "global": debug_dir / str(bin_dir).lstrip("/")}[where]
@@ -69,7 +69,7 @@ def test_a_debug_link_is_followed_to_every_usual_place_when_its_crc_fits(
             search.require()
 
 
-def test_a_file_of_another_build_id_is_refused_loudly(tmp_path: Path, debug_dir: Path, finder: Finder) -> None:
+def test_a_file_of_another_build_id_is_refused_loudly(tmp_path: Path, debug_dir: Path, finder: DebugFiles) -> None:
     wrong = place(debug_dir / ".build-id" / ID[:2] / (ID[2:] + ".debug"), build_id_note(OTHER), INFO)
     with ElfFile.open(place(tmp_path / "a", build_id_note(ID))) as elf:
         search = finder.debug_file(elf)
@@ -79,7 +79,7 @@ def test_a_file_of_another_build_id_is_refused_loudly(tmp_path: Path, debug_dir:
             search.require()
 
 
-def test_everything_tried_is_told_when_nothing_is_there(tmp_path: Path, debug_dir: Path, finder: Finder) -> None:
+def test_everything_tried_is_told_when_nothing_is_there(tmp_path: Path, debug_dir: Path, finder: DebugFiles) -> None:
     with ElfFile.open(place(tmp_path / "a", build_id_note(ID), debug_link("a.debug", 1))) as elf:
         search = finder.debug_file(elf)
         assert {one.outcome for one in search.tried[1:]} == {Outcome.ABSENT}
@@ -89,7 +89,7 @@ def test_everything_tried_is_told_when_nothing_is_there(tmp_path: Path, debug_di
             search.require()
 
 
-def test_a_damaged_candidate_does_not_end_the_search(tmp_path: Path, debug_dir: Path, finder: Finder) -> None:
+def test_a_damaged_candidate_does_not_end_the_search(tmp_path: Path, debug_dir: Path, finder: DebugFiles) -> None:
     broken = debug_dir / ".build-id" / ID[:2] / (ID[2:] + ".debug")
     broken.parent.mkdir(parents=True)
     broken.write_bytes(b"not an ELF file")
@@ -101,14 +101,16 @@ def test_a_damaged_candidate_does_not_end_the_search(tmp_path: Path, debug_dir: 
         search.require().close()
 
 
-def test_a_debug_link_cannot_lead_out_of_its_folder_nor_to_the_file_itself(tmp_path: Path, finder: Finder) -> None:
+def test_a_debug_link_cannot_lead_out_of_its_folder_nor_to_the_file_itself(tmp_path: Path, finder: DebugFiles) -> None:
     place(tmp_path / "secret", build_id_note(ID), INFO)
     for name in ("../secret", "a"):
         with ElfFile.open(place(tmp_path / "bin" / "a", build_id_note(ID), debug_link(name, 0))) as elf:
             assert not finder.debug_file(elf)
 
 
-def test_the_supplementary_file_is_found_by_name_and_build_id(tmp_path: Path, debug_dir: Path, finder: Finder) -> None:
+def test_the_supplementary_file_is_found_by_name_and_build_id(
+    tmp_path: Path, debug_dir: Path, finder: DebugFiles
+) -> None:
     link = Section(".gnu_debugaltlink", b"../.dwz/shared.debug\0" + bytes.fromhex(ID))
     expected = place(tmp_path / ".dwz" / "shared.debug", build_id_note(ID), INFO)
     with ElfFile.open(place(tmp_path / "bin" / "a", link)) as elf:
@@ -125,7 +127,7 @@ def test_the_supplementary_file_is_found_by_name_and_build_id(tmp_path: Path, de
         assert finder.alt_file(elf).tried == []
 
 
-def test_split_units_are_looked_for_where_they_were_compiled_and_beside(tmp_path: Path, finder: Finder) -> None:
+def test_split_units_are_looked_for_where_they_were_compiled_and_beside(tmp_path: Path, finder: DebugFiles) -> None:
     near = place(tmp_path / "bin" / "a")
     for expected in ("bin/a.dwo", "bin/obj/a.dwo", "src/obj/a.dwo"):
         place(tmp_path / expected, INFO)
@@ -138,7 +140,7 @@ def test_split_units_are_looked_for_where_they_were_compiled_and_beside(tmp_path
         assert package.section(".debug_info") is not None
 
 
-def test_a_build_id_alone_finds_its_debug_file(debug_dir: Path, finder: Finder) -> None:
+def test_a_build_id_alone_finds_its_debug_file(debug_dir: Path, finder: DebugFiles) -> None:
     expected = place(debug_dir / ".build-id" / ID[:2] / (ID[2:] + ".debug"), build_id_note(ID), INFO)
     search = finder.by_build_id(ID)
     assert search.path == str(expected)

@@ -14,13 +14,13 @@ import pytest
 
 from tests.forge.elf import Section, build_id_note, forge
 from whence import lidia
-from whence.debuginfo.cache import MARKER, SERVERS, Cache
 from whence.lidia.extra import Extra
+from whence.locate.cache import MARKER, SERVERS, Cache
 
 
 def archive(build_id: str, function: str = "main") -> bytes:
     builder = lidia.Builder()
-    builder.add(va=0x1000, length=16, function=function)
+    builder.add(vaddr=0x1000, length=16, function=function)
     return builder.to_bytes(extra=Extra(build_id=build_id))
 
 

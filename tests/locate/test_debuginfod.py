@@ -19,9 +19,9 @@ import pytest
 from tests.forge import server as behave
 from tests.forge.elf import Section, build_id_note, forge
 from tests.forge.server import serving
-from whence.debuginfo.cache import Cache
-from whence.debuginfo.debuginfod import OVERLAP, Debuginfod, Limits, allowing, checked_server
 from whence.errors import WrongUse
+from whence.locate.cache import Cache
+from whence.locate.debuginfod import OVERLAP, Debuginfod, Limits, allowing, checked_server
 
 ID = "ab" * 20
 FILE = forge([build_id_note(ID), Section(".debug_info", os.urandom(20000))])

@@ -1,0 +1,107 @@
+"""The table of frames that lookup_many returns: a sequence of chains, and columns."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import numpy
+import pytest
+
+import whence
+from tests.forge.lidia import Forged, prefixed
+from tests.forge.ranges import NESTED
+from tests.forge.ranges import archive as forged_archive
+from whence import lidia
+from whence.model import Source
+
+ASKED = [0x1015, 0, 0x1041, 0x1031, 0x9999]
+
+
+@pytest.fixture
+def archive() -> lidia.Table:
+    return lidia.from_bytes(forged_archive(NESTED))
+
+
+def test_it_is_a_sequence_of_chains_that_can_be_sliced(archive: lidia.Table) -> None:
+    found = archive.lookup_many(ASKED)
+    chains = [archive.lookup(vaddr) for vaddr in ASKED]
+    assert len(found) == 5
+    assert list(found) == chains
+    assert [found[i] for i in range(5)] == chains == [found[i - 5] for i in range(5)]
+    for cut in (slice(1, 4), slice(None, None, -1), slice(3, 1), slice(None, None, 2), slice(-2, None)):
+        assert isinstance(found[cut], lidia.FrameTable)
+        assert list(found[cut]) == chains[cut]
+        assert list(found[cut][::-1]) == chains[cut][::-1]
+    assert chains[0] in found
+    assert (found[:3].unknown, found[3:].unknown, found.index(chains[2])) == (1, 1, 2)
+    for outside in (5, -6):
+        with pytest.raises(IndexError, match="among 5"):
+            found[outside]
+
+
+def test_columns_have_an_item_for_each_frame(archive: lidia.Table) -> None:
+    found = archive.lookup_many(ASKED)
+    frames = [frame for chain in found for frame in chain]
+    assert found.starts.tolist() == [0, 3, 3, 4, 6, 6]
+    for name in ("function", "file", "line", "start_line", "inlined", "source"):
+        assert list(getattr(found, name)) == [getattr(frame, name) for frame in frames]
+    assert [archive[index].function for index in found.range_index] == found.function
+    assert {type(source) for source in found.source} == {Source}
+    assert {type(inlined) for inlined in found.inlined} == {bool}
+    assert numpy.asarray(found.line).tolist() == [frame.line for frame in frames]
+    with pytest.raises(TypeError, match="read-only"):
+        found.line[0] = 7
+
+
+def test_it_pickles_with_all_it_says_and_needs_no_archive_then(archive: lidia.Table) -> None:
+    found = archive.lookup_many(ASKED)
+    want = list(found)
+    copies = [pickle.loads(pickle.dumps(found)), pickle.loads(pickle.dumps(found[1:][::-1]))]
+    archive.close()
+    assert list(copies[0]) == want
+    assert list(copies[1]) == want[:0:-1]
+    assert copies[0] == found != found[1:]
+    assert copies[0][3] == want[3]
+    assert list(copies[0][2:4]) == want[2:4]
+    assert repr(copies[0]) == repr(found) == "<lidia.FrameTable: 6 frames of 5 addresses, 2 unknown>"
+    assert pickle.loads(pickle.dumps(copies[1])) == copies[1]
+
+
+def test_faults_are_counted_also_in_slices_and_copies() -> None:
+    strings, at = prefixed(b"f")
+    rows = [(8 * i, 8, 0, at[b"f"], 0, i, 1, 0, 0) for i in range(3)]
+    with lidia.from_bytes(Forged(rows, strings, [(0, 7)]).bytes()) as opened:
+        found = opened.lookup_many([1, 9, 17])
+    assert (found.faults, found[:2].faults, found[:1].faults, found[::-1].faults) == (2, 1, 0, 2)
+    assert pickle.loads(pickle.dumps(found)).faults == 2
+
+
+def test_it_becomes_an_arrow_table(archive: lidia.Table) -> None:
+    pytest.importorskip("pyarrow", reason="no pyarrow here (pip install pyarrow)")
+    found = archive.lookup_many(ASKED)
+    rows = found.to_arrow().to_pylist()
+    assert [row.pop("row") for row in rows] == [0, 0, 0, 2, 3, 3]
+    assert [whence.Frame(**{**row, "source": Source(row["source"])}) for row in rows] == [
+        frame for chain in found for frame in chain
+    ]
+    assert found[1:2].to_arrow().num_rows == 0
+
+
+def test_it_becomes_a_pandas_frame(archive: lidia.Table) -> None:
+    pytest.importorskip("pandas", reason="no pandas here (pip install pandas)")
+    found = archive.lookup_many(ASKED)
+    rows = found.to_pandas()
+    assert rows["row"].tolist() == [0, 0, 0, 2, 3, 3]
+    for name in ("function", "file", "line", "start_line", "inlined", "source"):
+        assert rows[name].tolist() == list(getattr(found, name))
+
+
+@pytest.mark.parametrize(("module", "method"), [("pyarrow", "to_arrow"), ("pandas", "to_pandas")])
+def test_what_is_not_installed_is_named_with_the_remedy(
+    archive: lidia.Table, monkeypatch: pytest.MonkeyPatch, module: str, method: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=f"needs {module}, which is not installed: pip install 'whence\\[") as caught:
+        getattr(archive.lookup_many(ASKED), method)()
+    assert caught.value.name == module
