@@ -35,7 +35,9 @@ ADDRESS_END = 1 << 64
 SHARDS_KEPT = 64
 WHOLE_AFTER_SHARDS = 24
 FEW = 64  # addresses: a first question of no more is answered by the symbols at them, not by all
-MANY = 1000  # addresses: debug info that has to be unpacked for them is read whole while it is
+MANY = (
+    1000  # addresses: debug info that has to be unpacked for them is read whole while it is; so for a second question
+)
 WHOLE_AT_SHARE = 4  # a question that needs more than 1/4 of the units builds the whole table
 
 
@@ -145,7 +147,7 @@ class Binary:
         if return_address:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
         debug_info = self.producers.dwarf
-        if len(vaddrs) > MANY and debug_info is not None and debug_info.packed:
+        if (len(vaddrs) > MANY or self._made) and debug_info is not None and debug_info.packed:
             return self.table()
         units = tuple(self.producers.units_at(vaddrs))
         every = debug_info.unit_count if debug_info is not None else 0
@@ -193,6 +195,9 @@ class Binary:
         With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
         integer.
         """
+        table = self._whole
+        if table is not None and not self._closed:
+            return table.lookup(vaddr, return_address=return_address)
         vaddr = index(vaddr)
         if not 0 <= vaddr < ADDRESS_END:
             return ()

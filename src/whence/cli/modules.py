@@ -76,7 +76,7 @@ class Module:
 
     def llvm_frames(self, vaddr: int, *, by_symbols: bool) -> Frames:
         """The frames as llvm-symbolizer finds them; with `by_symbols` a symbol names the outermost function."""
-        frames = self.frames(vaddr)
+        frames = self.binary.lookup(vaddr)
         symbols = self.symbols if by_symbols else None
         symbol = symbols.llvm(vaddr) if symbols is not None else None
         if symbol is not None:
@@ -84,7 +84,11 @@ class Module:
                 return (Frame(symbol.name, symbol.file),)
             last = frames[-1]
             if last.source == DWARF:
-                return (*frames[:-1], last._replace(function=symbol.name, file=last.file or symbol.file))
+                if last.file:
+                    named = Frame._make((symbol.name, *last[1:]))
+                else:
+                    named = last._replace(function=symbol.name, file=symbol.file)
+                return (*frames[:-1], named) if len(frames) > 1 else (named,)
         return frames or (self.other_frames(vaddr) if by_symbols else ())
 
     def bfd_frames(self, vaddr: int) -> Frames:

@@ -18,11 +18,13 @@ ONE_CLOSES = 15  # the version of LLVM from which on `>>` closes two lists of ar
 REMEMBERED = 1 << 16
 LEADS = ("_Z", "_R", "__Z", "___Z", "____Z", "_D")
 CLOSING = re.compile(r"(?<!operator)>(?=>)")
+SHIFT = re.compile(r"operator<<(?=<)")  # followed by arguments of a template, which GNU writes apart
+LESS = re.compile(r"operator<<(?=[^<(=> ])")
 RUST_HASH = re.compile(r"17(h[0-9a-f]{16})E")
 SIZE = re.compile(r"[1-9][0-9]*")
 CLONE = re.compile(r" \((\.[\w.]+)\)\Z")
 CLONE_PART = re.compile(r"\.[^.\d][^.]*(?:\.\d+)*|\.\d+")
-LAMBDA = re.compile(r"'lambda(\d*)'\(")
+LAMBDA_OR_BRACKET = re.compile(r"'lambda(\d*)'\(|[()]")
 
 
 def spelling(version: int | str) -> Callable[[str], str]:
@@ -54,8 +56,42 @@ def _gnu(name: str) -> str:
     if clone := CLONE.search(text):
         parts = CLONE_PART.findall(clone[1])
         text = text[: clone.start()] + "".join(f" [clone {part}]" for part in parts)
-    text = LAMBDA.sub(lambda _: "{lambda(", text) if "'lambda" in text else text
+    if "operator<" in text:
+        text = LESS.sub("operator< <", SHIFT.sub("operator<< ", text))
+    if "'lambda" in text:
+        text = gnu_lambdas(text)
     return text + at + version
+
+
+def gnu_lambdas(text: str) -> str:
+    """Lambdas as GNU writes them.
+
+    >>> gnu_lambdas("f()::'lambda'(int (*)())::operator()(int) const::'lambda0'()")
+    'f()::{lambda(int (*)())#1}::operator()(int) const::{lambda()#2}'
+    """
+    parts = []
+    end = 0
+    open_ones: list[tuple[int, int]] = []  # of lambdas: how many brackets are open around them, their number
+    depth = 0
+    for found in LAMBDA_OR_BRACKET.finditer(text):
+        parts.append(text[end : found.start()])
+        end = found.end()
+        if found[0] == ")":
+            depth -= 1
+            if open_ones and open_ones[-1][0] == depth:
+                parts.append(f")#{open_ones.pop()[1]}}}")
+                continue
+        elif found[0] != "(":
+            open_ones.append((depth, int(found[1]) + 2 if found[1] else 1))
+            parts.append("{lambda")
+            depth += 1
+            parts.append("(")
+            continue
+        else:
+            depth += 1
+        parts.append(found[0])
+    parts.append(text[end:])
+    return "".join(parts)
 
 
 def apart(text: str) -> str:

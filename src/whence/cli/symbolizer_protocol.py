@@ -31,6 +31,7 @@ from whence.model import Frame
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from whence.cli.modules import Module
     from whence.model import Frames, NameStyle, PathStyle
 
 BLOCK = 1 << 16
@@ -40,6 +41,8 @@ ADDRESS_END = 1 << 64
 RESPONSE_DEPTH = 8
 RESPONSE_MAX = 1 << 20
 
+# What nearly all questions are.
+SIMPLE = re.compile(rb"(?:CODE )?(?:\"([^\"\0\r]+)\" |([^\"' \0\r:]+) )?0x([0-9a-fA-F]{1,16})")
 COMMAND = re.compile(rb"(CODE|DATA|FRAME) ")
 QUOTED = re.compile(rb"([\"'])(.*?)\1")
 TOKEN = re.compile(rb"[^ \r\n]+")
@@ -89,7 +92,7 @@ class Question(NamedTuple):
     kind: str
     module: str
     address: int | None
-    text: str
+    line: bytes
 
 
 def number(text: bytes, hexadecimal: bool) -> int | None:
@@ -110,14 +113,13 @@ def question_of(line: bytes, settings: Settings) -> Question:
     """Read a line as llvm-symbolizer does: `[CODE |DATA |FRAME ]MODULE NUMBER`, without MODULE when one is set.
 
     >>> question_of(b'CODE "/a b" 0x1a', Settings())
-    Question(kind='CODE', module='/a b', address=26, text='CODE "/a b" 0x1a')
+    Question(kind='CODE', module='/a b', address=26, line=b'CODE "/a b" 0x1a')
     """
     line = line.partition(b"\0")[0].rstrip(b"\r\n")
-    text = line.decode("utf-8", "surrogateescape")
     if settings.binutils:
         found = LEADING_HEX.match(line)
         address = min(int(found[1], 16), ADDRESS_END - 1) if found else None
-        return Question("CODE", settings.module, address, text)
+        return Question("CODE", settings.module, address, line)
     kind, rest = "CODE", line
     if command := COMMAND.match(line):
         kind, rest = command[1].decode(), line[command.end() :]
@@ -128,12 +130,12 @@ def question_of(line: bytes, settings: Settings) -> Question:
         rest = rest[len(prefix) :]
         named = QUOTED.match(rest) if rest[:1] in (b'"', b"'") else TOKEN.match(rest)
         if named is None:
-            return Question(kind, "", None, text)
+            return Question(kind, "", None, line)
         name = named[2] if named.re is QUOTED else named[0]
         module = (prefix if prefix == b"BUILDID:" else b"").decode() + name.decode("utf-8", "surrogateescape")
         rest = rest[named.end() :].lstrip(b" \r\n")
     token = TOKEN.match(rest)
-    return Question(kind, module, number(token[0], settings.hexadecimal) if token else None, text)
+    return Question(kind, module, number(token[0], settings.hexadecimal) if token else None, line)
 
 
 class Responder:
@@ -146,10 +148,31 @@ class Responder:
         )
         names: NameStyle = "short" if settings.functions == "short" else "linkage"
         self.modules = Modules(settings.program, settings.debug_dirs, names, paths)
-        self._spelled: Callable[[str], str] = spelling("GNU" if settings.binutils else settings.version)
+        spelled = spelling("GNU" if settings.binutils else settings.version)
+        self._named: Callable[[str], str] = spelled if settings.demangle else str
+        self._gap = " at " if settings.pretty else "\n"
+        self._usual = not (
+            settings.binutils or settings.verbose or settings.context or settings.functions == "none"
+            or settings.paths == "base"
+        )  # fmt: skip
+        self._quick = self._usual and settings.inlines and settings.style == "LLVM" and not (
+            settings.addresses or settings.adjust or settings.hexadecimal
+        )  # fmt: skip
+        self._by_symbols = settings.functions == "linkage"
+        self._last: tuple[bytes | None, Module] | None = None  # what the last question called its module
 
     def answer(self, line: bytes) -> bytes:
         """The whole answer to one line, with its terminator."""
+        if self._quick and (last := self._last) and (simple := SIMPLE.fullmatch(line)):
+            quoted, name, digits = simple.groups()
+            address = int(digits, 16)
+            if (quoted or name) == last[0] and address != ADDRESS_END - 1:
+                try:
+                    frames = last[1].llvm_frames(address, by_symbols=self._by_symbols)
+                except (WhenceError, OSError, MemoryError):
+                    self._last = None  # answered below, where the error is reported
+                else:
+                    return (self._code(frames) + "\n").encode("utf-8", "surrogateescape")
         settings = self.settings
         question = question_of(line, settings)
         if settings.style == "JSON":
@@ -179,17 +202,21 @@ class Responder:
         settings = self.settings
         address = self._vaddr(question)
         module = self.modules[question.module] if address is not None else None
+        self._last = None
         if address is None or module is None:
             return ()
+        if self._quick and not question.module.startswith("BUILDID:"):
+            self._last = None if settings.module else question.module.encode("utf-8", "surrogateescape"), module
         try:
             if settings.section:
                 address += module.section_start(settings.section) or 0
             if settings.binutils:
                 frames = module.bfd_frames(address)
             else:
-                frames = module.llvm_frames(address, by_symbols=settings.functions == "linkage")
+                frames = module.llvm_frames(address, by_symbols=self._by_symbols)
         except (WhenceError, OSError, MemoryError) as error:
             self.modules.give_up(question.module, error)
+            self._last = None
             return ()
         if len(frames) > 1 and not settings.inlines:
             outer = settings.style != "GNU" and settings.functions == "linkage"
@@ -220,22 +247,22 @@ class Responder:
         if settings.binutils and not frames:
             gap = " " if settings.pretty else "\n"
             return (f"??{gap}" if settings.functions != "none" else "") + "??:0\n"
+        if self._usual:
+            named, gap = self._named, self._gap
+            end = ":0\n" if settings.style == "LLVM" else "\n"
+            frames = frames or (UNKNOWN,)
+            lines = [f"{named(frame.function) or '??'}{gap}{frame.file or '??'}:{frame.line}{end}" for frame in frames]
+            return (" (inlined by) " if settings.pretty else "").join(lines)
         parts = []
         for depth, frame in enumerate(frames or (UNKNOWN,)):
             if settings.pretty and depth and (settings.functions != "none" or settings.binutils):
                 parts.append(" (inlined by) ")
             if settings.functions != "none":
-                parts += self.name(frame) or "??", " at " if settings.pretty else "\n"
+                parts += self._named(frame.function) or "??", self._gap
             parts.append(self._verbose(frame) if settings.verbose else self._location(frame) + "\n")
             if settings.context:
                 parts.append(source_lines(frame.file, frame.line, settings.context))
         return "".join(parts)
-
-    def name(self, frame: Frame) -> str:
-        """A frame's function as the settings want it."""
-        if self.settings.functions == "none":
-            return ""
-        return self._spelled(frame.function) if self.settings.demangle else frame.function
 
     def file(self, frame: Frame) -> str:
         return frame.file.rpartition("/")[2] if self.settings.paths == "base" else frame.file
@@ -259,7 +286,9 @@ class Responder:
         module = question.module.removeprefix("BUILDID:")
         said: dict[str, object] = {}
         if question.address is None:
-            said["Error"] = {"Message": f"unable to parse arguments: {question.text}"}
+            said["Error"] = {
+                "Message": f"unable to parse arguments: {question.line.decode('utf-8', 'surrogateescape')}"
+            }
         else:
             said["Address"] = f"{question.address:#x}"
             if self.modules[question.module] is None:
@@ -284,7 +313,7 @@ class Responder:
             "Column": 0,
             "Discriminator": 0,
             "FileName": file,
-            "FunctionName": self.name(frame),
+            "FunctionName": "" if self.settings.functions == "none" else self._named(frame.function),
             "Line": frame.line,
             "StartAddress": "",
             "StartFileName": file if frame.start_line else "",
@@ -293,30 +322,6 @@ class Responder:
         if self.settings.context and (source := source_lines(frame.file, frame.line, self.settings.context)):
             described["Source"] = source
         return described
-
-
-def short_name(name: str) -> str:
-    """A readable name without parameters and scopes.
-
-    >>> short_name("ns::S<a::b>::sq(int) const"), short_name("main"), short_name("A::operator()(int)")
-    ('sq', 'main', 'operator()')
-    """
-    depth, start = 0, 0
-    for at, letter in enumerate(name):
-        if letter in "<{" and not name.startswith("operator", start):
-            depth += 1
-        elif letter in ">}" and depth:
-            depth -= 1
-        elif not depth and name.startswith("::", at):
-            start = at + 2
-        elif letter == "(" and not depth:
-            if name.startswith("(anonymous namespace)", at):
-                depth += 1
-            elif not name.startswith("operator()", start) or at != start + len("operator"):
-                return name[start:at]
-        elif letter == ")" and depth:
-            depth -= 1
-    return name[start:]
 
 
 def source_lines(path: str, line: int, count: int) -> str:
@@ -360,16 +365,20 @@ def shell_words(text: str) -> list[str]:
         return text.split()
 
 
-def lines_of(descriptor: int) -> Iterator[bytes]:
-    """Lines as they come; the last one also without its end. What a line has beyond LINE_MAX is dropped."""
+def lines_of(descriptor: int) -> Iterator[list[bytes]]:
+    """Lines as they come, all that one read brings; the last one also without its end. What a line has beyond LINE_MAX
+    is dropped."""
     rest = b""
     while block := os.read(descriptor, BLOCK):
-        *lines, rest = (rest + block).split(b"\n")
-        for line in lines:
-            yield line[:LINE_MAX]
-        rest = rest[:LINE_MAX]
+        if rest:
+            block = rest + block
+        lines = block.split(b"\n")
+        rest = lines.pop()[:LINE_MAX]
+        if len(block) > LINE_MAX:
+            lines = [line[:LINE_MAX] for line in lines]
+        yield lines
     if rest:
-        yield rest
+        yield [rest]
 
 
 def serve(responder: Responder) -> int:
@@ -383,8 +392,14 @@ def serve(responder: Responder) -> int:
                 answers = [b"[", b",".join(one.rstrip(b"\n") for one in answers), b"]\n"]
             write_all(out, b"".join(answers))
             return 0
-        for line in lines_of(sys.stdin.fileno()):
-            write_all(out, responder.answer(line))
+        for lines in lines_of(sys.stdin.fileno()):
+            written = b""
+            for line in lines:
+                written += responder.answer(line)
+                if len(written) >= BLOCK:
+                    write_all(out, written)
+                    written = b""
+            write_all(out, written)
     except BrokenPipeError:
         streams.give_up()
     except KeyboardInterrupt:
@@ -396,6 +411,5 @@ def serve(responder: Responder) -> int:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(descriptor, left) :]
+    while data:
+        data = data[os.write(descriptor, data) :]

@@ -37,6 +37,9 @@ class Symbol(NamedTuple):
     file: str
 
 
+NOTHING = Symbol("", 0, 0, "")
+
+
 class SymbolIndex:
     """The symbols of one table of a file, in order of address. Costs some 30 nanoseconds a symbol."""
 
@@ -66,6 +69,7 @@ class SymbolIndex:
         columns_kernel.gather_words(order, value, self._starts)
         self._files: list[int] | None = None
         self._named: dict[tuple[int, bool], Symbol] = {}
+        self._ends: dict[int, tuple[int, Symbol]] = {}  # by place in the order: where what llvm names there ends
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -73,18 +77,21 @@ class SymbolIndex:
     def llvm(self, vaddr: int) -> Symbol | None:
         """The symbol that llvm-symbolizer names."""
         at = bisect_right(self._starts, vaddr) - 1
+        end, symbol = self._ends.get(at) or self._llvm_at(at)
+        return symbol if vaddr < end else None
+
+    def _llvm_at(self, at: int) -> tuple[int, Symbol]:
+        """The symbol that llvm-symbolizer names from a place in the order on, and where it ends (0: there is none)."""
         while at >= 0:
             row, start = self._rows[at], self._starts[at]
-            size = self._symbols.size[row]
-            if size and start + size <= vaddr:
-                return None
-            if not size and not self._in_section(row, vaddr):
-                return None
-            symbol = self._named.get((row, False)) or self._name(row, start, False)
+            symbol = self._name(row, start, False)
             if not symbol.name.startswith(MAPPING):
-                return symbol
+                section = self._sections[self._symbols.section[row]]
+                end = start + symbol.size if symbol.size else section.vaddr + section.size
+                found = self._ends[at] = end, symbol
+                return found
             at -= 1
-        return None
+        return 0, NOTHING
 
     def bfd(self, vaddr: int) -> Symbol | None:
         """The symbol that binutils name."""
