@@ -51,6 +51,11 @@ SCOPE_TAGS = {
     constants.DW_TAG_interface_type,
     constants.DW_TAG_namespace,
 }
+NAME_STYLES = {  # of whence.model.NameStyle
+    "qualified": names_kernel.QUALIFIED,
+    "linkage": names_kernel.LINKAGE,
+    "short": names_kernel.SHORT,
+}
 ALT_KEY, BARE_KEY = 1 << units_kernel.ALT_BIT, 1 << names_kernel.BARE_BIT
 OTHER_FILE, ALT_FILE = 1 << names_kernel.OTHER_FILE_BIT, 1 << names_kernel.ALT_FILE_BIT
 FILE_NUMBER = (1 << names_kernel.FILE_UNIT_SHIFT) - 1  # of a start's file
@@ -75,7 +80,7 @@ class UnitReader:
         self.bare: set[int] = set()
         self._unresolved_refs = False
         self._scopes = _scope_reader(units)
-        paths = Paths(sections, file.order, self.arena, go=file.go)
+        paths = Paths(sections, file.order, self.arena, go=file.go, style=file.paths)
         self._programs = LinePrograms(sections, file.order, file.lowest, paths, file.strings)
         self._declarations = Declarations(units, self._programs, paths)
 
@@ -230,7 +235,7 @@ class UnitReader:
 
 
 def _scope_reader(units: UnitSet) -> dies_kernel.ScopeReader:
-    return dies_kernel.ScopeReader(units.kernel, units.alt.kernel)
+    return dies_kernel.ScopeReader(units.kernel, units.alt.kernel, NAME_STYLES[units.file.names])
 
 
 def qualified_names(units: UnitSet, keys: array[int], arena: Arena) -> tuple[array[int], bool]:

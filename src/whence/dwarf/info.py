@@ -22,6 +22,7 @@ from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.forks import cached_property
+from whence.model import NameStyle, PathStyle
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import join
 
@@ -41,8 +42,9 @@ class DebugInfo:
     """Debug info: units, and the ranges of functions, inlined calls and lines they describe.
 
     `strings` is the space the names of all tables refer to. `alt` is the supplementary file (dwz), `dwp` the package of
-    split units, `dwo` opens the file of a skeleton unit (None: not found). Nothing here raises for what a file holds:
-    what is broken is left out and reported in `problems`. The files must stay open as long as names are read.
+    split units, `dwo` opens the file of a skeleton unit (None: not found). `names` and `paths`: how functions and files
+    are named (see whence.model). Nothing here raises for what a file holds: what is broken is left out and reported in
+    `problems`. The files must stay open as long as names are read.
 
     `state` is how much is read. `bare` are the names of functions of which nothing else is said (clang -g1).
     """
@@ -55,6 +57,8 @@ class DebugInfo:
         alt: ElfFile | None = None,
         dwp: ElfFile | None = None,
         dwo: Callable[[Unit], ElfFile | None] | None = None,
+        names: NameStyle = "qualified",
+        paths: PathStyle = "joined",
     ) -> None:
         self.problems = Problems()
         self.bare: set[int] = set()
@@ -67,6 +71,8 @@ class DebugInfo:
             elf.order,
             code,
             go=elf.is_go,
+            names=names,
+            paths=paths,
             most_units=most_units(elf),
             alt=UnitSet(supplementary, read_sections(alt, self.problems)),
         )

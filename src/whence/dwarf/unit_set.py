@@ -37,6 +37,7 @@ from whence.dwarf.sections import Sections
 from whence.elf import ElfFile
 from whence.errors import DwarfError
 from whence.forks import cached_property
+from whence.model import NameStyle, PathStyle
 from whence.ranges import Rows, Scopes
 from whence.ranges.compose import by_key
 from whence.ranges.strings import StringSpace
@@ -126,6 +127,8 @@ class DwarfFile(Record):
     order: ByteOrder
     code: array[int]
     go: bool = False
+    names: NameStyle = "qualified"
+    paths: PathStyle = "joined"
     most_units: int = FEWEST
     alt: UnitSet | None = None
 

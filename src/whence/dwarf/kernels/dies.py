@@ -256,10 +256,11 @@ class ScopeReader:
     per unit read: where its scopes and its starts end, its fault (0: none) and the offset of that in .debug_info.
     """
 
-    def __cinit__(self, sections: DwarfSections, alt: DwarfSections):
-        """`alt` are the sections of the supplementary file."""
+    def __cinit__(self, sections: DwarfSections, alt: DwarfSections, style: cython.int):
+        """`alt` are the sections of the supplementary file; `style`: how functions are named (names.pxd)."""
         self.sections = sections
         self.alt = alt
+        self.names.style = style
         self.names.seed = cython.cast(u64, cython.cast(cython.p_void, self))
         found_budget(cython.address(self.spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
         found_budget(cython.address(self.names.budget), sections.file.info.size + alt.file.info.size)

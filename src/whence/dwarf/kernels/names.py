@@ -278,7 +278,7 @@ def follow(
             if offset > unit[END]:
                 break
             if name in (DW_AT_linkage_name, DW_AT_MIPS_linkage_name):
-                if names != cython.NULL and not linkage:
+                if names != cython.NULL and not linkage and names.style != SHORT:
                     linkage = name_of(own, other, unit, value, form)
             elif name == DW_AT_decl_file:
                 if names != cython.NULL and not has & HAS_DECL_FILE and value >> 32 == 0:
@@ -316,7 +316,7 @@ def follow(
         die = following
     if linkage:
         found = linkage
-    elif found and names != cython.NULL and is_qualified(language):
+    elif found and names != cython.NULL and names.style == QUALIFIED and is_qualified(language):
         found = remember_plain(names, named | (bare if has == 0 else 0) << BARE_BIT, found)
     if names != cython.NULL and has == HAS_START:
         remember_start(names, found, decl_file, decl_line)
