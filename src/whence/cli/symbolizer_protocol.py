@@ -28,6 +28,7 @@ from whence.binary import Binary, open_binary
 from whence.cli import streams
 from whence.errors import ElfError, WhenceError, plain
 from whence.files import open_regular
+from whence.locate.locator import Locator
 from whence.model import Frame, Frames, Source
 
 if TYPE_CHECKING:
@@ -214,22 +215,16 @@ class Modules:
 
     def open(self, name: str) -> Binary:
         """Open what a question calls a module: a path, a path with an architecture, or BUILDID:hex."""
-        dirs = self.settings.debug_dirs or None
-        if name.startswith("BUILDID:"):
-            name = self._path_by_build_id(name.removeprefix("BUILDID:"))
-        elif not os.path.exists(name):
-            name = ARCHITECTURE.sub("", name)
-        return open_binary(name, debug_dirs=dirs)
-
-    def _path_by_build_id(self, build_id: str) -> str:
-        from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
-
-        digits = build_id.lower() if len(build_id) % 2 == 0 else "0" + build_id.lower()
-        search = DebugFiles(self.settings.debug_dirs or DEBUG_DIRS).by_build_id(digits)
-        if search.elf is None:
-            raise FileNotFoundError(2, "could not find build ID")
-        search.elf.close()
-        return search.path
+        with Locator(dirs=self.settings.debug_dirs or None) as locator:
+            if name.startswith("BUILDID:"):
+                digits = name.removeprefix("BUILDID:").lower()
+                found = locator.find(build_id=digits if len(digits) % 2 == 0 else "0" + digits)
+                if not found:
+                    raise FileNotFoundError(2, "could not find build ID")
+                name = found.path
+            elif not os.path.exists(name):
+                name = ARCHITECTURE.sub("", name)
+            return open_binary(name, locator=locator)
 
     def forget(self, name: str) -> None:
         """Close a module that turned out to be broken or changed; the next question opens it anew."""

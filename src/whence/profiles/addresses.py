@@ -20,6 +20,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 
 from whence.elf.segments import Segment
+from whence.locate.segments import is_nobits
 from whence.profiles.model import Mapping
 
 PAGE = 0x1000
@@ -33,23 +34,19 @@ def is_runtime(mapping: Mapping, address: int) -> bool:
     return 0 < mapping.start <= address < (mapping.limit or 1 << 64)
 
 
-def hollow(segment: Segment) -> bool:
-    """Whether a segment of code has none of its bytes in the file: it was told by a debug file."""
-    return segment.type == PT_LOAD and segment.executable and segment.memory_size > 0 and not segment.file_size
-
-
-def filled(segment: Segment, mapping: Mapping) -> Segment:
-    """A hollow segment where the mapping that is exactly of its pages shows it to lie; others as they are."""
+def with_file_range(segment: Segment, mapping: Mapping) -> Segment:
+    """An executable PT_LOAD without bytes in the file (a debug file's), its file offset taken from `mapping` if that
+    has exactly its pages. Other segments are returned unchanged."""
     head = segment.vaddr % PAGE
-    if not hollow(segment) or mapping.limit - mapping.start != head + segment.memory_size + PAGE - 1 & -PAGE:
+    if not is_nobits(segment) or mapping.limit - mapping.start != head + segment.memory_size + PAGE - 1 & -PAGE:
         return segment
     size = segment.memory_size
     return Segment(segment.type, segment.flags, mapping.file_offset + head, segment.vaddr, size, size, segment.align)
 
 
-def placeable(segments: Iterable[Segment], mapping: Mapping) -> bool:
+def can_translate(segments: Iterable[Segment], mapping: Mapping) -> bool:
     """Whether runtime addresses of a mapping can be placed by these segments."""
-    return not mapping.start or not any(hollow(filled(one, mapping)) for one in segments)
+    return not mapping.start or not any(is_nobits(with_file_range(one, mapping)) for one in segments)
 
 
 def mapped_segment(segments: Iterable[Segment], mapping: Mapping, file_offset: int) -> Segment | None:
@@ -82,7 +79,7 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
     Without segments (an archive that does not say them) only a file mapped below 4 GiB can be placed: it was not moved.
     """
     out = array("Q", bytes(8 * len(addresses)))
-    loaded = [one for one in (filled(one, mapping) for one in segments or ()) if not hollow(one)]
+    loaded = [one for one in (with_file_range(one, mapping) for one in segments or ()) if not is_nobits(one)]
     known: tuple[int, int, int] | None = None  # file offsets [low, high) and what to add to them
     for index, address in enumerate(addresses):
         if not is_runtime(mapping, address):
