@@ -23,10 +23,10 @@ from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence.files import open_regular
 from whence.forks import Lock
 from whence.lidia.table import Table, as_words
-from whence.model import Frames
+from whence.model import Frames, NameStyle, PathStyle
 
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Protocol, TypedDict, Unpack
 
     from whence.elf import ElfFile
     from whence.explanation import Explanation
@@ -34,14 +34,24 @@ if TYPE_CHECKING:
     from whence.locate.debug_files import DebugFiles
     from whence.planner import Plan, Planner
     from whence.producers import Producers
+    from whence.reverse import LineSpan
 
     class Locates(Protocol):
         """What opens a path that a person named, with all that completes it (whence.locate.locator.Locator)."""
 
         def open(
-            self, path: str | PathLike[str], *, demangle: bool | Callable[[str], str], dwarf: bool, symtab: bool,
-            gopclntab: bool, jobs: int | None,
-        ) -> Binary: ...  # fmt: skip
+            self, path: str | PathLike[str], *, demangle: bool | Callable[[str], str], **options: Unpack[ElfOptions]
+        ) -> Binary: ...
+
+    class ElfOptions(TypedDict, total=False):
+        """The options of `whence.open` that are about ELF files."""
+
+        dwarf: bool
+        symtab: bool
+        gopclntab: bool
+        jobs: int | None
+        names: NameStyle
+        paths: PathStyle
 
 
 ARCHIVE_MAGIC = b".dia"
@@ -85,13 +95,18 @@ class Binary:
         gopclntab: bool = True,
         jobs: int | None = None,
         demangle: bool | Callable[[str], str] = False,
+        names: NameStyle = "qualified",
+        paths: PathStyle = "joined",
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns, completed by what `debug_files` finds (default: in
         /usr/lib/debug and beside the file). The other options are those of `whence.open`."""
         from whence.lidia import build, writer  # noqa: F401
         from whence.producers import Producers
 
-        producers = Producers(elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
+        producers = Producers(
+            elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
+            paths=paths,
+        )  # fmt: skip
         producers.prepare()
         return cls(producers=producers, path=str(elf.path), demangle=demangle)
 
@@ -187,7 +202,7 @@ class Binary:
         )
 
     def _recover(self) -> None:
-        """In a forked child: what another thread was reading when the child was made is read anew."""
+        """What a thread was reading when it was interrupted, or when this forked child was made, is read anew."""
         if self._lock.abandoned:
             with self._lock:
                 if self._lock.abandoned and self.producers is not None:
@@ -200,8 +215,13 @@ class Binary:
 
         assert self.producers is not None
         out = io.BytesIO()
-        with naming(self.path), self.producers.reading():
-            write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
+        try:
+            with naming(self.path), self.producers.reading():
+                write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
+        except BaseException as error:
+            if not isinstance(error, Exception):  # interrupted: a thread may still be at work on them
+                self._lock.abandoned = True
+            raise
         return lidia.from_bytes(out.getbuffer(), demangle=self._demangle)
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
@@ -211,6 +231,9 @@ class Binary:
         With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
         integer.
         """
+        table = self._whole
+        if table is not None and not self._closed:
+            return table.lookup(vaddr, return_address=return_address)
         vaddr = index(vaddr)
         if not 0 <= vaddr < ADDRESS_END:
             return ()
@@ -221,6 +244,25 @@ class Binary:
         """The frames of many addresses (a list, a numpy array, anything that holds integers) as one table."""
         asked = as_words(vaddrs)
         return self.table_for(asked, return_address=return_address).lookup_many(asked, return_address=return_address)
+
+    def find(self, name: str) -> list[Range]:
+        """The functions of a name, in order of vaddr: a range for each part of one that is split; [] for none.
+
+        `name` is a linkage name or a readable one, with or without parameters. Costs the whole table, built once.
+        """
+        from whence.reverse import functions_named
+
+        aliases = self.producers.symbol_vaddrs(name) if self.producers is not None else []
+        return functions_named(self.table(), name, aliases)
+
+    def find_line(self, file: str, line: int) -> list[LineSpan]:
+        """The code [vaddr, end) that a line of a source file became, in order of vaddr; [] for none.
+
+        `file` is a path or the last parts of one ("f.c", "src/f.c"). Costs the whole table, built once.
+        """
+        from whence.reverse import spans_of_line
+
+        return spans_of_line(self.table(), file, line)
 
     def explain(self, vaddr: int, *, mapped: str = "") -> Explanation:
         """Each step from a vaddr to its frames, or what is missing and what may help. Prints a step a line.
@@ -328,13 +370,17 @@ def open_binary(
     symtab: bool = True,
     gopclntab: bool = True,
     jobs: int | None = None,
+    names: NameStyle = "qualified",
+    paths: PathStyle = "joined",
 ) -> Binary:
     """Open an ELF file or an archive (told by its magic) for lookups.
 
     `locator` says where debug files and archives of stripped files come from (whence.Locator; without one: debug files
     in /usr/lib/debug and beside the file). Frames have the names that linkers use (`_ZN3foo3barEv`); with `demangle`
     readable ones (a function is called in place of whence.demangle.demangle). `dwarf`, `symtab` and `gopclntab` leave
-    a source out when false; `jobs` is the number of threads (default: one a core).
+    a source out when false; `jobs` is the number of threads (default: one a core). `names` says how debug info calls
+    functions ("qualified", "linkage", "short": see whence.model.NameStyle), `paths` how it names files ("joined",
+    "once", "relative": whence.model.PathStyle).
 
     Opening reads headers only; what a lookup needs is read then. Raises ElfError, LidiaError, Unsupported (a core
     file) and OSError.
@@ -343,11 +389,14 @@ def open_binary(
         return open_archive(path, demangle=demangle)
     if locator is not None:
         return locator.open(
-            path, demangle=demangle, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs
+            path, demangle=demangle, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
+            paths=paths,
         )  # fmt: skip
     elf = open_elf(path)
     try:
-        return Binary.from_elf(elf, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, demangle=demangle)
+        return Binary.from_elf(
+            elf, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, demangle=demangle, names=names, paths=paths
+        )
     except BaseException:
         elf.close()
         raise

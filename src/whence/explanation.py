@@ -52,6 +52,10 @@ class Explanation(NamedTuple):
         """Whether there are frames."""
         return bool(self.frames)
 
+    def __repr__(self) -> str:
+        found = short(self.frames[0]) if self.frames else "no frames"
+        return f"<whence.Explanation of {self.vaddr:#x}: {found}, {len(self.steps)} steps>"
+
     def __str__(self) -> str:
         to_do = [Step("to do", self.remedy)] if self.remedy else []
         return "\n".join(map(str, [*self.steps, *to_do]))
@@ -84,19 +88,14 @@ def explain(binary: Binary, vaddr: int, mapped: str = "") -> Explanation:
 
 def where_in(elf: ElfFile, vaddr: int) -> tuple[bool, list[Step]]:
     """Whether an address lies in code, and where in the file."""
-    from whence.elf.code import code_segments
-
-    segment = next(
-        (one for one in elf.segments if one.type == 1 and one.vaddr <= vaddr < one.vaddr + one.memory_size), None
-    )
+    segment = next((one for one in elf.segments if one.is_loaded and one.vaddr <= vaddr < one.end), None)
     if segment is None:
         return False, [Step("segment", f"none loads {vaddr:#x}", False)]
-    end = segment.vaddr + segment.memory_size
-    code = segment in code_segments(elf)
+    code = segment in elf.code_segments()
     kind = "executable" if segment.executable else "not executable, but code" if code else "not executable"
     offset = elf.file_offset_of(vaddr)
     place = f", byte {offset:#x} of the file" if offset is not None else ", no byte of the file"
-    steps = [Step("segment", f"{segment.vaddr:#x}-{end:#x}, {kind}{place}", code)]
+    steps = [Step("segment", f"{segment.vaddr:#x}-{segment.end:#x}, {kind}{place}", code)]
     section = next((one for one in elf.sections if one.vaddr and one.vaddr <= vaddr < one.vaddr + one.size), None)
     if section is not None:
         steps.append(Step("section", f"{section.name} + {vaddr - section.vaddr:#x}"))

@@ -14,7 +14,7 @@ from whence.records import Record
 
 WHOLE_AFTER_SHARDS = 24
 FEW = 64  # addresses: a first question of no more is answered by the symbols at them, not by all
-MANY = 1000  # addresses: debug info that has to be unpacked for them is read whole while it is
+MANY = 1000  # addresses: debug info that has to be unpacked is read whole for more, and for a second question
 WHOLE_AT_SHARE = 4  # a question that needs more than 1/4 of the units builds the whole table
 
 
@@ -56,6 +56,8 @@ class Planner:
         """
         if packed and addresses > MANY:
             return Plan(Read.WHOLE, (), f"{addresses:,} addresses, more than {MANY:,}, of debug info that is packed")
+        if packed and self.made:
+            return Plan(Read.WHOLE, (), "a second question to debug info that is packed")
         units, every = tuple(units_at()), unit_count()
         share = f"{len(units):,} of {every:,} units can hold the addresses"
         if len(units) * WHOLE_AT_SHARE > every:

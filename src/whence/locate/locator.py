@@ -52,8 +52,9 @@ from whence.reasons import GIVE_FILE, Missing, Reason
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import BinaryIO
+    from typing import BinaryIO, Unpack
 
+    from whence.binary import ElfOptions
     from whence.elf.segments import Segment
     from whence.locate.cache import Cache
     from whence.locate.sources import Fetcher
@@ -206,10 +207,7 @@ class Locator:
         *,
         build_id: str = "",
         demangle: bool | Callable[[str], str] = False,
-        dwarf: bool = True,
-        symtab: bool = True,
-        gopclntab: bool = True,
-        jobs: int | None = None,
+        **options: Unpack[ElfOptions],
     ) -> Binary:
         """Open what answers for a path that a person names, or for a build-id.
 
@@ -221,7 +219,7 @@ class Locator:
         name = os.fspath(path)
         if not name:
             wanted = Wanted(build_id)
-            search = self.search(wanted, demangle=demangle, jobs=jobs)
+            search = self.search(wanted, demangle=demangle)
             if search.opened is None:
                 raise FileNotFoundError(2, f"no file for {wanted} ({'; '.join(map(str, search.tried))})")
             return search.opened.binary
@@ -231,19 +229,13 @@ class Locator:
         try:
             if build_id and elf.build_id != build_id:
                 raise Mismatch(f"its build-id is {elf.build_id or 'missing'}, not {build_id}").in_file(name)
-            archive = self._archive_for(elf, demangle) if dwarf and symtab and gopclntab else None
+            every = all(options.get(source, True) for source in ("dwarf", "symtab", "gopclntab"))
+            archive = self._archive_for(elf, demangle) if every else None
             if archive is not None:
                 elf.close()
                 return archive
-            return Binary.from_elf(
-                elf,
-                debug_files=self.debug_files,
-                dwarf=dwarf,
-                symtab=symtab,
-                gopclntab=gopclntab,
-                jobs=jobs or self.jobs,
-                demangle=demangle,
-            )
+            options["jobs"] = options.get("jobs") or self.jobs
+            return Binary.from_elf(elf, debug_files=self.debug_files, demangle=demangle, **options)
         except BaseException:
             elf.close()
             raise
@@ -256,7 +248,6 @@ class Locator:
         addresses: int = 1,
         places: Callable[[Sequence[Segment]], bool] = lambda segments: True,
         demangle: bool | Callable[[str], str] = False,
-        jobs: int | None = None,
     ) -> Search:
         """Open what answers for so many addresses of a file that was mapped: `Search.opened`, the caller's to close.
 
@@ -269,7 +260,7 @@ class Locator:
         def answer(candidate: Candidate) -> Opened:
             if candidate.is_archive:
                 return self._open_archive(candidate, wanted, demangle)
-            return self._open_candidate(candidate, wanted, search, addresses, places, demangle, jobs or self.jobs)
+            return self._open_candidate(candidate, wanted, search, addresses, places, demangle)
 
         taken = self._first(wanted, search, answer, own)
         if taken is not None:
@@ -349,13 +340,13 @@ class Locator:
     def _open_archive(self, candidate: Candidate, wanted: Wanted, demangle: bool | Callable[[str], str]) -> Opened:
         """An archive, and where the code of its file is loaded: as it says, as the cache kept it, or as the file says
         if that is here."""
-        from whence.locate.segments import code_segment
+        from whence.elf.segments import Segment
 
         binary = open_archive(candidate.path, demangle=demangle)
         try:
             must_be_of(wanted, binary.build_id)
             told = binary.table().about.segments  # without a size where it was made of a debug file
-            segments = [code_segment(offset, vaddr, size) for offset, vaddr, size in told if size]
+            segments = [Segment.of_code(offset, vaddr, size) for offset, vaddr, size in told if size]
             build_id = candidate.build_id or binary.build_id
             how = f"{candidate.how} {candidate.path}"
             return Opened(binary, segments or self._segments_of(build_id, wanted), candidate.path, how, build_id)
@@ -385,10 +376,9 @@ class Locator:
         addresses: int,
         places: Callable[[Sequence[Segment]], bool],
         demangle: bool | Callable[[str], str],
-        jobs: int | None,
     ) -> Opened:
         """An ELF file with all that completes it; where that pays, as an archive in the cache."""
-        from whence.locate.segments import is_nobits, placing_segments
+        from whence.locate.segments import has_nobits, placing_segments
         from whence.producers import Producers
 
         elf = not_a_core(candidate.elf())
@@ -402,13 +392,13 @@ class Locator:
                 elf, given, path = whole, [candidate.path], whole.path
                 segments = placing_segments(elf)
             files = self.debug_files.for_file(wanted.path, given)
-            producers = Producers(elf, finder=files, jobs=jobs)
+            producers = Producers(elf, finder=files, jobs=self.jobs)
             debug = producers.searches[0]
             if debug.elf is not elf and debug.path:
                 how = f"{how} with {debug.how} {debug.path}"
             described = producers.dwarf is not None or producers.pclntab is not None
             build_id = key(candidate.build_id)
-            worth = addresses >= ARCHIVE_FROM and described and not any(map(is_nobits, segments))
+            worth = addresses >= ARCHIVE_FROM and described and not has_nobits(segments)
             if self._make_cache is not None and build_id and worth:
                 archive = self._archived(producers, build_id, search, demangle)
                 if archive is not None:
@@ -484,10 +474,10 @@ def must_be_of(wanted: Wanted, build_id: str) -> None:
 
 def has_code(elf: ElfFile) -> bool:
     """Whether the bytes of code are in the file."""
-    from whence.locate.segments import is_nobits, placing_segments
+    from whence.locate.segments import has_nobits, placing_segments
 
     code = [one for one in placing_segments(elf) if one.executable]
-    return bool(code) and not any(map(is_nobits, code))
+    return bool(code) and not has_nobits(code)
 
 
 def _why_missing(search: Search, wanted: Wanted) -> Missing:

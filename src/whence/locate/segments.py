@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from whence.elf import ElfFile
-from whence.elf.code import code_segments
-from whence.elf.kernels.constants import ET_REL, PF_R, PF_X, PT_LOAD
-from whence.elf.segments import Segment
+from whence.elf.kernels.constants import ET_REL, PF_X
+from whence.elf.segments import Segment, Translation
 
 
-def is_nobits(segment: Segment) -> bool:
-    """Whether a segment of code has none of its bytes in the file: a debug file tells of it."""
-    return segment.type == PT_LOAD and segment.executable and segment.memory_size > 0 and not segment.file_size
-
-
-def code_segment(file_offset: int, vaddr: int, size: int) -> Segment:
-    """An executable PT_LOAD of `size` bytes."""
-    return Segment(PT_LOAD, PF_R | PF_X, file_offset, vaddr, size, size, 0)
+def has_nobits(segments: Iterable[Segment]) -> bool:
+    """Whether a segment of code has none of its bytes in the file: it is a debug file's."""
+    return Translation.of_code(segments).has_nobits
 
 
 def placing_segments(elf: ElfFile) -> Sequence[Segment]:
     """The segments of a file, those with code executable; of one without segments (perf inject --jit makes such), its
     code sections as segments."""
     if elf.segments or elf.type == ET_REL:
-        code = set(code_segments(elf))
+        code = set(elf.code_segments())
         return [_executable(one) if one in code else one for one in elf.segments]
     return [
-        code_segment(one.file_offset, one.vaddr, one.size) for one in elf.sections if one.executable and one.allocated
+        Segment.of_code(one.file_offset, one.vaddr, one.size, one.align)
+        for one in elf.sections
+        if one.executable and one.allocated
     ]
 
 

@@ -17,14 +17,14 @@ from collections.abc import Callable, Sequence
 
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_REL
-from whence.elf.segments import Segment
+from whence.elf.segments import SMALLEST_PAGE as PAGE
+from whence.elf.segments import Segment, Translation
 from whence.locate.names import IMAGE, is_image, module_of
-from whence.profiles.addresses import NOWHERE, holds
+from whence.profiles.addresses import NOWHERE
 from whence.profiles.model import Mapping
 
 HALF = 1 << 63  # on 64-bit machines the kernel has the upper half
 FIRST_SYMBOLS = ("_text", "_stext")
-PAGE = 0x1000
 MASK = (1 << 64) - 1
 
 Placing = Callable[[Mapping, "array[int]"], "array[int]"]
@@ -46,13 +46,8 @@ def first_address(mapping: Mapping) -> int | None:
 def symbol_address(elf: ElfFile, name: str) -> int | None:
     """The vaddr of a symbol; None when the file has none of that name."""
     symbols = elf.symbols(".symtab")
-    text, wanted = bytes(symbols.names), name.encode() + b"\0"
-    at = text.find(wanted)
-    while at >= 0:
-        if at in symbols.name_offset:  # linkers keep a name as the end of a longer one
-            return symbols.value[symbols.name_offset.index(at)]
-        at = text.find(wanted, at + 1)
-    return None
+    index = symbols.find(name)
+    return None if index is None else symbols.value[index]
 
 
 def placing(elf: ElfFile | None, segments: Sequence[Segment] | None, running: int | None) -> Placing:
@@ -65,8 +60,8 @@ def placing(elf: ElfFile | None, segments: Sequence[Segment] | None, running: in
         if elf.type == ET_REL:
             return module_placing(elf)
         starts = {name: at for name in FIRST_SYMBOLS if (at := symbol_address(elf, name)) is not None}
-    code = [one for one in segments or () if one.executable and one.vaddr]
-    linked = min((one.vaddr for one in code), default=None)
+    code = Translation.of_code(one for one in segments or () if one.vaddr)
+    linked = min((one.vaddr for one in code.segments), default=None)
 
     def place(mapping: Mapping, addresses: array[int]) -> array[int]:
         found = IMAGE.fullmatch(mapping.path)
@@ -79,7 +74,7 @@ def placing(elf: ElfFile | None, segments: Sequence[Segment] | None, running: in
         if slide % PAGE:
             return array("Q", [NOWHERE]) * len(addresses)
         out = array("Q", ((address - slide) & MASK for address in addresses))
-        inside = [holds(code, vaddr) for vaddr in out]
+        inside = [code.holds(vaddr) for vaddr in out]
         if there is None and not all(inside):  # it was moved, and nothing says by how much
             return array("Q", [NOWHERE]) * len(addresses)
         return array("Q", (vaddr if good else NOWHERE for vaddr, good in zip(out, inside, strict=True)))

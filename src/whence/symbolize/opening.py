@@ -11,8 +11,8 @@ from whence.elf import ElfFile
 from whence.errors import ElfError, WhenceError
 from whence.locate.identity import comparable
 from whence.locate.search import Search, Wanted
-from whence.locate.segments import is_nobits
-from whence.procmap.address_mapper import AddressMapper, LoadSegment
+from whence.locate.segments import has_nobits
+from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.build_id import whole_elf
 from whence.procmap.mapping import Mapping
 from whence.procmap.vdso import read_vdso
@@ -72,7 +72,7 @@ def open_wanted(
     """
 
     def places(segments: Sequence[Segment]) -> bool:
-        return mapper is not None or not any(map(is_nobits, segments))
+        return mapper is not None or not has_nobits(segments)
 
     try:
         search = locator.search(wanted, own=own, addresses=addresses, places=places)
@@ -87,10 +87,7 @@ def open_wanted(
         opened.close()
         raise OpenError(Reason.BUILD_ID_MISMATCH, f"{opened.path} has {found}, the mapping {wanted.build_id}")
     if mapper is None and opened.segments is not None:
-        code = (one for one in opened.segments if one.executable and one.file_size)
-        mapper = AddressMapper.from_segments(
-            LoadSegment(one.file_offset, one.vaddr, one.file_size, one.align) for one in code
-        )  # fmt: skip
+        mapper = AddressMapper.from_segments(one for one in opened.segments if one.executable and one.file_size)
     return PooledBinary(opened.binary, mapper, opened.close)
 
 
