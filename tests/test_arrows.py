@@ -8,8 +8,8 @@ import pytest
 
 SRC = Path(__file__).parent.parent / "src" / "whence"
 
-# room -> the rooms it may import. errors, model, records, budget, files, cores, mapped, rooted, forks, reasons and
-# _version are everyone's.
+# room -> the rooms it may import. errors, model, records, budget, files, cores, mapped, rooted, forks, interrupts,
+# reasons and _version are everyone's.
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "kernels": set(),
@@ -22,6 +22,7 @@ ARROWS: dict[str, set[str]] = {
     "mapped": set(),
     "rooted": set(),
     "forks": set(),
+    "interrupts": set(),
     "cores": set(),
     "reasons": set(),
     "demangle": set(),
@@ -32,8 +33,15 @@ ARROWS: dict[str, set[str]] = {
     "lidia": {"window", "ranges", "demangle"},
     "lidia.build": {"window", "ranges", "demangle", "lidia", "elf", "gopclntab", "locate", "producers"},
     "locate": {"window", "elf", "lidia"},
+    "locate.locator": {"binary", "elf", "lidia", "lidia.build", "locate", "producers"},
+    "planner": set(),
+    "reverse": {"demangle", "lidia"},
+    "explanation": {"demangle", "elf", "lidia", "producers"},
     "producers": {"window", "ranges", "elf", "dwarf", "gopclntab", "locate"},
     "binary": {
+        "explanation",
+        "planner",
+        "reverse",
         "producers",
         "window",
         "ranges",
@@ -47,8 +55,20 @@ ARROWS: dict[str, set[str]] = {
     },
     "procmap": {"window", "elf"},
     "gotrace": {"window"},
-    "symbolize": {"window", "ranges", "demangle", "elf", "lidia", "lidia.build", "procmap", "locate", "binary"},
-    "filter": {"demangle", "elf", "symbolize", "procmap"},
+    "symbolize": {
+        "window",
+        "ranges",
+        "demangle",
+        "elf",
+        "lidia",
+        "lidia.build",
+        "procmap",
+        "locate",
+        "locate.locator",
+        "binary",
+        "producers",
+    },
+    "filter": {"demangle", "elf", "locate", "locate.locator", "symbolize", "procmap"},
     "profiles": {
         "window",
         "demangle",
@@ -60,6 +80,7 @@ ARROWS: dict[str, set[str]] = {
         "procmap",
         "gotrace",
         "locate",
+        "locate.locator",
     },
 }
 EVERYONES = {
@@ -73,6 +94,7 @@ EVERYONES = {
     "mapped",
     "rooted",
     "forks",
+    "interrupts",
     "reasons",
     "_version",
 }

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence.elf import ElfFile, functions
 from whence.errors import WhenceError
-from whence.locate.debug_files import DebugFiles, Search
+from whence.interrupts import interruptible
+from whence.locate.debug_files import DebugFiles
+from whence.locate.search import Search
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.merge import merge
+from whence.reasons import Reason
 
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
-    from whence.dwarf.units import Unit
+    from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab
+    from whence.model import NameStyle, PathStyle
 
 
 class Producers:
@@ -37,6 +41,8 @@ class Producers:
         symtab: bool = True,
         gopclntab: bool = True,
         jobs: int | None = None,
+        names: NameStyle = "qualified",
+        paths: PathStyle = "joined",
     ) -> None:
         self.elf = elf
         self.finder = finder or DebugFiles()
@@ -45,7 +51,8 @@ class Producers:
         self.problems: list[WhenceError] = []
         self.searches: list[Search] = []  # every search for a file, with what was tried
         self._symtab = symtab
-        self._options = {"dwarf": dwarf, "symtab": symtab, "gopclntab": gopclntab}
+        self._asked = False
+        self._dwarf, self._gopclntab, self._names, self._paths = dwarf, gopclntab, names, paths
         self._opened: list[ElfFile] = []
         self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
@@ -74,7 +81,9 @@ class Producers:
 
         alt = self._take(self.finder.alt_file(elf))
         package = self._take(self.finder.dwp_for(elf.path, elf.build_id)) if elf.path else None
-        return DebugInfo(elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit)
+        return interruptible(DebugInfo)(
+            elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit, names=self._names, paths=self._paths
+        )  # fmt: skip
 
     def _open_pclntab(self) -> Pclntab | None:
         if not may_be_go(self.elf):
@@ -82,15 +91,21 @@ class Producers:
         from whence.gopclntab import Pclntab
 
         try:
-            return Pclntab.find(self.elf)
+            return interruptible(Pclntab.find)(self.elf)
         except WhenceError as error:
             self.problems.append(error)
             return None
 
     def units_at(self, vaddrs: Sequence[int]) -> list[int]:
         """The units of debug info that can hold any of the addresses; [] without DWARF."""
+        if self.dwarf is None:
+            return []
+        # The first question may have to look at every unit.
+        find = self.dwarf.units_at if self._asked else interruptible(self.dwarf.units_at)
         with self.reading():
-            return self.dwarf.units_at(vaddrs) if self.dwarf is not None else []
+            found = find(vaddrs)
+        self._asked = True
+        return found
 
     def ranges(
         self,
@@ -99,23 +114,28 @@ class Producers:
         near: Sequence[int] | None = None,
         lines: bool = True,
         files: bool = True,
+        only: str = "",
     ) -> Ranges:
         """The table of everything; with `units` (offsets in .debug_info) only these units' share of the DWARF, with
-        `near` only the symbols and Go functions at these vaddrs.
+        `near` only the symbols and Go functions at these vaddrs, with `only` one source: "dwarf", "gopclntab" or
+        "symtab".
 
         Its names still lie in the files: who reads them does it in a `reading` block."""
         with self.reading():
-            return self._ranges(units, near, lines, files)
+            return self._ranges(units, near, lines, files, only)
 
-    def _ranges(self, units: Iterable[int] | None, near: Sequence[int] | None, lines: bool, files: bool) -> Ranges:
+    @interruptible
+    def _ranges(
+        self, units: Iterable[int] | None, near: Sequence[int] | None, lines: bool, files: bool, only: str
+    ) -> Ranges:
         tables = []
         by_dwarf = Ranges(self.strings)
-        if self.dwarf is not None:
+        if self.dwarf is not None and only in ("", "dwarf"):
             by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines)
             tables.append(by_dwarf)
-        if self.pclntab is not None:
+        if self.pclntab is not None and only in ("", "gopclntab"):
             tables.append(self.pclntab.ranges(self.strings, lines=lines, files=files, near=near))
-        if self._symtab:
+        if self._symtab and only in ("", "symtab"):
             for file in dict.fromkeys((self.debug_elf, self.elf)):
                 symbols = functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
                 if self.dwarf is not None and self.dwarf.bare:
@@ -123,9 +143,31 @@ class Producers:
                 tables.append(symbols if near is None else symbols.holding(near))
         return merge(tables) if tables else Ranges(self.strings)
 
+    def symbol_vaddrs(self, name: str) -> list[int]:
+        """Where the symbol tables say that a symbol of this name begins; of several in one table, the first."""
+        found = []
+        for elf in dict.fromkeys((self.elf, self.debug_elf)):
+            for table in (".symtab", ".dynsym"):
+                with suppress(WhenceError):
+                    symbols = elf.symbols(table)
+                    index = symbols.find(name)
+                    if index is not None and symbols.value[index]:
+                        found.append(symbols.value[index])
+        return found
+
+    def why_unnamed(self) -> Reason:
+        """Why an address of the file's code has no frames: the file is stripped, or all but this has a name."""
+        if self.dwarf is not None or self.pclntab is not None:
+            return Reason.NOT_IN_ARCHIVE
+        has_symbols = any(elf.section(".symtab") is not None for elf in (self.elf, self.debug_elf))
+        return Reason.NOT_IN_ARCHIVE if has_symbols else Reason.NO_DEBUG_FILE
+
     def again(self) -> Producers:
         """The same, with nothing read yet."""
-        return Producers(self.elf, finder=self.finder, jobs=self.jobs, **self._options)
+        return Producers(
+            self.elf, finder=self.finder, dwarf=self._dwarf, symtab=self._symtab, gopclntab=self._gopclntab,
+            jobs=self.jobs, names=self._names, paths=self._paths,
+        )  # fmt: skip
 
     def check(self) -> None:
         """Raise ElfError when one of the files was cut or overwritten since it was opened."""

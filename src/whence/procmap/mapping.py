@@ -111,8 +111,18 @@ class Mapping(NamedTuple):
         return bool(self.permissions & EXECUTE)
 
     @property
+    def end(self) -> int:
+        """The first address behind the range: `limit`, by the name that ranges have in the rest of the package."""
+        return self.limit
+
+    @property
     def size(self) -> int:
         return self.limit - self.start
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """What it shows of the file: the first byte and the one behind the last (see `elf.segments.Translation`)."""
+        return self.offset, self.offset + self.limit - self.start
 
     @property
     def shown_permissions(self) -> str:
@@ -170,7 +180,7 @@ class Mapping(NamedTuple):
 
         Raises FileNotFoundError when the file can't be reached (or was replaced), PermissionError when it may not be.
         """
-        return self._opened(False)[1]
+        return self.open_with_name()[1]
 
     def openable_path(self, prefer_name: bool = False) -> str:
         """The first path that opens the mapped file (see `candidates`), "" when none does.
@@ -178,14 +188,14 @@ class Mapping(NamedTuple):
         What the path names may change between this look and the caller's own open.
         """
         try:
-            path, descriptor = self._opened(prefer_name)
+            path, descriptor = self.open_with_name(prefer_name)
         except OSError:
             return ""
         os.close(descriptor)
         return path
 
-    def _opened(self, prefer_name: bool) -> tuple[str, int]:
-        """The first candidate that is the mapped file, with an open descriptor of it."""
+    def open_with_name(self, prefer_name: bool = False) -> tuple[str, int]:
+        """The first candidate that is the mapped file, with an open descriptor of it. Raises as `open` does."""
         denied: OSError | None = None
         for path, checked in self.candidates(prefer_name):
             try:

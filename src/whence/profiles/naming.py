@@ -9,18 +9,24 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter, itemgetter
 
-from whence.demangle import demangle
+from whence.binary import demangler
+from whence.locate.locator import Locator
+from whence.locate.segments import has_nobits
 from whence.model import Frames
-from whence.profiles.addresses import NOWHERE, hollow
-from whence.profiles.binaries import Binaries, Search
+from whence.profiles.addresses import NOWHERE
+from whence.profiles.binaries import Binaries, MappingSearch
 from whence.profiles.kernel import HALF
+from whence.profiles.kinds import Kind, kind_of
 from whence.profiles.listed import Answer, Processes, generated_names, kernel_names
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
-from whence.profiles.reasons import OWN_PAGE, Kind, Missing, kind_of
-from whence.reasons import Reason
-from whence.symbolize.binaries import Names
+from whence.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
 from whence.symbolize.naming import name_all
+from whence.symbolize.pool import Names
+
+FIRST, LAST = itemgetter(0), itemgetter(-1)  # of a chain: the innermost frame, the function itself
+LINE_OF, SOURCE_OF = attrgetter("line"), attrgetter("source")
 
 
 @dataclass(slots=True)
@@ -29,7 +35,7 @@ class Named:
 
     path: str
     build_id: str
-    search: Search | None = None
+    search: MappingSearch | None = None
     locations: int = 0
     named: int = 0
     with_lines: int = 0
@@ -42,16 +48,23 @@ class Named:
 
 def name(
     profile: Profile,
-    binaries: Binaries,
+    binaries: Binaries | Locator,
     *,
     overwrite: bool = False,
+    demangle: bool | Callable[[str], str] = False,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Named]:
     """Give frames or a reason to every location that has none (with `overwrite`: to every location).
 
-    A location that had frames keeps them when no better ones are found. Gives one report a file, in order of mappings;
-    `progress` is called with a file's path, how many files are done and how many there are.
+    The files are found by a Locator, or by Binaries that are to answer for several profiles. Names are those that
+    linkers use, with `demangle` readable ones (then `profile.system_names` tells what they were). A location that had
+    frames keeps them when no better ones are found. Returns one report a file, in order of mappings. `progress` is
+    called with a file's path, how many files are done and how many there are.
     """
+    if isinstance(binaries, Locator):
+        with Binaries(binaries) as opened:
+            return name(profile, opened, overwrite=overwrite, demangle=demangle, progress=progress)
+    readable = _readable(demangler(demangle), profile.system_names)
     groups: dict[int, list[int]] = {}
     for location, where in enumerate(profile.mapping):
         groups.setdefault(where, []).append(location)
@@ -66,64 +79,102 @@ def name(
         report.members += members
         wanted = [one for one in members if overwrite or not profile.frames[one]]
         if wanted:
-            _name_mapping(processes, mapping, wanted, binaries, report)
+            _name_mapping(processes, mapping, wanted, binaries, report, readable)
     for report in reports.values():
         _count(profile, report)
     return list(reports.values())
 
 
+Readable = Callable[[str], str] | None
+
+
+def _readable(demangle: Readable, system_names: dict[str, str]) -> Readable:
+    """What makes names readable and notes in `system_names` what they were; None to leave them."""
+    if demangle is None:
+        return None
+
+    def readable(function: str) -> str:
+        text = demangle(function)
+        if text != function:
+            system_names[text] = function
+        return text
+
+    return readable
+
+
 def _name_mapping(
-    processes: Processes, mapping: Mapping | None, members: list[int], binaries: Binaries, report: Named
+    processes: Processes,
+    mapping: Mapping | None,
+    members: list[int],
+    binaries: Binaries,
+    report: Named,
+    readable: Readable,
 ) -> None:
     profile = processes.profile
     kinds: dict[Kind, list[int]] = {}
-    kind_at = {half: kind_of(mapping, HALF if half else 0) for half in (False, True)}
-    for location in members:
-        kinds.setdefault(kind_at[profile.address[location] >= HALF], []).append(location)
+    lower, upper = kind_of(mapping, 0), kind_of(mapping, HALF)
+    if lower is upper or max(map(profile.address.__getitem__, members)) < HALF:
+        kinds[lower] = members
+    else:
+        for location in members:
+            kinds.setdefault(upper if profile.address[location] >= HALF else lower, []).append(location)
     for kind, part in kinds.items():
         if mapping is not None and kind is Kind.PAGE:
             _answer(profile, [(at, Missing(Reason.NOT_FILE_BACKED, mapping.path, OWN_PAGE), "") for at in part], report)
         if mapping is not None and (kind is Kind.FILE or (kind is Kind.KERNEL and mapping.path)):
             report.search = search = binaries.search(mapping, len(part))
             if search.opened is not None:
-                _ask(profile, search, mapping, part, report)
+                _ask(profile, search, mapping, part, report, readable)
             elif search.missing is not None:
                 _answer(profile, [(at, search.missing, "") for at in part], report)
         if kind is Kind.KERNEL:
             left = [(at, profile.address[at]) for at in part if at not in profile.changed]
-            listed = kernel_names(mapping, left, binaries.lists)
+            listed = _made_readable(kernel_names(mapping, left, binaries.lists), readable)
             _answer(profile, listed, report, better=report.search is not None and report.search.opened is not None)
         elif kind in (Kind.GENERATED, Kind.NOWHERE):
-            _answer(profile, generated_names(processes, mapping, part, kind, binaries.lists), report)
+            found = generated_names(processes, mapping, part, kind, binaries.lists)
+            _answer(profile, _made_readable(found, readable), report)
 
 
-def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int], report: Named) -> None:
+def _made_readable(answers: Iterable[Answer], readable: Readable) -> Iterable[Answer]:
+    """Answers of lists of names, their names made readable."""
+    for location, answer, how in answers:
+        if readable is not None and not isinstance(answer, Missing):
+            answer = tuple(frame._replace(function=readable(frame.function)) for frame in answer)
+        yield location, answer, how
+
+
+def _ask(
+    profile: Profile, search: MappingSearch, mapping: Mapping, members: list[int], report: Named, readable: Readable
+) -> None:
     """Name the members from the file that was found for their mapping."""
     assert search.opened is not None
     opened = search.opened
     where = opened.vaddrs(mapping, array("Q", map(profile.address.__getitem__, members)))
-    chains, missing = _chains(opened.binary, sorted({*where} - {NOWHERE}), profile.system_names)
+    chains, missing = _chains(opened.binary, sorted({*where} - {NOWHERE}), readable)
     answers = list(map(chains.get, where))
     frames_of, reasons = profile.frames, profile.reasons
-    for location, frames in zip(members, answers, strict=True):
-        if frames is not None:
-            frames_of[location] = frames
-    named = members if None not in answers else [at for at, frames in zip(members, answers, strict=True) if frames]
+    found = [frames for frames in answers if frames]
+    named = members
+    if len(found) < len(answers):
+        named = [at for at, frames in zip(members, answers, strict=True) if frames]
+    for location, frames in zip(named, found, strict=True):
+        frames_of[location] = frames
     profile.changed.update(named)
     for location in reasons.keys() & set(named) if reasons else ():
         del reasons[location]
-    report.sources.update(frames[-1].source for frames in answers if frames is not None)
+    report.sources.update(map(SOURCE_OF, map(LAST, found)))
     if named is members:
         return
     placed = mapping.start and opened.segments is not None
-    advice = "" if opened.segments is not None else "make the archive again, or give the ELF file with --binary"
-    if any(map(hollow, opened.segments or ())):
-        advice = "a debug file does not say where its code lies in the program: give the program with --binary, too"
+    advice = "" if opened.segments is not None else MAKE_AGAIN
+    if has_nobits(opened.segments or ()):
+        advice = GIVE_PROGRAM
     missing[NOWHERE] = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, "", advice)
-    for location, vaddr, frames in zip(members, where, answers, strict=True):
-        if frames is None:
-            found = missing[vaddr]
-            _leave(profile, location, found._replace(detail=found.detail or opened.how), report)
+    for location, vaddr, answer in zip(members, where, answers, strict=True):
+        if answer is None:
+            why = missing[vaddr]
+            _leave(profile, location, why._replace(detail=why.detail or opened.how), report)
 
 
 def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, better: bool = False) -> None:
@@ -138,20 +189,8 @@ def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, bette
             _leave(profile, location, answer, report)
 
 
-def _chains(
-    binary: Names, vaddrs: Sequence[int], system_names: dict[str, str]
-) -> tuple[dict[int, Frames], dict[int, Missing]]:
-    """The frames of each vaddr that has some, and why the others have none.
-
-    Names are readable ones; what those were before goes to `system_names`.
-    """
-
-    def readable(function: str) -> str:
-        text = demangle(function)
-        if text != function:
-            system_names[text] = function
-        return text
-
+def _chains(binary: Names, vaddrs: Sequence[int], readable: Readable) -> tuple[dict[int, Frames], dict[int, Missing]]:
+    """The frames of each vaddr that has some, and why the others have none."""
     chains: dict[int, Frames] = {}
     missing: dict[int, Missing] = {}
     for vaddr, (frames, reason, detail) in name_all(binary, vaddrs, function=readable, file=own_file).items():
@@ -182,9 +221,9 @@ def own_file(path: str) -> str:
 def _count(profile: Profile, report: Named) -> None:
     report.locations = len(report.members)
     report.missing = Counter(report.left.values())
-    found = [(location, profile.frames[location]) for location in report.members if profile.frames[location]]
+    found = [frames for frames in map(profile.frames.__getitem__, report.members) if frames]
     report.named = len(found)
-    report.with_lines = sum(frames[0].line > 0 for _, frames in found)
-    kept = sum(location not in profile.changed for location, _ in found)
+    report.with_lines = sum(map(bool, map(LINE_OF, map(FIRST, found))))
+    kept = [location for location in set(report.members) - profile.changed if profile.frames[location]]
     if kept:
-        report.sources["profile"] += kept
+        report.sources["profile"] += len(kept)
