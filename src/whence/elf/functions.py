@@ -22,6 +22,7 @@ from whence.elf.kernels import constants
 from whence.elf.plt import stubs
 from whence.elf.symbols import SymbolTable
 from whence.errors import ElfError, WhenceError
+from whence.interrupts import interruptible
 from whence.model import Source
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.strings import Arena
@@ -106,6 +107,7 @@ def descriptors_of(section: Section, elf: ElfFile, program: ElfFile) -> memoryvi
     return elf.content(section)
 
 
+@interruptible
 def functions(
     elf: ElfFile,
     strings: StringSpace | None = None,

@@ -19,6 +19,7 @@ from whence.demangle import demangle as readable
 from whence.elf import ElfFile
 from whence.elf.layout import machine_name
 from whence.files import atomic_write
+from whence.interrupts import interruptible
 from whence.lidia.extra import Extra
 from whence.lidia.writer import Written, names_budget, write
 from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
@@ -148,6 +149,7 @@ def _sources(table: Ranges) -> dict[str, int]:
     return counts
 
 
+@interruptible
 def _demangle(table: Ranges) -> None:
     """Replace each linkage name by its readable form."""
     arena = Arena(table.strings)
@@ -159,6 +161,7 @@ def _demangle(table: Ranges) -> None:
     table.function = array("Q", map(names.__getitem__, table.function))
 
 
+@interruptible
 def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ranges:
     """The ranges the Go package would write, in the order it visits them: its names are stored in that order, before it
     sorts.

@@ -52,9 +52,13 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
 
     Without segments (an archive that does not say them) only a file mapped below 4 GiB can be placed: it was not moved.
     """
-    out = array("Q", bytes(8 * len(addresses)))
     code = Translation.of_code(segments or ())
     mapped = code.with_file_ranges(extent(mapping))
+    if segments is not None and addresses:
+        moved = _moved_alike(mapped, mapping, min(addresses), max(addresses))
+        if moved is not None:
+            return array("Q", [address + moved & MASK for address in addresses])
+    out = array("Q", bytes(8 * len(addresses)))
     known: tuple[int, int, int] | None = None  # file offsets [low, high) and what to add to them
     for index, address in enumerate(addresses):
         if not is_runtime(mapping, address):
@@ -65,16 +69,34 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
             out[index] = address if mapping.start < 1 << 32 else NOWHERE
             continue
         if known is None or not known[0] <= file_offset < known[1]:
-            segment = mapped.segment_holding(file_offset, mapping.file_offset)
-            if segment is None:
+            known = _span(mapped, mapping, file_offset)
+            if known is None:
                 out[index] = NOWHERE
                 continue
-            shared = sum(not one.is_nobits for one in mapped.segments) > 1
-            low = segment.file_offset if shared else segment.file_offset & -PAGE
-            known = low, segment.file_end, segment.vaddr - segment.file_offset
             if not known[0] <= file_offset < known[1]:
-                out[index] = segment.vaddr_of(file_offset)
+                out[index] = file_offset + known[2] & MASK
                 known = None
                 continue
         out[index] = file_offset + known[2] & MASK
     return out
+
+
+def _span(mapped: Translation, mapping: Mapping, file_offset: int) -> tuple[int, int, int] | None:
+    """The file offsets [low, high) of the segment a byte was mapped for, and what to add to them for vaddrs."""
+    segment = mapped.segment_holding(file_offset, mapping.file_offset)
+    if segment is None:
+        return None
+    shared = sum(not one.is_nobits for one in mapped.segments) > 1
+    low = segment.file_offset if shared else segment.file_offset & -PAGE
+    return low, segment.file_end, segment.vaddr - segment.file_offset
+
+
+def _moved_alike(mapped: Translation, mapping: Mapping, lowest: int, highest: int) -> int | None:
+    """What makes vaddrs of all addresses in [lowest, highest] where they are of one segment, as nearly always."""
+    if not (is_runtime(mapping, lowest) and is_runtime(mapping, highest)):
+        return None
+    to_file = mapping.file_offset - mapping.start
+    span = _span(mapped, mapping, lowest + to_file)
+    if span is None or lowest + to_file < span[0] or highest + to_file >= span[1]:
+        return None
+    return to_file + span[2]
