@@ -30,7 +30,7 @@ from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_REL, PF_R, PF_X, PT_LOAD
 from whence.elf.segments import Segment
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
-from whence.files import open_regular
+from whence.files import DELETED_MARK, open_regular
 from whence.locate.cache import ARCHIVE, SEGMENTS, Cache
 from whence.locate.debug_files import Outcome
 from whence.locate.identity import comparable, key
@@ -46,7 +46,6 @@ from whence.symbolize.internal_error import reason_of
 ARCHIVE_FROM = 64  # addresses from which on an archive is made for the cache
 PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are
 CACHE = "cache"
-DELETED = " (deleted)"  # as the kernel marks a path in /proc/PID/maps
 DEBUG_DIRS = ("/usr/lib/debug",)
 """Where debug files lie when nobody says otherwise."""
 
@@ -229,8 +228,8 @@ class Binaries:
         tried += [Tried(f"{folder}: no archive of this build-id", Outcome.ABSENT) for folder in self.archive_dirs]
 
     def _on_this_machine(self, mapping: Mapping, tried: list[Tried]) -> Iterator[Candidate]:
-        path = Path(mapping.path.removesuffix(DELETED))
-        if mapping.path.endswith(DELETED) and not mapping.build_id:
+        path = Path(mapping.path.removesuffix(DELETED_MARK))
+        if mapping.path.endswith(DELETED_MARK) and not mapping.build_id:
             told = f"{path}: the mapped one was deleted, and no build-id tells whether this is the same"
             tried.append(Tried(told, Outcome.UNVERIFIED))
             return
@@ -374,7 +373,7 @@ def matches(one: Candidate, mapping: Mapping) -> bool:
         return comparable(mapping.build_id) in map(comparable, one.build_ids)
     if is_kernel(mapping) and named_alike(one.path, mapping):
         return True
-    name = os.path.basename(mapping.path.removesuffix(DELETED))
+    name = os.path.basename(mapping.path.removesuffix(DELETED_MARK))
     return bool(name) and one.path.name.removesuffix(".lidia").removesuffix(".debug") == name
 
 

@@ -88,7 +88,7 @@ class SnapshotSymbolizer:
 
     def _failed(self, address: int, at: int, failure: Failure) -> Answer:
         mapping = self.snapshot.mappings[at]
-        return Answer(address, (), failure.reason, mapping, mapping.file_offset(address), None, failure.detail)
+        return Answer(address, (), failure.reason, mapping, mapping.file_offset_of(address), None, failure.detail)
 
     def _open(self, file: SnapshotFile) -> Held:
         path = self._paths.get(file.build_id, "") if file.build_id else ""
@@ -126,13 +126,13 @@ class SnapshotSymbolizer:
             mapping = self.snapshot.mappings[at]
             vaddr = held.mapper.vaddr(mapping, address) if held.mapper is not None else None
             if vaddr is None:
-                answers.append(Answer(address, (), Reason.OUTSIDE_SEGMENTS, mapping, mapping.file_offset(address)))
+                answers.append(Answer(address, (), Reason.OUTSIDE_SEGMENTS, mapping, mapping.file_offset_of(address)))
             else:
                 wanted[vaddr].append((address, at))
         for vaddr, (frames, reason, detail) in name_all(held.binary, list(wanted)).items() if wanted else ():
             for address, at in wanted[vaddr]:
                 mapping = self.snapshot.mappings[at]
-                answers.append(Answer(address, frames, reason, mapping, mapping.file_offset(address), vaddr, detail))
+                answers.append(Answer(address, frames, reason, mapping, mapping.file_offset_of(address), vaddr, detail))
         return answers
 
 
