@@ -20,7 +20,7 @@ from whence.elf import ElfFile
 from whence.elf.code import code_segments
 from whence.elf.layout import machine_name
 from whence.files import atomic_write
-from whence.lidia.extra import Extra
+from whence.lidia.layout import Extra
 from whence.lidia.writer import Written, names_budget, write
 from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
 from whence.model import Source
@@ -135,7 +135,7 @@ def _write(
 
 def extra_of(elf: ElfFile) -> Extra:
     """What an archive says of its origin."""
-    segments = tuple((one.file_offset, one.vaddr, one.file_size) for one in code_segments(elf))
+    segments = tuple((segment.file_offset, segment.vaddr, segment.file_size) for segment in code_segments(elf))
     return Extra(elf.build_id, machine_name(elf.machine), PRODUCER, segments=segments)
 
 
