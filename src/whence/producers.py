@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from whence.elf import ElfFile, functions
 from whence.errors import WhenceError
+from whence.interrupts import interruptible
 from whence.locate.debug_files import DebugFiles, Search
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import arrange
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.units import Unit
     from whence.gopclntab import Pclntab
+    from whence.model import NameStyle, PathStyle
 
 
 class Producers:
@@ -37,6 +39,8 @@ class Producers:
         symtab: bool = True,
         gopclntab: bool = True,
         jobs: int | None = None,
+        names: NameStyle = "qualified",
+        paths: PathStyle = "joined",
     ) -> None:
         self.elf = elf
         self.finder = finder or DebugFiles()
@@ -45,7 +49,8 @@ class Producers:
         self.problems: list[WhenceError] = []
         self.searches: list[Search] = []  # every search for a file, with what was tried
         self._symtab = symtab
-        self._options = {"dwarf": dwarf, "symtab": symtab, "gopclntab": gopclntab}
+        self._asked = False
+        self._dwarf, self._gopclntab, self._names, self._paths = dwarf, gopclntab, names, paths
         self._opened: list[ElfFile] = []
         self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
@@ -74,7 +79,9 @@ class Producers:
 
         alt = self._take(self.finder.alt_file(elf))
         package = self._take(self.finder.dwp_for(elf.path, elf.build_id)) if elf.path else None
-        return DebugInfo(elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit)
+        return interruptible(DebugInfo)(
+            elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit, names=self._names, paths=self._paths
+        )  # fmt: skip
 
     def _open_pclntab(self) -> Pclntab | None:
         if not may_be_go(self.elf):
@@ -82,15 +89,21 @@ class Producers:
         from whence.gopclntab import Pclntab
 
         try:
-            return Pclntab.find(self.elf)
+            return interruptible(Pclntab.find)(self.elf)
         except WhenceError as error:
             self.problems.append(error)
             return None
 
     def units_at(self, vaddrs: Sequence[int]) -> list[int]:
         """The units of debug info that can hold any of the addresses; [] without DWARF."""
+        if self.dwarf is None:
+            return []
+        # The first question may have to look at every unit.
+        find = self.dwarf.units_at if self._asked else interruptible(self.dwarf.units_at)
         with self.reading():
-            return self.dwarf.units_at(vaddrs) if self.dwarf is not None else []
+            found = find(vaddrs)
+        self._asked = True
+        return found
 
     def ranges(
         self,
@@ -107,6 +120,7 @@ class Producers:
         with self.reading():
             return self._ranges(units, near, lines, files)
 
+    @interruptible
     def _ranges(self, units: Iterable[int] | None, near: Sequence[int] | None, lines: bool, files: bool) -> Ranges:
         tables = []
         by_dwarf = Ranges(self.strings)
@@ -125,7 +139,10 @@ class Producers:
 
     def again(self) -> Producers:
         """The same, with nothing read yet."""
-        return Producers(self.elf, finder=self.finder, jobs=self.jobs, **self._options)
+        return Producers(
+            self.elf, finder=self.finder, dwarf=self._dwarf, symtab=self._symtab, gopclntab=self._gopclntab,
+            jobs=self.jobs, names=self._names, paths=self._paths,
+        )  # fmt: skip
 
     def check(self) -> None:
         """Raise ElfError when one of the files was cut or overwritten since it was opened."""

@@ -13,8 +13,8 @@ from tests.forge.dwarf import Debug, Die
 from tests.forge.lines import Step, new_tables, program, uleb
 from whence.dwarf import DebugInfo, units
 from whence.dwarf.line_files import Paths
-from whence.dwarf.lines import LineTable, read_lines
-from whence.dwarf.programs import Programs
+from whence.dwarf.lines import LinePrograms, LineTable, read_lines
+from whence.errors import DwarfError
 from whence.ranges import Rows, Scopes, Starts
 from whence.ranges.strings import Arena
 from whence.ranges.table import NO_FILE
@@ -72,11 +72,6 @@ def test_programs_read_at_once_say_what_each_says_by_itself(order: ByteOrder, si
     ]
     info, offsets = file_of(made, order, size)
     arena = Arena(info.strings)
-    odd: list[int] = []
-
-    def alone(index: int) -> LineTable:
-        odd.append(index)
-        return by_itself(index)
 
     def by_itself(index: int) -> LineTable:
         comp_dir = info.strings.raw(info.units.value(index, units.COMP_DIR))
@@ -88,18 +83,17 @@ def test_programs_read_at_once_say_what_each_says_by_itself(order: ByteOrder, si
     scopes = Scopes(call_file=call_file)
     scope_ends = array("I", range(4, 4 * len(made) + 1, 4))
     numbers = array("Q", call_file)
-    programs = Programs(
-        info.sections.debug_line, order == "big", 1, Paths(info.sections, order, arena), info.strings, alone
-    )
+    programs = LinePrograms(info.sections, order, 1, Paths(info.sections, order, arena), info.strings)
     starts = Starts(file=array("Q", [number for _ in made for number in (2, 1)]))
     declared = array("Q", starts.file)
     start_ends = array("I", range(2, 2 * len(made) + 1, 2))
     chosen = array("I", range(len(made)))
-    rows, ends = programs.read(info.units, chosen, scopes, scope_ends, starts, start_ends)
+    problems: list[DwarfError] = []
+    rows, ends = programs.read(info.units.rows, chosen, scopes, scope_ends, starts, start_ends, problems)
     expected = [by_itself(index) for index in range(len(made))]
     arena.seal()
-    assert len(made) - len(odd) > 20
-    assert len(odd) > 20
+    assert list(map(str, problems)) == [str(problem) for table in expected for problem in table.problems]
+    assert len(problems) > 10
     first = 0
     for index, table in enumerate(expected):
         assert as_text(info, rows, first, ends[index]) == as_text(info, table.rows, 0, len(table.rows)), index
@@ -107,7 +101,6 @@ def test_programs_read_at_once_say_what_each_says_by_itself(order: ByteOrder, si
         assert called == [info.strings.text(table.file(n)) for n in numbers[4 * index : 4 * index + 4]], index
         begun = [info.strings.text(name) for name in starts.file[2 * index : 2 * index + 2]]
         assert begun == [info.strings.text(table.file(n)) for n in declared[2 * index : 2 * index + 2]], index
-        assert index in odd or not table.problems
         first = ends[index]
 
 
@@ -115,13 +108,8 @@ def test_programs_are_read_no_more_often_than_their_bytes_justify_when_read_at_o
     info, _ = file_of([program([*CODE[:-1], *[("copy",)] * 100_000, ("end", 8)])], "little", 8)
     arena = Arena(info.strings)
     paths = Paths(info.sections, "little", arena)
-    alone: list[int] = []
-
-    def odd(index: int) -> LineTable:
-        alone.append(index)
-        return LineTable()
-
-    programs = Programs(info.sections.debug_line, False, 1, paths, info.strings, odd)
+    programs = LinePrograms(info.sections, "little", 1, paths, info.strings)
     none = array("I", bytes(20))
-    programs.read(info.units, array("I", [0] * 5), Scopes(), none, Starts(), none)
-    assert alone == [0, 0, 0]
+    problems: list[DwarfError] = []
+    programs.read(info.units.rows, array("I", [0] * 5), Scopes(), none, Starts(), none, problems)
+    assert ["not read more often than their bytes" in str(problem) for problem in problems] == [True] * 3

@@ -18,9 +18,7 @@ info.py            DebugInfo: the units of a file, and their ranges, on all core
   qualified.py     names of C++ and Rust functions that have no linkage name
   problems.py      faults in words
 explore.py         one unit for a person: functions, inlined calls, rows
-programs.py        the line programs of many units at once
-lines.py           one line program (.debug_line) as rows
-  line_header.py   its header and tables
+lines.py           line programs (.debug_line) as rows, of many units at once or of one
   line_files.py    file numbers to paths
 
 budget.pxd         what a unit may cost; all kernels spend from it
@@ -36,10 +34,7 @@ shared.pxd         the parts of a file, the row of a unit; reading.pxd: how they
   scopes_kernel      all of these, unit after unit, into columns
   paths_kernel       the DIEs around a DIE
   parts_kernel       keeps the sections alive
-  lines_kernel       the line number machine
-  line_tables_kernel the tables of its headers
-  files_kernel       the files that a batch of programs names, each once
-  programs_kernel    many programs, headers, machines and files, in two calls
+  lines_kernel       line programs: headers, tables, the state machine, sequences merged
 """
 
 from whence.dwarf.info import DebugInfo

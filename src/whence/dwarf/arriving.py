@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from whence.dwarf import units
 from whence.dwarf.kernels import abbrev as abbrev_kernel
-from whence.dwarf.line_header import DWARF64
 from whence.dwarf.sections import Sections, read_sections
 from whence.dwarf.unit_set import BATCH, UnitSet
 from whence.elf.kernels.constants import ET_REL
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from whence.elf import ElfFile
     from whence.elf.compress import Unpacking
 
+DWARF64 = 0xFFFFFFFF  # the unit_length that eight bytes of length follow (7.4)
 SHORTEST = 12  # bytes that a unit with a root DIE has
 SMALLEST = 4 << 20  # packed bytes: below that there is little to win
 
@@ -75,7 +75,7 @@ class Beginning:
         with self._lock:
             if self._sections is not None:
                 return self._sections if self._reach(offsets) else None
-            thread = threading.Thread(target=self._read_others)
+            thread = threading.Thread(target=self._read_others, daemon=True)
             thread.start()
             reached = self._reach(offsets)
             thread.join()
@@ -112,7 +112,7 @@ class Arriving:
 
     def __init__(self, info: DebugInfo, unpacking: Unpacking) -> None:
         self._info, self._unpacking = info, unpacking
-        self._thread = threading.Thread(target=self._unpack)
+        self._thread = threading.Thread(target=self._unpack, daemon=True)
         self._starts: list[int] = []  # of the waves
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING
 
 from whence.dwarf import units
 from whence.dwarf.line_files import FileNames, Paths
-from whence.dwarf.line_header import read_header, read_names
-from whence.errors import DwarfError
+from whence.dwarf.lines import LinePrograms
 from whence.ranges import Starts
-from whence.window import Window
 
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
-    from whence.dwarf.sections import Sections
     from whence.dwarf.units import Units
 
 # The file of a start, as in names_kernel.pxd: its number in the unit read; or in another one, which is told above it.
@@ -30,9 +27,12 @@ OTHER, ALT = 1 << 62, 1 << 63
 class Declarations:
     """One thread's: file tables of units by themselves, each read once."""
 
-    def __init__(self, info: DebugInfo, sections: Sections, paths: Paths) -> None:
-        self._info, self._sections, self._paths = info, sections, paths
-        self._alt_paths = paths.beside(info.alt_sections)
+    def __init__(self, info: DebugInfo, programs: LinePrograms, paths: Paths) -> None:
+        """`programs` reads the line programs of the file, `paths` are its own."""
+        self._info, self._programs = info, programs
+        self._alt_programs = LinePrograms(
+            info.alt_sections, info.elf.order, info.lowest, paths.beside(info.alt_sections), info.strings
+        )
         self._known: dict[tuple[bool, int, int], FileNames] = {}  # by supplementary file or not, program, directory
 
     def names_of_others(self, starts: Starts, own: Units) -> dict[int, int]:
@@ -53,29 +53,13 @@ class Declarations:
         """The files of the unit that a start's file counts in."""
         alt = bool(key & ALT)
         rows = (self._info.alt_units if alt else own).rows
-        row = (key & ~(OTHER | ALT)) >> 32
-        rows = rows[row * units.WIDTH : (row + 1) * units.WIDTH]
-        paths = self._alt_paths if alt else self._paths
-        if not rows[units.HAS] & units.HAS_STMT_LIST:
-            return FileNames.none(paths)
-        program = alt, rows[units.STMT_LIST], rows[units.COMP_DIR]  # dwz: units of many directories share a table
+        unit = (key & ~(OTHER | ALT)) >> 32
+        row = unit * units.WIDTH
+        offset = rows[row + units.STMT_LIST] if rows[row + units.HAS] & units.HAS_STMT_LIST else -1
+        program = alt, offset, rows[row + units.COMP_DIR]  # dwz: units of many directories share a table
         if program not in self._known:
-            self._known[program] = self._read(alt, rows, paths)
+            self._known[program] = (self._alt_programs if alt else self._programs).file_names(rows, unit)
         return self._known[program]
-
-    def _read(self, alt: bool, unit: array[int], paths: Paths) -> FileNames:
-        """The tables of a line program, which itself is left alone; whoever runs it tells what is wrong with them."""
-        sections = self._info.alt_sections if alt else self._sections
-        line = Window(sections.debug_line, "debug_line", self._info.elf.order, DwarfError)
-        comp_dir = self._info.strings.raw(unit[units.COMP_DIR])
-        problems: list[DwarfError] = []
-        try:
-            header = read_header(line, unit[units.STMT_LIST], unit[units.ADDRESS_SIZE], problems)
-            if paths.spend(header.program - header.offset):
-                return read_names(line, header, comp_dir, paths, problems, unit[units.STR_BASE])
-        except DwarfError:
-            pass
-        return FileNames.none(paths)
 
 
 def others(starts: Starts) -> bool:

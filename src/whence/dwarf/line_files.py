@@ -8,35 +8,29 @@ files of `go build -trimpath`).
 
 from __future__ import annotations
 
-from array import array
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from whence.dwarf.kernels import constants
 from whence.errors import DwarfError
 from whence.ranges.strings import Arena
 from whence.window import ByteOrder, Window
 
+if TYPE_CHECKING:
+    from whence.model import PathStyle
+
 PLACE_BITS = 56
 PLACE_MASK = (1 << PLACE_BITS) - 1
 
 # The low byte of a form that can name a file -> the section its number counts in
-STRING, STRP = constants.DW_FORM_string, constants.DW_FORM_strp
+INLINE = constants.DW_FORM_string  # the name stands in the program itself
 SECTION_OF_FORM = {
-    STRING: "debug_line",
-    STRP: "debug_str",
+    INLINE: "debug_line",
+    constants.DW_FORM_strp: "debug_str",
     constants.DW_FORM_line_strp: "debug_line_str",
     constants.DW_FORM_strp_sup: "alt_str",
     constants.DW_FORM_GNU_strp_alt & 0xFF: "alt_str",
 }
-INDEX_FORMS = {
-    constants.DW_FORM_strx,
-    constants.DW_FORM_strx1,
-    constants.DW_FORM_strx2,
-    constants.DW_FORM_strx3,
-    constants.DW_FORM_strx4,
-    constants.DW_FORM_GNU_str_index & 0xFF,
-}
-
 SLACK = 1 << 16  # bytes of programs that may be read beyond twice their section
 LONGEST = 1 << 14  # bytes of a directory or file name: four times what Linux opens
 PATHS_PER_BYTE = 64  # bytes of paths that a byte of line programs may make
@@ -54,25 +48,23 @@ class LineSections(Protocol):
 class Paths:
     """Paths of files, put together in an arena, each once for all programs of a file that name it the same way."""
 
-    __slots__ = ("_arena", "_go", "_known", "_room", "_windows", "left")
+    __slots__ = ("_arena", "_go", "_known", "_room", "_style", "_windows", "left")
 
-    def __init__(self, sections: LineSections, order: ByteOrder, arena: Arena, *, go: bool = False) -> None:
+    def __init__(
+        self, sections: LineSections, order: ByteOrder, arena: Arena, *, go: bool = False, style: PathStyle = "joined"
+    ) -> None:
         """`go`: paths of a Go program."""
-        self._arena, self._go = arena, go
-        self.left = 2 * len(sections.debug_line) + SLACK  # bytes of programs that may still be read
+        self._arena, self._go, self._style = arena, go, style
+        # bytes of programs that may still be read: programs that overlap could make a small file cost hours
+        self.left = 2 * len(sections.debug_line) + SLACK
         self._room = PATHS_PER_BYTE * (len(sections.debug_line) + SLACK)
         self._known: dict[bytes, dict[tuple[int, int], int]] = {}
-        names = ("debug_line", "debug_line_str", "debug_str", "debug_str_offsets", "alt_str")
+        names = ("debug_line", "debug_line_str", "debug_str", "alt_str")
         self._windows = {name: Window(getattr(sections, name, None) or b"", name, order, DwarfError) for name in names}
 
     def beside(self, sections: LineSections) -> Paths:
         """The same for the line programs of a file that completes this one."""
-        return Paths(sections, self._windows["debug_line"].order, self._arena, go=self._go)
-
-    def spend(self, size: int) -> bool:
-        """May a program of so many bytes be read? Programs that overlap could make a small file cost hours."""
-        self.left -= size
-        return self.left >= 0
+        return Paths(sections, self._windows["debug_line"].order, self._arena, go=self._go, style=self._style)
 
     def known(self, comp_dir: bytes) -> dict[tuple[int, int], int]:
         """The paths put together so far for programs of a compilation directory, by places of directory and name."""
@@ -92,30 +84,18 @@ class Paths:
 
     def compose(self, comp_dir: bytes, directory: int, name: int) -> int:
         """The name reference of a path of two places (form << 56 | number); directory -1 is none."""
-        path = join(comp_dir, self.text(directory) if directory >= 0 else b"", self.text(name))
+        folder = self.text(directory) if directory >= 0 else b""
+        own = folder == comp_dir  # directory 0 of version 5
+        if self._style == "relative":
+            path = join(b"", b"" if own else folder, self.text(name))
+        else:
+            path = join(b"" if own and self._style == "once" else comp_dir, folder, self.text(name))
         while self._go and comp_dir == b"." and path.startswith(b"./"):
             path = path[2:]
         self._room -= len(path) + len(comp_dir)
         if self._room < 0:
             raise DwarfError("debug_line", None, "paths are no longer than the bytes of their programs justify")
         return self._arena.add(path)
-
-    def direct(self, places: array[int], base: int, wide: bool) -> None:
-        """Make indexes of strings offsets in .debug_str, in place. `base` is the unit's DW_AT_str_offsets_base; without
-        one (0) entries begin behind the section's header, where it has one."""
-        if not places or places[0] >> PLACE_BITS not in INDEX_FORMS:  # the entries of a table are of one form
-            return
-        offsets = self._windows["debug_str_offsets"]
-        size = 8 if wide else 4
-        if not base and len(offsets) > 2 * size and offsets.u16(2 * size - 4) == 5:
-            base = 2 * size
-        for at, place in enumerate(places):
-            entry = base + size * (place & PLACE_MASK)
-            try:
-                number = offsets.u64(entry) if wide else offsets.u32(entry)
-            except DwarfError:
-                number = PLACE_MASK
-            places[at] = STRP << PLACE_BITS | min(number, PLACE_MASK)
 
     def text(self, place: int) -> bytes:
         """The text at a place; DwarfError when it points outside its section."""
@@ -129,40 +109,20 @@ class Paths:
 class FileNames:
     """The directories and files of one program, numbered as its version numbers them.
 
-    Version 5 counts files and directories from 0; earlier ones from 1, with directory 0 for the unit's own.
+    Version 5 counts files and directories from 0 (`first`); earlier ones from 1, with directory 0 for the unit's own.
     """
 
     __slots__ = ("_comp_dir", "_directories", "_first", "_known", "_parents", "_paths", "_places")
 
     def __init__(
-        self,
-        version: int,
-        comp_dir: bytes,
-        paths: Paths,
-        directories: array[int],
-        places: array[int],
-        parents: array[int],
-    ) -> None:
-        self._first = 0 if version >= 5 else 1
-        self._comp_dir, self._paths = comp_dir, paths
+        self, comp_dir: bytes, paths: Paths, first: int, directories: Sequence[int] = (), places: Sequence[int] = (),
+        parents: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        self._first, self._comp_dir, self._paths = first, comp_dir, paths
         self._directories, self._places, self._parents = directories, places, parents
         # A string in the program itself has a place that no other program names.
-        inline = not places or places[0] >> PLACE_BITS == STRING
+        inline = not places or places[0] >> PLACE_BITS == INLINE
         self._known: dict[tuple[int, int], int] = {} if inline else paths.known(comp_dir)
-
-    @classmethod
-    def none(cls, paths: Paths) -> FileNames:
-        """A program without files."""
-        return cls(5, b"", paths, array("Q"), array("Q"), array("Q"))
-
-    def __len__(self) -> int:
-        """One more than the highest file number."""
-        return len(self._places) + self._first
-
-    def define(self, place: int, parent: int) -> None:
-        """Add a file (DW_LNE_define_file)."""
-        self._places.append(place)
-        self._parents.append(parent)
 
     def ref(self, number: int) -> int:
         """The name reference of a file's path; 0 ("") when there is no such file or its name cannot be read."""

@@ -3,14 +3,12 @@
 A program (DWARF 5, section 6.2) belongs to a unit and writes rows in sequences, each over contiguous code. Out comes
 one set of columns in ascending order: sequences sorted and joined, those of code that the linker dropped left out, the
 stretches between them marked by rows without a file. Of rows at one address the last counts; where sequences overlap,
-the one that ends first has the bytes (as LLVM decides it). Columns and is_stmt flags are not read.
+the one that ends first has the bytes (as LLVM decides it). is_stmt flags are not read; columns and discriminators are
+when they are asked for.
 
-A fault costs what comes after it in its program: the sequences before it are kept, and the LineTable says what was
-wrong in `problems`. Nothing here raises for what a file holds.
-
-    line_header.py    the header and its directory and file tables
-    line_files.py     file numbers to paths
-    lines_kernel.py   the machine, and putting sequences in order; line_tables_kernel.py: the tables
+A fault costs what comes after it in its program: the sequences before it are kept, and `problems` has what is wrong.
+Nothing here raises for what a file holds. `kernels/lines.py` is the reader; here are its callers, one for the programs
+of many units and one for a single program, and what its faults mean.
 
 >>> from tests.forge.lines import program, sections
 >>> from whence.ranges import StringSpace
@@ -24,38 +22,137 @@ wrong in `problems`. Nothing here raises for what a file holds.
 
 from __future__ import annotations
 
-import threading
 from array import array
+from typing import TYPE_CHECKING
 
+from whence.dwarf import units
 from whence.dwarf.kernels import lines as lines_kernel
-from whence.dwarf.line_files import PLACE_BITS, STRING, FileNames, LineSections, Paths
-from whence.dwarf.line_header import RULES, Header, read_header, read_names, uleb
-from whence.errors import DwarfError
-from whence.ranges import Rows
+from whence.dwarf.line_files import INLINE, PLACE_BITS, FileNames, LineSections, Paths
+from whence.dwarf.problems import Problems
+from whence.errors import DwarfError, cut_off
+from whence.ranges import Rows, Scopes, Starts, StringSpace
 from whence.ranges.strings import Arena
 from whence.ranges.table import NO_FILE
 from whence.records import Record, field
-from whence.window import ByteOrder, Window
+from whence.window import ByteOrder
 
-# What lines_kernel.run stops with, when it is no fault
-DONE, FULL, DEFINE_FILE = range(3)
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
-# Registers in the state that run goes on from, by place
-AT, ROWS, SEQUENCES, FIRST = 0, 6, 7, 8
+NO_DIRECTORY = (1 << 64) - 1  # the place of a directory that is not there
 
-UNSORTED = 1 << 63
+# What a fault breaks, and how the number found is shown (None: there is none)
+RULES: dict[int, tuple[str, Callable[[int], object] | None]] = {
+    lines_kernel.BAD_UNIT_LENGTH: ("unit_length is below fffffff0 or ffffffff", hex),
+    lines_kernel.BEYOND_SECTION: ("a program ends inside its section", "{:#x} bytes".format),
+    lines_kernel.BAD_VERSION: ("the version of a line program is 2 to 5", int),
+    lines_kernel.BAD_ADDRESS_SIZE: ("an address has 1, 2, 4 or 8 bytes", int),
+    lines_kernel.BAD_SEGMENT_SELECTOR_SIZE: ("segment_selector_size is 0", int),
+    lines_kernel.BAD_HEADER_LENGTH: ("header_length ends inside its program", hex),
+    lines_kernel.READ_TOO_OFTEN: ("line programs are not read more often than their bytes justify", None),
+    lines_kernel.NO_TABLES: ("the tables come before the program", lambda _: "no bytes"),
+    lines_kernel.TOO_MANY_ENTRIES: ("a table's entries fit before its program", "{} entries".format),
+    lines_kernel.BAD_FORM: ("an entry's form is one that line tables may use", None),
+    lines_kernel.CUT_SHORT: ("the bytes go on to where the table or program says it ends", None),
+    lines_kernel.BAD_OPCODE_LENGTH: ("an extended opcode ends inside its program", None),
+    lines_kernel.NO_LINE_RANGE: ("line_range is not 0 where opcodes divide by it", None),
+    lines_kernel.BAD_ADDRESS: ("DW_LNE_set_address has 1 to 8 bytes of address", None),
+}
+
+
+class LinePrograms:
+    """Reads the line programs of units, on one thread.
+
+    `names` is the space that the units' names and compilation directories refer to. A sequence that starts below
+    `lowest` is dead code (0 in files whose code may be at 0, as in relocatable ones). `paths` has each path once for
+    all programs of a file and arena.
+    """
+
+    def __init__(
+        self, sections: LineSections, order: ByteOrder, lowest: int, paths: Paths, names: StringSpace
+    ) -> None:  # fmt: skip
+        data = sections.debug_line, sections.debug_str_offsets
+        self._kernel = lines_kernel.LinePrograms(*data, order == "big", lowest, False)
+        self._size = len(sections.debug_line)
+        self._paths, self._names = paths, names
+
+    def read(
+        self, rows_of_units: array[int], chosen: array[int], scopes: Scopes, scope_ends: array[int], starts: Starts,
+        start_ends: array[int], problems: list[DwarfError] | Problems,
+    ) -> tuple[Rows, array[int]]:  # fmt: skip
+        """The rows of the programs of these units, and where those of each end. `scope_ends` and `start_ends` say where
+        the scopes and starts of each end: their files, numbers so far, become names (a number beyond the table: 0).
+        What is wrong is added to `problems`."""
+        named = scopes, scope_ends, starts, start_ends
+        left = self._kernel.read(rows_of_units, chosen, *named, max(self._paths.left, 0))
+        self._paths.left = min(self._paths.left, left)
+        for program, error in self._problems():
+            name = self._names.raw(rows_of_units[chosen[program] * units.WIDTH + units.NAME])
+            error.add_note(
+                f"in the line program of {name.decode('utf-8', 'backslashreplace') or 'a unit without name'}"
+            )
+            problems.append(error)
+        names = self._file_names()
+        numbers: dict[int, int] = {}
+        number_of = array("I", [numbers.setdefault(ref, len(numbers)) if ref else NO_FILE for ref in names])
+        room = self._kernel.room()
+        rows = Rows(array("Q", bytes(8 * room)), array("I", bytes(4 * room)), array("I", bytes(4 * room)))
+        rows.files.extend(numbers)
+        ends = array("I", bytes(4 * len(chosen)))
+        count = self._kernel.emit_rows(number_of, names, *named, rows, ends)
+        del rows.va[count:], rows.file[count:], rows.line[count:]
+        return rows, ends
+
+    def file_names(self, rows_of_units: array[int], unit: int) -> FileNames:
+        """The files of one unit's program, whose rows are not read; whoever reads those reports what is wrong."""
+        row = unit * units.WIDTH
+        if rows_of_units[row + units.HAS] & units.HAS_STMT_LIST:
+            self._paths.left = self._kernel.read_tables(rows_of_units, unit, max(self._paths.left, 0))
+            return self.last_file_names(self._names.raw(rows_of_units[row + units.COMP_DIR]))
+        return FileNames(b"", self._paths, 0)
+
+    def last_file_names(self, comp_dir: bytes) -> FileNames:
+        """The files of the program read last."""
+        first, *tables = self._kernel.tables()
+        return FileNames(comp_dir, self._paths, first, *(array("Q", table) for table in tables))
+
+    def _problems(self) -> Iterator[tuple[int, DwarfError]]:
+        """What is wrong with the programs read last: (the program's place in the batch, the error)."""
+        numbers = iter(array("Q", self._kernel.faults()))
+        for program, fault, offset, found in zip(numbers, numbers, numbers, numbers):
+            if fault == lines_kernel.CUT_OFF:
+                error = cut_off(DwarfError, "debug_line", offset, found, max(0, self._size - offset))
+            else:
+                rule, shown = RULES[fault]
+                error = DwarfError("debug_line", offset, rule, *([shown(found)] if shown else []))
+            yield program, error
+
+    def _file_names(self) -> array[int]:
+        """The path of each file that is named."""
+        names = array("Q")
+        last, comp_dir, kept = NO_DIRECTORY, b"", dict[tuple[int, int], int]()
+        keys = iter(array("Q", self._kernel.keys()))
+        for ref, directory, name in zip(keys, keys, keys):
+            if ref != last:
+                last, comp_dir = ref, self._names.raw(ref)
+                kept = self._paths.known(comp_dir)
+            # A string in the program itself has a place that no other program names.
+            known = {} if name >> PLACE_BITS == INLINE else kept
+            key = -1 if directory == NO_DIRECTORY else directory, name
+            names.append(self._paths.ref(known, comp_dir, key))
+        return names
 
 
 class LineTable(Record):
     """The rows of one program, and its files by number (a DIE's DW_AT_call_file counts the same way)."""
 
-    rows: Rows = field(default_factory=Rows)
-    names: FileNames | None = None
+    rows: Rows
+    names: FileNames
     problems: list[DwarfError] = field(default_factory=list)
 
     def file(self, number: int) -> int:
         """The name reference of a file's path, by its number in the program; 0 when there is no such file."""
-        return self.names.ref(number) if self.names is not None else 0
+        return self.names.ref(number)
 
 
 def read_lines(
@@ -71,133 +168,22 @@ def read_lines(
     paths: Paths | None = None,
     str_base: int = 0,
 ) -> LineTable:
-    """The line program at an offset of .debug_line.
+    """The line program at an offset of .debug_line, by itself.
 
     `comp_dir`, `name` and `str_base` (DW_AT_str_offsets_base) are the unit's own: paths are relative to the first, and
-    may be found by the last; problems tell the second. A sequence that starts below `lowest` is dead code (0 in files
-    whose code may be at 0, as in relocatable ones). `paths` is shared by the programs of one file and arena, so that
-    each path is put together once. Cost: one pass over the bytes; time and memory are bounded by the program's size.
+    may be found by the last; problems tell the second. Cost: one pass over the bytes; time and memory are bounded by
+    the program's size.
     """
-    table = LineTable()
-    line = Window(sections.debug_line, "debug_line", order, DwarfError)
-    try:
-        header = read_header(line, offset, address_size, table.problems)
-    except DwarfError as error:
-        table.problems.append(error)
-    else:
-        shared = paths if paths is not None else Paths(sections, order, arena)
-        if shared.spend(header.end - offset):
-            table.names = read_names(line, header, comp_dir, shared, table.problems, str_base)
-            table.rows = _run(line, header, table.names, lowest, table.problems)
-        else:
-            rule = "line programs are not read more often than their bytes justify"
-            table.problems.append(DwarfError("debug_line", offset, rule))
-    for problem in table.problems:
-        problem.add_note(f"in the line program of {name.decode('utf-8', 'backslashreplace') or 'a unit without name'}")
-    return table
+    space = StringSpace()
+    unit = array("Q", bytes(8 * units.WIDTH))
+    unit[units.HAS], unit[units.STMT_LIST] = units.HAS_STMT_LIST, offset
+    unit[units.ADDRESS_SIZE], unit[units.STR_BASE] = address_size, str_base
+    unit[units.COMP_DIR], unit[units.NAME] = (space.ref(space.add(text + b"\0"), 0) for text in (comp_dir, name))
+    programs = LinePrograms(sections, order, lowest, paths or Paths(sections, order, arena), space)
+    problems: list[DwarfError] = []
+    none = array("I", [0])
+    rows, _ = programs.read(unit, none, Scopes(), none, Starts(), none, problems)
+    return LineTable(rows, programs.last_file_names(comp_dir), problems)
 
 
-class _Scratch(threading.local):
-    """Columns a program runs in, one set for each thread, as long as the longest program needed so far."""
-
-    def __init__(self) -> None:
-        self.va, self.file, self.line = array("Q", bytes(8192)), array("I", bytes(4096)), array("I", bytes(4096))
-        self.sequences = array("Q", bytes(32 * 64))
-
-    def grow(self, left: int) -> None:
-        """Half as much room again, and never more than `left` bytes of program can fill: a row takes one at least."""
-        rows, sequences = len(self.va), len(self.sequences) // 4
-        more = min(left, rows // 2) + 1
-        self.va.frombytes(bytes(8 * more))
-        self.file.frombytes(bytes(4 * more))
-        self.line.frombytes(bytes(4 * more))
-        self.sequences.frombytes(bytes(32 * (min(left // 3, sequences // 2) + 1)))
-
-    def shrink(self) -> None:
-        """Forget the room of an unusually long program."""
-        if len(self.va) > 1 << 20:
-            self.__init__()  # type: ignore[misc]
-
-
-_scratch = _Scratch()
-
-
-def _run(line: Window, header: Header, names: FileNames, lowest: int, problems: list[DwarfError]) -> Rows:
-    """Execute the program; the rows of its whole sequences, in order."""
-    scratch = _scratch
-    state = array("Q", [header.program, header.end, 0, 0, 1, 1, 0, 0, 0, 0])
-    head = array("q", [
-        header.min_instruction, header.max_operations, header.line_base, header.line_range, header.opcode_base,
-        line.order == "big", header.address_size,
-    ])  # fmt: skip
-    used = bytearray(len(names))
-    while header.program < header.end:
-        status, at = lines_kernel.run(
-            line.data,
-            state,
-            head,
-            lowest,
-            header.lengths,
-            scratch.va,
-            scratch.file,
-            scratch.line,
-            scratch.sequences,
-            used,
-        )
-        if status == FULL:
-            scratch.grow(header.end - at)
-        elif status == DEFINE_FILE:
-            _define(line, names, at, state[AT])
-            used.append(0)
-        else:
-            if status != DONE:
-                problems.append(DwarfError("debug_line", at, RULES[status]))
-            break
-    rows = _settled(scratch, state[SEQUENCES], state[ROWS], names, used)
-    scratch.shrink()
-    return rows
-
-
-def _define(line: Window, names: FileNames, at: int, end: int) -> None:
-    """DW_LNE_define_file: a name, a directory, a time, a size. What cannot be read is a file without a name."""
-    size = bytes(line.data[at:end]).find(b"\0")
-    try:
-        parent = uleb(line, at + size + 1)[0] if 0 <= size < end - at - 1 else 0
-    except DwarfError:
-        parent = 0
-    names.define(STRING << PLACE_BITS | at, parent)
-
-
-def _settled(scratch: _Scratch, sequences: int, rows: int, names: FileNames, used: bytearray) -> Rows:
-    """The rows of the scratch columns in order, with the files they name, each path once."""
-    for s in range(sequences):
-        if scratch.sequences[4 * s + 3] & UNSORTED:
-            _sort(scratch, 4 * s)
-    out = Rows()
-    number = array("I", b"\xff" * (4 * len(used)))
-    places: dict[int, int] = {}
-    at = used.find(1)
-    while at >= 0:
-        if ref := names.ref(at):
-            number[at] = places.setdefault(ref, len(places))
-        at = used.find(1, at + 1)
-    out.files.extend(places)
-    room = rows + sequences
-    out.va, out.file, out.line = array("Q", bytes(8 * room)), array("I", bytes(4 * room)), array("I", bytes(4 * room))
-    n = lines_kernel.settle(
-        scratch.sequences, sequences, scratch.va, scratch.file, scratch.line, number, out.va, out.file, out.line
-    )
-    del out.va[n:], out.file[n:], out.line[n:]
-    return out
-
-
-def _sort(scratch: _Scratch, s: int) -> None:
-    """Put the rows of a sequence whose addresses step back in order (assemblers with .org write such)."""
-    first, last = scratch.sequences[s + 2], scratch.sequences[s + 3] & ~UNSORTED
-    order = sorted(range(first, last), key=scratch.va.__getitem__)
-    for column in (scratch.va, scratch.file, scratch.line):
-        column[first:last] = array(column.typecode, [column[i] for i in order])
-    scratch.sequences[s + 1], scratch.sequences[s + 3] = scratch.va[first], last
-
-
-__all__ = ["NO_FILE", "LineTable", "read_lines"]
+__all__ = ["NO_FILE", "LinePrograms", "LineTable", "read_lines"]

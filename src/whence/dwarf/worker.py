@@ -10,9 +10,8 @@ from whence.dwarf import units
 from whence.dwarf.declarations import Declarations
 from whence.dwarf.kernels import scopes as scopes_kernel
 from whence.dwarf.line_files import Paths
-from whence.dwarf.lines import LineTable, read_lines
+from whence.dwarf.lines import LinePrograms
 from whence.dwarf.problems import Problems, problem
-from whence.dwarf.programs import Programs
 from whence.dwarf.qualified import qualified_names
 from whence.errors import DwarfError
 from whence.model import Source
@@ -44,11 +43,10 @@ class Worker:
         self.arena = Arena(info.strings)
         self.problems = Problems()
         self._strangers = False
-        self._scoper = scopes_kernel.Scoper(of.parts, info.alt)
-        self._paths = Paths(sections, info.elf.order, self.arena, go=info.elf.is_go)
-        self._declarations = Declarations(info, sections, self._paths)
-        big, line = info.elf.order == "big", sections.debug_line
-        self._programs = Programs(line, big, info.lowest, self._paths, info.strings, self._line_table)
+        self._scoper = scopes_kernel.Scoper(of.parts, info.alt, info.style)
+        paths = Paths(sections, info.elf.order, self.arena, go=info.elf.is_go, style=info.paths)
+        self._programs = LinePrograms(sections, info.elf.order, info.lowest, paths, info.strings)
+        self._declarations = Declarations(info, self._programs, paths)
         self.turn_to(of)
 
     def turn_to(self, of: UnitSet) -> None:
@@ -84,7 +82,8 @@ class Worker:
         if self.lines:
             elsewhere = self._declarations.names_of_others(starts, self.units)
             firsts = array("I", [group[0] for group in groups])
-            rows, row_ends = self._programs.read(self.units, firsts, scopes, ends, starts, start_ends)
+            named = scopes, ends, starts, start_ends
+            rows, row_ends = self._programs.read(self.units.rows, firsts, *named, self.problems)
             for place, name in elsewhere.items():
                 starts.file[place] = name
         else:
@@ -116,7 +115,7 @@ class Worker:
         parts, alt, strings, scoper = self.of.parts, self.info.alt, self.info.strings, self._scoper
         if file is not None:
             parts, alt, strings = file.parts, file.alt, file.strings
-            scoper = scopes_kernel.Scoper(parts, alt)
+            scoper = scopes_kernel.Scoper(parts, alt, self.info.style)
         rows, plain, begun = scoper.run(chosen, found)
         wide, narrow = bytes(8 * rows), bytes(4 * rows)
         scopes = Scopes(
@@ -196,22 +195,3 @@ class Worker:
                 elf = file.elf
                 del where, file
                 elf.close()
-
-    def _line_table(self, index: int) -> LineTable:
-        """A unit's line program, read by itself."""
-        info, rows = self.info, self.units.rows
-        row = index * units.WIDTH
-        table = read_lines(
-            self.sections,
-            offset=rows[row + units.STMT_LIST],
-            arena=self.arena,
-            order=info.elf.order,
-            address_size=rows[row + units.ADDRESS_SIZE],
-            comp_dir=info.strings.raw(rows[row + units.COMP_DIR]),
-            name=info.strings.raw(rows[row + units.NAME]),
-            lowest=info.lowest,
-            paths=self._paths,
-            str_base=rows[row + units.STR_BASE],
-        )
-        self.problems += table.problems
-        return table

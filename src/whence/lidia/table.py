@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from whence.model import Frames
 
 
+MANY = 1 << 16  # addresses: it takes long enough for Ctrl-C to be pressed
+
+
 class Table:
     """An archive: a sequence of its ranges in order of (vaddr, depth), and frames for vaddrs.
 
@@ -109,7 +112,12 @@ class Table:
     def find_frames(self, vaddrs: memoryview | array[int], *, return_address: bool = False) -> FrameColumns:
         """The same as numbers alone, for who renders them."""
         archive, mapped = self._still_open(), self._mapped
-        columns = archive.find_frames(vaddrs, 1 if return_address else 0)
+        find = archive.find_frames
+        if len(vaddrs) >= MANY:
+            from whence.interrupts import interruptible
+
+            find = interruptible(find)
+        columns = find(vaddrs, 1 if return_address else 0)
         if mapped is not None:
             mapped.check()
         return columns

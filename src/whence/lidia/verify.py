@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.errors import ChecksumError, FormatError, LidiaError
+from whence.interrupts import interruptible
 from whence.lidia.kernels import inspect as inspect_kernel
 from whence.lidia.kernels.queries import RANGE_FIELDS
 from whence.lidia.layout import (
@@ -75,6 +76,7 @@ class Inspected(NamedTuple):
     untidy: int
 
 
+@interruptible
 def check_crc(data: memoryview, section: Section) -> None:
     """Raise ChecksumError unless the section's bytes have the checksum the header gives."""
     have = crc32c_of(data[section.offset : section.end]) if section.size else 0
@@ -84,6 +86,7 @@ def check_crc(data: memoryview, section: Section) -> None:
         )
 
 
+@interruptible
 def info(data: memoryview, sections: Sections, extra: ExtraSection, table: Table) -> Info:
     """What is in an archive; reads all of it."""
     header, about = table.header, table.about
@@ -105,6 +108,7 @@ def info(data: memoryview, sections: Sections, extra: ExtraSection, table: Table
     )  # fmt: skip
 
 
+@interruptible
 def problems(data: memoryview, sections: Sections, header: Header, extra: ExtraSection) -> list[str]:
     """Everything that is wrong, a sentence each."""
     found = Inspected(*inspect_kernel.inspect(data, sections))
@@ -130,6 +134,7 @@ def problems(data: memoryview, sections: Sections, header: Header, extra: ExtraS
     return [*out, problem] if problem else out
 
 
+@interruptible
 def notes(data: memoryview, sections: Sections) -> list[str]:
     """What is worth knowing of an archive and breaks no rule, a sentence each."""
     found = Inspected(*inspect_kernel.inspect(data, sections))

@@ -166,6 +166,7 @@ cpdef enum:  # extended opcodes of line programs (7.22, table 7.26)
     DW_LNE_end_sequence = 0x01
     DW_LNE_set_address = 0x02
     DW_LNE_define_file = 0x03
+    DW_LNE_set_discriminator = 0x04
 
 cpdef enum:  # what an entry of a line program's file tables says (7.22, table 7.27)
     DW_LNCT_path = 0x1

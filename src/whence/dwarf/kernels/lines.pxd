@@ -1,41 +1,106 @@
-# The line number machine, as the kernel that runs many programs at once shares it.
+# What the reader of line programs keeps while it works, and what can be wrong with a program: lines.py of whence.dwarf
+# imports the same numbers from the compiled module.
+
+from whence.kernels.hashtable cimport HashTable
+from whence.kernels.vector cimport Bytes, U32s, U64s, Vector
+
+cpdef enum:  # faults, and what the number `found` beside each means
+    CUT_OFF = 1  # how many bytes are needed
+    BAD_UNIT_LENGTH = 2  # the length
+    BEYOND_SECTION = 3  # the length
+    BAD_VERSION = 4  # the version
+    BAD_ADDRESS_SIZE = 5  # the size
+    BAD_SEGMENT_SELECTOR_SIZE = 6  # the size
+    BAD_HEADER_LENGTH = 7  # the length
+    READ_TOO_OFTEN = 8
+    NO_TABLES = 9
+    TOO_MANY_ENTRIES = 10  # how many
+    BAD_FORM = 11
+    CUT_SHORT = 12
+    BAD_OPCODE_LENGTH = 13
+    NO_LINE_RANGE = 14
+    BAD_ADDRESS = 15
+    FAULT_WIDTH = 4  # numbers of a fault: the program (its place among the chosen), the fault, offset, found
+
+cdef struct Header:  # 6.2.4
+    unsigned long long offset  # of the program in .debug_line
+    unsigned long long end
+    unsigned long long tables
+    unsigned long long program
+    int version
+    int offset_size
+    int address_size
+
+cdef struct Tables:  # the directories and files of one program, by number less `first`
+    U64s directories  # where a name stands: form << 56 | number
+    U64s names
+    U64s parents  # the directory of each file, as the header counts them
+    Py_ssize_t first  # version 5 counts from 0, earlier ones from 1
+
+cdef struct Sequence:
+    unsigned long long end
+    unsigned long long start
+    Py_ssize_t first  # row
+    Py_ssize_t stop
+    bint unsorted  # its addresses step back
+
+cdef struct Location:  # what the line column of a row stands for when columns are read, too
+    unsigned int line
+    unsigned int column
+    unsigned int discriminator
+
+cdef struct Locations:  # each once; number 0 is line 0
+    Vector items
+    HashTable table
+
+cdef struct FileKey:
+    unsigned long long comp_dir  # a name reference
+    unsigned long long directory
+    unsigned long long name
+
+cdef struct FileKeys:  # files in order of first mention, each once
+    Vector items
+    HashTable table
 
 cdef struct Machine:
     const unsigned char* data  # of .debug_line
-    unsigned long long at  # registers: offset, address, op_index, file, line
+    bint big
+    unsigned long long lowest  # the first vaddr that can be code
+    bint with_columns
+    # the header
+    unsigned long long min_instruction_length
+    unsigned long long max_operations
+    long long line_base
+    long long line_range
+    int opcode_base
+    int address_size
+    const unsigned char* operand_counts  # of standard opcodes 1, 2, ...
+    Py_ssize_t operand_count_size
+    # registers (6.2.2), and the offsets of the next opcode and of the end
+    unsigned long long offset
     unsigned long long end
     unsigned long long address
     unsigned long long op_index
-    unsigned long long current
-    unsigned int where
-    Py_ssize_t rows  # so far; sequences so far; first row of the open sequence and its flags
-    Py_ssize_t sequences
-    Py_ssize_t first
-    unsigned long long unsorted
-    unsigned long long step  # the header: minimum_instruction_length, maximum_operations_per_instruction, ...
-    unsigned long long slots
-    long long base
-    long long span
-    int special  # opcode_base
-    int big
-    int width  # bytes of an address
-    const unsigned char* lengths  # operands of standard opcodes 1, 2, ...
-    Py_ssize_t operands
-    unsigned long long lowest  # the first vaddr that can be code
-    unsigned long long* va  # columns, and their room
-    unsigned int* file
-    unsigned int* line
-    Py_ssize_t room
-    unsigned long long* sequence
-    Py_ssize_t sequence_room
-    unsigned char* used  # set to 1 at the numbers of files that rows name
-    Py_ssize_t known
-    unsigned long long start  # where what it stopped at begins
+    unsigned long long file
+    unsigned int line
+    unsigned int column
+    unsigned int discriminator
+    # what it has written
+    Py_ssize_t rows
+    Py_ssize_t room  # of the three columns
+    U64s row_vaddr
+    U32s row_file
+    U32s row_line
+    Py_ssize_t first  # row of the open sequence
+    bint unsorted  # the open sequence
+    Vector sequences
+    Bytes used  # 1 at the numbers of files that rows name
+    Locations locations
+    # what it stopped at: an opcode that is wrong, or the name of DW_LNE_define_file
+    unsigned long long stopped_at
 
-cdef int execute(Machine* machine) noexcept nogil
-cdef Py_ssize_t settled(
-    unsigned long long* sequences, Py_ssize_t count,
-    const unsigned long long* va, const unsigned int* file, const unsigned int* line,
-    const unsigned int* renumbered, Py_ssize_t known,
-    unsigned long long* out_va, unsigned int* out_file, unsigned int* out_line,
-) noexcept nogil
+cdef struct Program:
+    Py_ssize_t sequences  # the first one, and how many
+    Py_ssize_t sequence_count
+    Py_ssize_t files  # where the keys of its files begin, by number, and how many numbers there are
+    Py_ssize_t file_count

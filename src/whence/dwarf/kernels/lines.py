@@ -1,17 +1,56 @@
-"""The line number machine (DWARF 5, section 6.2), over bytes and columns.
+"""Line programs: .debug_line, versions 2 to 5, as columns of rows (DWARF 5, section 6.2; DWARF 2 to 4, section 6.2).
 
-`run` executes a program into scratch columns; `settle` puts its sequences in order and keeps what can be asked for.
-`run` stops when a column is full, at a DW_LNE_define_file and at the end, with its registers in `state`, and goes on
-from there when called again. Rows that repeat the file and line of the row before them are not kept: they would answer
-the same.
+In: rows of units that name programs, and the file numbers that their scopes and starts use. Out: for all programs
+together, rows of (vaddr, file, line) in ascending order per program; the files that are named; what is wrong.
+
+    header             6.2.4, up to the standard opcodes' operand counts
+    tables             directories and files: 6.2.4 of DWARF 4, entry formats and forms of DWARF 5
+    execute            the state machine: special, standard and extended opcodes (6.2.5)
+    merge_sequences    sequences in ascending order, where they overlap the one that ends first
+    LinePrograms       programs of many units in two calls: `read`, then `emit_rows` when each file has a name
+
+A fault costs what comes after it in its program. Nothing is refused beyond what 6.2 forbids, but programs are not read
+more often than their bytes justify, and a table's entries fit in its header's bytes. Rows that repeat the file and
+line of the row before them are not kept: they would answer the same.
+
+With columns asked for, the line column of rows holds numbers of locations instead: (line, column, discriminator), each
+once. 0 is line 0 as it is without.
 """
 
 import cython
-from cython.cimports.libc.stdlib import qsort
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_FORM_block,
+    DW_FORM_block1,
+    DW_FORM_block2,
+    DW_FORM_block4,
+    DW_FORM_data1,
+    DW_FORM_data2,
+    DW_FORM_data4,
+    DW_FORM_data8,
+    DW_FORM_data16,
+    DW_FORM_flag,
+    DW_FORM_GNU_str_index,
+    DW_FORM_GNU_strp_alt,
+    DW_FORM_line_strp,
+    DW_FORM_sdata,
+    DW_FORM_sec_offset,
+    DW_FORM_string,
+    DW_FORM_strp,
+    DW_FORM_strp_sup,
+    DW_FORM_strx,
+    DW_FORM_strx1,
+    DW_FORM_strx2,
+    DW_FORM_strx3,
+    DW_FORM_strx4,
+    DW_FORM_udata,
+    DW_LNCT_directory_index,
+    DW_LNCT_path,
     DW_LNE_define_file,
     DW_LNE_end_sequence,
     DW_LNE_set_address,
+    DW_LNE_set_discriminator,
     DW_LNS_advance_line,
     DW_LNS_advance_pc,
     DW_LNS_const_add_pc,
@@ -24,152 +63,500 @@ from cython.cimports.whence.dwarf.kernels.constants import (
     DW_LNS_set_file,
     DW_LNS_set_isa,
     DW_LNS_set_prologue_end,
+    DW_TAG_partial_unit,
 )
-from cython.cimports.whence.dwarf.kernels.reading import number, sleb, uleb
+from cython.cimports.whence.dwarf.kernels.reading import reserved_length, wide_length
+from cython.cimports.whence.dwarf.kernels.shared import (
+    ADDRESS_SIZE,
+    COMP_DIR,
+    HAS,
+    HAS_STMT_LIST,
+    STMT_LIST,
+    STR_BASE,
+    TAG,
+    WIDTH,
+    bytes_at,
+    u64,
+)
+from cython.cimports.whence.kernels.bytes import number, sleb, uleb
+from cython.cimports.whence.kernels.hashtable import (
+    HashTable,
+    clear_slots,
+    fill_slot,
+    first_slot,
+    is_crowded,
+    make_slots,
+    mix,
+    next_slot,
+    release_slots,
+)
+from cython.cimports.whence.kernels.sort import sort_indexes
+from cython.cimports.whence.kernels.vector import (
+    U32s,
+    U64s,
+    Vector,
+    grow,
+    push,
+    push_bytes,
+    push_u64,
+    release,
+    reserve,
+)
 
-# What `run` stops with; what it means is worded in lines.py.
+# What `execute` stops with when it is no fault
 DONE = cython.declare(cython.int, 0)
-FULL = cython.declare(cython.int, 1)
-DEFINE_FILE = cython.declare(cython.int, 2)
-CUT_SHORT = cython.declare(cython.int, 3)
-BAD_LENGTH = cython.declare(cython.int, 4)
-NO_RANGE = cython.declare(cython.int, 5)
-BAD_ADDRESS = cython.declare(cython.int, 6)
+FULL = cython.declare(cython.int, -1)
+DEFINE_FILE = cython.declare(cython.int, -2)
+NO_MEMORY = cython.declare(cython.int, -3)
 
-# Columns of `sequences`, four to a sequence: end vaddr, first vaddr, first row, last row + 1 (with UNSORTED).
-UNSORTED = cython.declare(cython.ulonglong, 1 << 63)
-NO_FILE = cython.declare(cython.uint, 0xFFFFFFFF)
+# Names of directories and files are places: form << FORM_SHIFT | number. The number is an offset in the section that
+# the form means (of the name itself in .debug_line for DW_FORM_string) or an index.
+FORM_SHIFT = cython.declare(cython.int, 56)
+NUMBER_MASK = cython.declare(u64, (1 << 56) - 1)
+INLINE = cython.declare(u64, cython.cast(u64, DW_FORM_string) << 56)
+NO_DIRECTORY = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)
+LARGEST_CODE = cython.declare(u64, 0xFFFF)  # of content types and forms; what is beyond has no meaning
+STR_OFFSETS_VERSION = cython.declare(cython.int, 5)  # of a .debug_str_offsets that has a header
+
+NO_FILE = cython.declare(cython.uint, 0xFFFFFFFF)  # of a row that no file describes
+UNUSED = cython.declare(cython.uint, 0xFFFFFFFF)  # the key of a file that nobody names
 
 
-def execute(machine):
-    """Run the machine from where it is to the end of its program; gives what it stopped with."""
-    p: cython.pointer[cython.const[cython.uchar]] = machine.data
-    at: cython.ulonglong = machine.at
-    end: cython.ulonglong = machine.end
-    address: cython.ulonglong = machine.address
-    op_index: cython.ulonglong = machine.op_index
-    current: cython.ulonglong = machine.current
-    where: cython.uint = machine.where
-    n: cython.Py_ssize_t = machine.rows
-    count: cython.Py_ssize_t = machine.sequences
+# Locations and files, each numbered once
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def location_number(
+    locations: cython.pointer[Locations], line: cython.uint, column: cython.uint, discriminator: cython.uint
+) -> cython.Py_ssize_t:
+    """The number of a location; -1 when there is no memory. Line 0 is number 0, whatever its column."""
+    index: cython.Py_ssize_t
+    table: cython.pointer[HashTable] = cython.address(locations.table)
+    seed: u64 = cython.cast(u64, locations)
+    if line == 0:
+        return 0
+    if is_crowded(table) and not more_locations(locations):
+        return -1
+    slot: u64 = first_slot(table, location_hash(line, column, discriminator, seed))
+    items = cython.cast(cython.pointer[Location], locations.items.items)
+    while table.slots[slot]:
+        item = items + (table.slots[slot] - 1)
+        if item.line == line and item.column == column and item.discriminator == discriminator:
+            return table.slots[slot] - 1
+        slot = next_slot(table, slot)
+    index = locations.items.count
+    item = cython.cast(cython.pointer[Location], push(cython.address(locations.items), cython.sizeof(Location)))
+    if item == cython.NULL:
+        return -1
+    item.line = line
+    item.column = column
+    item.discriminator = discriminator
+    fill_slot(table, slot, index)
+    return index
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def location_hash(line: cython.uint, column: cython.uint, discriminator: cython.uint, seed: u64) -> u64:
+    return mix(mix(cython.cast(u64, column) << 32 | line, seed) + discriminator, seed)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def more_locations(locations: cython.pointer[Locations]) -> cython.bint:
+    """Twice as many slots, with every location but 0 in them. False when there is no memory."""
+    table: cython.pointer[HashTable] = cython.address(locations.table)
+    seed: u64 = cython.cast(u64, locations)
+    slot: u64
+    index: cython.Py_ssize_t
+    if not make_slots(table, 2 * locations.items.count + 1):
+        return False
+    items = cython.cast(cython.pointer[Location], locations.items.items)
+    for index in range(1, locations.items.count):
+        item = items + index
+        slot = first_slot(table, location_hash(item.line, item.column, item.discriminator, seed))
+        while table.slots[slot]:
+            slot = next_slot(table, slot)
+        fill_slot(table, slot, index)
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def file_hash(key: cython.pointer[FileKey], seed: u64) -> u64:
+    return mix(mix(key.directory, seed) + key.name, seed ^ key.comp_dir)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def file_number(files: cython.pointer[FileKeys], key: cython.pointer[FileKey]) -> cython.Py_ssize_t:
+    """The number of a file; -1 when there is no memory."""
+    table: cython.pointer[HashTable] = cython.address(files.table)
+    seed: u64 = cython.cast(u64, files)
+    slot: u64
+    index: cython.Py_ssize_t
+    if is_crowded(table):
+        if not make_slots(table, 2 * files.items.count + 1):
+            return -1
+        items = cython.cast(cython.pointer[FileKey], files.items.items)
+        for index in range(files.items.count):
+            slot = first_slot(table, file_hash(items + index, seed))
+            while table.slots[slot]:
+                slot = next_slot(table, slot)
+            fill_slot(table, slot, index)
+    slot = first_slot(table, file_hash(key, seed))
+    while table.slots[slot]:
+        index = table.slots[slot] - 1
+        item = cython.cast(cython.pointer[FileKey], files.items.items) + index
+        if item.comp_dir == key.comp_dir and item.directory == key.directory and item.name == key.name:
+            return index
+        slot = next_slot(table, slot)
+    index = files.items.count
+    item = cython.cast(cython.pointer[FileKey], push(cython.address(files.items), cython.sizeof(FileKey)))
+    if item == cython.NULL:
+        return -1
+    item[0] = key[0]
+    fill_slot(table, slot, index)
+    return index
+
+
+# The tables of directories and files (6.2.4)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def string_end(data: bytes_at, offset: u64, end: u64) -> u64:
+    """The offset of the NUL that ends a string; `end` when there is none before."""
+    while offset < end and data[offset] != 0:
+        offset += 1
+    return offset
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_old_tables(data: bytes_at, offset: cython.p_ulonglong, end: u64, tables: cython.pointer[Tables]) -> cython.int:
+    """The include_directories and file_names of versions 2 to 4 (6.2.4 of DWARF 4). DONE, or a fault at `offset`."""
+    start: u64
+    parent: u64
+    while True:
+        start = offset[0]
+        offset[0] = string_end(data, start, end)
+        if offset[0] >= end:
+            return CUT_SHORT
+        offset[0] += 1
+        if offset[0] == start + 1:
+            break
+        if not push_u64(cython.address(tables.directories), INLINE | start):
+            return NO_MEMORY
+    while True:
+        start = offset[0]
+        offset[0] = string_end(data, start, end)
+        if offset[0] >= end:
+            return CUT_SHORT
+        offset[0] += 1
+        if offset[0] == start + 1:
+            return DONE
+        parent = uleb(data, offset, end)
+        uleb(data, offset, end)  # time
+        uleb(data, offset, end)  # size
+        if offset[0] > end:
+            return CUT_SHORT
+        if not push_u64(cython.address(tables.names), INLINE | start):
+            return NO_MEMORY
+        if not push_u64(cython.address(tables.parents), parent):
+            return NO_MEMORY
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_table(
+    data: bytes_at, offset: cython.p_ulonglong, header: cython.pointer[Header], big: cython.bint,
+    names: cython.pointer[U64s], parents: cython.pointer[U64s], found: cython.p_ulonglong,
+) -> cython.int:  # fmt: skip
+    """A directory or file table of version 5: its entry format, its count, its entries. DONE, or a fault at `offset`;
+    the whole entries before it are kept."""
+    formats: cython.ulonglong[512]
+    end: u64 = header.program
+    start: u64 = offset[0]
+    at: u64 = start
+    count: u64
+    entry: u64
+    width: cython.Py_ssize_t
+    field: cython.Py_ssize_t
+    content: u64
+    form: u64
+    value: u64
+    size: u64
+    if at >= end:
+        return NO_TABLES
+    width = data[at]
+    at += 1
+    for field in range(2 * width):
+        formats[field] = uleb(data, cython.address(at), end)
+        formats[field] = min(formats[field], LARGEST_CODE)
+    count = uleb(data, cython.address(at), end)
+    if at > end:
+        offset[0] = end
+        return CUT_SHORT
+    # Every form that an entry may have takes a byte at least.
+    if count > (end - at) // (width if width else 1) or (count and not width):
+        found[0] = count
+        return TOO_MANY_ENTRIES
+    if not reserve(names, count, 8) or not reserve(parents, count, 8):
+        return NO_MEMORY
+    name = names.items
+    parent = parents.items
+    for entry in range(count):
+        name[entry] = 0
+        parent[entry] = 0
+        for field in range(width):
+            content = formats[2 * field]
+            form = formats[2 * field + 1]
+            value = 0
+            size = 0
+            offset[0] = at
+            if form == DW_FORM_string:
+                value = at
+                at = string_end(data, at, end)
+                size = 1
+            elif form in (DW_FORM_line_strp, DW_FORM_strp, DW_FORM_strp_sup, DW_FORM_sec_offset, DW_FORM_GNU_strp_alt):
+                size = header.offset_size
+            elif form in (DW_FORM_udata, DW_FORM_strx, DW_FORM_sdata, DW_FORM_GNU_str_index):
+                value = uleb(data, cython.address(at), end)
+            elif form in (DW_FORM_data1, DW_FORM_strx1, DW_FORM_flag):
+                size = 1
+            elif form in (DW_FORM_data2, DW_FORM_strx2):
+                size = 2
+            elif form == DW_FORM_strx3:
+                size = 3
+            elif form in (DW_FORM_data4, DW_FORM_strx4):
+                size = 4
+            elif form == DW_FORM_data8:
+                size = 8
+            elif form == DW_FORM_data16:
+                size = 16
+            elif form == DW_FORM_block:
+                size = uleb(data, cython.address(at), end)
+            elif form in (DW_FORM_block1, DW_FORM_block2, DW_FORM_block4):
+                value = 1 if form == DW_FORM_block1 else 2 if form == DW_FORM_block2 else 4
+                if end - at < value:
+                    at = end + 1
+                else:
+                    size = number(data + at, cython.cast(cython.int, value), big)
+                    at += value
+            else:
+                return BAD_FORM
+            if at > end or size > end - at:
+                return CUT_SHORT
+            if 0 < size <= 8 and form not in (
+                DW_FORM_string, DW_FORM_block, DW_FORM_block1, DW_FORM_block2, DW_FORM_block4
+            ):  # fmt: skip
+                value = number(data + at, cython.cast(cython.int, size), big)
+            at += size
+            if content == DW_LNCT_path:
+                name[entry] = form << FORM_SHIFT | value << 8 >> 8
+            elif content == DW_LNCT_directory_index:
+                parent[entry] = value
+        names.count += 1
+        parents.count += 1
+    offset[0] = at
+    return DONE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def is_index(place: u64) -> cython.bint:
+    """Whether a place counts strings (DW_FORM_strx and its sizes, GNU_str_index) instead of saying where one is."""
+    form: cython.int = cython.cast(cython.int, place >> FORM_SHIFT)
+    return form == DW_FORM_strx or DW_FORM_strx1 <= form <= DW_FORM_strx4 or form == (DW_FORM_GNU_str_index & 0xFF)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def resolve_indexes(
+    places: cython.pointer[U64s], str_offsets: cython.const[cython.uchar][::1], base: u64, size: cython.int,
+    big: cython.bint,
+) -> cython.void:  # fmt: skip
+    """Make indexes of strings offsets in .debug_str. `base` is the unit's DW_AT_str_offsets_base; without one (0)
+    entries begin behind the section's header, where it has one. What points nowhere gets the largest offset."""
+    index: cython.Py_ssize_t
+    entry: u64
+    section: u64 = str_offsets.shape[0]
+    value: u64
+    if places.count == 0 or not is_index(places.items[0]):  # the entries of a table are of one form
+        return
+    if base == 0 and section > cython.cast(u64, 2 * size):
+        if number(cython.address(str_offsets[2 * size - 4]), 2, big) == cython.cast(u64, STR_OFFSETS_VERSION):
+            base = 2 * size
+    for index in range(places.count):
+        entry = places.items[index] & NUMBER_MASK
+        value = NUMBER_MASK
+        if base <= section and entry < (section - base) // size:
+            value = number(cython.address(str_offsets[base + entry * size]), size, big)
+        places.items[index] = cython.cast(u64, DW_FORM_strp) << FORM_SHIFT | min(value, NUMBER_MASK)
+
+
+# The state machine (6.2.2 to 6.2.5)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def execute(machine: cython.pointer[Machine]) -> cython.int:
+    """Run the machine from where it is to the end of its program. DONE; FULL when there is no room for a row or a
+    sequence; DEFINE_FILE at such an opcode, its name at `stopped_at`; NO_MEMORY; or a fault, at `stopped_at`."""
+    data: bytes_at = machine.data
+    at: u64 = machine.offset
+    end: u64 = machine.end
+    address: u64 = machine.address
+    op_index: u64 = machine.op_index
+    file: u64 = machine.file
+    line: cython.uint = machine.line
+    column: cython.uint = machine.column
+    discriminator: cython.uint = machine.discriminator
+    rows: cython.Py_ssize_t = machine.rows
     first: cython.Py_ssize_t = machine.first
-    unsorted: cython.ulonglong = machine.unsorted
+    unsorted: cython.bint = machine.unsorted
 
-    step: cython.ulonglong = machine.step
-    slots: cython.ulonglong = machine.slots
-    base: cython.longlong = machine.base
-    span: cython.longlong = machine.span
-    special: cython.int = machine.special
+    min_instruction: u64 = machine.min_instruction_length
+    max_operations: u64 = machine.max_operations
+    line_base: cython.longlong = machine.line_base
+    line_range: cython.longlong = machine.line_range
+    opcode_base: cython.int = machine.opcode_base
     big: cython.bint = machine.big
-    lowest: cython.ulonglong = machine.lowest
-    lengths: cython.pointer[cython.const[cython.uchar]] = machine.lengths
-    va: cython.p_ulonglong = machine.va
-    file: cython.p_uint = machine.file
-    line: cython.p_uint = machine.line
-    sequences: cython.p_ulonglong = machine.sequence
-    used: cython.p_uchar = machine.used
-    mask: cython.ulonglong = ~cython.cast(cython.ulonglong, 0)
-    if machine.width < 8:
-        mask = (cython.cast(cython.ulonglong, 1) << (8 * machine.width)) - 1
-
+    with_columns: cython.bint = machine.with_columns
+    lowest: u64 = machine.lowest
+    operand_counts: bytes_at = machine.operand_counts
+    operand_count_size: cython.Py_ssize_t = machine.operand_count_size
+    row_vaddr: cython.p_ulonglong = machine.row_vaddr.items
+    row_file: cython.p_uint = machine.row_file.items
+    row_line: cython.p_uint = machine.row_line.items
     room: cython.Py_ssize_t = machine.room
-    sequence_room: cython.Py_ssize_t = machine.sequence_room
-    known: cython.Py_ssize_t = machine.known
-    operands: cython.Py_ssize_t = machine.operands
-    status: cython.int = 0
+    sequence_count: cython.Py_ssize_t = machine.sequences.count
+    sequence_room: cython.Py_ssize_t = machine.sequences.room
+    used: cython.p_uchar = machine.used.items
+    file_count: cython.Py_ssize_t = machine.used.count
+    mask: u64 = ~cython.cast(u64, 0)
+    if machine.address_size < 8:
+        mask = (cython.cast(u64, 1) << (8 * machine.address_size)) - 1
+
+    status: cython.int = DONE
     opcode: cython.int
-    start: cython.ulonglong = at
-    after: cython.ulonglong
-    size: cython.ulonglong
-    advance: cython.ulonglong = 0
+    start: u64 = at
+    after: u64
+    size: u64
+    advance: u64 = 0
     emit: cython.int  # 1: a row; 2: the end of a sequence
-    name: cython.uint
+    named: cython.uint
+    here: cython.uint
+    location: cython.Py_ssize_t
     i: cython.int
     moves: cython.ulonglong[256]
     turns: cython.int[256]
-    if span > 0:
+    if line_range > 0:
         for i in range(256):
-            moves[i] = i // span * step
-            turns[i] = i % span + base
+            moves[i] = i // line_range * min_instruction
+            turns[i] = i % line_range + line_base
 
     while at < end:
         start = at
-        if n >= room or count >= sequence_room:
+        if rows >= room or sequence_count >= sequence_room:
             status = FULL
             break
-        opcode = p[at]
+        opcode = data[at]
         at += 1
         emit = 0
-        if opcode >= special and opcode != 0:  # a special opcode (6.2.5.1)
-            if span <= 0:
-                status = NO_RANGE
+        if opcode >= opcode_base and opcode != 0:  # a special opcode (6.2.5.1)
+            if line_range <= 0:
+                status = NO_LINE_RANGE
                 break
-            i = opcode - special
-            where += turns[i]
-            if slots <= 1:
+            i = opcode - opcode_base
+            line += turns[i]
+            if max_operations <= 1:
                 address = (address + moves[i]) & mask
             else:
-                advance = op_index + i // span
-                address = (address + step * (advance // slots)) & mask
-                op_index = advance % slots
+                advance = op_index + i // line_range
+                address = (address + min_instruction * (advance // max_operations)) & mask
+                op_index = advance % max_operations
             emit = 1
         elif opcode == 0:  # an extended opcode (6.2.5.3): its length tells where it ends
-            size = uleb(p, cython.address(at), end)
+            size = uleb(data, cython.address(at), end)
             if at > end or size > end - at:
-                status = BAD_LENGTH
+                status = BAD_OPCODE_LENGTH
                 break
             if size == 0:
                 continue
             after = at + size
-            opcode = p[at]
+            opcode = data[at]
             if opcode == DW_LNE_end_sequence:
                 emit = 2
             elif opcode == DW_LNE_set_address:
                 if size == 1 or size > 9:
                     status = BAD_ADDRESS
                     break
-                address = number(p + at + 1, size - 1, big) & mask
+                address = number(data + at + 1, cython.cast(cython.int, size - 1), big) & mask
                 op_index = 0
             elif opcode == DW_LNE_define_file:
                 status = DEFINE_FILE
                 start = at + 1
                 at = after
                 break
+            elif opcode == DW_LNE_set_discriminator:
+                at += 1
+                discriminator = cython.cast(cython.uint, uleb(data, cython.address(at), after))
             at = after
         elif opcode == DW_LNS_copy:
             emit = 1
         elif opcode in (DW_LNS_advance_pc, DW_LNS_const_add_pc):
             if opcode == DW_LNS_advance_pc:
-                advance = uleb(p, cython.address(at), end)
-            elif span <= 0:
-                status = NO_RANGE
+                advance = uleb(data, cython.address(at), end)
+            elif line_range <= 0:
+                status = NO_LINE_RANGE
                 break
             else:
-                advance = (255 - special) // span
-            if slots <= 1:
-                address = (address + step * advance) & mask
+                advance = (255 - opcode_base) // line_range
+            if max_operations <= 1:
+                address = (address + min_instruction * advance) & mask
             else:
                 advance += op_index
-                address = (address + step * (advance // slots)) & mask
-                op_index = advance % slots
+                address = (address + min_instruction * (advance // max_operations)) & mask
+                op_index = advance % max_operations
         elif opcode == DW_LNS_advance_line:
-            where += cython.cast(cython.uint, sleb(p, cython.address(at), end))
+            line += cython.cast(cython.uint, sleb(data, cython.address(at), end))
         elif opcode == DW_LNS_set_file:
-            current = uleb(p, cython.address(at), end)
+            file = uleb(data, cython.address(at), end)
         elif opcode == DW_LNS_fixed_advance_pc:
             if end - at < 2:
                 status = CUT_SHORT
                 break
-            address = (address + number(p + at, 2, big)) & mask
+            address = (address + number(data + at, 2, big)) & mask
             op_index = 0
             at += 2
-        elif opcode in (DW_LNS_set_column, DW_LNS_set_isa):
-            uleb(p, cython.address(at), end)
+        elif opcode == DW_LNS_set_column:
+            column = cython.cast(cython.uint, uleb(data, cython.address(at), end))
+        elif opcode == DW_LNS_set_isa:
+            uleb(data, cython.address(at), end)
         elif opcode in (DW_LNS_negate_stmt, DW_LNS_set_basic_block, DW_LNS_set_prologue_end, DW_LNS_set_epilogue_begin):
             pass  # is_stmt, basic_block, prologue_end, epilogue_begin: nothing that we keep
-        elif opcode <= operands:  # not a standard opcode we know: the header says how many operands it has
-            for i in range(lengths[opcode - 1]):
-                uleb(p, cython.address(at), end)
+        elif opcode <= operand_count_size:  # not a standard opcode we know: the header says how many operands it has
+            for i in range(operand_counts[opcode - 1]):
+                uleb(data, cython.address(at), end)
                 if at > end:
                     break
         if at > end:
@@ -177,217 +564,704 @@ def execute(machine):
             break
 
         if emit == 1:
-            name = cython.cast(cython.uint, current) if current < NO_FILE else NO_FILE
-            if n > first:
-                if va[n - 1] == address:  # of rows with one address the last counts
-                    file[n - 1] = name
-                    line[n - 1] = where
-                    if name < known:
-                        used[name] = 1
+            named = cython.cast(cython.uint, file) if file < NO_FILE else NO_FILE
+            here = line
+            if with_columns:
+                location = location_number(cython.address(machine.locations), line, column, discriminator)
+                if location < 0:
+                    status = NO_MEMORY
+                    break
+                here = cython.cast(cython.uint, location)
+                discriminator = 0
+            if rows > first:
+                if row_vaddr[rows - 1] == address:  # of rows with one address the last counts
+                    row_file[rows - 1] = named
+                    row_line[rows - 1] = here
+                    if named < file_count:
+                        used[named] = 1
                     continue
-                if va[n - 1] > address:
-                    unsorted = UNSORTED
-                elif file[n - 1] == name and line[n - 1] == where:
+                if row_vaddr[rows - 1] > address:
+                    unsorted = True
+                elif row_file[rows - 1] == named and row_line[rows - 1] == here:
                     continue
-            if name < known:
-                used[name] = 1
-            va[n] = address
-            file[n] = name
-            line[n] = where
-            n += 1
+            if named < file_count:
+                used[named] = 1
+            row_vaddr[rows] = address
+            row_file[rows] = named
+            row_line[rows] = here
+            rows += 1
         elif emit == 2:
-            if n > first:
-                if va[first] < lowest or va[first] >= mask - 1 or (va[first] >= address and unsorted == 0):
-                    n = first  # dead code that the linker left at 0, -1 or -2, or no bytes at all
+            if rows > first:
+                if (
+                    row_vaddr[first] < lowest
+                    or row_vaddr[first] >= mask - 1
+                    or (row_vaddr[first] >= address and not unsorted)
+                ):
+                    rows = first  # dead code that the linker left at 0, -1 or -2, or no bytes at all
                 else:
-                    sequences[4 * count] = address
-                    sequences[4 * count + 1] = va[first]
-                    sequences[4 * count + 2] = first
-                    sequences[4 * count + 3] = cython.cast(cython.ulonglong, n) | unsorted
-                    count += 1
-            first = n
+                    sequence = cython.cast(cython.pointer[Sequence], machine.sequences.items) + sequence_count
+                    sequence.end = address
+                    sequence.start = row_vaddr[first]
+                    sequence.first = first
+                    sequence.stop = rows
+                    sequence.unsorted = unsorted
+                    sequence_count += 1
+            first = rows
             address = 0
             op_index = 0
-            current = 1
-            where = 1
-            unsorted = 0
+            file = 1
+            line = 1
+            column = 0
+            discriminator = 0
+            unsorted = False
 
-    if status == DONE and n > first:
+    if status == DONE and rows > first:
         status = CUT_SHORT  # a sequence that no DW_LNE_end_sequence ends has no last row
         start = at
-    machine.at = start if status == FULL else at
+    machine.offset = start if status == FULL else at
     machine.address = address
     machine.op_index = op_index
-    machine.current = current
-    machine.where = where
-    machine.rows = n
-    machine.sequences = count
+    machine.file = file
+    machine.line = line
+    machine.column = column
+    machine.discriminator = discriminator
+    machine.rows = rows
+    machine.sequences.count = sequence_count
     machine.first = first
     machine.unsorted = unsorted
-    machine.start = start
+    machine.stopped_at = start
     return status
-
-
-def run(
-    data: cython.const[cython.uchar][::1],
-    state: cython.ulonglong[::1],
-    head: cython.longlong[::1],
-    lowest: cython.ulonglong,
-    lengths: cython.const[cython.uchar][::1],
-    va: cython.ulonglong[::1],
-    file: cython.uint[::1],
-    line: cython.uint[::1],
-    sequences: cython.ulonglong[::1],
-    used: cython.uchar[::1],
-):
-    """Execute the program from state's offset to its end.
-
-    `state`: offset, end, address, op_index, file, line, rows, sequences, first row of the open sequence, its flags.
-    `head`: minimum_instruction_length, maximum_operations_per_instruction, line_base, line_range, opcode_base,
-    big-endian, bytes of an address. `lowest` is the first vaddr that can be code. `lengths`: operands of standard
-    opcodes 1, 2, ... `used` is set to 1 at the numbers of files that rows name. Gives (what it stopped with, offset).
-    """
-    machine: Machine
-    machine.data = cython.address(data[0])
-    machine.at = state[0]
-    machine.end = state[1]
-    machine.address = state[2]
-    machine.op_index = state[3]
-    machine.current = state[4]
-    machine.where = state[5]
-    machine.rows = state[6]
-    machine.sequences = state[7]
-    machine.first = state[8]
-    machine.unsorted = state[9]
-    machine.step = head[0]
-    machine.slots = head[1]
-    machine.base = head[2]
-    machine.span = head[3]
-    machine.special = head[4]
-    machine.big = head[5]
-    machine.width = head[6]
-    machine.lengths = cython.address(lengths[0]) if lengths.shape[0] else cython.NULL
-    machine.operands = lengths.shape[0]
-    machine.lowest = lowest
-    machine.va = cython.address(va[0])
-    machine.file = cython.address(file[0])
-    machine.line = cython.address(line[0])
-    machine.room = va.shape[0]
-    machine.sequence = cython.address(sequences[0])
-    machine.sequence_room = sequences.shape[0] // 4
-    machine.used = cython.address(used[0]) if used.shape[0] else cython.NULL
-    machine.known = used.shape[0]
-    machine.start = 0
-    status: cython.int
-    with cython.nogil:
-        status = execute(cython.address(machine))
-    state[0] = machine.at
-    state[2] = machine.address
-    state[3] = machine.op_index
-    state[4] = machine.current
-    state[5] = machine.where
-    state[6] = machine.rows
-    state[7] = machine.sequences
-    state[8] = machine.first
-    state[9] = machine.unsorted
-    return status, machine.start
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def by_end(a: cython.pointer[cython.const[cython.void]], b: cython.pointer[cython.const[cython.void]]) -> cython.int:
-    """The order of sequences: by end vaddr, then as they stood in the program."""
-    x: cython.pointer[cython.const[cython.ulonglong]] = cython.cast(cython.pointer[cython.const[cython.ulonglong]], a)
-    y: cython.pointer[cython.const[cython.ulonglong]] = cython.cast(cython.pointer[cython.const[cython.ulonglong]], b)
-    if x[0] != y[0]:
-        return -1 if x[0] < y[0] else 1
-    return -1 if x[2] < y[2] else 1
+def more_rows(machine: cython.pointer[Machine]) -> cython.bint:
+    """More room for rows or sequences, whichever is full; the room for rows is what all three columns have."""
+    if machine.sequences.count >= machine.sequences.room:
+        if not reserve(cython.address(machine.sequences), 1, cython.sizeof(Sequence)):
+            return False
+    if machine.rows >= machine.room:
+        if not (
+            grow(cython.cast(cython.pp_void, cython.address(machine.row_vaddr.items)),
+                 cython.address(machine.row_vaddr.room), machine.rows + 4096, 8)
+            and grow(cython.cast(cython.pp_void, cython.address(machine.row_file.items)),
+                     cython.address(machine.row_file.room), machine.rows + 4096, 4)
+            and grow(cython.cast(cython.pp_void, cython.address(machine.row_line.items)),
+                     cython.address(machine.row_line.room), machine.rows + 4096, 4)
+        ):  # fmt: skip
+            return False
+        machine.room = min(machine.row_vaddr.room, min(machine.row_file.room, machine.row_line.room))
+    return True
 
 
-def settled(sequences, count, va, file, line, renumbered, known, out_va, out_file, out_line):
-    """What `settle` does."""
-    n: cython.Py_ssize_t = 0
-    s: cython.Py_ssize_t
-    i: cython.Py_ssize_t
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def sort_sequence(machine: cython.pointer[Machine], sequence: cython.pointer[Sequence]) -> cython.bint:
+    """Put the rows of a sequence whose addresses step back in order (assemblers with .org write such); rows of one
+    address stay as they are. False when there is no memory."""
+    count: cython.Py_ssize_t = sequence.stop - sequence.first
+    index: cython.Py_ssize_t
+    block = cython.cast(cython.p_ulonglong, malloc(count * 16))
+    if block == cython.NULL:
+        return False
+    order = cython.cast(cython.p_uint, block)
+    other = order + count
+    vaddr = machine.row_vaddr.items + sequence.first
+    file = machine.row_file.items + sequence.first
+    line = machine.row_line.items + sequence.first
+    for index in range(count):
+        order[index] = cython.cast(cython.uint, index)
+    if sort_indexes(vaddr, order, other, count):
+        memcpy(order, other, 4 * count)
+    words = block + (count + 1) // 2  # behind the order
+    halves = cython.cast(cython.p_uint, words)
+    for index in range(count):
+        halves[index] = file[order[index]]
+    memcpy(file, halves, 4 * count)
+    for index in range(count):
+        halves[index] = line[order[index]]
+    memcpy(line, halves, 4 * count)
+    for index in range(count):
+        words[index] = vaddr[order[index]]
+    memcpy(vaddr, words, 8 * count)
+    sequence.start = vaddr[0]
+    sequence.unsorted = False
+    free(block)
+    return True
+
+
+# Sequences in order
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def sort_sequences(sequences: cython.pointer[Sequence], count: cython.Py_ssize_t) -> cython.bint:
+    """Put sequences in the order of their ends; those of one end stay as they stood. False when there is no memory."""
+    index: cython.Py_ssize_t = 1
+    while index < count and sequences[index - 1].end <= sequences[index].end:
+        index += 1
+    if index >= count:
+        return True
+    keys = cython.cast(cython.p_ulonglong, malloc(count * 16))
+    moved = cython.cast(cython.pointer[Sequence], malloc(count * cython.sizeof(Sequence)))
+    if keys == cython.NULL or moved == cython.NULL:
+        free(keys)
+        free(moved)
+        return False
+    order = cython.cast(cython.p_uint, keys + count)
+    for index in range(count):
+        keys[index] = sequences[index].end
+        order[index] = cython.cast(cython.uint, index)
+    if sort_indexes(keys, order, order + count, count):
+        order += count
+    for index in range(count):
+        moved[index] = sequences[order[index]]
+    memcpy(sequences, moved, count * cython.sizeof(Sequence))
+    free(keys)
+    free(moved)
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def merge_sequences(
+    machine: cython.pointer[Machine], program: cython.pointer[Program], numbers: cython.p_uint,
+    out_vaddr: cython.p_ulonglong, out_file: cython.p_uint, out_line: cython.p_uint,
+) -> cython.Py_ssize_t:  # fmt: skip
+    """Copy the rows of a program's sequences, in order of their ends, sorted by vaddr; returns how many.
+
+    Where sequences overlap, the one that ends first keeps the bytes (as LLVM decides it). A gap after a sequence starts
+    with a NO_FILE row. `numbers` says for each file number of the program what stands for it in the rows. At most all
+    rows and one more for each sequence.
+    """
+    sequences = cython.cast(cython.pointer[Sequence], machine.sequences.items) + program.sequences
+    vaddr: cython.p_ulonglong = machine.row_vaddr.items
+    file: cython.p_uint = machine.row_file.items
+    line: cython.p_uint = machine.row_line.items
+    known: cython.Py_ssize_t = program.file_count
+    rows: cython.Py_ssize_t = 0
+    index: cython.Py_ssize_t
+    row: cython.Py_ssize_t
     first: cython.Py_ssize_t
-    last: cython.Py_ssize_t
-    high: cython.ulonglong
-    covered: cython.ulonglong = 0  # everything below is taken
-    here: cython.ulonglong
-    name: cython.uint
-    where: cython.uint
-    ordered: cython.bint = True
-    if count == 0:
-        return 0
-    for s in range(1, count):
-        if sequences[4 * s] < sequences[4 * s - 4]:
-            ordered = False
-            break
-    if not ordered:
-        qsort(sequences, count, 32, by_end)
-    for s in range(count):
-        high = sequences[4 * s]
-        first = sequences[4 * s + 2]
-        last = sequences[4 * s + 3]
-        if high <= covered:
+    stop: cython.Py_ssize_t
+    end: u64
+    covered: u64 = 0  # everything below is taken
+    here: u64
+    named: cython.uint
+    location: cython.uint
+    for index in range(program.sequence_count):
+        end = sequences[index].end
+        first = sequences[index].first
+        stop = sequences[index].stop
+        if end <= covered:
             continue
-        while first + 1 < last and va[first + 1] <= covered:
+        while first + 1 < stop and vaddr[first + 1] <= covered:
             first += 1
-        for i in range(first, last):
-            here = va[i]
-            if here >= high:
+        for row in range(first, stop):
+            here = vaddr[row]
+            if here >= end:
                 break
             if here < covered:
                 here = covered
-            name = file[i]
-            where = line[i]
-            if name < known:
-                name = renumbered[name]
+            named = file[row]
+            location = line[row]
+            if named < known:
+                named = numbers[named]
             else:
-                name = NO_FILE
-            if name == NO_FILE:
-                where = 0
-            if n > 0 and out_va[n - 1] == here:
-                n -= 1
-            if n > 0 and out_file[n - 1] == name and out_line[n - 1] == where:
+                named = NO_FILE
+            if named == NO_FILE:
+                location = 0
+            if rows > 0 and out_vaddr[rows - 1] == here:
+                rows -= 1
+            if rows > 0 and out_file[rows - 1] == named and out_line[rows - 1] == location:
                 continue
-            out_va[n] = here
-            out_file[n] = name
-            out_line[n] = where
-            n += 1
-        covered = high
-        if n > 0 and out_file[n - 1] != NO_FILE:
-            out_va[n] = high
-            out_file[n] = NO_FILE
-            out_line[n] = 0
-            n += 1
-    return n
+            out_vaddr[rows] = here
+            out_file[rows] = named
+            out_line[rows] = location
+            rows += 1
+        covered = end
+        if rows > 0 and out_file[rows - 1] != NO_FILE:
+            out_vaddr[rows] = end
+            out_file[rows] = NO_FILE
+            out_line[rows] = 0
+            rows += 1
+    return rows
 
 
-def settle(
-    sequences: cython.ulonglong[::1],
-    count: cython.Py_ssize_t,
-    va: cython.const[cython.ulonglong][::1],
-    file: cython.const[cython.uint][::1],
-    line: cython.const[cython.uint][::1],
-    renumbered: cython.const[cython.uint][::1],
-    out_va: cython.ulonglong[::1],
-    out_file: cython.uint[::1],
-    out_line: cython.uint[::1],
-):
-    """Copy the rows of all sequences in ascending order, files renumbered; gives how many.
+# Programs of many units
 
-    Where sequences overlap the one that ends first has the bytes, whoever asks. The stretch after a sequence begins
-    with a row of NO_FILE. The out columns have room for all rows and one more for each sequence.
-    """
-    n: cython.Py_ssize_t = 0
-    if count:
-        with cython.nogil:
-            n = settled(
-                cython.address(sequences[0]), count, cython.address(va[0]), cython.address(file[0]),
-                cython.address(line[0]), cython.address(renumbered[0]) if renumbered.shape[0] else cython.NULL,
-                renumbered.shape[0], cython.address(out_va[0]), cython.address(out_file[0]),
-                cython.address(out_line[0]),
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def lacks(offset: u64, end: u64, size: u64) -> cython.bint:
+    """Whether fewer than `size` bytes are left."""
+    return offset > end or end - offset < size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def name_of_file(
+    number: u64, known: u64, key_of: cython.p_uint, names: cython.const[cython.ulonglong][::1]
+) -> u64:  # fmt: skip
+    """The name of a file by its number in a program; 0 where it has none."""
+    return names[key_of[number]] if number < known and key_of[number] != UNUSED else 0
+
+
+@cython.final
+@cython.cclass
+class LinePrograms:
+    """One thread's reader of line programs, with columns of its own that serve one batch after the other."""
+
+    _data: cython.const[cython.uchar][::1]
+    _str_offsets: cython.const[cython.uchar][::1]
+    _machine: Machine
+    _header: Header
+    _tables: Tables
+    _programs: Vector
+    _key_of: U32s  # of all programs, by file number
+    _keys: FileKeys
+    _faults: U64s
+
+    def __cinit__(
+        self, debug_line: cython.const[cython.uchar][::1], debug_str_offsets: cython.const[cython.uchar][::1],
+        big: cython.bint, lowest: cython.ulonglong, with_columns: cython.bint,
+    ):  # fmt: skip
+        """`lowest` is the first vaddr that can be code."""
+        self._data = debug_line
+        self._str_offsets = debug_str_offsets
+        self._machine.data = cython.address(debug_line[0]) if debug_line.shape[0] else cython.NULL
+        self._machine.big = big
+        self._machine.lowest = lowest
+        self._machine.with_columns = with_columns
+
+    def __dealloc__(self):
+        machine = cython.address(self._machine)
+        release(cython.address(machine.row_vaddr))
+        release(cython.address(machine.row_file))
+        release(cython.address(machine.row_line))
+        release(cython.address(machine.sequences))
+        release(cython.address(machine.used))
+        release(cython.address(machine.locations.items))
+        release_slots(cython.address(machine.locations.table))
+        release(cython.address(self._tables.directories))
+        release(cython.address(self._tables.names))
+        release(cython.address(self._tables.parents))
+        release(cython.address(self._programs))
+        release(cython.address(self._key_of))
+        release(cython.address(self._keys.items))
+        release_slots(cython.address(self._keys.table))
+        release(cython.address(self._faults))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _fault(self, fault: cython.int, offset: u64, found: u64) -> cython.int:
+        """Note what is wrong with the program that is read. Returns the fault, or NO_MEMORY."""
+        faults = cython.address(self._faults)
+        if fault == NO_MEMORY or not reserve(faults, FAULT_WIDTH, 8):
+            return NO_MEMORY
+        push_u64(faults, self._programs.count - 1)
+        push_u64(faults, fault)
+        push_u64(faults, offset)
+        push_u64(faults, found)
+        return fault
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _read_header(self, offset: u64, address_size: u64) -> cython.int:
+        """The header at an offset, up to the tables (6.2.4). DONE when a program can be run after it. Before version 5
+        the unit says how many bytes an address has."""
+        machine = cython.address(self._machine)
+        header = cython.address(self._header)
+        data: bytes_at = machine.data
+        size: u64 = self._data.shape[0]
+        at: u64 = offset
+        length: u64
+        value: u64
+        header.offset = offset
+        header.offset_size = 4
+        # unit_length
+        if lacks(at, size, 4):
+            return self._fault(CUT_OFF, at, 4)
+        length = number(data + at, 4, machine.big)
+        at += 4
+        if wide_length(length):
+            header.offset_size = 8
+            if lacks(at, size, 8):
+                return self._fault(CUT_OFF, at, 8)
+            length = number(data + at, 8, machine.big)
+            at += 8
+        elif reserved_length(length):
+            return self._fault(BAD_UNIT_LENGTH, offset, length)
+        if length > size - at:
+            if self._fault(BEYOND_SECTION, offset, length) == NO_MEMORY:
+                return NO_MEMORY
+            header.end = size
+        else:
+            header.end = at + length
+        # version
+        if lacks(at, size, 2):
+            return self._fault(CUT_OFF, at, 2)
+        value = number(data + at, 2, machine.big)
+        if value < 2 or value > 5:
+            return self._fault(BAD_VERSION, at, value)
+        header.version = cython.cast(cython.int, value)
+        at += 2
+        # address_size, segment_selector_size
+        if header.version >= 5:
+            if lacks(at, size, 2):
+                return self._fault(CUT_OFF, at, 2)
+            address_size = data[at]
+            if data[at + 1]:
+                return self._fault(BAD_SEGMENT_SELECTOR_SIZE, at + 1, data[at + 1])
+            at += 2
+        if address_size != 8 and address_size != 4 and address_size != 2 and address_size != 1:
+            return self._fault(BAD_ADDRESS_SIZE, at, address_size)
+        header.address_size = cython.cast(cython.int, address_size)
+        # header_length
+        if lacks(at, size, header.offset_size):
+            return self._fault(CUT_OFF, at, header.offset_size)
+        length = number(data + at, header.offset_size, machine.big)
+        at += header.offset_size
+        if at > header.end or length > header.end - at:
+            return self._fault(BAD_HEADER_LENGTH, at, length)
+        header.program = at + length
+        # minimum_instruction_length, maximum_operations_per_instruction, default_is_stmt, line_base, line_range,
+        # opcode_base, standard_opcode_lengths
+        if lacks(at, size, 5 if header.version < 4 else 6):
+            return self._fault(CUT_OFF, at, 5 if header.version < 4 else 6)
+        machine.min_instruction_length = data[at]
+        machine.max_operations = 1
+        if header.version >= 4:
+            at += 1
+            if data[at]:
+                machine.max_operations = data[at]
+        machine.line_base = cython.cast(cython.schar, data[at + 2])
+        machine.line_range = data[at + 3]
+        machine.opcode_base = data[at + 4]
+        at += 5
+        machine.operand_counts = data + at
+        machine.operand_count_size = machine.opcode_base - 1 if machine.opcode_base else 0
+        if lacks(at, size, machine.operand_count_size):
+            return self._fault(CUT_OFF, at, machine.operand_count_size)
+        machine.address_size = header.address_size
+        header.tables = at + machine.operand_count_size
+        return DONE
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _read_tables(self, str_base: u64) -> cython.int:
+        """The directories and files of the header. What is read before a fault is kept: the program can still be run.
+        DONE, or NO_MEMORY."""
+        machine = cython.address(self._machine)
+        header = cython.address(self._header)
+        tables = cython.address(self._tables)
+        at: u64 = header.tables
+        found: u64 = 0
+        status: cython.int
+        tables.directories.count = tables.names.count = tables.parents.count = 0
+        tables.first = 0 if header.version >= 5 else 1
+        if at >= header.program:
+            status = NO_TABLES
+        elif header.version >= 5:
+            status = read_table(
+                machine.data, cython.address(at), header, machine.big, cython.address(tables.directories),
+                cython.address(tables.parents), cython.address(found),
             )  # fmt: skip
-    return n
+            tables.parents.count = 0
+            if status == DONE:
+                status = read_table(
+                    machine.data, cython.address(at), header, machine.big, cython.address(tables.names),
+                    cython.address(tables.parents), cython.address(found),
+                )  # fmt: skip
+            resolve_indexes(
+                cython.address(tables.directories), self._str_offsets, str_base, header.offset_size, machine.big
+            )
+            resolve_indexes(cython.address(tables.names), self._str_offsets, str_base, header.offset_size, machine.big)
+        else:
+            status = read_old_tables(machine.data, cython.address(at), header.program, tables)
+        if status != DONE and self._fault(status, at, found) == NO_MEMORY:
+            return NO_MEMORY
+        machine.used.count = 0
+        if not reserve(cython.address(machine.used), tables.names.count + tables.first, 1):
+            return NO_MEMORY
+        machine.used.count = tables.names.count + tables.first
+        memset(machine.used.items, 0, machine.used.count)
+        return DONE
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _define_file(self) -> cython.bint:
+        """DW_LNE_define_file: a name, a directory, a time, a size. What cannot be read is a file without a name. False
+        when there is no memory."""
+        machine = cython.address(self._machine)
+        tables = cython.address(self._tables)
+        unused: cython.uchar = 0
+        at: u64 = string_end(machine.data, machine.stopped_at, machine.offset)
+        parent: u64 = 0
+        if at < machine.offset:
+            at += 1
+            parent = uleb(machine.data, cython.address(at), machine.offset)
+        return (
+            push_u64(cython.address(tables.names), INLINE | machine.stopped_at)
+            and push_u64(cython.address(tables.parents), parent)
+            and push_bytes(cython.address(machine.used), cython.address(unused), 1)
+        )
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _run(self, program: cython.pointer[Program]) -> cython.int:
+        """Execute the program of the header; its whole sequences in order. DONE, or NO_MEMORY."""
+        machine = cython.address(self._machine)
+        header = cython.address(self._header)
+        status: cython.int = DONE
+        index: cython.Py_ssize_t
+        machine.first = machine.rows
+        machine.offset = header.program
+        machine.end = header.end
+        machine.address = machine.op_index = 0
+        machine.file = machine.line = 1
+        machine.column = machine.discriminator = 0
+        machine.unsorted = False
+        if header.program < header.end:
+            status = execute(machine)
+        while status == FULL or status == DEFINE_FILE:
+            if not (more_rows(machine) if status == FULL else self._define_file()):
+                return NO_MEMORY
+            status = execute(machine)
+        machine.rows = machine.first
+        program.sequence_count = machine.sequences.count - program.sequences
+        if status != DONE and self._fault(status, machine.stopped_at, 0) == NO_MEMORY:
+            return NO_MEMORY
+        sequences = cython.cast(cython.pointer[Sequence], machine.sequences.items) + program.sequences
+        for index in range(program.sequence_count):
+            if sequences[index].unsorted and not sort_sequence(machine, sequences + index):
+                return NO_MEMORY
+        return DONE if sort_sequences(sequences, program.sequence_count) else NO_MEMORY
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _number_files(self, program: cython.pointer[Program], comp_dir: u64) -> cython.bint:
+        """Give a key to each file that is used; what of the program's rows and of its unit's scopes and starts names it
+        is known. False when there is no memory."""
+        tables = cython.address(self._tables)
+        used = self._machine.used.items
+        index: cython.Py_ssize_t
+        parent: u64
+        number: cython.Py_ssize_t
+        key: FileKey
+        program.files = self._key_of.count
+        program.file_count = self._machine.used.count
+        if not reserve(cython.address(self._key_of), program.file_count, 4):
+            return False
+        key_of = self._key_of.items + program.files
+        for index in range(program.file_count):
+            key_of[index] = UNUSED
+            if used[index] and index >= tables.first:
+                parent = tables.parents.items[index - tables.first] - tables.first
+                key.comp_dir = comp_dir
+                key.directory = NO_DIRECTORY
+                if parent < cython.cast(u64, tables.directories.count):
+                    key.directory = tables.directories.items[parent]
+                key.name = tables.names.items[index - tables.first]
+                number = file_number(cython.address(self._keys), cython.address(key))
+                if number < 0:
+                    return False
+                key_of[index] = cython.cast(cython.uint, number)
+        self._key_of.count += program.file_count
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _mark(
+        self, files: cython.const[cython.ulonglong][::1], first: cython.Py_ssize_t, stop: cython.Py_ssize_t
+    ) -> cython.void:
+        """The files with these numbers are used."""
+        index: cython.Py_ssize_t
+        count: u64 = self._machine.used.count
+        for index in range(first, stop):
+            if files[index] < count:
+                self._machine.used.items[files[index]] = 1
+
+    def read(self, units, chosen, scopes, scope_ends, starts, start_ends, left: cython.ulonglong):
+        """Read the programs of the chosen rows of `units`; returns how many of the `left` bytes of programs may still
+        be read.
+
+        `scopes.call_file` and `starts.file` are file numbers of these programs; `scope_ends` and `start_ends` say where
+        those of each end. Afterwards `faults` has what is wrong, `keys` which files are named.
+        """
+        unit_rows: cython.const[cython.ulonglong][::1] = units
+        chosen_rows: cython.const[cython.uint][::1] = chosen
+        call_file: cython.const[cython.ulonglong][::1] = scopes.call_file
+        call_ends: cython.const[cython.uint][::1] = scope_ends
+        start_file: cython.const[cython.ulonglong][::1] = starts.file
+        file_ends: cython.const[cython.uint][::1] = start_ends
+        index: cython.Py_ssize_t
+        scope: cython.Py_ssize_t = 0
+        start: cython.Py_ssize_t = 0
+        status: cython.int = DONE
+        machine = cython.address(self._machine)
+        header = cython.address(self._header)
+        self._forget()
+        if not reserve(cython.address(self._programs), chosen_rows.shape[0], cython.sizeof(Program)):
+            raise MemoryError
+        with cython.nogil:
+            for index in range(chosen_rows.shape[0]):
+                unit = cython.address(unit_rows[cython.cast(cython.Py_ssize_t, chosen_rows[index]) * WIDTH])
+                program = cython.cast(
+                    cython.pointer[Program], push(cython.address(self._programs), cython.sizeof(Program))
+                )
+                memset(program, 0, cython.sizeof(Program))
+                program.sequences = machine.sequences.count
+                # A partial unit names the line program of the units that import it: it only needs its file numbers.
+                if unit[HAS] & HAS_STMT_LIST and unit[TAG] != DW_TAG_partial_unit:
+                    status = self._read_header(unit[STMT_LIST], unit[ADDRESS_SIZE])
+                    if status == DONE:
+                        if header.end - header.offset > left:
+                            left = 0
+                            status = self._fault(READ_TOO_OFTEN, header.offset, 0)
+                        else:
+                            left -= header.end - header.offset
+                            status = self._read_tables(unit[STR_BASE])
+                            if status == DONE:
+                                status = self._run(program)
+                            if status == DONE:
+                                self._mark(call_file, scope, call_ends[index])
+                                self._mark(start_file, start, file_ends[index])
+                                if not self._number_files(program, unit[COMP_DIR]):
+                                    status = NO_MEMORY
+                    if status == NO_MEMORY:
+                        break
+                scope = call_ends[index]
+                start = file_ends[index]
+        if status == NO_MEMORY:
+            raise MemoryError
+        return left
+
+    @cython.cfunc
+    def _forget(self) -> cython.void:
+        """What the batch before left."""
+        machine = cython.address(self._machine)
+        machine.rows = machine.first = machine.sequences.count = 0
+        self._programs.count = self._key_of.count = self._keys.items.count = self._faults.count = 0
+        clear_slots(cython.address(self._keys.table))
+        machine.locations.items.count = 0
+        clear_slots(cython.address(machine.locations.table))
+        if machine.with_columns:
+            zero = push(cython.address(machine.locations.items), cython.sizeof(Location))
+            if zero == cython.NULL:
+                raise MemoryError
+            memset(zero, 0, cython.sizeof(Location))
+
+    def read_tables(self, units, unit: cython.Py_ssize_t, left: cython.ulonglong):
+        """Read the header of a row's program alone; returns how many of the `left` bytes of programs may still be
+        read. `tables` has what it says, nothing when something is wrong with it."""
+        unit_rows: cython.const[cython.ulonglong][::1] = units
+        header = cython.address(self._header)
+        row = cython.address(unit_rows[unit * WIDTH])
+        status: cython.int
+        self._forget()
+        self._tables.directories.count = self._tables.names.count = self._tables.parents.count = 0
+        if push(cython.address(self._programs), cython.sizeof(Program)) == cython.NULL:
+            raise MemoryError
+        status = self._read_header(row[STMT_LIST], row[ADDRESS_SIZE])
+        if status == DONE:
+            if header.program - header.offset > left:
+                return 0
+            left -= header.program - header.offset
+            status = self._read_tables(row[STR_BASE])
+        if status == NO_MEMORY:
+            raise MemoryError
+        return left
+
+    def tables(self):
+        """The file tables of the program read last: the number of the first file, and, as bytes of 64-bit numbers, the
+        places of the directories, of the files' names, and the files' directories."""
+        tables = cython.address(self._tables)
+        return (
+            tables.first, numbers_of(cython.address(tables.directories)), numbers_of(cython.address(tables.names)),
+            numbers_of(cython.address(tables.parents)),
+        )  # fmt: skip
+
+    def faults(self):
+        """What is wrong with the programs of the batch: FAULT_WIDTH 64-bit numbers each, as bytes."""
+        return numbers_of(cython.address(self._faults))
+
+    def keys(self):
+        """The files that are named: three 64-bit numbers each, as bytes: the unit's compilation directory (a name
+        reference), and the places of directory (NO_DIRECTORY: none) and name."""
+        size: cython.Py_ssize_t = self._keys.items.count * cython.sizeof(FileKey)
+        return self._keys.items.items[:size] if size else b""
+
+    def room(self):
+        """How many rows `emit_rows` writes at most."""
+        return self._machine.rows + self._machine.sequences.count
+
+    def emit_rows(self, numbers, names, scopes, scope_ends, starts, start_ends, rows, ends):
+        """Write the rows of all programs, and where those of each end; returns how many.
+
+        `numbers` and `names` say for each key what stands for it in `rows.file` (NO_FILE: nothing), and in
+        `scopes.call_file` and `starts.file`, where names take the place of numbers.
+        """
+        number_of: cython.const[cython.uint][::1] = numbers
+        name_of: cython.const[cython.ulonglong][::1] = names
+        call_file: cython.ulonglong[::1] = scopes.call_file
+        call_ends: cython.const[cython.uint][::1] = scope_ends
+        start_file: cython.ulonglong[::1] = starts.file
+        file_ends: cython.const[cython.uint][::1] = start_ends
+        vaddr: cython.ulonglong[::1] = rows.va
+        file: cython.uint[::1] = rows.file
+        line: cython.uint[::1] = rows.line
+        row_ends: cython.uint[::1] = ends
+        index: cython.Py_ssize_t
+        n: cython.Py_ssize_t
+        row: cython.Py_ssize_t = 0
+        scope: cython.Py_ssize_t = 0
+        start: cython.Py_ssize_t = 0
+        machine = cython.address(self._machine)
+        with cython.nogil:
+            for index in range(self._programs.count):
+                program = cython.cast(cython.pointer[Program], self._programs.items) + index
+                key_of = self._key_of.items + program.files
+                for n in range(scope, call_ends[index]):
+                    call_file[n] = name_of_file(call_file[n], program.file_count, key_of, name_of)
+                for n in range(start, file_ends[index]):
+                    start_file[n] = name_of_file(start_file[n], program.file_count, key_of, name_of)
+                if program.sequence_count:
+                    for n in range(program.file_count):
+                        if key_of[n] != UNUSED:
+                            key_of[n] = number_of[key_of[n]]
+                    row += merge_sequences(
+                        machine, program, key_of, cython.address(vaddr[row]), cython.address(file[row]),
+                        cython.address(line[row]),
+                    )  # fmt: skip
+                scope = call_ends[index]
+                start = file_ends[index]
+                row_ends[index] = cython.cast(cython.uint, row)
+            if machine.room > 1 << 20:  # forget the room of unusually long programs
+                release(cython.address(machine.row_vaddr))
+                release(cython.address(machine.row_file))
+                release(cython.address(machine.row_line))
+                machine.room = 0
+        return row
+
+
+@cython.cfunc
+def numbers_of(vector: cython.pointer[U64s]):
+    """The numbers of a vector, as bytes."""
+    items = cython.cast(cython.p_char, vector.items)
+    return items[: 8 * vector.count] if vector.count else b""

@@ -21,7 +21,7 @@ from whence.dwarf.kernels.shared cimport (
 from whence.kernels.bytes cimport number, sleb, uleb
 
 
-cdef enum:  # values of unit_length (7.4); line_header.py has them for Python
+cdef enum:  # values of unit_length (7.4)
     DWARF64 = 0xFFFFFFFF
     RESERVED_LENGTH = 0xFFFFFFF0
 

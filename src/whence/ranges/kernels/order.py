@@ -1,82 +1,8 @@
-"""The order of keys: a stable merge sort over the ascending runs that are there already.
-
-Producers deliver nearly sorted columns (units one after the other, children after their parents), so the number of
-runs is small and most passes are not needed.
-"""
+"""The order of keys, for columns that Python holds; whence/kernels/sort.pxd has the sort."""
 
 import cython
 from cython.cimports.libc.string import memcpy
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _run_end(
-    keys: cython.pointer(cython.const[cython.ulonglong]),
-    order: cython.p_uint,
-    start: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
-    """Where the ascending run that begins at `start` ends."""
-    at: cython.Py_ssize_t = start + 1
-    while at < count and keys[order[at - 1]] <= keys[order[at]]:
-        at += 1
-    return at
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _merge(
-    keys: cython.pointer(cython.const[cython.ulonglong]),
-    source: cython.p_uint,
-    target: cython.p_uint,
-    start: cython.Py_ssize_t,
-    middle: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-) -> cython.void:
-    """Two neighbouring runs of source into one of target; of equal keys the left one comes first."""
-    left: cython.Py_ssize_t = start
-    right: cython.Py_ssize_t = middle
-    at: cython.Py_ssize_t
-    for at in range(start, stop):
-        if right >= stop or (left < middle and keys[source[left]] <= keys[source[right]]):
-            target[at] = source[left]
-            left += 1
-        else:
-            target[at] = source[right]
-            right += 1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _sort(
-    keys: cython.pointer(cython.const[cython.ulonglong]),
-    source: cython.p_uint,
-    target: cython.p_uint,
-    count: cython.Py_ssize_t,
-) -> cython.int:
-    """Sort `count` places; says where they are then: 0 in source, 1 in target."""
-    at: cython.Py_ssize_t
-    middle: cython.Py_ssize_t
-    stop: cython.Py_ssize_t
-    turn: cython.int = 0
-    other: cython.p_uint
-    while _run_end(keys, source, 0, count) < count:
-        at = 0
-        while at < count:
-            middle = _run_end(keys, source, at, count)
-            stop = middle
-            if middle < count:
-                stop = _run_end(keys, source, middle, count)
-            _merge(keys, source, target, at, middle, stop)
-            at = stop
-        other = source
-        source = target
-        target = other
-        turn = 1 - turn
-    return turn
+from cython.cimports.whence.kernels.sort import sort_indexes
 
 
 def order(
@@ -89,14 +15,14 @@ def order(
     """
     count: cython.Py_ssize_t = keys.shape[0]
     at: cython.Py_ssize_t
-    turn: cython.int
+    turn: cython.bint
     if count == 0 or first.shape[0] < count or second.shape[0] < count:
         return 0
     with cython.nogil:
         if fresh:
             for at in range(count):
                 first[at] = cython.cast(cython.uint, at)
-        turn = _sort(cython.address(keys[0]), cython.address(first[0]), cython.address(second[0]), count)
+        turn = sort_indexes(cython.address(keys[0]), cython.address(first[0]), cython.address(second[0]), count)
     return turn
 
 
@@ -119,7 +45,7 @@ def order_groups(
             first[at] = cython.cast(cython.uint, at)
         for group in range(ends.shape[0]):
             count = ends[group] - start
-            if count > 1 and _sort(
+            if count > 1 and sort_indexes(
                 cython.address(keys[0]), cython.address(first[start]), cython.address(second[start]), count
             ):
                 memcpy(cython.address(first[start]), cython.address(second[start]), 4 * count)
