@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.forge.gopclntab import TEXT, Function, Node, program
+from tests.hostile import test_gopclntab as hostile
 from whence.elf import ElfFile
 from whence.gopclntab import Pclntab
 from whence.gopclntab.header import VERSIONS
@@ -27,7 +28,12 @@ def seeds() -> list[bytes]:
         )
         for version in VERSIONS
         for pointer, order, quantum in LAYOUTS
-    ] + [program(sample(0), files, pieces=[(0, 48, TEXT), (48, 96, TEXT + 144), (96, 192, TEXT + 48)])]
+    ] + [
+        program(sample(0), files, pieces=[(0, 48, TEXT), (48, 96, TEXT + 144), (96, 192, TEXT + 48)]),
+        hostile.deep_trees(400),
+        hostile.old_deep_trees(400),
+        hostile.standstill(20),
+    ]
 
 
 def target(data: bytes) -> None:
