@@ -17,7 +17,6 @@ from typing import Any, BinaryIO, Literal, TypedDict, Unpack
 from whence._version import __version__
 from whence.demangle import demangle as readable
 from whence.elf import ElfFile
-from whence.elf.code import code_segments
 from whence.elf.layout import machine_name
 from whence.files import atomic_write
 from whence.interrupts import interruptible
@@ -136,7 +135,7 @@ def _write(
 
 def extra_of(elf: ElfFile) -> Extra:
     """What an archive says of its origin."""
-    segments = tuple((one.file_offset, one.vaddr, one.file_size) for one in code_segments(elf))
+    segments = tuple((one.file_offset, one.vaddr, one.file_size) for one in elf.code_segments())
     return Extra(elf.build_id, machine_name(elf.machine), PRODUCER, segments=segments)
 
 
