@@ -23,7 +23,7 @@ from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence.files import open_regular
 from whence.forks import Lock
 from whence.lidia.table import Table, as_words
-from whence.model import Frames
+from whence.model import Frames, NameStyle, PathStyle
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
@@ -35,7 +35,9 @@ ADDRESS_END = 1 << 64
 SHARDS_KEPT = 64
 WHOLE_AFTER_SHARDS = 24
 FEW = 64  # addresses: a first question of no more is answered by the symbols at them, not by all
-MANY = 1000  # addresses: debug info that has to be unpacked for them is read whole while it is
+MANY = (
+    1000  # addresses: debug info that has to be unpacked for them is read whole while it is; so for a second question
+)
 WHOLE_AT_SHARE = 4  # a question that needs more than 1/4 of the units builds the whole table
 
 
@@ -76,6 +78,8 @@ class Binary:
         gopclntab: bool = True,
         jobs: int | None = None,
         demangle: Callable[[str], str] | None = None,
+        names: NameStyle = "qualified",
+        paths: PathStyle = "joined",
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns. The options are those of `whence.open`."""
         from whence.lidia import build, writer  # noqa: F401
@@ -83,7 +87,10 @@ class Binary:
         from whence.producers import Producers
 
         finder = DebugFiles(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
-        producers = Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs)
+        producers = Producers(
+            elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
+            paths=paths,
+        )  # fmt: skip
         producers.prepare()
         return cls(producers=producers, path=str(elf.path), demangle=demangle)
 
@@ -140,7 +147,7 @@ class Binary:
         if return_address:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
         debug_info = self.producers.dwarf
-        if len(vaddrs) > MANY and debug_info is not None and debug_info.packed:
+        if (len(vaddrs) > MANY or self._made) and debug_info is not None and debug_info.packed:
             return self.table()
         units = tuple(self.producers.units_at(vaddrs))
         every = debug_info.unit_count if debug_info is not None else 0
@@ -188,6 +195,9 @@ class Binary:
         With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
         integer.
         """
+        table = self._whole
+        if table is not None and not self._closed:
+            return table.lookup(vaddr, return_address=return_address)
         vaddr = index(vaddr)
         if not 0 <= vaddr < ADDRESS_END:
             return ()
@@ -252,13 +262,17 @@ def open_binary(
     gopclntab: bool = True,
     jobs: int | None = None,
     demangle: Callable[[str], str] | None = None,
+    names: NameStyle = "qualified",
+    paths: PathStyle = "joined",
 ) -> Binary:
     """Open an ELF file or an archive (told by its magic) for lookups.
 
     `debug_dirs` replaces /usr/lib/debug in the search for separate debug files, `debug_files` are tried before;
     `dwarf`, `symtab` and `gopclntab` leave a source out when false; `jobs` is the number of threads (default: one a
     core). Frames have the names that linkers use (`_ZN3foo3barEv`) unless `demangle` makes them readable:
-    `whence.demangle.demangle` does. Raises ElfError, LidiaError, Unsupported (a core file) and OSError.
+    `whence.demangle.demangle` does. `names` says how debug info calls functions ("qualified", "linkage", "short": see
+    whence.model.NameStyle), `paths` how it names files ("joined", "once", "relative": whence.model.PathStyle).
+    Raises ElfError, LidiaError, Unsupported (a core file) and OSError.
     """
     if is_archive(path):
         return Binary(table=lidia.open(path, demangle=demangle), path=os.fspath(path))
@@ -284,6 +298,8 @@ def open_binary(
             gopclntab=gopclntab,
             jobs=jobs,
             demangle=demangle,
+            names=names,
+            paths=paths,
         )
     except BaseException:
         elf.close()

@@ -16,7 +16,7 @@ Address spaces, never mixed, and named so in every variable
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Source(enum.StrEnum):
@@ -52,6 +52,16 @@ class Source(enum.StrEnum):
 
 
 SOURCES = tuple(Source)  # by number
+
+
+NameStyle = Literal["qualified", "linkage", "short"]
+"""How debug info calls functions: by the linkage name, and in C++ and Rust without one by the name after what stands
+around it; by the linkage name or else the name alone; by the name alone."""
+
+
+PathStyle = Literal["joined", "once", "relative"]
+"""How the paths of files are put together: the unit's compilation directory before each relative one; not before one in
+that very directory, which version 5 names once more (so that a relative one comes once); without it."""
 
 
 class Frame(NamedTuple):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.units import Unit
     from whence.gopclntab import Pclntab
+    from whence.model import NameStyle, PathStyle
 
 
 class Producers:
@@ -38,6 +39,8 @@ class Producers:
         symtab: bool = True,
         gopclntab: bool = True,
         jobs: int | None = None,
+        names: NameStyle = "qualified",
+        paths: PathStyle = "joined",
     ) -> None:
         self.elf = elf
         self.finder = finder or DebugFiles()
@@ -47,7 +50,7 @@ class Producers:
         self.searches: list[Search] = []  # every search for a file, with what was tried
         self._symtab = symtab
         self._asked = False
-        self._options = {"dwarf": dwarf, "symtab": symtab, "gopclntab": gopclntab}
+        self._dwarf, self._gopclntab, self._names, self._paths = dwarf, gopclntab, names, paths
         self._opened: list[ElfFile] = []
         self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
@@ -76,7 +79,9 @@ class Producers:
 
         alt = self._take(self.finder.alt_file(elf))
         package = self._take(self.finder.dwp_for(elf.path, elf.build_id)) if elf.path else None
-        return interruptible(DebugInfo)(elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit)
+        return interruptible(DebugInfo)(
+            elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit, names=self._names, paths=self._paths
+        )  # fmt: skip
 
     def _open_pclntab(self) -> Pclntab | None:
         if not may_be_go(self.elf):
@@ -134,7 +139,10 @@ class Producers:
 
     def again(self) -> Producers:
         """The same, with nothing read yet."""
-        return Producers(self.elf, finder=self.finder, jobs=self.jobs, **self._options)
+        return Producers(
+            self.elf, finder=self.finder, dwarf=self._dwarf, symtab=self._symtab, gopclntab=self._gopclntab,
+            jobs=self.jobs, names=self._names, paths=self._paths,
+        )  # fmt: skip
 
     def check(self) -> None:
         """Raise ElfError when one of the files was cut or overwritten since it was opened."""

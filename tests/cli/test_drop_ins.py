@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.programs import folder
-from whence.cli.symbolizer_protocol import MODULES_KEPT, Responder, Settings
+from whence.cli.modules import MODULES_KEPT
+from whence.cli.symbolizer_protocol import Responder, Settings
 from whence.elf import ElfFile
 
 SECONDS = 60  # a caller that still waits then would wait for ever

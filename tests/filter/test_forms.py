@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.programs import compiled
 from whence.elf import ElfFile
 from whence.elf.functions import functions
-from whence.elf.segments import file_offset_of, loaded
+from whence.elf.segments import Translation
 from whence.filter import FORMS, Filter, Form, Places, Style
 from whence.filter.forms import ANY_ADDRESS, Back, Holds
 
@@ -35,10 +35,10 @@ def filtered(text: bytes, *binaries: Path, style: Style = Style.SAME, every: boo
 def example_of(form: Form, program: Path) -> bytes:
     start, size = place_of(program, "sum")
     with ElfFile.open(program) as elf:
-        segments = loaded(elf.segments)
-    first = min(segment.vaddr for segment in segments)
+        translation = Translation(elf.segments)
+    first = min(segment.vaddr for segment in translation.segments)
     words = {
-        b"AFTER_START": b"%x" % (start + size - first), b"IN_FILE": b"%x" % (file_offset_of(segments, start) or 0),
+        b"AFTER_START": b"%x" % (start + size - first), b"IN_FILE": b"%x" % (translation.file_offset_of(start) or 0),
         b"MODULE": bytes(program), b"OFFSET": b"%x" % (size - 1), b"SIZE": b"%x" % size, b"VADDR": b"%08x" % start,
         b"RUNTIME": b"%x" % start, b"RETURN": b"%08x" % (start + size),
     }  # fmt: skip

@@ -22,7 +22,7 @@ OPTIONS = {
     "inlines": ("i", "inlines", True, "a frame for each inlined call"),
     "section": ("j", "section", "=", "addresses are offsets in this section"),
     "pretty-print": ("p", "pretty", True, "an answer a line"),
-    "basenames": ("s", "basenames", True, "file names without folders"),
+    "basenames": ("s", "paths", "base", "file names without folders"),
     "recurse-limit": ("R", "", None, "accepted, changes nothing"),
     "no-recurse-limit": ("r", "", None, "accepted, changes nothing"),
     "help": ("hH", "help", True, "print this"),
@@ -105,8 +105,7 @@ def refusal(responder: Responder) -> str:
     module = responder.modules[path]
     if module is None:
         return f"{settings.program}: {path}: file format not recognized\n"
-    sections = [] if module.elf is None else [one.name for one in module.elf.sections]
-    if settings.section and settings.section not in sections:
+    if settings.section and module.section_start(settings.section) is None:
         return f"{settings.program}: {path}: cannot find section {settings.section}\n"
     return ""
 

@@ -7,6 +7,7 @@ main     `whence-llvm-symbolizer`, and `whence` started through a link named llv
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from whence._version import __version__
 from whence.cli import streams
 from whence.cli.symbolizer_protocol import Refused, Responder, Settings, number, serve, shell_words, with_response_files
 
+VERSION_IN_NAME = re.compile(r"-(\d+)(?:\.\d+)*\Z")  # llvm-symbolizer-19
 TEXT, NUMBER, MANY = "text", "number", "many"  # what the value of an option is
 
 
@@ -29,8 +31,8 @@ class Option(NamedTuple):
 TABLE = (
     Option(("--addresses", "-a", "--print-address"), "addresses", True, "print the address before the answer"),
     Option(("--adjust-vma",), "adjust", NUMBER, "subtract this from each address"),
-    Option(("--basenames", "-s"), "basenames", True, "file names without folders"),
-    Option(("--relativenames",), "basenames", False, "file names as without --basenames"),
+    Option(("--basenames", "-s"), "paths", "base", "file names without folders"),
+    Option(("--relativenames",), "paths", "relative", "paths without the compilation directory"),
     Option(("--build-id",), "build_id", TEXT, "the file with this build-id answers"),
     Option(("--cache-size",), "", TEXT, "accepted, changes nothing"),
     Option(("--color",), "", None, "accepted, changes nothing"),
@@ -72,6 +74,8 @@ def settings_of(program: str, words: list[str]) -> Settings:
     """What a command line asks for. Raises Refused with the words that llvm-symbolizer says."""
     settings = Settings()
     settings.program = program
+    if version := VERSION_IN_NAME.search(program):
+        settings.version = int(version[1])
     if "addr2line" in program:
         settings.style, settings.functions, settings.hexadecimal = "GNU", "none", True
         settings.demangle = settings.inlines = False

@@ -16,33 +16,33 @@ unknown one.
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import sys
-from bisect import bisect_right
-from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence.binary import Binary, open_binary
 from whence.cli import streams
-from whence.errors import ElfError, WhenceError, plain
+from whence.cli.modules import Modules
+from whence.cli.spelling import spelling
+from whence.errors import ElfError, WhenceError
 from whence.files import open_regular
-from whence.model import Frame, Frames, Source
+from whence.model import Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from whence.elf import ElfFile
+    from whence.cli.modules import Module
+    from whence.model import Frames, NameStyle, PathStyle
 
 BLOCK = 1 << 16
 LINE_MAX = 1 << 16  # bytes of a question; what a longer line has beyond is dropped
-MODULES_KEPT = 64
 SOURCE_MAX = 16 << 20  # bytes of a source file that are read for context lines
 ADDRESS_END = 1 << 64
 RESPONSE_DEPTH = 8
 RESPONSE_MAX = 1 << 20
 
+# What nearly all questions are.
+SIMPLE = re.compile(rb"(?:CODE )?(?:\"([^\"\0\r]+)\" |([^\"' \0\r:]+) )?0x([0-9a-fA-F]{1,16})")
 COMMAND = re.compile(rb"(CODE|DATA|FRAME) ")
 QUOTED = re.compile(rb"([\"'])(.*?)\1")
 TOKEN = re.compile(rb"[^ \r\n]+")
@@ -51,14 +51,9 @@ NUMBER = re.compile(rb"0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0o?([0-7]+)|([0-9]+)")
 BASES = (16, 2, 8, 10)
 HEX = re.compile(rb"(?:0[xX])?([0-9a-fA-F]+)")
 LEADING_HEX = re.compile(rb"[ \t]*(?:0[xX](?=[0-9a-fA-F]))?([0-9a-fA-F]+)")
-ARCHITECTURE = re.compile(
-    r":(?:x86_64h?|i[3-7]86|arm(?:v[0-9a-z]+|64e?|64_32)?|aarch64|ppc(?:64)?(?:le)?|s390x|riscv(?:32|64))\Z"
-)
-STT_NOTYPE, STT_OBJECT = 0, 1
-SHN_UNDEF, SHN_RESERVED = 0, 0xFFFFFF00
+VERSION = 14  # whose text is printed where versions differ and the program's name says none
+ONCE = 16  # from this version on a relative compilation directory is not printed twice
 
-# llvm-symbolizer takes short names from debug info alone.
-SYMBOL_TABLES = (Source.SYMTAB, Source.MINIDEBUG, Source.DYNSYM, Source.PLT)
 UNKNOWN = Frame("")
 
 
@@ -71,6 +66,7 @@ class Settings:
 
     def __init__(self) -> None:
         self.program = "llvm-symbolizer"
+        self.version = VERSION  # of llvm-symbolizer
         self.module = ""  # "": each question names its own
         self.build_id = ""
         self.inputs: list[str] = []
@@ -80,7 +76,7 @@ class Settings:
         self.inlines = True
         self.pretty = False
         self.addresses = False
-        self.basenames = False
+        self.paths = "absolute"  # base, relative: without folders, without the compilation directory
         self.verbose = False
         self.context = 0
         self.adjust = 0
@@ -96,7 +92,7 @@ class Question(NamedTuple):
     kind: str
     module: str
     address: int | None
-    text: str
+    line: bytes
 
 
 def number(text: bytes, hexadecimal: bool) -> int | None:
@@ -117,14 +113,13 @@ def question_of(line: bytes, settings: Settings) -> Question:
     """Read a line as llvm-symbolizer does: `[CODE |DATA |FRAME ]MODULE NUMBER`, without MODULE when one is set.
 
     >>> question_of(b'CODE "/a b" 0x1a', Settings())
-    Question(kind='CODE', module='/a b', address=26, text='CODE "/a b" 0x1a')
+    Question(kind='CODE', module='/a b', address=26, line=b'CODE "/a b" 0x1a')
     """
     line = line.partition(b"\0")[0].rstrip(b"\r\n")
-    text = line.decode("utf-8", "surrogateescape")
     if settings.binutils:
         found = LEADING_HEX.match(line)
         address = min(int(found[1], 16), ADDRESS_END - 1) if found else None
-        return Question("CODE", settings.module, address, text)
+        return Question("CODE", settings.module, address, line)
     kind, rest = "CODE", line
     if command := COMMAND.match(line):
         kind, rest = command[1].decode(), line[command.end() :]
@@ -135,111 +130,12 @@ def question_of(line: bytes, settings: Settings) -> Question:
         rest = rest[len(prefix) :]
         named = QUOTED.match(rest) if rest[:1] in (b'"', b"'") else TOKEN.match(rest)
         if named is None:
-            return Question(kind, "", None, text)
+            return Question(kind, "", None, line)
         name = named[2] if named.re is QUOTED else named[0]
         module = (prefix if prefix == b"BUILDID:" else b"").decode() + name.decode("utf-8", "surrogateescape")
         rest = rest[named.end() :].lstrip(b" \r\n")
     token = TOKEN.match(rest)
-    return Question(kind, module, number(token[0], settings.hexadecimal) if token else None, text)
-
-
-class Module:
-    """A file that answers: its frames, and the variables of its symbol tables."""
-
-    def __init__(self, binary: Binary) -> None:
-        self.binary = binary
-        self._variables: tuple[list[int], list[tuple[int, str]]] | None = None
-
-    @property
-    def elf(self) -> ElfFile | None:
-        return self.binary.producers.elf if self.binary.producers is not None else None
-
-    def frames(self, address: int) -> Frames:
-        return self.binary.lookup(address)
-
-    def variable(self, address: int) -> tuple[str, int, int] | None:
-        """Name, start and size in bytes of the variable at an address, by the symbol tables."""
-        if self._variables is None:
-            self._variables = self._read_variables()
-        starts, described = self._variables
-        at = bisect_right(starts, address) - 1
-        if at < 0:
-            return None
-        size, name = described[at]
-        return (name, starts[at], size) if address < starts[at] + max(size, 1) else None
-
-    def _read_variables(self) -> tuple[list[int], list[tuple[int, str]]]:
-        found: dict[int, tuple[int, str]] = {}
-        producers = self.binary.producers
-        if producers is None:
-            return [], []
-        for elf, table in ((producers.elf, ".dynsym"), (producers.elf, ".symtab"), (producers.debug_elf, ".symtab")):
-            symbols = elf.symbols(table)
-            for index, info in enumerate(symbols.info):
-                if info & 15 not in (STT_NOTYPE, STT_OBJECT):
-                    continue
-                if not SHN_UNDEF < symbols.section[index] < SHN_RESERVED:
-                    continue
-                start, size = symbols.value[index], symbols.size[index]
-                if start not in found or size >= found[start][0]:
-                    found[start] = size, symbols.name(index)
-        starts = sorted(found)
-        return starts, [found[start] for start in starts]
-
-
-class Modules:
-    """The files that were asked about, each opened once; the least recently asked ones are closed beyond a bound."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self._open: OrderedDict[str, Module | None] = OrderedDict()
-
-    def __getitem__(self, name: str) -> Module | None:
-        """The module of that name; None when it can't be read, which is said on stderr once."""
-        if name in self._open:
-            self._open.move_to_end(name)
-            return self._open[name]
-        try:
-            self._open[name] = Module(self.open(name))
-        except (WhenceError, OSError, ValueError, MemoryError) as error:
-            self.complain(name, error)
-            self._open[name] = None
-        if len(self._open) > MODULES_KEPT:
-            _, oldest = self._open.popitem(last=False)
-            if oldest is not None:
-                oldest.binary.close()
-                del oldest
-                gc.collect()  # what reads debug info refers to itself, and would keep the file mapped
-        return self._open[name]
-
-    def open(self, name: str) -> Binary:
-        """Open what a question calls a module: a path, a path with an architecture, or BUILDID:hex."""
-        dirs = self.settings.debug_dirs or None
-        if name.startswith("BUILDID:"):
-            name = self._path_by_build_id(name.removeprefix("BUILDID:"))
-        elif not os.path.exists(name):
-            name = ARCHITECTURE.sub("", name)
-        return open_binary(name, debug_dirs=dirs)
-
-    def _path_by_build_id(self, build_id: str) -> str:
-        from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
-
-        digits = build_id.lower() if len(build_id) % 2 == 0 else "0" + build_id.lower()
-        search = DebugFiles(self.settings.debug_dirs or DEBUG_DIRS).by_build_id(digits)
-        if search.elf is None:
-            raise FileNotFoundError(2, "could not find build ID")
-        search.elf.close()
-        return search.path
-
-    def forget(self, name: str) -> None:
-        """Close a module that turned out to be broken or changed; the next question opens it anew."""
-        module = self._open.pop(name, None)
-        if module is not None:
-            module.binary.close()
-
-    def complain(self, name: str, error: Exception) -> None:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-        print(f"{self.settings.program}: error: '{plain(name)}': {plain(reason)}", file=sys.stderr)
+    return Question(kind, module, number(token[0], settings.hexadecimal) if token else None, line)
 
 
 class Responder:
@@ -247,10 +143,36 @@ class Responder:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.modules = Modules(settings)
+        paths: PathStyle = (
+            "relative" if settings.paths == "relative" else "once" if settings.version >= ONCE else "joined"
+        )
+        names: NameStyle = "short" if settings.functions == "short" else "linkage"
+        self.modules = Modules(settings.program, settings.debug_dirs, names, paths)
+        spelled = spelling("GNU" if settings.binutils else settings.version)
+        self._named: Callable[[str], str] = spelled if settings.demangle else str
+        self._gap = " at " if settings.pretty else "\n"
+        self._usual = not (
+            settings.binutils or settings.verbose or settings.context or settings.functions == "none"
+            or settings.paths == "base"
+        )  # fmt: skip
+        self._quick = self._usual and settings.inlines and settings.style == "LLVM" and not (
+            settings.addresses or settings.adjust or settings.hexadecimal
+        )  # fmt: skip
+        self._by_symbols = settings.functions == "linkage"
+        self._last: tuple[bytes | None, Module] | None = None  # what the last question called its module
 
     def answer(self, line: bytes) -> bytes:
         """The whole answer to one line, with its terminator."""
+        if self._quick and (last := self._last) and (simple := SIMPLE.fullmatch(line)):
+            quoted, name, digits = simple.groups()
+            address = int(digits, 16)
+            if (quoted or name) == last[0] and address != ADDRESS_END - 1:
+                try:
+                    frames = last[1].llvm_frames(address, by_symbols=self._by_symbols)
+                except (WhenceError, OSError, MemoryError):
+                    self._last = None  # answered below, where the error is reported
+                else:
+                    return (self._code(frames) + "\n").encode("utf-8", "surrogateescape")
         settings = self.settings
         question = question_of(line, settings)
         if settings.style == "JSON":
@@ -277,20 +199,28 @@ class Responder:
 
     def frames(self, question: Question) -> Frames:
         """The frames of a question about code; () when nothing is known."""
+        settings = self.settings
         address = self._vaddr(question)
         module = self.modules[question.module] if address is not None else None
+        self._last = None
         if address is None or module is None:
             return ()
+        if self._quick and not question.module.startswith("BUILDID:"):
+            self._last = None if settings.module else question.module.encode("utf-8", "surrogateescape"), module
         try:
-            if self.settings.section:
-                address += self._section_start(module)
-            frames = module.frames(address)
+            if settings.section:
+                address += module.section_start(settings.section) or 0
+            if settings.binutils:
+                frames = module.bfd_frames(address)
+            else:
+                frames = module.llvm_frames(address, by_symbols=self._by_symbols)
         except (WhenceError, OSError, MemoryError) as error:
-            self._give_up(question.module, error)
+            self.modules.give_up(question.module, error)
+            self._last = None
             return ()
-        if frames and not self.settings.inlines:
-            name = frames[0 if self.settings.style == "GNU" else -1].function
-            frames = (frames[0]._replace(function=name),)
+        if len(frames) > 1 and not settings.inlines:
+            outer = settings.style != "GNU" and settings.functions == "linkage"
+            frames = (frames[0]._replace(function=frames[-1 if outer else 0].function),)
         return frames
 
     def variable(self, question: Question) -> tuple[str, int, int] | None:
@@ -300,10 +230,11 @@ class Responder:
         if address is None or module is None:
             return None
         try:
-            return module.variable(address)
+            symbol = module.symbols.llvm(address) if module.symbols is not None else None
         except (WhenceError, OSError, MemoryError) as error:
-            self._give_up(question.module, error)
+            self.modules.give_up(question.module, error)
             return None
+        return symbol and (symbol.name, symbol.start, symbol.size)
 
     def _vaddr(self, question: Question) -> int | None:
         """The address to look up. All ones are a caller's mark for the end, and no address."""
@@ -311,40 +242,30 @@ class Responder:
             return None
         return (question.address - self.settings.adjust) % ADDRESS_END
 
-    def _section_start(self, module: Module) -> int:
-        sections = module.elf.sections if module.elf is not None else []
-        return next((one.vaddr for one in sections if one.name == self.settings.section), 0)
-
-    def _give_up(self, name: str, error: Exception) -> None:
-        self.modules.complain(name, error)
-        self.modules.forget(name)
-
     def _code(self, frames: Frames) -> str:
         settings = self.settings
         if settings.binutils and not frames:
             gap = " " if settings.pretty else "\n"
             return (f"??{gap}" if settings.functions != "none" else "") + "??:0\n"
+        if self._usual:
+            named, gap = self._named, self._gap
+            end = ":0\n" if settings.style == "LLVM" else "\n"
+            frames = frames or (UNKNOWN,)
+            lines = [f"{named(frame.function) or '??'}{gap}{frame.file or '??'}:{frame.line}{end}" for frame in frames]
+            return (" (inlined by) " if settings.pretty else "").join(lines)
         parts = []
         for depth, frame in enumerate(frames or (UNKNOWN,)):
             if settings.pretty and depth and (settings.functions != "none" or settings.binutils):
                 parts.append(" (inlined by) ")
             if settings.functions != "none":
-                parts += self.name(frame) or "??", " at " if settings.pretty else "\n"
+                parts += self._named(frame.function) or "??", self._gap
             parts.append(self._verbose(frame) if settings.verbose else self._location(frame) + "\n")
             if settings.context:
                 parts.append(source_lines(frame.file, frame.line, settings.context))
         return "".join(parts)
 
-    def name(self, frame: Frame) -> str:
-        """A frame's function as the settings want it."""
-        if self.settings.functions == "none":
-            return ""
-        if self.settings.functions == "short":
-            return "" if frame.source in SYMBOL_TABLES else short_name(readable(frame.function))
-        return readable(frame.function) if self.settings.demangle else frame.function
-
     def file(self, frame: Frame) -> str:
-        return frame.file.rpartition("/")[2] if self.settings.basenames else frame.file
+        return frame.file.rpartition("/")[2] if self.settings.paths == "base" else frame.file
 
     def _location(self, frame: Frame) -> str:
         file = self.file(frame) or "??"
@@ -365,7 +286,9 @@ class Responder:
         module = question.module.removeprefix("BUILDID:")
         said: dict[str, object] = {}
         if question.address is None:
-            said["Error"] = {"Message": f"unable to parse arguments: {question.text}"}
+            said["Error"] = {
+                "Message": f"unable to parse arguments: {question.line.decode('utf-8', 'surrogateescape')}"
+            }
         else:
             said["Address"] = f"{question.address:#x}"
             if self.modules[question.module] is None:
@@ -390,7 +313,7 @@ class Responder:
             "Column": 0,
             "Discriminator": 0,
             "FileName": file,
-            "FunctionName": self.name(frame),
+            "FunctionName": "" if self.settings.functions == "none" else self._named(frame.function),
             "Line": frame.line,
             "StartAddress": "",
             "StartFileName": file if frame.start_line else "",
@@ -399,39 +322,6 @@ class Responder:
         if self.settings.context and (source := source_lines(frame.file, frame.line, self.settings.context)):
             described["Source"] = source
         return described
-
-
-def readable(name: str) -> str:
-    """A readable form of a linkage name. The demangler is imported when the first such name comes up."""
-    if not name.startswith(("_", "$")):
-        return name
-    from whence.demangle import demangle
-
-    return demangle(name)
-
-
-def short_name(name: str) -> str:
-    """A readable name without parameters and scopes.
-
-    >>> short_name("ns::S<a::b>::sq(int) const"), short_name("main"), short_name("A::operator()(int)")
-    ('sq', 'main', 'operator()')
-    """
-    depth, start = 0, 0
-    for at, letter in enumerate(name):
-        if letter in "<{" and not name.startswith("operator", start):
-            depth += 1
-        elif letter in ">}" and depth:
-            depth -= 1
-        elif not depth and name.startswith("::", at):
-            start = at + 2
-        elif letter == "(" and not depth:
-            if name.startswith("(anonymous namespace)", at):
-                depth += 1
-            elif not name.startswith("operator()", start) or at != start + len("operator"):
-                return name[start:at]
-        elif letter == ")" and depth:
-            depth -= 1
-    return name[start:]
 
 
 def source_lines(path: str, line: int, count: int) -> str:
@@ -475,16 +365,20 @@ def shell_words(text: str) -> list[str]:
         return text.split()
 
 
-def lines_of(descriptor: int) -> Iterator[bytes]:
-    """Lines as they come; the last one also without its end. What a line has beyond LINE_MAX is dropped."""
+def lines_of(descriptor: int) -> Iterator[list[bytes]]:
+    """Lines as they come, all that one read brings; the last one also without its end. What a line has beyond LINE_MAX
+    is dropped."""
     rest = b""
     while block := os.read(descriptor, BLOCK):
-        *lines, rest = (rest + block).split(b"\n")
-        for line in lines:
-            yield line[:LINE_MAX]
-        rest = rest[:LINE_MAX]
+        if rest:
+            block = rest + block
+        lines = block.split(b"\n")
+        rest = lines.pop()[:LINE_MAX]
+        if len(block) > LINE_MAX:
+            lines = [line[:LINE_MAX] for line in lines]
+        yield lines
     if rest:
-        yield rest
+        yield [rest]
 
 
 def serve(responder: Responder) -> int:
@@ -498,8 +392,14 @@ def serve(responder: Responder) -> int:
                 answers = [b"[", b",".join(one.rstrip(b"\n") for one in answers), b"]\n"]
             write_all(out, b"".join(answers))
             return 0
-        for line in lines_of(sys.stdin.fileno()):
-            write_all(out, responder.answer(line))
+        for lines in lines_of(sys.stdin.fileno()):
+            written = b""
+            for line in lines:
+                written += responder.answer(line)
+                if len(written) >= BLOCK:
+                    write_all(out, written)
+                    written = b""
+            write_all(out, written)
     except BrokenPipeError:
         streams.give_up()
     except KeyboardInterrupt:
@@ -511,6 +411,5 @@ def serve(responder: Responder) -> int:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(descriptor, left) :]
+    while data:
+        data = data[os.write(descriptor, data) :]

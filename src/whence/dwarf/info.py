@@ -6,6 +6,7 @@ import threading
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from whence import cores
 from whence.dwarf import units
@@ -26,6 +27,10 @@ from whence.forks import cached_property
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import join
 
+if TYPE_CHECKING:
+    from whence.model import NameStyle, PathStyle
+
+NAME_STYLES = ("qualified", "linkage", "short")  # as names.pxd numbers them
 FEW = 64  # vaddrs that are looked for in .debug_aranges, one by one
 
 
@@ -33,7 +38,8 @@ class DebugInfo:
     """Debug info: units, and the ranges of functions, inlined calls and lines they describe.
 
     `strings` is the space the names of all tables refer to. `alt` is the supplementary file (dwz), `dwp` the package of
-    split units, `dwo` gives the file of a skeleton unit (None: not found). Nothing here raises for what a file holds:
+    split units, `dwo` gives the file of a skeleton unit (None: not found), `names` says how functions are
+    called, `paths` how those of files are put together. Nothing here raises for what a file holds:
     what is broken is left out and told in `problems`. The files must stay open as long as names are read.
     """
 
@@ -45,8 +51,11 @@ class DebugInfo:
         alt: ElfFile | None = None,
         dwp: ElfFile | None = None,
         dwo: Callable[[units.Unit], ElfFile | None] | None = None,
+        names: NameStyle = "qualified",
+        paths: PathStyle = "joined",
     ) -> None:
         self.problems = Problems()
+        self.style, self.paths = NAME_STYLES.index(names), paths
         self.elf, self.strings = elf, strings
         self.code = code_of(elf)
         self.alt_sections = read_sections(alt, self.problems)

@@ -9,12 +9,15 @@ files of `go build -trimpath`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from whence.dwarf.kernels import constants
 from whence.errors import DwarfError
 from whence.ranges.strings import Arena
 from whence.window import ByteOrder, Window
+
+if TYPE_CHECKING:
+    from whence.model import PathStyle
 
 PLACE_BITS = 56
 PLACE_MASK = (1 << PLACE_BITS) - 1
@@ -45,11 +48,13 @@ class LineSections(Protocol):
 class Paths:
     """Paths of files, put together in an arena, each once for all programs of a file that name it the same way."""
 
-    __slots__ = ("_arena", "_go", "_known", "_room", "_windows", "left")
+    __slots__ = ("_arena", "_go", "_known", "_room", "_style", "_windows", "left")
 
-    def __init__(self, sections: LineSections, order: ByteOrder, arena: Arena, *, go: bool = False) -> None:
+    def __init__(
+        self, sections: LineSections, order: ByteOrder, arena: Arena, *, go: bool = False, style: PathStyle = "joined"
+    ) -> None:
         """`go`: paths of a Go program."""
-        self._arena, self._go = arena, go
+        self._arena, self._go, self._style = arena, go, style
         # bytes of programs that may still be read: programs that overlap could make a small file cost hours
         self.left = 2 * len(sections.debug_line) + SLACK
         self._room = PATHS_PER_BYTE * (len(sections.debug_line) + SLACK)
@@ -59,7 +64,7 @@ class Paths:
 
     def beside(self, sections: LineSections) -> Paths:
         """The same for the line programs of a file that completes this one."""
-        return Paths(sections, self._windows["debug_line"].order, self._arena, go=self._go)
+        return Paths(sections, self._windows["debug_line"].order, self._arena, go=self._go, style=self._style)
 
     def known(self, comp_dir: bytes) -> dict[tuple[int, int], int]:
         """The paths put together so far for programs of a compilation directory, by places of directory and name."""
@@ -79,7 +84,12 @@ class Paths:
 
     def compose(self, comp_dir: bytes, directory: int, name: int) -> int:
         """The name reference of a path of two places (form << 56 | number); directory -1 is none."""
-        path = join(comp_dir, self.text(directory) if directory >= 0 else b"", self.text(name))
+        folder = self.text(directory) if directory >= 0 else b""
+        own = folder == comp_dir  # directory 0 of version 5
+        if self._style == "relative":
+            path = join(b"", b"" if own else folder, self.text(name))
+        else:
+            path = join(b"" if own and self._style == "once" else comp_dir, folder, self.text(name))
         while self._go and comp_dir == b"." and path.startswith(b"./"):
             path = path[2:]
         self._room -= len(path) + len(comp_dir)

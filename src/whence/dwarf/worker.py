@@ -43,8 +43,8 @@ class Worker:
         self.arena = Arena(info.strings)
         self.problems = Problems()
         self._strangers = False
-        self._scoper = scopes_kernel.Scoper(of.parts, info.alt)
-        paths = Paths(sections, info.elf.order, self.arena, go=info.elf.is_go)
+        self._scoper = scopes_kernel.Scoper(of.parts, info.alt, info.style)
+        paths = Paths(sections, info.elf.order, self.arena, go=info.elf.is_go, style=info.paths)
         self._programs = LinePrograms(sections, info.elf.order, info.lowest, paths, info.strings)
         self._declarations = Declarations(info, self._programs, paths)
         self.turn_to(of)
@@ -115,7 +115,7 @@ class Worker:
         parts, alt, strings, scoper = self.of.parts, self.info.alt, self.info.strings, self._scoper
         if file is not None:
             parts, alt, strings = file.parts, file.alt, file.strings
-            scoper = scopes_kernel.Scoper(parts, alt)
+            scoper = scopes_kernel.Scoper(parts, alt, self.info.style)
         rows, plain, begun = scoper.run(chosen, found)
         wide, narrow = bytes(8 * rows), bytes(4 * rows)
         scopes = Scopes(

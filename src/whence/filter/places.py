@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 
 from whence.demangle import demangle
-from whence.elf.segments import loaded, vaddr_of
+from whence.elf.segments import Translation
 from whence.errors import WhenceError
 from whence.filter.forms import Holds
 from whence.model import Frames
@@ -265,10 +265,10 @@ def vaddr_in(binary: Names, number: int, holds: Holds) -> int | None:
     if holds not in (Holds.FROM_START, Holds.FILE_OFFSET):
         return number
     producers = getattr(binary, "producers", None)
-    segments = loaded(producers.elf.segments) if producers is not None else []
+    translation = Translation(producers.elf.segments if producers is not None else ())
     if holds is Holds.FILE_OFFSET:
-        return vaddr_of(segments, number)
-    return number + min((segment.vaddr - segment.vaddr % PAGE for segment in segments), default=0)
+        return translation.vaddr_of(number)
+    return number + min((segment.vaddr - segment.vaddr % PAGE for segment in translation.segments), default=0)
 
 
 def _stem(name: str) -> str:

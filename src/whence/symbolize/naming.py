@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 
-from whence.lidia import FrameTable
+from whence.lidia.results import FrameTable
 from whence.model import Frames
 from whence.reasons import Reason
 from whence.symbolize.binaries import Names

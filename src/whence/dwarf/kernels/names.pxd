@@ -16,7 +16,13 @@ cdef enum:  # bits of a file that counts in another table: unit's number << 32 |
 cdef enum:  # the source of a name reference whose name is not qualified yet: worker.py calls it PLAIN, too
     PLAIN_SOURCE = 0xFFFF
 
+cdef enum NameStyle:  # how functions are called; info.py has the words
+    QUALIFIED = 0  # by the linkage name; without one, in C++ and Rust, by the name after what stands around it
+    LINKAGE = 1  # by the linkage name, else by the name alone
+    SHORT = 2  # by the name alone
+
 cdef struct Names:
+    int style
     unsigned long long* keys  # a hash table: key + 1 -> name
     unsigned long long* names
     unsigned long long count

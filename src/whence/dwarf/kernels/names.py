@@ -265,7 +265,7 @@ def follow(
             if at > unit[END]:
                 break
             if name in (DW_AT_linkage_name, DW_AT_MIPS_linkage_name):
-                if names != cython.NULL and not linkage:
+                if names != cython.NULL and not linkage and names.style != SHORT:
                     linkage = name_of(where, other, unit, value, form)
             elif name == DW_AT_decl_file:
                 if names != cython.NULL and not has & 1 and value >> 32 == 0:
@@ -303,7 +303,7 @@ def follow(
         here = following
     if linkage:
         found = linkage
-    elif found and names != cython.NULL and is_qualified(language):
+    elif found and names != cython.NULL and names.style == QUALIFIED and is_qualified(language):
         found = remember_plain(names, named | (bare if has == 0 else 0) << BARE_BIT, found)
     if names != cython.NULL and has == 3:
         remember_start(names, found, decl_file, decl_line)

@@ -67,7 +67,7 @@ class Scoper:
     count: u64
     room: u64
 
-    def __cinit__(self, parts: Parts, alt: Parts):
+    def __cinit__(self, parts: Parts, alt: Parts, style: cython.int):
         self.parts = parts
         self.alt = alt
         memset(cython.address(self.tables), 0, cython.sizeof(self.tables))
@@ -75,6 +75,7 @@ class Scoper:
         memset(cython.address(self.spans), 0, cython.sizeof(self.spans))
         memset(cython.address(self.sorted), 0, cython.sizeof(self.sorted))
         memset(cython.address(self.names), 0, cython.sizeof(self.names))
+        self.names.style = style
         self.order = self.narrow = self.path = cython.NULL
         self.wide = cython.NULL
         self.order_room = self.path_room = self.count = self.room = 0

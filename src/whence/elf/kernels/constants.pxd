@@ -105,6 +105,8 @@ cpdef enum:  # symbols: their size in a file, their binding (the upper four bits
     STT_TLS = 6
     STT_GNU_IFUNC = 10
     STT_MASK = 0xF  # the bits of the type
+    STV_HIDDEN = 2
+    STV_MASK = 3  # the bits of the visibility in st_other
 
 cpdef enum:  # types of notes; the owner comes first
     NT_GNU_BUILD_ID = 3  # GNU

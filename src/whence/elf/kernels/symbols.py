@@ -644,6 +644,29 @@ def radix(
         shift += BIN_BITS
 
 
+def addressed(
+    info: cython.const[cython.uchar][::1],
+    section: cython.const[cython.uint][::1],
+    allocated: cython.const[cython.uchar][::1],
+    rows: cython.uint[::1],
+) -> cython.longlong:
+    """The rows of symbols for places in memory: functions, objects and untyped ones of allocated sections. `rows` has
+    room for all of them; gives how many there are."""
+    i: cython.Py_ssize_t
+    kind: cython.uint
+    found: cython.longlong = 0
+    with cython.nogil:
+        for i in range(1, info.shape[0]):
+            kind = info[i] & STT_MASK
+            if kind > STT_FUNC and kind != STT_GNU_IFUNC:  # no STT_NOTYPE, STT_OBJECT, STT_FUNC, and no STT_GNU_IFUNC
+                continue
+            if section[i] == 0 or section[i] >= allocated.shape[0] or not allocated[section[i]]:
+                continue
+            rows[found] = cython.cast(cython.uint, i)
+            found += 1
+    return found
+
+
 def holds(data: cython.const[cython.uchar][::1], text: cython.const[cython.uchar][::1]):
     """Does `text`, two bytes at least, lie somewhere in the data? Nothing is copied."""
     at: cython.Py_ssize_t = 0

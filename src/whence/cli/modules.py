@@ -1,0 +1,193 @@
+"""The files that drop-in programs answer from, as llvm-symbolizer and binutils read them.
+
+Both name an address by debug info, and its outermost function by a symbol: llvm-symbolizer always, binutils where
+debug info has no linkage name for it. What neither of them knows (a stub of the PLT, a function of .gopclntab or
+MiniDebugInfo, an archive's) is answered as `whence addr` does.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import sys
+from collections import OrderedDict
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from whence.binary import Binary, open_binary
+from whence.errors import WhenceError, plain
+from whence.model import Frame, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from whence.elf import ElfFile
+    from whence.elf.nearest import Symbol, SymbolIndex
+    from whence.model import Frames, NameStyle, PathStyle
+
+MODULES_KEPT = 64
+DWARF = Source.DWARF
+MANGLED = ("_Z", "_R")
+ARCHITECTURE = re.compile(
+    r":(?:x86_64h?|i[3-7]86|arm(?:v[0-9a-z]+|64e?|64_32)?|aarch64|ppc(?:64)?(?:le)?|s390x|riscv(?:32|64))\Z"
+)
+
+
+class Module:
+    """A file that answers questions: its debug info, its symbols, and what else names addresses."""
+
+    def __init__(self, path: str, dirs: Sequence[str] | None, names: NameStyle, paths: PathStyle) -> None:
+        self._path, self._dirs = path, dirs
+        self.binary = open_binary(path, debug_dirs=dirs, symtab=False, gopclntab=False, names=names, paths=paths)
+        self._others: Binary | None = None
+
+    @property
+    def elf(self) -> ElfFile | None:
+        """None for an archive."""
+        return self.binary.producers.elf if self.binary.producers is not None else None
+
+    def frames(self, vaddr: int) -> Frames:
+        """What debug info says, or an archive."""
+        return self.binary.lookup(vaddr)
+
+    def other_frames(self, vaddr: int) -> Frames:
+        """What everything but debug info says. The first use costs a look at all symbols."""
+        if self.elf is None:
+            return ()
+        if self._others is None:
+            self._others = open_binary(self._path, debug_dirs=self._dirs, dwarf=False)
+        return self._others.lookup(vaddr)
+
+    @cached_property
+    def symbols(self) -> SymbolIndex | None:
+        """The symbols that llvm-symbolizer goes by: those of the file itself."""
+        return indexed(self.elf, ".symtab", ".dynsym")
+
+    @cached_property
+    def debug_symbols(self) -> SymbolIndex | None:
+        """The symbols that binutils go by: those of the debug file, where it is another one."""
+        producers = self.binary.producers
+        if producers is not None and producers.debug_elf is not producers.elf:
+            found = indexed(producers.debug_elf, ".symtab")
+            if found is not None:
+                return found
+        return self.symbols
+
+    def llvm_frames(self, vaddr: int, *, by_symbols: bool) -> Frames:
+        """The frames as llvm-symbolizer finds them; with `by_symbols` a symbol names the outermost function."""
+        frames = self.binary.lookup(vaddr)
+        symbols = self.symbols if by_symbols else None
+        symbol = symbols.llvm(vaddr) if symbols is not None else None
+        if symbol is not None:
+            if not frames:
+                return (Frame(symbol.name, symbol.file),)
+            last = frames[-1]
+            if last.source == DWARF:
+                if last.file:
+                    named = Frame._make((symbol.name, *last[1:]))
+                else:
+                    named = last._replace(function=symbol.name, file=symbol.file)
+                return (*frames[:-1], named) if len(frames) > 1 else (named,)
+        return frames or (self.other_frames(vaddr) if by_symbols else ())
+
+    def bfd_frames(self, vaddr: int) -> Frames:
+        """The frames as binutils find them."""
+        frames = self.frames(vaddr)
+        if frames and (frames[-1].function.startswith(MANGLED) or frames[-1].source != DWARF):
+            return frames
+        symbols = self.debug_symbols
+        symbol = symbols.bfd(vaddr) if symbols is not None else None
+        if symbol is None:
+            return frames or self.other_frames(vaddr)
+        if not frames:
+            return (Frame(symbol.name, symbol.file),)
+        last = frames[-1]
+        alone = len(frames) == 1 and symbol.name.startswith(MANGLED)
+        if not last.function or (alone and self._is_start(symbol, last.function)):
+            return (*frames[:-1], last._replace(function=symbol.name))
+        return frames
+
+    def _is_start(self, symbol: Symbol, function: str) -> bool:
+        """Does the function that debug info knows by this name start at a symbol?"""
+        start = self.frames(symbol.start)
+        return bool(start) and start[-1].function == function
+
+    def section_start(self, name: str) -> int | None:
+        """The vaddr of a section; None when there is none of that name."""
+        sections = self.elf.sections if self.elf is not None else ()
+        return next((one.vaddr for one in sections if one.name == name), None)
+
+    def close(self) -> None:
+        self.binary.close()
+        if self._others is not None:
+            self._others.close()
+
+
+def indexed(elf: ElfFile | None, *tables: str) -> SymbolIndex | None:
+    """The first of these symbol tables that a file has and that has symbols; None when there is none."""
+    if elf is None:
+        return None
+    from whence.elf.nearest import SymbolIndex
+
+    for table in tables:
+        try:
+            found = SymbolIndex(elf, table)
+        except WhenceError:
+            continue
+        if len(found):
+            return found
+    return None
+
+
+class Modules:
+    """The files that were asked about, each opened once; the least recently asked ones are closed beyond a bound."""
+
+    def __init__(self, program: str, dirs: Sequence[str], names: NameStyle, paths: PathStyle) -> None:
+        self._program, self._dirs, self._names, self._paths = program, dirs, names, paths
+        self._open: OrderedDict[str, Module | None] = OrderedDict()
+
+    def __getitem__(self, name: str) -> Module | None:
+        """The module of that name; None when it can't be read, which is said on stderr once."""
+        if name in self._open:
+            self._open.move_to_end(name)
+            return self._open[name]
+        try:
+            self._open[name] = Module(self.path_of(name), self._dirs or None, self._names, self._paths)
+        except (WhenceError, OSError, ValueError, MemoryError) as error:
+            self.complain(name, error)
+            self._open[name] = None
+        if len(self._open) > MODULES_KEPT:
+            _, oldest = self._open.popitem(last=False)
+            if oldest is not None:
+                oldest.close()
+                del oldest
+                gc.collect()  # what reads debug info refers to itself, and would keep the file mapped
+        return self._open[name]
+
+    def path_of(self, name: str) -> str:
+        """The path of what a question calls a module: a path, a path with an architecture, or BUILDID:hex."""
+        if name.startswith("BUILDID:"):
+            return self._path_by_build_id(name.removeprefix("BUILDID:"))
+        return name if os.path.exists(name) else ARCHITECTURE.sub("", name)
+
+    def _path_by_build_id(self, build_id: str) -> str:
+        from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
+
+        digits = build_id.lower() if len(build_id) % 2 == 0 else "0" + build_id.lower()
+        search = DebugFiles(self._dirs or DEBUG_DIRS).by_build_id(digits)
+        if search.elf is None:
+            raise FileNotFoundError(2, "could not find build ID")
+        search.elf.close()
+        return search.path
+
+    def give_up(self, name: str, error: Exception) -> None:
+        """Report and close a module that turned out to be broken or changed; the next question opens it anew."""
+        self.complain(name, error)
+        module = self._open.pop(name, None)
+        if module is not None:
+            module.close()
+
+    def complain(self, name: str, error: Exception) -> None:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
+        print(f"{self._program}: error: '{plain(name)}': {plain(reason)}", file=sys.stderr)

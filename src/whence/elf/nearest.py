@@ -1,0 +1,167 @@
+"""The symbol that other tools name for an address: llvm-symbolizer's choice among several, and BFD's.
+
+functions.py has whence's own choice. These two are for programs that stand in for others and have to say the same:
+
+    llvm   the last symbol that starts at or before the address; of several that start there the largest, of equal ones
+           the last in the table. It counts when it covers the address or has no size. (SymbolizableObjectFile.cpp)
+    bfd    the last one of the address's own section, no object, whether it covers the address or not; of several that
+           start there one that covers it, a function, a typed one, the smallest. (elf.c, better_fit)
+
+A symbol without a size reaches to the end of its section here; llvm-symbolizer lets the last one of a file name all
+addresses after it. The file is that of the STT_FILE entry before a local symbol.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from whence.elf.kernels import constants
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from whence.elf.file import ElfFile
+
+MARKED_BY_BIT_0 = (constants.EM_ARM, constants.EM_MIPS)  # Thumb and microMIPS code
+MAPPING = ("$a", "$d", "$t", "$x")  # what assemblers of ARM, AArch64 and RISC-V mark code and data with
+
+
+class Symbol(NamedTuple):
+    """Name, vaddr, size in bytes as the table says it, the STT_FILE name that belongs to it ("" for none)."""
+
+    name: str
+    start: int
+    size: int
+    file: str
+
+
+NOTHING = Symbol("", 0, 0, "")
+
+
+class SymbolIndex:
+    """The symbols of one table of a file, in order of address. Costs some 30 nanoseconds a symbol."""
+
+    def __init__(self, elf: ElfFile, table: str) -> None:
+        from whence.elf.kernels import symbols as symbols_kernel
+        from whence.ranges.kernels import columns as columns_kernel
+        from whence.ranges.kernels import order as order_kernel
+
+        self._symbols = symbols = elf.symbols(table)
+        self._sections = elf.sections
+        allocated = bytes(section.allocated for section in elf.sections)
+        rows = array("I", bytes(4 * len(symbols)))
+        del rows[symbols_kernel.addressed(symbols.info, symbols.section, allocated, rows) :]
+        count = len(rows)
+        value, size = (array("Q", bytes(8 * count)) for _ in range(2))
+        columns_kernel.gather_words(rows, symbols.value, value)
+        columns_kernel.gather_words(rows, symbols.size, size)
+        if elf.machine in MARKED_BY_BIT_0:
+            value = array("Q", [one & ~1 for one in value])
+        order, room = array("I", bytes(4 * count)), array("I", bytes(4 * count))
+        if order_kernel.order(size, order, room, True):
+            order, room = room, order
+        if order_kernel.order(value, order, room, False):
+            order = room
+        self._rows, self._starts = array("I", bytes(4 * count)), array("Q", bytes(8 * count))
+        columns_kernel.gather_halves(order, rows, self._rows)
+        columns_kernel.gather_words(order, value, self._starts)
+        self._files: list[int] | None = None
+        self._named: dict[tuple[int, bool], Symbol] = {}
+        self._ends: dict[int, tuple[int, Symbol]] = {}  # by place in the order: where what llvm names there ends
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def llvm(self, vaddr: int) -> Symbol | None:
+        """The symbol that llvm-symbolizer names."""
+        at = bisect_right(self._starts, vaddr) - 1
+        end, symbol = self._ends.get(at) or self._llvm_at(at)
+        return symbol if vaddr < end else None
+
+    def _llvm_at(self, at: int) -> tuple[int, Symbol]:
+        """The symbol that llvm-symbolizer names from a place in the order on, and where it ends (0: there is none)."""
+        while at >= 0:
+            row, start = self._rows[at], self._starts[at]
+            symbol = self._name(row, start, False)
+            if not symbol.name.startswith(MAPPING):
+                section = self._sections[self._symbols.section[row]]
+                end = start + symbol.size if symbol.size else section.vaddr + section.size
+                found = self._ends[at] = end, symbol
+                return found
+            at -= 1
+        return 0, NOTHING
+
+    def bfd(self, vaddr: int) -> Symbol | None:
+        """The symbol that binutils name."""
+        at = bisect_right(self._starts, vaddr) - 1
+        while at >= 0:
+            start = self._starts[at]
+            first = bisect_left(self._starts, start)
+            best = -1
+            for row in sorted(self._rows[first : at + 1]):
+                fit = self._in_section(row, vaddr) and self._may_be_function(row)
+                if fit and (best < 0 or self._fits_better(row, best, vaddr - start)):
+                    best = row
+            if best >= 0:
+                return self._named.get((best, True)) or self._name(best, start, True)
+            if not self._in_section(self._rows[at], vaddr):
+                return None
+            at = first - 1
+        return None
+
+    def named(self, name: str) -> Iterator[Symbol]:
+        """The symbols of that name, in order of address, as llvm-symbolizer finds them: those it would name."""
+        last = len(self._rows) - 1
+        for at, row in enumerate(self._rows):
+            if (at == last or self._starts[at + 1] != self._starts[at]) and self._symbols.name(row) == name:
+                yield self._name(row, self._starts[at], False)
+
+    def _in_section(self, row: int, vaddr: int) -> bool:
+        section = self._sections[self._symbols.section[row]]
+        return section.vaddr <= vaddr < section.vaddr + section.size
+
+    def _may_be_function(self, row: int) -> bool:
+        symbols = self._symbols
+        info = symbols.info[row]
+        if info & constants.STT_MASK == constants.STT_OBJECT:
+            return False
+        hidden = symbols.other[row] & constants.STV_MASK == constants.STV_HIDDEN
+        local = info >> 4 == constants.STB_LOCAL
+        return bool(symbols.size[row] or info & constants.STT_MASK != constants.STT_NOTYPE or not (local and hidden))
+
+    def _fits_better(self, row: int, best: int, offset: int) -> bool:
+        """Does a symbol name an offset behind it better than another one that starts at the same address?"""
+        symbols = self._symbols
+        size, best_size = symbols.size[row] or 1, symbols.size[best] or 1
+        if best_size <= offset:
+            return size > best_size
+        if size <= offset:
+            return False
+        kind, best_kind = symbols.info[row] & constants.STT_MASK, symbols.info[best] & constants.STT_MASK
+        if (kind == constants.STT_FUNC) != (best_kind == constants.STT_FUNC):
+            return kind == constants.STT_FUNC
+        if (kind == constants.STT_NOTYPE) != (best_kind == constants.STT_NOTYPE):
+            return best_kind == constants.STT_NOTYPE
+        return size < best_size
+
+    def _name(self, row: int, start: int, bfd: bool) -> Symbol:
+        symbols = self._symbols
+        local = symbols.info[row] >> 4 == constants.STB_LOCAL
+        symbol = Symbol(symbols.name(row), start, symbols.size[row], self._file(row, local, bfd))
+        self._named[row, bfd] = symbol
+        return symbol
+
+    def _file(self, row: int, local: bool, bfd: bool) -> str:
+        """The name of the last STT_FILE entry before a symbol. BFD gives it to a global one, too, where all such
+        entries come before the first other symbol."""
+        if self._files is None:
+            self._files = [
+                at for at, info in enumerate(self._symbols.info) if info & constants.STT_MASK == constants.STT_FILE
+            ]
+        files = self._files
+        if not local and not (bfd and files and files[-1] == len(files)):
+            return ""
+        at = bisect_left(files, row)
+        return self._symbols.name(files[at - 1]) if at else ""
