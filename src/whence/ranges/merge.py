@@ -70,6 +70,8 @@ def merge(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
     for table in tables:
         bounds.append(bounds[-1] + len(table))
     joined = join(tables)
+    if len(joined) != bounds[-1]:
+        raise ValueError("each table is given once")
     cut = [_stretches(joined, low, high, last_wins) for low, high in pairwise(bounds)]
     best = cut[0]
     for lower in cut[1:]:
