@@ -86,7 +86,15 @@ class SplitFile:
         alt = file.alt
         if alone:
             alt = UnitSet(DwarfFile(strings, elf.order, file.code), read_sections(None, []))
-        own = DwarfFile(strings, elf.order, file.code, names=file.names, most_units=most_units(elf), alt=alt)
+        own = DwarfFile(
+            strings,
+            elf.order,
+            file.code,
+            names=file.names,
+            columns=file.columns,
+            most_units=most_units(elf),
+            alt=alt,
+        )
         bases = self._bases(elf) if package else None
         self.set = UnitSet(own, sections, split=True, package=bases)
         units = self.set.units

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 from array import array
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
@@ -26,6 +27,9 @@ from whence.lidia.kernels import encode as encode_kernel
 from whence.lidia.kernels import starts as starts_kernel
 from whence.lidia.kernels import strings as strings_kernel
 from whence.lidia.layout import (
+    COLUMNS,
+    DISCRIMINATOR,
+    DISCRIMINATORS,
     HEADER_SIZE,
     LINE_TABLES,
     RANGE_TABLE,
@@ -118,7 +122,7 @@ def _write(
         about = (about or Extra()).replaced(tidy=body.tidy)
         if not about.producer:
             about = about.replaced(producer=f"whence {__version__}")
-        tail = pack_extra(about, *body.sources(), sized.end, body.starts, crc=crc)
+        tail = pack_extra(about, *body.sources(), sized.end, body.starts, columns=body.columns(), crc=crc)
     else:
         tail = b""
         crc = True
@@ -182,10 +186,17 @@ class _Body:
         self.string = array("Q", bytes(8 * self.names.count))
         self.names.offsets(self.string)
         line_width = 4 if most_line > 0xFFFF else 2
-        self.store = encode_kernel.Lines(line_width, seed, count)
-        self.line_index = ranges.line_index
-        if lines:
-            self.line_index = array("I", bytes(4 * count))
+        self.located = ranges.columns is not None and lines and not go
+        self.line_index = array("I", bytes(4 * count)) if lines else ranges.line_index
+        self.store: Any
+        if self.located:
+            from whence.lidia.kernels.located import LocatedLines
+
+            self.store = LocatedLines(line_width, seed)
+            self.store.add(ranges, self.line_index)
+        else:
+            self.store = encode_kernel.Lines(line_width, seed, count)
+        if lines and not self.located:
             self.store.add(
                 ranges.line_index, ranges.line_count, ranges.line_offset, ranges.line_number, not go, self.line_index
             )
@@ -247,6 +258,25 @@ class _Body:
         count = len(self.va)
         for low in range(0, count, _STEP):
             yield low, min(low + _STEP, count)
+
+    def columns(self) -> list[tuple[bytes, bytes]]:
+        """The chunks of columns and discriminators, where the table has them."""
+        columns = self.ranges.columns
+        if columns is None or not self.located:
+            return []
+        from whence.lidia.kernels.located import packed
+
+        by_line, discriminators = (column.numbers() for column in self.store.line_columns())
+        most = max(max(by_line, default=0), max(columns.call_column, default=0))
+        width = 1 if most < 1 << 8 else 2 if most < 1 << 16 else 4
+        content = struct.pack("<II", width, 0) + packed(by_line, width) + packed(columns.call_column, width)
+        chunks = [(COLUMNS, content)]
+        of_lines = [(entry, value) for entry, value in enumerate(discriminators) if value]
+        of_calls = [(index, value) for index, value in enumerate(columns.call_discriminator) if value]
+        if of_lines or of_calls:
+            rows = b"".join(DISCRIMINATOR.pack(*row) for row in (*of_lines, *of_calls))
+            chunks.append((DISCRIMINATORS, struct.pack("<II", len(of_lines), 0) + rows))
+        return chunks
 
     def sources(self) -> tuple[bytes, tuple[array[int], bytes] | None]:
         """A byte per range, and the same as runs where those are few."""
