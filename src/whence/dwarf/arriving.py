@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from whence.elf import ElfFile
     from whence.elf.compress import Unpacking
 
-DWARF64 = 0xFFFFFFFF  # the unit_length that eight bytes of length follow (7.4)
 SHORTEST = 12  # bytes that a unit with a root DIE has
 SMALLEST = 4 << 20  # packed bytes: below that there is little to win
 
@@ -60,7 +59,7 @@ class Beginning:
     """The first bytes of a .debug_info, as many as the units needed so far. Threads may share it."""
 
     def __init__(self, info: DebugInfo, unpacking: Unpacking) -> None:
-        self._info, self._unpacking = info, unpacking
+        self._elf, self._alt_str, self._unpacking = info.elf, info.alt_sections.debug_str, unpacking
         self._lock = Lock()
         self._sections: Sections | None = None
 
@@ -82,8 +81,8 @@ class Beginning:
             return self._sections if reached else None
 
     def _read_others(self) -> None:
-        sections = read_sections(self._info.elf, [], info=self._unpacking.content)
-        sections.alt_str = self._info.alt_sections.debug_str
+        sections = read_sections(self._elf, [], info=self._unpacking.content)
+        sections.alt_str = self._alt_str
         self._sections = sections
 
     def _reach(self, offsets: list[int]) -> bool:
@@ -91,7 +90,7 @@ class Beginning:
         try:
             for offset in offsets:
                 unpacking.advance(offset + 12)
-                end = offset + unit_size(unpacking.content, offset, self._info.elf.order)
+                end = offset + unit_size(unpacking.content, offset, self._elf.order)
                 if end > unpacking.size:
                     return False
                 unpacking.advance(end)
@@ -101,10 +100,10 @@ class Beginning:
 
     def keep(self) -> None:
         """Unpack the rest, for the file to keep; whatever is wrong is told to those who read it there."""
-        section = self._info.elf.section(".debug_info")
+        section = self._elf.section(".debug_info")
         assert section is not None
         with self._lock, suppress(ElfError):
-            self._info.elf.keep(section, self._unpacking.run())
+            self._elf.keep(section, self._unpacking.run())
 
 
 class Arriving:
@@ -209,4 +208,4 @@ def whole_units(data: memoryview, at: int, end: int, order: ByteOrder) -> tuple[
 def unit_size(data: memoryview, at: int, order: ByteOrder) -> int:
     """The bytes of a unit, by its length field; twelve bytes are there."""
     length = int.from_bytes(data[at : at + 4], order)
-    return 4 + length if length != DWARF64 else 12 + int.from_bytes(data[at + 4 : at + 12], order)
+    return 4 + length if length != units.DWARF64 else 12 + int.from_bytes(data[at + 4 : at + 12], order)

@@ -13,6 +13,7 @@ from whence.dwarf import units
 from whence.dwarf.arriving import Arriving, Beginning, NotThisWay, worth_it
 from whence.dwarf.kernels import aranges as aranges_kernel
 from whence.dwarf.kernels.parts import Parts
+from whence.dwarf.line_files import LineBudgets
 from whence.dwarf.problems import Problems, problem
 from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.split import SplitFiles
@@ -185,7 +186,8 @@ class DebugInfo:
         """The ranges of these units of a set; None when their names lie in units that the set does not have."""
         jobs = max(1, min(jobs or cores.available(), len(chosen)))
         sections = self.sections if of.whole else self._sections_with([])
-        workers = [Worker(self, sections, lines, of) for _ in range(jobs)]
+        budgets = LineBudgets()
+        workers = [Worker(self, sections, lines, of, 0, budgets) for _ in range(jobs)]
         of.claims  # noqa: B018 - made before threads share it
         batches = list(of.batches(chosen, jobs))
         out = self._joined(workers, ((of, batch) for batch in batches), lambda n: self._let_go(of, batches[n]))
@@ -216,7 +218,8 @@ class DebugInfo:
             if first is None:
                 return None
             count = jobs or cores.available()
-            workers = [Worker(self, arriving.sections, lines, first[0], arriving.source) for _ in range(count)]
+            own = arriving.sections, lines, first[0], arriving.source, LineBudgets()
+            workers = [Worker(self, *own) for _ in range(count)]
             out = self._joined(workers, chain([first], waiting), lambda n: arriving.done_before(wave_of[n]))
             problems = finished(workers)
             if any(worker.strangers() for worker in workers):

@@ -73,6 +73,7 @@ class LinePrograms:
     ) -> None:  # fmt: skip
         data = sections.debug_line, sections.debug_str_offsets
         self._kernel = lines_kernel.LinePrograms(*data, order == "big", lowest, False)
+        self._data, self._order = sections.debug_line, order
         self._size = len(sections.debug_line)
         self._paths, self._names = paths, names
 
@@ -84,8 +85,9 @@ class LinePrograms:
         the scopes and starts of each end: their files, numbers so far, become names (a number beyond the table: 0).
         What is wrong is added to `problems`."""
         named = scopes, scope_ends, starts, start_ends
-        left = self._kernel.read(rows_of_units, chosen, *named, max(self._paths.left, 0))
-        self._paths.left = min(self._paths.left, left)
+        budget = self._paths.budget
+        granted = budget.take(sum(self._program_size(rows_of_units, unit) for unit in chosen))
+        budget.give_back(self._kernel.read(rows_of_units, chosen, *named, granted))
         for program, error in self._problems():
             name = self._names.raw(rows_of_units[chosen[program] * units.WIDTH + units.NAME])
             error.add_note(
@@ -107,9 +109,22 @@ class LinePrograms:
         """The files of one unit's program, whose rows are not read; whoever reads those reports what is wrong."""
         row = unit * units.WIDTH
         if rows_of_units[row + units.HAS] & units.HAS_STMT_LIST:
-            self._paths.left = self._kernel.read_tables(rows_of_units, unit, max(self._paths.left, 0))
+            budget = self._paths.budget
+            granted = budget.take(self._program_size(rows_of_units, unit))
+            budget.give_back(self._kernel.read_tables(rows_of_units, unit, granted))
             return self.last_file_names(self._names.raw(rows_of_units[row + units.COMP_DIR]))
         return FileNames(b"", self._paths, 0)
+
+    def _program_size(self, rows_of_units: array[int], unit: int) -> int:
+        """The bytes of a unit's line program, as far as the section has them; 0 for a unit without one."""
+        row = unit * units.WIDTH
+        if not rows_of_units[row + units.HAS] & units.HAS_STMT_LIST:
+            return 0
+        at = rows_of_units[row + units.STMT_LIST]
+        length = int.from_bytes(self._data[at : at + 4], self._order)
+        if length == units.DWARF64:
+            length = 8 + int.from_bytes(self._data[at + 4 : at + 12], self._order)
+        return max(0, min(4 + length, self._size - at))
 
     def last_file_names(self, comp_dir: bytes) -> FileNames:
         """The files of the program read last."""

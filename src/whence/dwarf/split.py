@@ -8,6 +8,7 @@ a unit's. DWARF 5, sections 7.3.2, 7.3.5 and 3.1.2; GNU DebugFission for version
 
 from __future__ import annotations
 
+from _weakref import ref
 from array import array
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -103,10 +104,17 @@ class SplitFiles:
     """Every split file of a binary: its package, its own .dwo sections, or a file per unit, opened when wanted."""
 
     def __init__(self, info: DebugInfo, package: ElfFile | None, find: Callable[[Unit], ElfFile | None] | None) -> None:
-        self._info, self._find = info, find
+        self._held, self._find = ref(info), find
         self._shared: list[SplitFile] | None = None
         self._package = package
         self._lock = Lock()
+
+    @property
+    def _info(self) -> DebugInfo:
+        """What has these files: it is at work, or nobody would ask."""
+        info = self._held()
+        assert info is not None
+        return info
 
     def find(self, all_units: Units, index: int) -> tuple[SplitFile, int] | None:
         """The split unit of one of the units (its file and its number there): None when it is whole.

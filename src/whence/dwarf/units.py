@@ -21,6 +21,8 @@ from whence.records import Record
 ) = range(26)  # fmt: skip
 WIDTH = 26
 
+DWARF64 = 0xFFFFFFFF  # the unit_length that eight bytes of length follow (7.4)
+
 HAS_STMT_LIST, HAS_LOW, HAS_HIGH, HAS_RANGES = 1, 2, 4, 8
 TYPE_KINDS = (constants.DW_UT_type, constants.DW_UT_split_type)
 

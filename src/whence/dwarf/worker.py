@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from whence.dwarf import units
 from whence.dwarf.declarations import Declarations
 from whence.dwarf.kernels import scopes as scopes_kernel
-from whence.dwarf.line_files import Paths
+from whence.dwarf.line_files import LineBudgets, Paths
 from whence.dwarf.lines import LinePrograms
 from whence.dwarf.problems import Problems, problem
 from whence.dwarf.qualified import qualified_names
@@ -37,14 +37,17 @@ SCOPES_END, FAULT, FAULT_AT, STARTS_END = range(TOLD)
 class Worker:
     """Has scratch, names and a table of its own, so that threads share nothing they write to."""
 
-    def __init__(self, info: DebugInfo, sections: Sections, lines: bool, of: UnitSet, passing: int = 0) -> None:
-        """`passing` is the source of names that will not stay: they are copied."""
+    def __init__(
+        self, info: DebugInfo, sections: Sections, lines: bool, of: UnitSet, passing: int = 0,
+        budgets: LineBudgets | None = None,
+    ) -> None:  # fmt: skip
+        """`passing` is the source of names that will not stay: they are copied. `budgets` are those of all workers."""
         self.info, self.sections, self.lines, self.passing = info, sections, lines, passing
         self.arena = Arena(info.strings)
         self.problems = Problems()
         self._strangers = False
         self._scoper = scopes_kernel.Scoper(of.parts, info.alt, info.style)
-        paths = Paths(sections, info.elf.order, self.arena, go=info.elf.is_go, style=info.paths)
+        paths = Paths(sections, info.elf.order, self.arena, go=info.elf.is_go, style=info.paths, budgets=budgets)
         self._programs = LinePrograms(sections, info.elf.order, info.lowest, paths, info.strings)
         self._declarations = Declarations(info, self._programs, paths)
         self.turn_to(of)

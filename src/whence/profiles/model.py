@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from whence.errors import ProfileError
+from whence.errors import WRONG_KIND, ProfileError, shown
 from whence.model import Frames
 from whence.profiles.bounds import NO_BOUND
 
@@ -154,7 +154,8 @@ class Profile:
         """Raise the error of the first line that could not be read where most could not: the text is something else."""
         if self.first_skipped is not None and self.skipped > read:
             part, rule, line = self.first_skipped
-            raise ProfileError(part, None, rule, line)
+            fault = f"not a profile: {part}: found {shown(line)}, expected: {rule}"
+            raise ProfileError(part, None, rule, line, fault=fault, code=WRONG_KIND)
 
     def name(self, location: int, frames: Frames) -> None:
         """Give a location its frames."""
