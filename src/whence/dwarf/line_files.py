@@ -96,7 +96,7 @@ class LineBudgets:
 class Paths:
     """Paths of files, put together in an arena, each once for all programs of a file that name it the same way."""
 
-    __slots__ = ("_arena", "_budgets", "_go", "_known", "_style", "_windows", "budget")
+    __slots__ = ("_arena", "_budgets", "_go", "_known", "_style", "_windows", "budget", "tables_left")
 
     def __init__(
         self, sections: LineSections, order: ByteOrder, arena: Arena, *, go: bool = False, style: PathStyle = "joined",
@@ -106,6 +106,7 @@ class Paths:
         self._arena, self._go, self._style = arena, go, style
         self._budgets = budgets or LineBudgets()
         self.budget = self._budgets.of(sections)
+        self.tables_left = 2 * len(sections.debug_line) + SLACK  # bytes of headers alone: each thread reads its own
         self._known: dict[bytes, dict[tuple[int, int], int]] = {}
         names = ("debug_line", "debug_line_str", "debug_str", "alt_str")
         self._windows = {name: Window(getattr(sections, name, None) or b"", name, order, DwarfError) for name in names}

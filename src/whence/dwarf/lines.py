@@ -25,8 +25,9 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from whence.dwarf import units
 from whence.dwarf.kernels import lines as lines_kernel
+from whence.dwarf.kernels.constants import DWARF64, DW_TAG_partial_unit
+from whence.dwarf.kernels.units import ADDRESS_SIZE, COMP_DIR, HAS, HAS_STMT_LIST, NAME, STMT_LIST, STR_BASE, TAG, WIDTH
 from whence.dwarf.line_files import INLINE, PLACE_BITS, FileNames, LineSections, Paths
 from whence.dwarf.problems import Problems
 from whence.errors import DwarfError, cut_off
@@ -89,7 +90,7 @@ class LinePrograms:
         granted = budget.take(sum(self._program_size(rows_of_units, unit) for unit in chosen))
         budget.give_back(self._kernel.read(rows_of_units, chosen, *named, granted))
         for program, error in self._problems():
-            name = self._names.raw(rows_of_units[chosen[program] * units.WIDTH + units.NAME])
+            name = self._names.raw(rows_of_units[chosen[program] * WIDTH + NAME])
             error.add_note(
                 f"in the line program of {name.decode('utf-8', 'backslashreplace') or 'a unit without name'}"
             )
@@ -107,24 +108,24 @@ class LinePrograms:
 
     def file_names(self, rows_of_units: array[int], unit: int) -> FileNames:
         """The files of one unit's program, whose rows are not read; whoever reads those reports what is wrong."""
-        row = unit * units.WIDTH
-        if rows_of_units[row + units.HAS] & units.HAS_STMT_LIST:
-            budget = self._paths.budget
-            granted = budget.take(self._program_size(rows_of_units, unit))
-            budget.give_back(self._kernel.read_tables(rows_of_units, unit, granted))
-            return self.last_file_names(self._names.raw(rows_of_units[row + units.COMP_DIR]))
+        row = unit * WIDTH
+        if rows_of_units[row + HAS] & HAS_STMT_LIST:
+            self._paths.tables_left = self._kernel.read_tables(rows_of_units, unit, self._paths.tables_left)
+            return self.last_file_names(self._names.raw(rows_of_units[row + COMP_DIR]))
         return FileNames(b"", self._paths, 0)
 
     def _program_size(self, rows_of_units: array[int], unit: int) -> int:
-        """The bytes of a unit's line program, as far as the section has them; 0 for a unit without one."""
-        row = unit * units.WIDTH
-        if not rows_of_units[row + units.HAS] & units.HAS_STMT_LIST:
+        """The bytes of a unit's line program, as far as the section has them; 0 for a unit whose program is not read
+        (a partial unit names that of the units that import it)."""
+        row = unit * WIDTH
+        if not rows_of_units[row + HAS] & HAS_STMT_LIST or rows_of_units[row + TAG] == DW_TAG_partial_unit:
             return 0
-        at = rows_of_units[row + units.STMT_LIST]
-        length = int.from_bytes(self._data[at : at + 4], self._order)
-        if length == units.DWARF64:
+        at = rows_of_units[row + STMT_LIST]
+        length: int = int.from_bytes(self._data[at : at + 4], self._order)
+        if length == DWARF64:
             length = 8 + int.from_bytes(self._data[at + 4 : at + 12], self._order)
-        return max(0, min(4 + length, self._size - at))
+        size: int = max(0, min(4 + length, self._size - at))
+        return size
 
     def last_file_names(self, comp_dir: bytes) -> FileNames:
         """The files of the program read last."""
@@ -190,10 +191,10 @@ def read_lines(
     the program's size.
     """
     space = StringSpace()
-    unit = array("Q", bytes(8 * units.WIDTH))
-    unit[units.HAS], unit[units.STMT_LIST] = units.HAS_STMT_LIST, offset
-    unit[units.ADDRESS_SIZE], unit[units.STR_BASE] = address_size, str_base
-    unit[units.COMP_DIR], unit[units.NAME] = (space.ref(space.add(text + b"\0"), 0) for text in (comp_dir, name))
+    unit = array("Q", bytes(8 * WIDTH))
+    unit[HAS], unit[STMT_LIST] = HAS_STMT_LIST, offset
+    unit[ADDRESS_SIZE], unit[STR_BASE] = address_size, str_base
+    unit[COMP_DIR], unit[NAME] = (space.ref(space.add(text + b"\0"), 0) for text in (comp_dir, name))
     programs = LinePrograms(sections, order, lowest, paths or Paths(sections, order, arena), space)
     problems: list[DwarfError] = []
     none = array("I", [0])
