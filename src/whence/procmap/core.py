@@ -27,7 +27,8 @@ from whence.elf.kernels import constants
 from whence.errors import WRONG_KIND, ElfError, MapsError, naming
 from whence.files import open_regular
 from whence.procmap.address_mapper import AddressMapper
-from whence.procmap.mapping import EXECUTE, READ, WRITE, Kind, Mapping, kind_of
+from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
+from whence.procmap.mapping import Kind, Mapping, kind_of
 from whence.procmap.snapshot import Snapshot, SnapshotFile, stamp_of
 
 PERMISSIONS = ((constants.PF_R, READ), (constants.PF_W, WRITE), (constants.PF_X, EXECUTE))

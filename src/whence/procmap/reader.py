@@ -16,7 +16,8 @@ from typing import TypeVar
 
 from whence.errors import MapsError
 from whence.procmap import maps
-from whence.procmap.mapping import EXECUTE, Mapping
+from whence.procmap.kernels.constants import EXECUTE
+from whence.procmap.mapping import Mapping
 from whence.procmap.process import Identity, identify
 from whence.procmap.query import MapsQuery
 

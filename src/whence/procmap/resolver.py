@@ -21,7 +21,8 @@ from whence.errors import ElfError, MapsError
 from whence.files import open_looked_at
 from whence.forks import Lock
 from whence.procmap.build_id import build_id_of
-from whence.procmap.mapping import EXECUTE, Mapping
+from whence.procmap.kernels.constants import EXECUTE
+from whence.procmap.mapping import Mapping
 from whence.procmap.process import Identity
 from whence.procmap.reader import ProcessReader, who
 

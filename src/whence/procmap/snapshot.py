@@ -25,7 +25,8 @@ from typing import Any
 from whence.elf.segments import Segment
 from whence.errors import WRONG_KIND, ElfError, MapsError, empty_file
 from whence.procmap.address_mapper import AddressMapper
-from whence.procmap.mapping import EXECUTE, READ, SHARED, WRITE, Kind, Mapping
+from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
+from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.process import command, identify
 from whence.procmap.resolver import Resolver
 

@@ -76,14 +76,14 @@ Candidate = cython.struct(
 def entry(
     table: cython.const[cython.uchar][::1],
     index: cython.longlong,
-    wide: cython.bint,
+    elf64: cython.bint,
     big: cython.bint,
     extended: cython.const[cython.uchar][::1],
 ) -> Symbol:
     """Entry `index` of a table that holds it; SHN_XINDEX is looked up in the table of extended section indexes."""
     s: Symbol
     p: cython.pointer[cython.const[cython.uchar]]
-    if wide:
+    if elf64:
         p = cython.address(table[index * ELF64_SYM_SIZE])
         s.name = u32(p, big)
         s.info = p[4]
@@ -108,25 +108,27 @@ def entry(
 
 def read(
     table: cython.const[cython.uchar][::1],
-    wide: cython.bint,
-    big: cython.bint,
     extended: cython.const[cython.uchar][::1],
-    name: cython.uint[::1],
-    value: cython.ulonglong[::1],
-    size: cython.ulonglong[::1],
-    info: cython.uchar[::1],
-    other: cython.uchar[::1],
-    section: cython.uint[::1],
+    elf64: cython.bint,
+    big: cython.bint,
+    columns,
 ) -> cython.longlong:
-    """Unpack every whole entry into the columns, as many as those have room for. Returns how many were read."""
-    rows: cython.longlong = table.shape[0] // (ELF64_SYM_SIZE if wide else ELF32_SYM_SIZE)
+    """Unpack every whole entry into the columns of a symbols.Symbols, as many as those have room for. Returns how many
+    were read."""
+    name: cython.uint[::1] = columns.name_offset
+    value: cython.ulonglong[::1] = columns.value
+    size: cython.ulonglong[::1] = columns.size
+    info: cython.uchar[::1] = columns.info
+    other: cython.uchar[::1] = columns.other
+    section: cython.uint[::1] = columns.section
+    rows: cython.longlong = table.shape[0] // (ELF64_SYM_SIZE if elf64 else ELF32_SYM_SIZE)
     i: cython.longlong
     s: Symbol
     if rows > name.shape[0]:
         rows = name.shape[0]
     with cython.nogil:
         for i in range(rows):
-            s = entry(table, i, wide, big, extended)
+            s = entry(table, i, elf64, big, extended)
             name[i] = s.name
             value[i] = s.value
             size[i] = s.size
