@@ -102,7 +102,7 @@ def show_living(pid: int, stacks: list[list[int]]) -> int:
     pcs = [pc for pc, _ in Counter(stack[0] for stack in stacks).most_common()]
     shown: set[str] = set()
     with Symbolizer() as symbolizer:
-        answers = symbolizer.lookup_many(pid, pcs)
+        answers = symbolizer.symbolize(pid, pcs)
     for answer in answers:
         function = answer.frames[-1].function if answer.frames else ""
         if function and function not in shown and len(shown) < NAMED:

@@ -184,7 +184,7 @@ class Mapping(NamedTuple):
 
         Raises FileNotFoundError when the file can't be reached (or was replaced), PermissionError when it may not be.
         """
-        return self._opened(False)[1]
+        return self.open_with_name()[1]
 
     def openable_path(self, prefer_name: bool = False) -> str:
         """The first path that opens the mapped file (see `candidates`), "" when none does.
@@ -192,14 +192,14 @@ class Mapping(NamedTuple):
         What the path names may change between this look and the caller's own open.
         """
         try:
-            path, descriptor = self._opened(prefer_name)
+            path, descriptor = self.open_with_name(prefer_name)
         except OSError:
             return ""
         os.close(descriptor)
         return path
 
-    def _opened(self, prefer_name: bool) -> tuple[str, int]:
-        """The first candidate that is the mapped file, with an open descriptor of it."""
+    def open_with_name(self, prefer_name: bool = False) -> tuple[str, int]:
+        """The first candidate that is the mapped file, with an open descriptor of it. Raises as `open` does."""
         denied: OSError | None = None
         for path, checked in self.candidates(prefer_name):
             try:

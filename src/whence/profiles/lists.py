@@ -19,14 +19,14 @@ from typing import NamedTuple
 from whence.elf.notes import build_id, walk
 from whence.errors import ProfileError, WhenceError
 from whence.files import NotRegularError, open_input
+from whence.locate.names import is_image, module_of
 from whence.model import Source
 from whence.procmap import perfmap
 from whence.procmap.kallsyms import KernelNames
 from whence.procmap.names import NamedAddresses
-from whence.profiles.kernel import first_address, is_image, module_of
+from whence.profiles.kernel import first_address
 from whence.profiles.model import Mapping
-from whence.profiles.reasons import GIVE_KALLSYMS, GIVE_KERNEL, GIVE_PERF_MAP, Missing
-from whence.reasons import Reason
+from whence.reasons import GIVE_KALLSYMS, GIVE_KERNEL, GIVE_PERF_MAP, Missing, Reason
 
 KALLSYMS = "/proc/kallsyms"
 KERNEL_NOTES = "/sys/kernel/notes"
@@ -120,7 +120,7 @@ class Lists:
 
     def _of_this_machine(self, mapping: Mapping) -> KernelNames | None:
         """The running kernel's names, when the mapping is of this kernel."""
-        image = is_image(mapping)
+        image = is_image(mapping.path)
         if image and mapping.build_id and mapping.build_id.lower() != self._running_build_id():
             return None
         if self._kernel is None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from whence.budget import Budget
 from whence.profiles import bounds
+from whence.profiles.kinds import Kind, kind_of
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.perf_lines import FORK, MMAP, UNKNOWN, Place
-from whence.profiles.reasons import Kind, kind_of
 
 ANONYMOUS = ("//anon", "/anon_hugepage")
 BUILD_ID = re.compile(r"<?([0-9a-f]{16,64})>?$")
