@@ -122,10 +122,10 @@ KINDS: dict[int, dict[int, int]] = {
         constants.R_LARCH_32_PCREL: RELATIVE | 4,
     },
 }
-FAULTS = {
-    UNKNOWN_KIND: "its type is one that debug sections have",
-    OUTSIDE: "its place lies inside the section",
-    NO_SYMBOL: "its symbol is in the symbol table",
+FAULTS = {  # the rule, and what breaks it
+    UNKNOWN_KIND: ("its type is one that debug sections have", "another type"),
+    OUTSIDE: ("its place lies inside the section", "a place outside"),
+    NO_SYMBOL: ("its symbol is in the symbol table", "an index beyond it"),
 }
 
 
@@ -180,5 +180,5 @@ class Relocations:
                 self,
             )
             if fault:
-                problems.append(ElfError(f"{table.part} relocation {index}", None, FAULTS[fault]))
+                problems.append(ElfError(f"{table.part} relocation {index}", None, *FAULTS[fault]))
         return memoryview(out).toreadonly()

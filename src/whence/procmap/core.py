@@ -112,7 +112,9 @@ def _mapped(elf: ElfFile, note: Note) -> list[_Mapped]:
     count, page = struct.unpack_from(mark + 2 * word, data)
     names_at = (2 + 3 * count) * size
     if names_at > len(data):
-        raise MapsError("core NT_FILE", 0, f"its {count} entries fit in its {len(data)} bytes")
+        raise MapsError(
+            "core NT_FILE", 0, f"its {count} entries fit in its {len(data)} bytes", f"{names_at} bytes of them"
+        )
     names = data[names_at:].split(b"\0", count)
     if len(names) <= count:
         raise MapsError("core NT_FILE", names_at, f"it has a name for each of its {count} entries", len(names) - 1)

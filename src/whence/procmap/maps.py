@@ -87,7 +87,7 @@ def parse(data: bytes, process: str = "", wanted: int = EXECUTE, linked: bool = 
 
 
 def read(process: str) -> bytes:
-    """The text of a process's maps file (the kernel gives it a page at a time). Raises OSError."""
+    """The text of a process's maps file (the kernel writes it a page at a time). Raises OSError."""
     descriptor = os.open(f"{process}/maps", os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = []

@@ -110,7 +110,7 @@ class Snapshot:
     def from_json(cls, text: str | bytes) -> Snapshot:
         """Read what `to_json` wrote. Raises MapsError when it is something else."""
         if len(text) > SIZE_LIMIT:
-            raise MapsError("snapshot", None, f"it has at most {SIZE_LIMIT >> 20} MiB")
+            raise MapsError("snapshot", None, f"it has at most {SIZE_LIMIT >> 20} MiB", f"{len(text) >> 20} MiB")
         try:
             top = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -22,6 +22,7 @@ from cython.cimports.whence.elf.kernels.constants import (
     SHN_XINDEX,
     STB_GLOBAL,
     STB_GNU_UNIQUE,
+    STB_SHIFT,
     STB_WEAK,
     STT_FUNC,
     STT_GNU_IFUNC,
@@ -415,6 +416,7 @@ class Candidates:
         i: cython.longlong
         placed: Placed
         row: cython.pointer(Candidate)
+        bind: cython.uint
         left: cython.longlong = most_names
         restricted: cython.bint = queries is not None
         memory: cython.bint = True
@@ -439,7 +441,8 @@ class Candidates:
                 row.end = placed.end
                 row.bound = placed.bound
                 row.name = names_base | placed.name
-                row.rank = rank_of(symbols.names, placed.name, placed.info >> 4, placed.end > placed.vaddr, preference)
+                bind = placed.info >> STB_SHIFT
+                row.rank = rank_of(symbols.names, placed.name, bind, placed.end > placed.vaddr, preference)
                 row.source = source
         if not memory:
             raise MemoryError
@@ -653,16 +656,16 @@ def addressed(
     rows: cython.uint[::1],
 ) -> cython.longlong:
     """The rows of symbols for places in memory: functions, objects and untyped ones of allocated sections. `rows` has
-    room for all of them; gives how many there are."""
+    room for all of them. Returns how many there are."""
     i: cython.Py_ssize_t
     kind: cython.uint
     found: cython.longlong = 0
     with cython.nogil:
         for i in range(1, info.shape[0]):
             kind = info[i] & STT_MASK
-            if kind > STT_FUNC and kind != STT_GNU_IFUNC:  # no STT_NOTYPE, STT_OBJECT, STT_FUNC, and no STT_GNU_IFUNC
+            if kind > STT_FUNC and kind != STT_GNU_IFUNC:  # neither STT_NOTYPE, STT_OBJECT, STT_FUNC nor STT_GNU_IFUNC
                 continue
-            if section[i] == 0 or section[i] >= allocated.shape[0] or not allocated[section[i]]:
+            if section[i] == SHN_UNDEF or section[i] >= allocated.shape[0] or not allocated[section[i]]:
                 continue
             rows[found] = cython.cast(cython.uint, i)
             found += 1
@@ -670,7 +673,7 @@ def addressed(
 
 
 def holds(data: cython.const[cython.uchar][::1], text: cython.const[cython.uchar][::1]):
-    """Does `text`, two bytes at least, lie somewhere in the data? Nothing is copied."""
+    """Whether `text`, two bytes at least, lies somewhere in the data. Nothing is copied."""
     at: cython.Py_ssize_t = 0
     last: cython.Py_ssize_t = data.shape[0] - text.shape[0]
     found: cython.bint = False
