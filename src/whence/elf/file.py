@@ -299,7 +299,8 @@ class ElfFile:
                     loaded_bytes = bytes(self.data[at : at + size])
                     self.check()
                     return loaded_bytes
-        raise ElfError("segments", None, f"one of them loads {size} bytes at vaddr {vaddr:#x}", path=self.path)
+        rule = f"one of them loads {size} bytes at vaddr {vaddr:#x}"
+        raise ElfError("segments", None, rule, fault=f"elf segments: n{rule}", path=self.path)
 
     # symbols
 

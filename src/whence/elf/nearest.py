@@ -128,11 +128,11 @@ class SymbolIndex:
         if info & constants.STT_MASK == constants.STT_OBJECT:
             return False
         hidden = symbols.other[row] & constants.STV_MASK == constants.STV_HIDDEN
-        local = info >> 4 == constants.STB_LOCAL
+        local = info >> constants.STB_SHIFT == constants.STB_LOCAL
         return bool(symbols.size[row] or info & constants.STT_MASK != constants.STT_NOTYPE or not (local and hidden))
 
     def _fits_better(self, row: int, best: int, offset: int) -> bool:
-        """Does a symbol name an offset behind it better than another one that starts at the same address?"""
+        """Whether a symbol names an offset behind it better than another one that starts at the same address."""
         symbols = self._symbols
         size, best_size = symbols.size[row] or 1, symbols.size[best] or 1
         if best_size <= offset:
@@ -148,7 +148,7 @@ class SymbolIndex:
 
     def _name(self, row: int, start: int, bfd: bool) -> Symbol:
         symbols = self._symbols
-        local = symbols.info[row] >> 4 == constants.STB_LOCAL
+        local = symbols.info[row] >> constants.STB_SHIFT == constants.STB_LOCAL
         symbol = Symbol(symbols.name(row), start, symbols.size[row], self._file(row, local, bfd))
         self._named[row, bfd] = symbol
         return symbol
