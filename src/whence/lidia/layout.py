@@ -70,8 +70,7 @@ BUILD_ID, MACHINE, PRODUCER, MADE_FROM, SEGMENTS = b"BLID", b"MACH", b"PROD", b"
 FLAGS, SOURCE_BYTES, SOURCE_RUNS, STARTS = b"FLAG", b"SRCB", b"SRCR", b"STRT"
 
 # Length-prefixed strings as the Go package and whence write them: "" and then this.
-OVERFLOW: Final = b"[overflow]"
-LENGTH_PREFIXED_START: Final = bytes(4) + struct.pack("<I", len(OVERFLOW)) + OVERFLOW
+LENGTH_PREFIXED_START: Final = b"\0\0\0\0\x0a\0\0\0[overflow]"
 
 # What names and line entries that ranges share may add up to, in bytes, where all of them are asked for: so many times
 # the bytes that are stored, plus an allowance. Archives of real programs need 4 times at most.
@@ -210,12 +209,12 @@ def pack_extra(
     sources: bytes,
     runs: tuple[Sequence[int], bytes] | None,
     offset: int,
-    declared: array[int] | None = None,
+    declared: bytes = b"",
     *,
     crc: bool = True,
 ) -> bytes:
     """The chunks and the footer. `sources`: a byte per range; `runs` (first ranges, values): the same in short;
-    `declared`: the numbers of STRT, row by row. Without `crc` the checksum is 0, as those of the sections are then."""
+    `declared`: the rows of STRT. Without `crc` the checksum is 0, as those of the sections are then."""
     chunks = []
     for tag, content in (
         (BUILD_ID, bytes.fromhex(extra.build_id)),
@@ -233,7 +232,7 @@ def pack_extra(
     elif sources:
         chunks.append((SOURCE_BYTES, sources))
     if declared:
-        chunks.append((STARTS, little_endian(declared)))
+        chunks.append((STARTS, declared))
     body = b"".join(_CHUNK.pack(tag, 0, len(content)) + content for tag, content in chunks)
     return body + FOOTER.pack(offset, len(body), crc32c_of(body) if crc else 0, FOOTER_VERSION, FOOTER_MAGIC)
 
