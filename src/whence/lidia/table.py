@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
 from array import array
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self, overload
@@ -146,6 +147,16 @@ class Table:
     def strings(self) -> memoryview:
         """The bytes of the strings."""
         return self._data[self.header.strings.offset : self.header.strings.end]
+
+    def vaddrs(self) -> array[int]:
+        """The vaddr that each range starts with, in order."""
+        section = self.header.va
+        self._still_open()
+        with self._reading():
+            starts = array("Q" if section.width == 8 else "I", bytes(self._data[section.offset : section.end]))
+        if sys.byteorder == "big":
+            starts.byteswap()
+        return starts if starts.typecode == "Q" else array("Q", starts)
 
     def __len__(self) -> int:
         """How many ranges there are."""
