@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from whence.errors import ChecksumError, FormatError, LidiaError
 from whence.interrupts import interruptible
@@ -61,22 +61,6 @@ class Info:
     extra_problem: str
 
 
-class Inspected(NamedTuple):
-    """What a walk over all ranges found. The last five are the first range that breaks a rule, -1 when none does."""
-
-    functions: int
-    inlined: int
-    deepest: int
-    with_file: int
-    with_lines: int
-    without_length: int
-    unordered: int
-    empty: int
-    name_outside: int
-    lines_outside: int
-    untidy: int
-
-
 @interruptible
 def check_crc(data: memoryview, section: Section) -> None:
     """Raise ChecksumError unless the section's bytes have the checksum that the header has."""
@@ -89,8 +73,7 @@ def check_crc(data: memoryview, section: Section) -> None:
 def info(data: memoryview, sections: Sections, extra: ExtraSection, table: Table) -> Info:
     """What is in an archive; reads all of it."""
     header, about = table.header, table.about
-    found = Inspected(*inspect_kernel.inspect(data, sections))
-    named = inspect_kernel.count_sources(data, sections)
+    found = inspect_kernel.Inspection(data, sections)
     strings = table.strings
     return Info(
         path=table.path, size=len(data), ranges=header.va.entries, functions=found.functions, inlined=found.inlined,
@@ -102,7 +85,7 @@ def info(data: memoryview, sections: Sections, extra: ExtraSection, table: Table
         range_size=header.ranges.size, string_size=header.strings.size, line_size=header.lines.size,
         trailing_size=len(data) - header.end, build_id=about.build_id, machine=about.machine, producer=about.producer,
         made_from=about.made_from,
-        sources={str(source): count for source, count in zip(SOURCES, named, strict=False) if source and count},
+        sources={str(source): count for source, count in zip(SOURCES, found.sources, strict=False) if source and count},
         starts=sections.starts, extra_problem=problem_of_extra(extra),
     )  # fmt: skip
 
@@ -110,7 +93,7 @@ def info(data: memoryview, sections: Sections, extra: ExtraSection, table: Table
 @interruptible
 def problems(data: memoryview, sections: Sections, header: Header, extra: ExtraSection) -> list[str]:
     """Everything that is wrong, a sentence each."""
-    found = Inspected(*inspect_kernel.inspect(data, sections))
+    found = inspect_kernel.Inspection(data, sections)
     out = []
     for section in header:
         try:
@@ -130,7 +113,7 @@ def problems(data: memoryview, sections: Sections, header: Header, extra: ExtraS
             f"there are {strings} bytes",
         ),
         (found.lines_outside, RANGE_TABLE, entry, "has line entries outside the line tables", f"there are {entries}"),
-        (untidy, RANGE_TABLE, entry, "overlaps, or is empty", "functions lie apart, as the extra section promises"),
+        (untidy, RANGE_TABLE, entry, "overlaps, or is empty", "functions lie apart, as the extra section says"),
     ):
         if index >= 0:
             out.append(str(_broken(part, index * width, f"range {index} {fault}", rule)))
@@ -142,7 +125,7 @@ def problems(data: memoryview, sections: Sections, header: Header, extra: ExtraS
 @interruptible
 def notes(data: memoryview, sections: Sections) -> list[str]:
     """What is worth knowing of an archive and breaks no rule, a sentence each."""
-    found = Inspected(*inspect_kernel.inspect(data, sections))
+    found = inspect_kernel.Inspection(data, sections)
     if not found.without_length:
         return []
     count = "1 range has" if found.without_length == 1 else f"{found.without_length:,} ranges have"

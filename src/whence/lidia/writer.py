@@ -144,10 +144,19 @@ def _write(
     )  # fmt: skip
 
 
-def to_bytes(ranges: Ranges, **options: object) -> bytes:
-    """The archive in memory; the options of `write`."""
+def to_bytes(
+    ranges: Ranges,
+    *,
+    crc: bool = True,
+    lines: bool = True,
+    files: bool = True,
+    strings: Strings = "length",
+    compat: Compat = None,
+    extra: Extra | None = None,
+) -> bytes:
+    """The archive in memory; the options and errors are those of `write`."""
     out = io.BytesIO()
-    write(ranges, out, **options)  # type: ignore[arg-type]
+    write(ranges, out, crc=crc, lines=lines, files=files, strings=strings, compat=compat, extra=extra)
     return out.getvalue()
 
 
