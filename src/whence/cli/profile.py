@@ -18,7 +18,7 @@ from whence.errors import WrongUse, naming
 
 if TYPE_CHECKING:
     from whence.profiles import Profile
-    from whence.profiles.coverage import Row
+    from whence.profiles.coverage import Report
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -74,7 +74,7 @@ share.__name__ = "percentage"  # as argparse calls it
 
 
 def run(options: Namespace) -> int:
-    from whence.profiles import formats
+    from whence.profiles import formats, read
     from whence.profiles.naming import name
 
     title = os.path.basename(options.profile) if options.profile != "-" else "profile"
@@ -86,7 +86,7 @@ def run(options: Namespace) -> int:
         profile = standard_input(options)
     else:
         with Progress(f"reading {title}", quiet=options.quiet):
-            profile = formats.open_profile(options.profile)
+            profile = read(options.profile)
     if options.sample_type is not None:
         profile.default_type = type_named(profile, options.sample_type)
     tell_skipped(profile, title)
@@ -108,12 +108,12 @@ def run(options: Namespace) -> int:
         put(options.flamegraph, drawn)
     if not reporting:
         return ANSWERED
-    from whence.profiles.coverage import coverage, shown, total
+    from whence.profiles.coverage import Report, shown
 
-    rows = coverage(profile, reports)
-    tell(rows, options, sys.stdout if output != "-" else sys.stderr)
-    if options.fail_under is not None and total(rows) < options.fail_under:
-        print(f"whence profile: {shown(total(rows))} named, under {options.fail_under:g} %", file=sys.stderr)
+    report = Report(profile, reports)
+    tell(report, options, sys.stdout if output != "-" else sys.stderr)
+    if options.fail_under is not None and not report.reaches(options.fail_under):
+        print(f"whence profile: {shown(report.named_percent)} named, under {options.fail_under:g} %", file=sys.stderr)
         return SOME_UNKNOWN
     return ANSWERED
 
@@ -152,22 +152,19 @@ def put(path: str, data: bytes) -> None:
     save(path, data)
 
 
-def tell(rows: list[Row], options: Namespace, where: object) -> None:
-    from whence.profiles.coverage import text, total
-
+def tell(report: Report, options: Namespace, where: object) -> None:
     if options.json:
-        report = {"named_percent": round(total(rows), 2), "binaries": [row.as_json() for row in rows]}
-        print(json.dumps(report), file=where)  # type: ignore[call-overload]
+        print(json.dumps(report.as_json()), file=where)  # type: ignore[call-overload]
     elif options.coverage:
-        print(text(rows), end="", file=where)  # type: ignore[call-overload]
+        print(report, end="", file=where)  # type: ignore[call-overload]
 
 
 def standard_input(options: Namespace) -> Profile:
-    from whence.profiles import formats
+    from whence.profiles import read
 
     data = sys.stdin.buffer.read()
     with naming("<stdin>"), Progress("reading", quiet=options.quiet):
-        return formats.from_bytes(data)
+        return read(data)
 
 
 def shown_on(progress: Progress) -> Callable[[str, int, int], None]:

@@ -1,8 +1,9 @@
 """Profiles in, names out: pprof, OTLP and perf, read into one model, named, written.
 
-    wire                protocol buffers as columns (wire_kernel), and the splice that changes nothing but names
-                        (splice_kernel)
-    model               Profile: mappings, locations, samples; what every reader fills and every writer reads
+    profile             Profile and read: what users hold
+    model               mappings, locations, samples; what every reader fills and every writer reads
+    wire                protocol buffers as columns, and the splice that changes nothing but names
+    schema              the fields of pprof's and OTLP's messages
     pprof               perftools.profiles.Profile, gzip or plain
     otlp                OTLP profiles v1development (dictionary form), binary and JSON
     perf, folded        the text of `perf script`; folded stacks
@@ -22,38 +23,35 @@ A profile that breaks a rule of its format is a ProfileError; an address that ha
 
     from whence import profiles
 
-    profile = profiles.open("cpu.pb.gz")
+    profile = profiles.read("cpu.pb.gz")
     with profiles.Binaries(given=["app.debug"]) as binaries:
-        for report in profiles.name(profile, binaries):
-            print(report.path, report.named, report.locations)
-    profiles.write(profile, "named.pb.gz")
+        report = profile.symbolize(binaries)
+    print(report, end="")
+    profile.filter(lambda sample: "handle_request" in sample.functions).write("requests.folded")
+    profile.write("named.pb.gz")
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whence.profiles.model import Label, Mapping, Profile, Samples, SampleType
+from whence.profiles.model import Label, Mapping, Sample, Samples, SampleType
 
 if TYPE_CHECKING:
     from whence.profiles.binaries import Binaries
-    from whence.profiles.formats import from_bytes, to_bytes, write
-    from whence.profiles.formats import open_profile as open
-    from whence.profiles.naming import Named, name
+    from whence.profiles.coverage import Report, Row
+    from whence.profiles.profile import Profile, read
 
 __all__ = [
-    "Binaries", "Label", "Mapping", "Named", "Profile", "SampleType", "Samples", "from_bytes", "name", "open",
-    "to_bytes", "write",
+    "Binaries", "Label", "Mapping", "Profile", "Report", "Row", "Sample", "SampleType", "Samples", "read",
 ]  # fmt: skip
 
 _LAZY = {
-    "open": ("whence.profiles.formats", "open_profile"),
-    "from_bytes": ("whence.profiles.formats", "from_bytes"),
-    "to_bytes": ("whence.profiles.formats", "to_bytes"),
-    "write": ("whence.profiles.formats", "write"),
+    "read": ("whence.profiles.profile", "read"),
+    "Profile": ("whence.profiles.profile", "Profile"),
     "Binaries": ("whence.profiles.binaries", "Binaries"),
-    "Named": ("whence.profiles.naming", "Named"),
-    "name": ("whence.profiles.naming", "name"),
+    "Report": ("whence.profiles.coverage", "Report"),
+    "Row": ("whence.profiles.coverage", "Row"),
 }
 
 

@@ -27,7 +27,7 @@ FIRST, LAST = itemgetter(0), itemgetter(-1)  # of a chain: the innermost frame, 
 LINE_OF, SOURCE_OF = attrgetter("line"), attrgetter("source")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Named:
     """What became of the locations of one file (all its mappings)."""
 
@@ -43,6 +43,9 @@ class Named:
     lists: dict[str, None] = field(default_factory=dict)  # those that answered, in words
     left: dict[int, Missing] = field(default_factory=dict)  # those without frames
 
+    def __repr__(self) -> str:
+        return f"<profiles.Named {ascii(self.path)[1:-1] or 'no file'}: {self.named:,} of {self.locations:,} locations>"
+
 
 def name(
     profile: Profile,
@@ -53,8 +56,8 @@ def name(
 ) -> list[Named]:
     """Give frames or a reason to every location that has none (with `overwrite`: to every location).
 
-    A location that had frames keeps them when no better ones are found. Gives one report a file, in order of mappings;
-    `progress` is called with a file's path, how many files are done and how many there are.
+    A location that had frames keeps them when no better ones are found. Returns one report a file, in order of
+    mappings; `progress` is called with a file's path, how many files are done and how many there are.
     """
     groups: dict[int, list[int]] = {}
     for location, where in enumerate(profile.mapping):
