@@ -24,8 +24,8 @@ A profile that breaks a rule of its format is a ProfileError; an address that ha
     from whence import profiles
 
     profile = profiles.read("cpu.pb.gz")
-    with profiles.Binaries(given=["app.debug"]) as binaries:
-        report = profile.symbolize(binaries)
+    with whence.Locator(files=["app.debug"]) as locator:
+        report = profile.symbolize(locator)
     print(report, end="")
     profile.filter(lambda sample: "handle_request" in sample.functions).write("requests.folded")
     profile.write("named.pb.gz")

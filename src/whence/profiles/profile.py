@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from whence.profiles import formats, model
 
 if TYPE_CHECKING:
+    from whence.locate.locator import Locator
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report
 
@@ -29,25 +30,28 @@ class Profile(model.Profile):
 
     def symbolize(
         self,
-        locator: Binaries | None = None,
+        locator: Locator | Binaries | None = None,
         *,
         overwrite: bool = False,
+        demangle: bool | Callable[[str], str] = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Report:
         """Give frames or a reason to every location that has none (with `overwrite`: to every location).
 
-        `locator` says which file answers for a mapping (default: this machine's files, closed afterwards); each file is
-        opened once. `progress` is called with a file's path, how many files are done and how many there are. Returns
-        how much got names, and what would name the rest. What can't be read costs only its own locations.
+        `locator` says which file answers for a mapping (default: this machine's files); each file is opened once, and
+        closed afterwards. Binaries, in its place, stay open for the next profile and add names that are in no file.
+        `demangle`: names are those that linkers use, or readable ones. `progress` is called with a file's path, how
+        many files are done and how many there are. Returns how much got names, and what would name the rest. What can't
+        be read costs only its own locations.
         """
         from whence.profiles.binaries import Binaries
         from whence.profiles.coverage import Report
         from whence.profiles.naming import name
 
-        if locator is not None:
-            return Report(self, name(self, locator, overwrite=overwrite, progress=progress))
-        with Binaries() as local:
-            return Report(self, name(self, local, overwrite=overwrite, progress=progress))
+        if isinstance(locator, Binaries):
+            return Report(self, name(self, locator, overwrite=overwrite, demangle=demangle, progress=progress))
+        with Binaries(locator) as binaries:
+            return Report(self, name(self, binaries, overwrite=overwrite, demangle=demangle, progress=progress))
 
     def write(self, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
         """Write the profile to a file, which never holds half of it. Raises OSError, ProfileError, ValueError.
