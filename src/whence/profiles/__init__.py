@@ -8,6 +8,7 @@
     otlp                OTLP profiles v1development (dictionary form), binary and JSON
     perf, folded        the text of `perf script`; folded stacks
     speedscope          speedscope's JSON, to write
+    go_trace            the CPU samples of a Go execution trace
     text                lines of text of any size
     others              what is no profile, told by name, with what to do
     bounds              how much memory a profile may take for its stored bytes
@@ -40,14 +41,17 @@ from whence.profiles.model import Label, Mapping, Sample, Samples, SampleType
 if TYPE_CHECKING:
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report, Row
+    from whence.profiles.go_trace import read_go_trace
     from whence.profiles.profile import Profile, read
 
 __all__ = [
     "Binaries", "Label", "Mapping", "Profile", "Report", "Row", "Sample", "SampleType", "Samples", "read",
+    "read_go_trace",
 ]  # fmt: skip
 
 _LAZY = {
     "read": ("whence.profiles.profile", "read"),
+    "read_go_trace": ("whence.profiles.go_trace", "read_go_trace"),
     "Profile": ("whence.profiles.profile", "Profile"),
     "Binaries": ("whence.profiles.binaries", "Binaries"),
     "Report": ("whence.profiles.coverage", "Report"),
