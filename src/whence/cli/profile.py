@@ -70,8 +70,8 @@ share.__name__ = "percentage"  # as argparse calls it
 def run(options: Namespace) -> int:
     from whence.profiles import formats, read
     from whence.profiles.binaries import Binaries
-    from whence.profiles.lists import Lists
     from whence.profiles.naming import name
+    from whence.profiles.symbol_lists import SymbolLists
 
     title = os.path.basename(options.profile) if options.profile != "-" else "profile"
     format = format_asked(options)
@@ -87,10 +87,10 @@ def run(options: Namespace) -> int:
     if options.output is None and not (reporting or options.flamegraph):
         options.output = "-"
     refuse_binary_on_terminal(options, format, profile)
-    lists = Lists(options.perf_map, options.kallsyms)
+    lists = SymbolLists(options.perf_map, options.kallsyms)
     with (
         locator_of(options) as locator,
-        Binaries(locator, lists=lists) as binaries,
+        Binaries(locator, symbol_lists=lists) as binaries,
         Progress("naming", quiet=options.quiet) as progress,
     ):
         reports = name(

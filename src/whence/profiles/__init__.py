@@ -16,7 +16,7 @@
     identity            build-ids in the one form in which they are compared
     binaries            which file answers for a mapping, and what was tried
     kernel              the kernel's files: which belongs to a mapping, and where it was loaded
-    lists, listed       names that are in no file: perf maps, kallsyms
+    symbol_lists        names that are in no ELF file: perf maps, kallsyms; non_elf_names asks them
     naming              each location to its frames or its reason
     coverage            how much got named, by what, and what would name the rest
 
@@ -43,16 +43,18 @@ if TYPE_CHECKING:
     from whence.profiles.coverage import Report, Row
     from whence.profiles.go_trace import read_go_trace
     from whence.profiles.profile import Profile, read
+    from whence.profiles.symbol_lists import SymbolLists
 
 __all__ = [
-    "Binaries", "Label", "Mapping", "Profile", "Report", "Row", "Sample", "SampleType", "Samples", "read",
-    "read_go_trace",
+    "Binaries", "Label", "Mapping", "Profile", "Report", "Row", "Sample", "SampleType", "Samples", "SymbolLists",
+    "read", "read_go_trace",
 ]  # fmt: skip
 
 _LAZY = {
     "read": ("whence.profiles.profile", "read"),
     "read_go_trace": ("whence.profiles.go_trace", "read_go_trace"),
     "Profile": ("whence.profiles.profile", "Profile"),
+    "SymbolLists": ("whence.profiles.symbol_lists", "SymbolLists"),
     "Binaries": ("whence.profiles.binaries", "Binaries"),
     "Report": ("whence.profiles.coverage", "Report"),
     "Row": ("whence.profiles.coverage", "Row"),

@@ -19,8 +19,8 @@ from whence.profiles.addresses import NOWHERE
 from whence.profiles.binaries import Binaries, MappingSearch
 from whence.profiles.kernel import HALF
 from whence.profiles.kinds import Kind, kind_of
-from whence.profiles.listed import Answer, Processes, generated_names, kernel_names
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
+from whence.profiles.non_elf_names import Answer, Processes, generated_names, kernel_names
 from whence.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
 from whence.symbolize.naming import name_all
 from whence.symbolize.pool import Names
@@ -132,10 +132,10 @@ def _name_mapping(
                 _answer(profile, [(at, search.missing, "") for at in part], report)
         if kind is Kind.KERNEL:
             left = [(at, profile.address[at]) for at in part if at not in profile.changed]
-            listed = _made_readable(kernel_names(mapping, left, binaries.lists), readable)
+            listed = _made_readable(kernel_names(mapping, left, binaries.symbol_lists), readable)
             _answer(profile, listed, report, better=report.search is not None and report.search.opened is not None)
         elif kind in (Kind.GENERATED, Kind.NOWHERE):
-            found = generated_names(processes, mapping, part, kind, binaries.lists)
+            found = generated_names(processes, mapping, part, kind, binaries.symbol_lists)
             _answer(profile, _made_readable(found, readable), report)
 
 
