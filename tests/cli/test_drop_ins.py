@@ -58,6 +58,34 @@ int main(void) {
     return x == 3;
 }
 """
+VARIABLES = r"""
+#include <stdio.h>
+struct big { int a[10]; char *p; };
+static struct big table[7];
+int global_counter = 3;
+const char *names[] = {"a", "b"};
+static inline __attribute__((always_inline)) int mix(int x, struct big *b) {
+    int local_in = x * 3;
+    volatile char buf[32];
+    buf[x & 31] = x;
+    return local_in + b->a[0] + buf[0];
+}
+__attribute__((noinline)) int run(int n, double d) {
+    int arr[n + 1];
+    static int calls;
+    calls++;
+    arr[n] = n;
+    {
+        int deep = n + 2;
+        arr[0] = deep;
+    }
+    return mix(arr[n], &table[1]) + (int)d;
+}
+int main(int argc, char **argv) {
+    printf("%d %p\n", run(argc, 2.5), names);
+    return global_counter;
+}
+"""
 LAUNCHER = """#!{python}
 import sys
 from whence.cli import main
@@ -206,14 +234,52 @@ def test_an_answer_comes_before_the_next_question() -> None:
         assert child.wait(SECONDS) == 0
 
 
-def test_a_variable_has_its_name_start_and_size() -> None:
+def test_a_variable_has_its_name_start_size_and_declaration() -> None:
     path = program()
     start, size = symbol(path, "global_counter")
     stdin = f'DATA "{path}" {start + 1:#x}\n'
-    assert ask("llvm-symbolizer", stdin=stdin) == f"global_counter\n{start} {size}\n??:?\n\n"
-    assert ask("llvm-symbolizer", stdin=f"FRAME {path} 0x1\n") == "??\n\n"
+    declared = f"{folder() / 'dropin.cpp'}:3"
+    assert ask("llvm-symbolizer", stdin=stdin) == f"global_counter\n{start} {size}\n{declared}\n\n"
+    assert ask("llvm-symbolizer", stdin=f"DATA {path} 0x1\n") == "??\n0 0\n??:?\n\n"
     theirs = asked(tool("llvm-symbolizer-14"), stdin=stdin).stdout.decode()
     assert theirs == f"global_counter\n{start} {size}\n\n"  # version 16 adds the declaration
+
+
+@functools.cache
+def with_variables(compiler: str, *flags: str) -> Path:
+    source = folder() / "variables.c"
+    source.write_text(VARIABLES)
+    out = folder() / ("variables" + compiler + "".join(flags))
+    subprocess.run([tool(compiler), "-g", *flags, str(source), "-o", str(out)], check=True)
+    return out
+
+
+@pytest.mark.parametrize("flags", ["-O0", "-O2"])
+@pytest.mark.parametrize("compiler", ["gcc", "clang-14", "clang-19"])
+def test_variables_and_locals_are_those_of_llvm_symbolizer(compiler: str, flags: str) -> None:
+    symbolizer = tool("llvm-symbolizer-19")
+    path = with_variables(compiler, flags)
+    frames = [
+        f"FRAME {vaddr:#x}\n"
+        for name in ("run", "main")
+        for start, size in [symbol(path, name)]
+        for vaddr in range(start, start + size)
+    ]
+    theirs = asked(symbolizer, "-e", str(path), stdin="".join(frames)).stdout.decode()
+    if "-O0" in flags:
+        assert "\narr\n" in theirs
+        assert "\nmix\nlocal_in\n" in theirs
+    assert ask("llvm-symbolizer", "-e", str(path), stdin="".join(frames)) == theirs
+    for name, line in (("global_counter", 5), ("names", 6)):
+        start, size = symbol(path, name)
+        answer = f"{name}\n{start} {size}\n{folder() / 'variables.c'}:{line}\n\n"
+        for vaddr in (start, start + size - 1):
+            assert ask("llvm-symbolizer", "-e", str(path), f"DATA {vaddr:#x}") == answer
+            if compiler != "gcc":  # it finds no declaration in what gcc writes
+                assert asked(symbolizer, "-e", str(path), f"DATA {vaddr:#x}").stdout.decode() == answer
+    for question in (f"DATA {start:#x}", frames[len(frames) // 2].strip()):
+        words = ("--output-style=JSON", "-e", str(path), question)
+        assert ask("llvm-symbolizer", *words) == asked(symbolizer, *words).stdout.decode()
 
 
 def test_it_answers_with_stderr_closed_and_its_folder_gone() -> None:

@@ -22,6 +22,7 @@ from whence.model import Frame, Source
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from whence.dwarf.variables import Local, Variables
     from whence.elf import ElfFile
     from whence.elf.nearest import Symbol, SymbolIndex
     from whence.model import Frames, NameStyle, PathStyle
@@ -112,6 +113,27 @@ class Module:
         """Does the function that debug info knows by this name start at a symbol?"""
         start = self.frames(symbol.start)
         return bool(start) and start[-1].function == function
+
+    @cached_property
+    def _variables(self) -> Variables | None:
+        producers = self.binary.producers
+        if producers is None or producers.dwarf is None:
+            return None
+        from whence.dwarf.variables import Variables
+
+        return Variables(producers.dwarf)
+
+    def variable(self, vaddr: int) -> tuple[Symbol, tuple[str, int] | None] | None:
+        """The symbol at a vaddr, and file and line of its declaration; without one the file of an STT_FILE entry."""
+        symbol = self.symbols.llvm(vaddr) if self.symbols is not None else None
+        if symbol is None:
+            return None
+        declared = self._variables.declaration(vaddr) if self._variables is not None else None
+        return symbol, declared or ((symbol.file, 0) if symbol.file else None)
+
+    def locals_at(self, vaddr: int) -> list[Local]:
+        """The locals of the function or inlined call at a vaddr."""
+        return self._variables.locals_at(vaddr) if self._variables is not None else []
 
     def section_start(self, name: str) -> int | None:
         """The vaddr of a section; None when there is none of that name."""

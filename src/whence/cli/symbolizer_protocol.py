@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from whence.cli import streams
 from whence.cli.modules import Modules
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from whence.cli.modules import Module
+    from whence.dwarf.variables import Local
+    from whence.elf.nearest import Symbol
     from whence.model import Frames, NameStyle, PathStyle
 
 BLOCK = 1 << 16
@@ -55,6 +57,7 @@ VERSION = 14  # whose text is printed where versions differ and the program's na
 ONCE = 16  # from this version on a relative compilation directory is not printed twice
 
 UNKNOWN = Frame("")
+T = TypeVar("T")
 
 
 class Refused(Exception):
@@ -184,10 +187,9 @@ class Responder:
             head = digits + (": " if settings.pretty else "\n")
         foot = "\n" if settings.style == "LLVM" else ""
         if question.kind == "DATA":
-            name, start, size = self.variable(question) or ("??", 0, 0)
-            body = f"{name}\n{start} {size}\n??:?\n"
+            body = self._data(question)
         elif question.kind == "FRAME":
-            body = "??\n"
+            body = "".join(map(frame_text, self.locals(question))) or "??\n"
         else:
             body = self._code(self.frames(question))
         return (head + body + foot).encode("utf-8", "surrogateescape")
@@ -223,18 +225,35 @@ class Responder:
             frames = (frames[0]._replace(function=frames[-1 if outer else 0].function),)
         return frames
 
-    def variable(self, question: Question) -> tuple[str, int, int] | None:
-        """Name, start and size of the variable that a question asks about."""
+    def variable(self, question: Question) -> tuple[Symbol, tuple[str, int] | None] | None:
+        """The variable that a question asks about, with file and line of its declaration; None when it is unknown."""
+        return self._from_module(question, lambda module, address: module.variable(address))
+
+    def locals(self, question: Question) -> list[Local]:
+        """The locals that a question asks about."""
+        return self._from_module(question, lambda module, address: module.locals_at(address)) or []
+
+    def _from_module(self, question: Question, answer: Callable[[Module, int], T]) -> T | None:
+        """What the module of a question answers; None when there is none, or it turns out to be broken."""
         address = self._vaddr(question)
         module = self.modules[question.module] if address is not None else None
         if address is None or module is None:
             return None
         try:
-            symbol = module.symbols.llvm(address) if module.symbols is not None else None
+            return answer(module, address)
         except (WhenceError, OSError, MemoryError) as error:
             self.modules.give_up(question.module, error)
+            self._last = None
             return None
-        return symbol and (symbol.name, symbol.start, symbol.size)
+
+    def _data(self, question: Question) -> str:
+        found = self.variable(question)
+        if found is None:
+            return "??\n0 0\n??:?\n"
+        symbol, declared = found
+        name = self._named(symbol.name)
+        place = f"{self._path(declared[0])}:{declared[1]}" if declared else "??:?"
+        return f"{name}\n{symbol.start} {symbol.size}\n{place}\n"
 
     def _vaddr(self, question: Question) -> int | None:
         """The address to look up. All ones are a caller's mark for the end, and no address."""
@@ -265,7 +284,10 @@ class Responder:
         return "".join(parts)
 
     def file(self, frame: Frame) -> str:
-        return frame.file.rpartition("/")[2] if self.settings.paths == "base" else frame.file
+        return self._path(frame.file)
+
+    def _path(self, file: str) -> str:
+        return file.rpartition("/")[2] if self.settings.paths == "base" else file
 
     def _location(self, frame: Frame) -> str:
         file = self.file(frame) or "??"
@@ -294,10 +316,11 @@ class Responder:
             if self.modules[question.module] is None:
                 said["Error"] = {"Message": "No such file or directory"}
             elif question.kind == "DATA":
-                name, start, size = self.variable(question) or ("", 0, 0)
+                found = self.variable(question)
+                name, start, size = (self._named(found[0].name), *found[0][1:3]) if found else ("", 0, 0)
                 said["Data"] = {"Name": name, "Size": f"{size:#x}", "Start": f"{start:#x}"}
             elif question.kind == "FRAME":
-                said["Frame"] = []
+                said["Frame"] = [frame_json(local) for local in self.locals(question)]
             else:
                 said["Symbol"] = [self._json_frame(frame) for frame in self.frames(question) or (UNKNOWN,)]
         said["ModuleName"] = module.upper() if question.module != module else module
@@ -322,6 +345,26 @@ class Responder:
         if self.settings.context and (source := source_lines(frame.file, frame.line, self.settings.context)):
             described["Source"] = source
         return described
+
+
+def frame_text(local: Local) -> str:
+    """A local as FRAME is answered."""
+    numbers = " ".join("??" if number is None else str(number) for number in local[4:])
+    return f"{local.function or '??'}\n{local.name or '??'}\n{local.file or '??'}:{local.line}\n{numbers}\n"
+
+
+def frame_json(local: Local) -> dict[str, object]:
+    described: dict[str, object] = {
+        "DeclFile": local.file,
+        "DeclLine": local.line,
+        "FunctionName": local.function,
+        "Name": local.name,
+        "Size": "" if local.size is None else f"{local.size:#x}",
+        "TagOffset": "" if local.tag_offset is None else f"{local.tag_offset:#x}",
+    }
+    if local.frame_offset is not None:
+        described["FrameOffset"] = local.frame_offset
+    return described
 
 
 def source_lines(path: str, line: int, count: int) -> str:

@@ -7,8 +7,9 @@ functions.py has whence's own choice. These two are for programs that stand in f
     bfd    the last one of the address's own section, no object, whether it covers the address or not; of several that
            start there one that covers it, a function, a typed one, the smallest. (elf.c, better_fit)
 
-A symbol without a size reaches to the end of its section here; llvm-symbolizer lets the last one of a file name all
-addresses after it. The file is that of the STT_FILE entry before a local symbol.
+A symbol without a size reaches to the end of its section here, or names just its own address behind it (`_end`);
+llvm-symbolizer lets the last one of a file name all addresses after it. The file is that of the STT_FILE entry before a
+local symbol.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class SymbolIndex:
             symbol = self._name(row, start, False)
             if not symbol.name.startswith(MAPPING):
                 section = self._sections[self._symbols.section[row]]
-                end = start + symbol.size if symbol.size else section.vaddr + section.size
+                end = start + symbol.size if symbol.size else max(section.vaddr + section.size, start + 1)
                 found = self._ends[at] = end, symbol
                 return found
             at -= 1
