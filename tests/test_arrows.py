@@ -8,8 +8,8 @@ import pytest
 
 SRC = Path(__file__).parent.parent / "src" / "whence"
 
-# room -> the rooms it may import. errors, model, records, budget, files, cores, mapped, rooted, forks, reasons and
-# _version are everyone's.
+# room -> the rooms it may import. errors, model, records, budget, files, cores, mapped, rooted, forks, interrupts,
+# reasons and _version are everyone's.
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "kernels": set(),
@@ -22,6 +22,7 @@ ARROWS: dict[str, set[str]] = {
     "mapped": set(),
     "rooted": set(),
     "forks": set(),
+    "interrupts": set(),
     "cores": set(),
     "reasons": set(),
     "demangle": set(),
@@ -73,6 +74,7 @@ EVERYONES = {
     "mapped",
     "rooted",
     "forks",
+    "interrupts",
     "reasons",
     "_version",
 }

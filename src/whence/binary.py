@@ -166,7 +166,7 @@ class Binary:
             return shard
 
     def _recover(self) -> None:
-        """In a forked child: what another thread was reading when the child was made is read anew."""
+        """What a thread was reading when it was interrupted, or when this forked child was made, is read anew."""
         if self._lock.abandoned:
             with self._lock:
                 if self._lock.abandoned and self.producers is not None:
@@ -179,8 +179,13 @@ class Binary:
 
         assert self.producers is not None
         out = io.BytesIO()
-        with naming(self.path), self.producers.reading():
-            write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
+        try:
+            with naming(self.path), self.producers.reading():
+                write(self.producers.ranges(units, near=near), out, crc=False, extra=extra_of(self.producers.elf))
+        except BaseException as error:
+            if not isinstance(error, Exception):  # interrupted: a thread may still be at work on them
+                self._lock.abandoned = True
+            raise
         return lidia.from_bytes(out.getbuffer(), demangle=self._demangle)
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:

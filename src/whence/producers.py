@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from whence.elf import ElfFile, functions
 from whence.errors import WhenceError
+from whence.interrupts import interruptible
 from whence.locate.debug_files import DebugFiles, Search
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import arrange
@@ -48,6 +49,7 @@ class Producers:
         self.problems: list[WhenceError] = []
         self.searches: list[Search] = []  # every search for a file, with what was tried
         self._symtab = symtab
+        self._asked = False
         self._dwarf, self._gopclntab, self._names, self._paths = dwarf, gopclntab, names, paths
         self._opened: list[ElfFile] = []
         self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
@@ -77,7 +79,7 @@ class Producers:
 
         alt = self._take(self.finder.alt_file(elf))
         package = self._take(self.finder.dwp_for(elf.path, elf.build_id)) if elf.path else None
-        return DebugInfo(
+        return interruptible(DebugInfo)(
             elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit, names=self._names, paths=self._paths
         )  # fmt: skip
 
@@ -87,15 +89,21 @@ class Producers:
         from whence.gopclntab import Pclntab
 
         try:
-            return Pclntab.find(self.elf)
+            return interruptible(Pclntab.find)(self.elf)
         except WhenceError as error:
             self.problems.append(error)
             return None
 
     def units_at(self, vaddrs: Sequence[int]) -> list[int]:
         """The units of debug info that can hold any of the addresses; [] without DWARF."""
+        if self.dwarf is None:
+            return []
+        # The first question may have to look at every unit.
+        find = self.dwarf.units_at if self._asked else interruptible(self.dwarf.units_at)
         with self.reading():
-            return self.dwarf.units_at(vaddrs) if self.dwarf is not None else []
+            found = find(vaddrs)
+        self._asked = True
+        return found
 
     def ranges(
         self,
@@ -112,6 +120,7 @@ class Producers:
         with self.reading():
             return self._ranges(units, near, lines, files)
 
+    @interruptible
     def _ranges(self, units: Iterable[int] | None, near: Sequence[int] | None, lines: bool, files: bool) -> Ranges:
         tables = []
         by_dwarf = Ranges(self.strings)

@@ -17,6 +17,22 @@ if TYPE_CHECKING:
 ByteOrder = Literal["little", "big"]
 
 
+def cstring(data: memoryview, offset: int) -> bytes:
+    """The bytes from offset to the next NUL, or to the end where there is none; b"" for an offset behind the end.
+
+    >>> cstring(memoryview(b"\\0main\\0exit"), 1), cstring(memoryview(b"\\0main\\0exit"), 6)
+    (b'main', b'exit')
+    """
+    size = 64
+    while offset < len(data):
+        chunk = bytes(data[offset : offset + size])
+        head, nul, _ = chunk.partition(b"\0")
+        if nul or len(chunk) < size:
+            return head
+        size *= 8
+    return b""
+
+
 class Window:
     """A view of bytes that belong to one part of a file.
 
@@ -79,13 +95,7 @@ class Window:
     def cstring(self, offset: int) -> bytes:
         """The bytes from offset to the next NUL, which must be inside."""
         self.need(offset, 1)
-        step = 256
-        at = offset
-        while at < len(self.data):
-            chunk = bytes(self.data[at : at + step])
-            nul = chunk.find(b"\0")
-            if nul >= 0:
-                return bytes(self.data[offset : at + nul])
-            at += step
-            step *= 2
-        raise self.error(self.name, offset, "a string ends with a NUL inside its table", bytes(self.data[offset:])[:16])
+        found = cstring(self.data, offset)
+        if offset + len(found) == len(self.data):
+            raise self.error(self.name, offset, "a string ends with a NUL inside its table", found[:16])
+        return found

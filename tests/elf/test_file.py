@@ -299,3 +299,21 @@ def test_debug_info_compressed_by_an_unknown_method_is_skipped_and_symbols_answe
         assert [problem for problem in binary.problems if "found method 2147483646, expected" in problem]
     with ElfFile.from_bytes(data) as elf, pytest.raises(ElfError, match="it is compressed by zlib"):
         elf.content(".debug_info")
+
+
+@kinds
+def test_a_symbol_is_found_by_its_whole_name(bits: int, order: ByteOrder) -> None:
+    rows = [Symbol("runtime.text", 0x40_1010, 4), Symbol("text", 0x40_1020, 4), Symbol("text", 0x40_1030, 4)]
+    data = forge([Section(".text", CODE, flags=6, vaddr=0x40_1000)], symbols=rows, bits=bits, order=order)
+    elf = ElfFile.from_bytes(data)
+    symbols = elf.symbols()
+    found = symbols.find("text")
+    assert found is not None
+    assert (symbols.name(found), symbols.value[found]) == ("text", 0x40_1020)
+    assert symbols.find("runtime.text") == 1
+    assert symbols.find("runtime") is None
+    assert symbols.find("time.text") is None  # the end of a name is none
+    table = elf.symbol_table()
+    assert table is not None
+    assert (table.may_have("text"), table.may_have("missing")) == (True, False)
+    assert elf.symbols(".dynsym").find("text") is None

@@ -11,6 +11,7 @@ import pytest
 from tests.helpers.programs import compiled
 from whence.elf import ElfFile
 from whence.elf.functions import functions
+from whence.elf.segments import Translation
 from whence.filter import FORMS, Filter, Form, Places, Style
 from whence.filter.forms import ANY_ADDRESS, Back, Holds
 
@@ -33,7 +34,11 @@ def filtered(text: bytes, *binaries: Path, style: Style = Style.SAME, every: boo
 
 def example_of(form: Form, program: Path) -> bytes:
     start, size = place_of(program, "sum")
+    with ElfFile.open(program) as elf:
+        translation = Translation(elf.segments)
+    first = min(segment.vaddr for segment in translation.segments)
     words = {
+        b"AFTER_START": b"%x" % (start + size - first), b"IN_FILE": b"%x" % (translation.file_offset_of(start) or 0),
         b"MODULE": bytes(program), b"OFFSET": b"%x" % (size - 1), b"SIZE": b"%x" % size, b"VADDR": b"%08x" % start,
         b"RUNTIME": b"%x" % start, b"RETURN": b"%08x" % (start + size),
     }  # fmt: skip
@@ -228,3 +233,32 @@ def test_a_real_error_file_of_java_is_named_by_the_libraries_it_lists(tmp_path: 
     assert re.search(rb"\nV  \[libjvm\.so\+0x[0-9a-f]+\]  [^\n]* in ", named)
     assert len(named.splitlines()) == len(text.splitlines())
     assert filtered(named) == named
+
+
+def test_a_line_gets_the_names_of_all_the_frames_in_it() -> None:
+    program = compiled("-no-pie")
+    start, size = place_of(program, "sum")
+    frame = b"#1 0x55  (%s+0x%x)" % (bytes(program), start)
+    glibc = b"%s() [0x%x]" % (bytes(program), start + size)
+    for text in (frame + b" and " + frame, frame + b" then " + glibc, glibc + b" then " + frame):
+        named = filtered(text + b"\n")
+        assert len(re.findall(rb"\bsum\b \S*|\bsum\b at ", named)) == 2
+        assert named.count(b"program.c:") == 2
+        assert filtered(named) == named
+
+
+def test_a_json_object_stays_one_line(tmp_path: Path) -> None:
+    (tmp_path / "p.c").write_text(
+        "static inline __attribute__((always_inline)) int inner(int x) { return x * 3 + 1; }\n"
+        "__attribute__((noinline)) int outer(int x) { return inner(x) ^ 5; }\n"
+        "int main(int c, char **v) { return outer(c); }\n"
+    )
+    subprocess.run(["gcc", "-g", "-O2", "-no-pie", "p.c", "-o", "p"], cwd=tmp_path, check=True)
+    start, size = place_of(tmp_path / "p", "outer")
+    texts = [b'{"line": "#0 0x55  (%s+0x%x)"}\n' % (bytes(tmp_path / "p"), start + at) for at in range(size)]
+    named = [filtered(text) for text in texts]
+    assert any(b"inner" in text and b"outer" in text for text in named)
+    for text in named:
+        assert text.count(b"\n") == 1
+        assert json.loads(text)
+        assert filtered(text) == text

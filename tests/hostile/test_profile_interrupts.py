@@ -28,3 +28,11 @@ def test_ctrl_c_ends_work_on_a_large_profile_and_leaves_nothing(tmp_path: Path, 
     )
     interrupted(["whence", "profile", path, out[0], tmp_path / out[1]], after=0.2)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_ctrl_c_ends_the_decoding_of_one_long_list_in_json(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    entries = b'{"address":"4096","mappingIndex":0},' * 3_000_000
+    path.write_bytes(b'{"resourceProfiles":[],"dictionary":{"stringTable":[""],"locationTable":[' + entries + b"{}]}}")
+    interrupted(["whence", "profile", path, "-o", tmp_path / "out.folded"], after=0.7)
+    assert list(tmp_path.iterdir()) == [path]

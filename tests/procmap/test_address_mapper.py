@@ -8,9 +8,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.forge.elf import Section, Segment, forge
+from tests.forge.elf import Section, forge
+from tests.forge.elf import Segment as ProgramHeader
+from whence.elf import Segment
 from whence.errors import ElfError
-from whence.procmap import AddressMapper, LoadSegment, Mapping
+from whence.procmap import AddressMapper, Mapping
 
 PAGE = 4096
 
@@ -18,24 +20,24 @@ PAGE = 4096
 @pytest.mark.parametrize(
     ("segment", "file_offset", "vaddr"),
     [
-        (LoadSegment(0x1234, 0x400000, 0x2000), 0x1000, 0x3FFDCC),
-        (LoadSegment(0x1234, 0x400000, 0x2000), 0x1234, 0x400000),
-        (LoadSegment(0x1234, 0x400000, 0x2000), 0xFFF, None),
-        (LoadSegment(0x1234, 0x400000, 0x2000), 0x3233, 0x401FFF),
-        (LoadSegment(0x1234, 0x400000, 0x2000), 0x3234, None),
-        (LoadSegment(0x16EC0, 0x17EC0, 0x47460), 0x16000, 0x17000),
-        (LoadSegment(0x16EC0, 0x17EC0, 0x47460), 0x5E31F, 0x5F31F),
-        (LoadSegment(0x16EC0, 0x17EC0, 0x47460), 0x5E320, None),
-        (LoadSegment(0x1800, 0x400, 0x100), 0x1000, (0x400 - 0x800) % (1 << 64)),
-        (LoadSegment(0x21000, 0x31000, 0x100, 0x10000), 0x20000, 0x30000),
+        (Segment.of_code(0x1234, 0x400000, 0x2000), 0x1000, 0x3FFDCC),
+        (Segment.of_code(0x1234, 0x400000, 0x2000), 0x1234, 0x400000),
+        (Segment.of_code(0x1234, 0x400000, 0x2000), 0xFFF, None),
+        (Segment.of_code(0x1234, 0x400000, 0x2000), 0x3233, 0x401FFF),
+        (Segment.of_code(0x1234, 0x400000, 0x2000), 0x3234, None),
+        (Segment.of_code(0x16EC0, 0x17EC0, 0x47460), 0x16000, 0x17000),
+        (Segment.of_code(0x16EC0, 0x17EC0, 0x47460), 0x5E31F, 0x5F31F),
+        (Segment.of_code(0x16EC0, 0x17EC0, 0x47460), 0x5E320, None),
+        (Segment.of_code(0x1800, 0x400, 0x100), 0x1000, (0x400 - 0x800) % (1 << 64)),
+        (Segment.of_code(0x21000, 0x31000, 0x100, 0x10000), 0x20000, 0x30000),
     ],
 )
-def test_an_offset_maps_to_the_vaddr_it_is_loaded_at(segment: LoadSegment, file_offset: int, vaddr: int | None) -> None:
+def test_an_offset_maps_to_the_vaddr_it_is_loaded_at(segment: Segment, file_offset: int, vaddr: int | None) -> None:
     assert AddressMapper.from_segments([segment]).file_offset_to_virtual_address(file_offset) == vaddr
 
 
 def test_the_way_back_accepts_only_the_segments_own_bytes() -> None:
-    mapper = AddressMapper.from_segments([LoadSegment(0x1234, 0x400234, 0x2000)])
+    mapper = AddressMapper.from_segments([Segment.of_code(0x1234, 0x400234, 0x2000)])
     assert mapper.virtual_address_to_file_offset(0x400234) == 0x1234
     assert mapper.virtual_address_to_file_offset(0x402233) == 0x3233
     assert mapper.virtual_address_to_file_offset(0x402234) is None
@@ -43,7 +45,7 @@ def test_the_way_back_accepts_only_the_segments_own_bytes() -> None:
 
 
 def test_two_segments_on_one_page_are_told_apart_by_the_mapping() -> None:
-    first, second = LoadSegment(0x1000, 0x1000, 0x800), LoadSegment(0x1800, 0x2800, 0x900)
+    first, second = Segment.of_code(0x1000, 0x1000, 0x800), Segment.of_code(0x1800, 0x2800, 0x900)
     mapper = AddressMapper.from_segments([first, second])
     low = Mapping("/a", 0x7000, 0x8000, 0x1000)
     high = Mapping("/a", 0x8000, 0xA000, 0x1000)
@@ -56,11 +58,11 @@ def test_two_segments_on_one_page_are_told_apart_by_the_mapping() -> None:
 
 
 def test_a_mapping_that_no_segment_made_has_no_runtime_addresses() -> None:
-    mapper = AddressMapper.from_segments([LoadSegment(0x1000, 0x1000, 0x800)])
+    mapper = AddressMapper.from_segments([Segment.of_code(0x1000, 0x1000, 0x800)])
     assert mapper.runtime(Mapping("/a", 0x10000, 0x90000, 0x40000), 0x1000) is None
 
 
-def mapped(segment: LoadSegment, bias: int) -> Mapping:
+def mapped(segment: Segment, bias: int) -> Mapping:
     """What the kernel maps for a segment: whole pages, at the bias."""
     before = segment.vaddr % PAGE
     start = segment.vaddr - before + bias
@@ -69,14 +71,14 @@ def mapped(segment: LoadSegment, bias: int) -> Mapping:
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> list[LoadSegment]:
+def programs(draw: st.DrawFn) -> list[Segment]:
     """Segments as linkers lay them out: ascending, offset and vaddr equal modulo the page, apart in memory."""
     segments = []
     offset, vaddr = draw(st.integers(0, 3 * PAGE)), draw(st.sampled_from([0, 0x1000, 0x400000]))
     for _ in range(draw(st.integers(1, 5))):
         size = draw(st.integers(1, 4 * PAGE))
         vaddr += -vaddr % PAGE + draw(st.integers(0, 3)) * PAGE + offset % PAGE
-        segments.append(LoadSegment(offset, vaddr, size, PAGE))
+        segments.append(Segment.of_code(offset, vaddr, size, PAGE))
         offset += size + draw(st.sampled_from([0, 0, 16, PAGE, 5000]))
         vaddr += size
     return segments
@@ -84,7 +86,7 @@ def programs(draw: st.DrawFn) -> list[LoadSegment]:
 
 @given(programs(), st.integers(0, 1 << 34), st.data())
 def test_every_runtime_address_goes_to_the_vaddr_the_kernel_put_there(
-    segments: list[LoadSegment], pages: int, data: st.DataObject
+    segments: list[Segment], pages: int, data: st.DataObject
 ) -> None:
     bias = pages * PAGE
     mapper = AddressMapper.from_segments(segments)
@@ -108,7 +110,10 @@ def test_only_executable_loaded_segments_count(tmp_path: Path) -> None:
     )
     path = tmp_path / "program"
     path.write_bytes(
-        forge([code, data], [Segment(1, 5, of=".text"), Segment(1, 6, of=".data"), Segment(2, 5, of=".data")])
+        forge(
+            [code, data],
+            [ProgramHeader(1, 5, of=".text"), ProgramHeader(1, 6, of=".data"), ProgramHeader(2, 5, of=".data")],
+        )
     )
     mapper = AddressMapper(path)
     (segment,) = mapper.segments

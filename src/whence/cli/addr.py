@@ -153,14 +153,13 @@ class Desk:
         head, found, _ = line.partition(NO_FRAMES)
         if not found:
             return line + b"\n"
-        from whence.elf.code import code_segments
         from whence.symbolize import Reason
 
         vaddr = asked - self.back
         producers = self.binary.producers
         assert producers is not None
         inside = any(
-            segment.vaddr <= vaddr < segment.vaddr + segment.memory_size for segment in code_segments(producers.elf)
+            segment.vaddr <= vaddr < segment.vaddr + segment.memory_size for segment in producers.elf.code_segments()
         )
         if producers.elf.segments and not inside:
             reason = Reason.OUTSIDE_SEGMENTS

@@ -166,16 +166,12 @@ def of_file(path: str, vaddr: int, options: Namespace, mapped: str = "") -> Iter
 
 def of_address(elf: ElfFile, vaddr: int) -> Generator[Step, None, bool]:
     """Where the address lies in the file; returns whether that is code."""
-    segment = next(
-        (one for one in elf.segments if one.type == 1 and one.vaddr <= vaddr < one.vaddr + one.memory_size), None
-    )
+    segment = next((one for one in elf.segments if one.is_loaded and one.vaddr <= vaddr < one.end), None)
     if segment is None:
         yield Step("segment", f"none loads {vaddr:#x}", False)
         return False
     end = segment.vaddr + segment.memory_size
-    from whence.elf.code import code_segments
-
-    code = segment in code_segments(elf)
+    code = segment in elf.code_segments()
     kind = "executable" if segment.executable else "not executable, but code" if code else "not executable"
     offset = elf.file_offset_of(vaddr)
     at = f", byte {offset:#x} of the file" if offset is not None else ", no byte of the file"

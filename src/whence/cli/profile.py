@@ -101,11 +101,11 @@ def run(options: Namespace) -> int:
             data = formats.to_bytes(profile, format, title, json=output.endswith(".json") or None)
         put(output, data)
     if options.flamegraph:
-        from whence.profiles.flamegraph import page
+        from whence.profiles.flamegraph import page_bytes
 
         with Progress("drawing", quiet=options.quiet):
-            text = page(profile, title).encode("utf-8", "replace")
-        put(options.flamegraph, text)
+            drawn = page_bytes(profile, title)
+        put(options.flamegraph, drawn)
     if not reporting:
         return ANSWERED
     from whence.profiles.coverage import coverage, shown, total

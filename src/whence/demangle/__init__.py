@@ -41,11 +41,13 @@ def _load() -> Callable[[str], str]:
     return found
 
 
-@lru_cache(CACHED)
 def demangle(name: str) -> str:
-    """The readable form of a linkage name; the name itself when there is none. Remembers the last 65,536 names."""
-    if not name.startswith(MANGLED) or len(name) > MAX_NAME:
-        return name
+    """The readable form of a linkage name; the name itself when there is none. Remembers the last 65,536 of them."""
+    return _demangled(name) if name.startswith(MANGLED) and len(name) <= MAX_NAME else name
+
+
+@lru_cache(CACHED)
+def _demangled(name: str) -> str:
     base, at, version = name.partition("@")
     if not bounded(base):
         return name

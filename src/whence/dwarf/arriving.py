@@ -75,7 +75,7 @@ class Beginning:
         with self._lock:
             if self._sections is not None:
                 return self._sections if self._reach(offsets) else None
-            thread = threading.Thread(target=self._read_others)
+            thread = threading.Thread(target=self._read_others, daemon=True)
             thread.start()
             reached = self._reach(offsets)
             thread.join()
@@ -112,7 +112,7 @@ class Arriving:
 
     def __init__(self, info: DebugInfo, unpacking: Unpacking) -> None:
         self._info, self._unpacking = info, unpacking
-        self._thread = threading.Thread(target=self._unpack)
+        self._thread = threading.Thread(target=self._unpack, daemon=True)
         self._starts: list[int] = []  # of the waves
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []

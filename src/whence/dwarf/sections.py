@@ -8,7 +8,6 @@ from typing import Any
 from whence.dwarf.kernels.parts import Parts
 from whence.dwarf.threads import share
 from whence.elf import ElfFile
-from whence.elf.code import code_spans
 from whence.elf.kernels import constants
 from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
@@ -95,7 +94,7 @@ def code_of(elf: ElfFile) -> array[int]:
     if elf.type == ET_REL:
         return array("Q", [0, LAST])
     joined = array("Q")
-    for start, end in sorted(code_spans(elf)):
+    for start, end in sorted(elf.code_ranges(or_loaded=True)):
         end = min(end, LAST)
         if end <= start:
             continue

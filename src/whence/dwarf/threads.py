@@ -34,7 +34,7 @@ def share(tools: Sequence[Tool], pieces: Iterable[Piece], work: Callable[[Tool, 
         except BaseException as error:
             errors.append(error)
 
-    others = [threading.Thread(target=run, args=(tool,)) for tool in tools[1:]]
+    others = [threading.Thread(target=run, args=(tool,), daemon=True) for tool in tools[1:]]
     for thread in others:
         thread.start()
     run(tools[0])

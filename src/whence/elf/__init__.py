@@ -5,19 +5,23 @@ build-ids and the names of files that complete this one. The document is the Sys
 stubs, mapping symbols, relocations) is said where it is read. Every offset and count is checked against the bytes that
 are there: damage is an ElfError that names part, offset and rule, and one bad part does not spoil the others.
 
-    layout.py     structures and numbers of the gABI
+    kernels/constants.pxd   the numbers of the gABI and the psABIs
+    layout.py     its structures
     file.py       ElfFile: open, from_bytes, and everything below through one door
     header.py     what the file is, where its tables lie, counts that overflow 16 bits
     sections.py   section headers with names; bytes as stored
     compress.py   SHF_COMPRESSED zlib and zstd, .zdebug_*, xz; bounded
     relocate.py   debug sections of object files, their references resolved
-    segments.py   program headers; file_offset <-> vaddr
+    segments.py   program headers; Translation: file_offset <-> vaddr
+    code.py       where code is
     symbols.py    symbol tables as columns, names on demand
     dynamic.py    the dynamic table: symbols of a file without section headers
     functions.py  every function that symbols name, as ranges; the best name for each address
     plt.py        PLT stubs, named `name@plt`
     notes.py      notes; GNU and Go build-ids
     links.py      .gnu_debuglink, .gnu_debugaltlink
+
+Only file.py, and functions.py and plt.py above it, know ElfFile; the others take headers, sections, segments and bytes.
 """
 
 from whence.elf.file import ElfFile
@@ -25,7 +29,18 @@ from whence.elf.functions import aliases, functions
 from whence.elf.links import AltLink, DebugLink
 from whence.elf.notes import Note
 from whence.elf.sections import Section
-from whence.elf.segments import Segment
+from whence.elf.segments import Segment, Translation
 from whence.elf.symbols import Symbols
 
-__all__ = ["AltLink", "DebugLink", "ElfFile", "Note", "Section", "Segment", "Symbols", "aliases", "functions"]
+__all__ = [
+    "AltLink",
+    "DebugLink",
+    "ElfFile",
+    "Note",
+    "Section",
+    "Segment",
+    "Symbols",
+    "Translation",
+    "aliases",
+    "functions",
+]

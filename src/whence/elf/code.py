@@ -8,38 +8,33 @@ PF_X alone (whence.procmap), so these are for names only.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from whence.elf.kernels import constants
+from whence.elf.sections import Section
+from whence.elf.segments import Segment
 
-if TYPE_CHECKING:
-    from whence.elf.file import ElfFile
-    from whence.elf.segments import Segment
+Range = tuple[int, int]  # [start, end) in vaddrs
 
 
-def code_segments(elf: ElfFile) -> list[Segment]:
+def code_segments(sections: Sequence[Section], segments: Sequence[Segment]) -> list[Segment]:
     """The PT_LOAD segments that are executable or have an executable section in them."""
-    starts = sorted(one.vaddr for one in elf.sections if one.executable and one.allocated and one.size)
+    starts = sorted(one.vaddr for one in sections if one.executable and one.allocated and one.size)
 
     def has_section(segment: Segment) -> bool:
-        return bisect_left(starts, segment.vaddr) < bisect_left(starts, segment.vaddr + segment.memory_size)
+        return bisect_left(starts, segment.vaddr) < bisect_left(starts, segment.end)
 
-    return [one for one in elf.segments if one.type == constants.PT_LOAD and (one.executable or has_section(one))]
+    return [one for one in segments if one.is_loaded and (one.executable or has_section(one))]
 
 
-def code_spans(elf: ElfFile) -> list[tuple[int, int]]:
-    """[start, end) in vaddrs where debug info may place code: executable sections, or else segments with code.
+def code_ranges(sections: Sequence[Section], segments: Sequence[Segment]) -> list[Range]:
+    """Where code is: executable sections, or else segments with code. In the order of their table; none is empty."""
+    ranges = [(one.vaddr, one.vaddr + one.size) for one in sections if one.executable and one.allocated and one.size]
+    return ranges or [(one.vaddr, one.end) for one in code_segments(sections, segments) if one.memory_size]
 
-    In a program for a fixed address also the other loaded sections (or segments), but the one at 0: a linker leaves the
-    debug info of what it dropped there, and below the code of files that can be loaded anywhere.
-    """
-    spans = [(one.vaddr, one.vaddr + one.size) for one in elf.sections if one.executable and one.size]
-    if not spans:
-        spans = [(one.vaddr, one.vaddr + one.memory_size) for one in code_segments(elf) if one.memory_size]
-    if elf.type == constants.ET_EXEC:
-        others = [(one.vaddr, one.vaddr + one.size) for one in elf.sections if one.allocated and one.size]
-        if not others:
-            loads = [one for one in elf.segments if one.type == constants.PT_LOAD]
-            others = [(one.vaddr, one.vaddr + one.memory_size) for one in loads if one.memory_size]
-        spans += [span for span in others if span[0]]
-    return spans
+
+def loaded_ranges(sections: Sequence[Section], segments: Sequence[Segment]) -> list[Range]:
+    """What is loaded, code or not, by sections or else segments; none is empty, or starts at 0."""
+    ranges = [(one.vaddr, one.vaddr + one.size) for one in sections if one.allocated and one.size]
+    if not ranges:
+        ranges = [(one.vaddr, one.end) for one in segments if one.is_loaded and one.memory_size]
+    return [one for one in ranges if one[0]]

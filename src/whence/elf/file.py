@@ -10,14 +10,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence.elf import layout
+from whence.elf.code import Range, code_ranges, code_segments, loaded_ranges
 from whence.elf.compress import FILE_SLACK, Unpacking, unpack_section, unpack_xz, unpack_zdebug, unpacked_budget
 from whence.elf.header import read_header
 from whence.elf.kernels import constants
 from whence.elf.links import AltLink, DebugLink, read_alt_link, read_debug_link
 from whence.elf.notes import Note, build_id, go_build_id, read_notes
 from whence.elf.sections import Section, read_sections, stored
-from whence.elf.segments import Segment, file_offset_of, loaded, read_segments, vaddr_of
-from whence.elf.symbols import Symbols, read_symbols
+from whence.elf.segments import Segment, Translation, read_segments
+from whence.elf.symbols import Symbols, SymbolTable, read_symbols, symbol_sections
 from whence.errors import ElfError, WhenceError, empty_file, naming
 from whence.files import open_regular
 from whence.forks import Lock, cached_property
@@ -201,9 +202,11 @@ class ElfFile:
 
     def prepare(self) -> None:
         """Import all that reading the file imports. A forked child waits for ever for what another thread imports."""
-
+        if not self.sections:
+            import whence.elf.dynamic
         if self.type == constants.ET_REL:
-            pass
+            import whence.elf.kernels.relocate
+            import whence.elf.relocate  # noqa: F401
         if self.section(".gnu_debugdata") is not None:
             import lzma  # noqa: F401
         packed = next((one for one in self.sections if one.compressed and one.size), None)
@@ -219,7 +222,7 @@ class ElfFile:
     def _relocations(self) -> Relocations:
         from whence.elf.relocate import Relocations  # object files need it, and few are asked for
 
-        return Relocations(self)
+        return Relocations(self.header, self.sections, self.content, self.size)
 
     def done_with(self, section: Section | str, start: int = 0, end: int | None = None) -> None:
         """Tell the kernel that bytes [start, end) of a section, as stored, may leave memory: they were read.
@@ -248,21 +251,39 @@ class ElfFile:
             self.check()
 
     @cached_property
-    def _loaded(self) -> list[Segment]:
-        return loaded(self.segments)
+    def translation(self) -> Translation:
+        """File offsets to vaddrs and back, by all PT_LOAD segments."""
+        return Translation(self.segments)
 
     def vaddr_of(self, file_offset: int) -> int | None:
         """The vaddr a byte of the file is loaded at; None when no PT_LOAD segment holds it."""
-        return vaddr_of(self._loaded, file_offset)
+        return self.translation.vaddr_of(file_offset)
 
     def file_offset_of(self, vaddr: int) -> int | None:
         """Where a vaddr's byte lies in the file; None when no PT_LOAD segment loads it from there."""
-        return file_offset_of(self._loaded, vaddr)
+        return self.translation.file_offset_of(vaddr)
+
+    def code_segments(self) -> list[Segment]:
+        """The PT_LOAD segments that are executable or have an executable section in them."""
+        return code_segments(self.sections, self.segments)
+
+    def code_ranges(self, *, or_loaded: bool = False) -> list[Range]:
+        """[start, end) in vaddrs of code, in the order of the file's table: executable sections, or else segments with
+        code. Ranges may touch or overlap; none is empty.
+
+        With `or_loaded`, in a program for a fixed address, also where code is not marked: whatever is loaded, but for
+        what starts at 0. Linkers leave the debug info of what they dropped there, and below the code of files that can
+        be loaded anywhere.
+        """
+        ranges = code_ranges(self.sections, self.segments)
+        if or_loaded and self.type == constants.ET_EXEC:
+            ranges += loaded_ranges(self.sections, self.segments)
+        return ranges
 
     def read_vaddr(self, vaddr: int, size: int) -> bytes:
         """`size` bytes as loaded at vaddr. Raises ElfError unless one segment holds them all in the file (where
         there are no segments, one section)."""
-        places = [(one.vaddr, one.file_offset, one.file_size) for one in self._loaded]
+        places = [(one.vaddr, one.file_offset, one.file_size) for one in self.translation.segments]
         if not self.segments:
             loaded_sections = (one for one in self.sections if one.allocated and one.in_file)
             places = [(one.vaddr, one.file_offset, one.size) for one in loaded_sections]
@@ -278,10 +299,27 @@ class ElfFile:
 
     # symbols
 
+    def symbol_table(self, table: str = ".symtab") -> SymbolTable | None:
+        """The bytes of ".symtab" or ".dynsym"; None when it is not there. Raises ElfError when it is damaged.
+
+        Without section headers .dynsym is found as a loader finds it, through PT_DYNAMIC.
+        """
+        with self.reading():
+            found = symbol_sections(self.sections, table)
+            if found is not None:
+                symbols, names, extended = found
+                extended_content = self.content(extended) if extended is not None else self.data[:0]
+                return SymbolTable(self.content(symbols), self.content(names), extended_content, names.part)
+            if table == ".dynsym" and not self.sections:
+                from whence.elf.dynamic import dynamic_symbols  # few files have no sections
+
+                return dynamic_symbols(self.data, self.header, self.segments)
+            return None
+
     def symbols(self, table: str = ".symtab") -> Symbols:
         """The columns of ".symtab" or ".dynsym", empty when it is not there. Raises ElfError when it is damaged."""
         with self.reading():
-            return read_symbols(self, table)
+            return read_symbols(self.symbol_table(table), self.bits, self.order)
 
     # notes and links
 

@@ -18,138 +18,80 @@ from array import array
 from typing import TYPE_CHECKING
 
 from whence.budget import Budget
-from whence.elf import layout
 from whence.elf.kernels import constants
 from whence.elf.plt import stubs
-from whence.elf.symbols import SymbolTable, find_table, read_symbols
+from whence.elf.symbols import SymbolTable
 from whence.errors import ElfError, WhenceError
+from whence.interrupts import interruptible
 from whence.model import Source
 from whence.ranges import Ranges, StringSpace
-from whence.ranges.strings import OFFSET_BITS, Arena
+from whence.ranges.strings import Arena
+from whence.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from whence.elf.file import ElfFile
     from whence.elf.sections import Section
+    from whence.kernels.columns import Column
 
 PREFERENCE = {Source.SYMTAB: 4, Source.MINIDEBUG: 3, Source.DYNSYM: 2, Source.PLT: 1}
 NO_SECTION = 0xFFFFFFFF
+LAST = (1 << 64) - 1
 FUNCTION_TYPES = (constants.STT_FUNC, constants.STT_GNU_IFUNC, constants.STT_NOTYPE)
-FEW = 4096  # symbols that may have a say in what a few addresses are called
+ALL = (1 << 63) - 1
+FEW = 4096  # symbols that may concern a few addresses
 NAMES_TIMES = 16  # names may overlap and repeat: together they are at most so many times their bytes,
 NAMES_ALLOWANCE = 1 << 20  # and so many bytes more
-MAX_REGIONS = 256  # each symbol without a section is looked for in all of them
+MAX_RANGES = 256  # each symbol without a section is looked for in all of them
 
 
-class Collector:
-    """Symbols of several tables, appended to one set of columns."""
+class CodeLayout(Record, frozen=True):
+    """Where a file has code, as the kernel reads it: its sections by index, and ranges for symbols that have none.
 
-    def __init__(self, room: int, near: Sequence[int] = ()) -> None:
-        self.rows = 0
-        self.near, self.leads = array("Q", near), array("Q", bytes(8 * len(near)))
-        self.va = array("Q", bytes(8 * room))
-        self.end = array("Q", bytes(8 * room))
-        self.limit = array("Q", bytes(8 * room))
-        self.name = array("Q", bytes(8 * room))
-        self.rank = array("Q", bytes(8 * room))
-        self.source = array("B", bytes(room))
+    `descriptors` are the bytes of ppc64's .opd, the section `descriptors_section`; NO_SECTION where there is none.
+    """
 
-    def add_table(
-        self, elf: ElfFile, table: SymbolTable, strings: StringSpace, source: Source, program: ElfFile, *,
-        leading: bool = False,
-    ) -> None:  # fmt: skip
-        """Append a table's symbols. Where only those near some vaddrs are wanted, all tables come twice: `leading`
-        first. ElfError, after those before, where names overlap beyond what their bytes justify."""
-        from whence.elf.kernels import symbols as symbols_kernel
+    elf64: bool
+    big: bool
+    machine: int
+    relative: bool  # values of symbols count from their section
+    section_start: array[int]  # Q, vaddrs, as the following
+    section_end: array[int]
+    section_kind: array[int]  # B: NOT_LOADED, DATA or CODE
+    range_start: array[int]
+    range_end: array[int]
+    descriptors: memoryview
+    descriptors_section: int
 
-        start, end, kind = array("Q"), array("Q"), array("B")
-        top = (1 << 64) - 1
-        descriptors, descriptors_section = elf.data[:0], NO_SECTION
-        for section in elf.sections:
-            start.append(section.vaddr)
-            end.append(min(section.vaddr + section.size, top))
-            if not section.allocated:
-                kind.append(constants.NOT_LOADED)
-            else:
-                kind.append(constants.CODE if section.executable else constants.DATA)
-            if section.name == ".opd" and uses_descriptors(elf):
-                descriptors, descriptors_section = descriptors_of(section, elf, program), section.index
-        code_start, code_end = array("Q"), array("Q")
-        for low, high in code_regions(elf)[:MAX_REGIONS]:
-            code_start.append(low)
-            code_end.append(min(high, top))
-        names = Budget(
-            table.names_part, "names of symbols", len(table.names), times=NAMES_TIMES, allowance=NAMES_ALLOWANCE,
-            error=ElfError,
-        )  # fmt: skip
-        self.rows, reached = symbols_kernel.collect(
-            table.entries,
-            elf.bits == 64,
-            elf.order == "big",
-            table.extended,
-            table.names,
-            0 if leading else strings.add(table.names) << OFFSET_BITS,
-            elf.machine,
-            PREFERENCE[source],
-            start,
-            end,
-            kind,
-            code_start,
-            code_end,
-            descriptors,
-            descriptors_section,
-            elf.type == constants.ET_REL,
-            self.va,
-            self.end,
-            self.limit,
-            self.name,
-            self.rank,
-            self.source,
-            source.number,
-            self.rows,
-            self.near,
-            self.leads,
-            leading,
-            names.most,
-        )
-        if reached:
-            raise names.reached()
 
-    def add(self, va: int, size: int, name: int, source: Source) -> None:
-        row = self.rows
-        self.va[row] = va
-        self.end[row] = self.limit[row] = va + size
-        self.name[row] = name
-        self.rank[row] = 1 << 25 | PREFERENCE[source] << 22
-        self.source[row] = source.number
-        self.rows += 1
-
-    def settle(self, strings: StringSpace) -> Ranges:
-        from whence.elf.kernels import settle as settle_kernel
-
-        rows = self.rows
-        out = Ranges(strings, va=array("Q", bytes(16 * rows)), length=array("Q", bytes(16 * rows)))
-        out.function, out.source = array("Q", bytes(16 * rows)), array("B", bytes(2 * rows))
-        made = settle_kernel.settle(
-            rows,
-            self.va,
-            self.end,
-            self.limit,
-            self.name,
-            self.rank,
-            self.source,
-            array("I", bytes(4 * rows)),
-            array("I", bytes(4 * rows)),
-            out.va,
-            out.length,
-            out.function,
-            out.source,
-        )
-        del out.va[made:], out.length[made:], out.function[made:], out.source[made:]
-        out.depth, out.line_index, out.line_count, out.call_line = (array("I", bytes(4 * made)) for _ in range(4))
-        out.file, out.call_file = array("Q", bytes(8 * made)), array("Q", bytes(8 * made))
-        return out
+def code_layout(elf: ElfFile, program: ElfFile) -> CodeLayout:
+    """The layout of a file; `program` as for `functions`. ElfError when its function descriptors are damaged."""
+    start, end, kind = array("Q"), array("Q"), array("B")
+    descriptors, descriptors_section = elf.data[:0], NO_SECTION
+    for section in elf.sections:
+        start.append(section.vaddr)
+        end.append(min(section.vaddr + section.size, LAST))
+        if not section.allocated:
+            kind.append(constants.NOT_LOADED)
+        else:
+            kind.append(constants.CODE if section.executable else constants.DATA)
+        if section.name == ".opd" and uses_descriptors(elf):
+            descriptors, descriptors_section = descriptors_of(section, elf, program), section.index
+    ranges = elf.code_ranges()[:MAX_RANGES]
+    return CodeLayout(
+        elf.bits == 64,
+        elf.order == "big",
+        elf.machine,
+        elf.type == constants.ET_REL,
+        start,
+        end,
+        kind,
+        array("Q", [low for low, _ in ranges]),
+        array("Q", [min(high, LAST) for _, high in ranges]),
+        descriptors,
+        descriptors_section,
+    )
 
 
 def uses_descriptors(elf: ElfFile) -> bool:
@@ -165,13 +107,7 @@ def descriptors_of(section: Section, elf: ElfFile, program: ElfFile) -> memoryvi
     return elf.content(section)
 
 
-def code_regions(elf: ElfFile) -> list[tuple[int, int]]:
-    """[start, end) in vaddrs of executable sections, or of executable segments in a file without sections."""
-    if elf.sections:
-        return [(s.vaddr, s.vaddr + s.size) for s in elf.sections if s.executable and s.allocated]
-    return [(s.vaddr, s.vaddr + s.memory_size) for s in elf.segments if s.executable and s.type == constants.PT_LOAD]
-
-
+@interruptible
 def functions(
     elf: ElfFile,
     strings: StringSpace | None = None,
@@ -203,7 +139,7 @@ def functions(
         if asked:
             try:
                 holder = elf if name else elf.mini_debug()
-                table = find_table(holder, name or ".symtab") if holder is not None else None
+                table = holder.symbol_table(name or ".symtab") if holder is not None else None
                 if holder is not None and table is not None:
                     tables.append((holder, table, source))
             except WhenceError as error:
@@ -214,32 +150,61 @@ def functions(
             jumps = stubs(elf)
         except ElfError as error:
             problems.append(error.in_file(elf.path))
-    room = sum(len(table.entries) // layout.SYMBOL_SIZE[holder.bits] for holder, table, _ in tables) + len(jumps)
-    collector = Collector(room if near is None else min(room, FEW), () if near is None else near)
-    for leading in (False,) if near is None else (True, False):
-        for holder, table, source in list(tables):
-            try:
-                collector.add_table(holder, table, strings, source, program or elf, leading=leading)
-            except WhenceError as error:
-                problems.append(error.in_file(holder.path))
-                tables.remove((holder, table, source))
-    if near is not None and collector.rows + len(jumps) >= FEW:  # some may have been left out
+    from whence.elf.kernels.symbols import Candidates, CodeSymbols, Queries
+
+    read: list[tuple[ElfFile, SymbolTable, Source, CodeSymbols]] = []
+    for holder, table, source in tables:
+        try:
+            read.append((holder, table, source, CodeSymbols(table, code_layout(holder, program or elf))))
+        except WhenceError as error:
+            problems.append(error.in_file(holder.path))
+    queries = Queries(array("Q", near), array("Q", bytes(8 * len(near)))) if near else None
+    if queries is not None:
+        for *_, symbols in read:
+            queries.find_starts(symbols)
+    candidates = Candidates(ALL if near is None else FEW)
+    for holder, table, source, symbols in read:
+        base = strings.ref(strings.add(table.names), 0)
+        budget = names_budget(table)
+        if not candidates.collect(symbols, base, PREFERENCE[source], source.number, budget.most, queries):
+            problems.append(budget.reached().in_file(holder.path))
+    if near is not None and len(candidates) + len(jumps) >= FEW:  # some may have been left out
         return functions(
             elf, strings, symtab=symtab, mini_debug=mini_debug, dynsym=dynsym, plt=plt, program=program
         )  # fmt: skip
     if jumps:
         arena = Arena(strings)
-        for va, size, name_bytes in jumps:
-            collector.add(va, size, arena.add(name_bytes + b"@plt"), Source.PLT)
+        for vaddr, size, name_bytes in jumps:
+            candidates.add(vaddr, size, arena.add(name_bytes + b"@plt"), PREFERENCE[Source.PLT], Source.PLT.number)
         arena.seal()
-    return collector.settle(strings)
+    return as_ranges(strings, *candidates.resolve_overlaps())
+
+
+def names_budget(table: SymbolTable) -> Budget:
+    """How many bytes the names of a table's symbols may have together: they may overlap in their bytes."""
+    return Budget(
+        table.names_part, "names of symbols", len(table.names), times=NAMES_TIMES, allowance=NAMES_ALLOWANCE,
+        error=ElfError,
+    )  # fmt: skip
+
+
+def as_ranges(strings: StringSpace, *columns: Column) -> Ranges:
+    """The table of the ranges whose vaddr, length, name and source are given."""
+    vaddr, length, name, source = arrays = [array(column.typecode) for column in columns]
+    for out_column, column in zip(arrays, columns, strict=True):
+        out_column.frombytes(column)
+    count = len(vaddr)
+    out = Ranges(strings, va=vaddr, length=length, function=name, source=source)
+    out.depth, out.line_index, out.line_count, out.call_line = (array("I", bytes(4 * count)) for _ in range(4))
+    out.file, out.call_file = array("Q", bytes(8 * count)), array("Q", bytes(8 * count))
+    return out
 
 
 def aliases(elf: ElfFile, vaddr: int) -> tuple[str, ...]:
     """Every function symbol that covers a vaddr by its size, or starts at it: folded code has many true names."""
     found: dict[str, None] = {}
     for name in (".symtab", ".dynsym"):
-        symbols = read_symbols(elf, name)
+        symbols = elf.symbols(name)
         for index, value in enumerate(symbols.value):
             covers = value <= vaddr and (vaddr < value + symbols.size[index] or value == vaddr)
             if covers and symbols.section[index] and symbols.info[index] & constants.STT_MASK in FUNCTION_TYPES:

@@ -19,7 +19,6 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.elf.kernels import constants
-from whence.elf.symbols import read_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +49,7 @@ class SymbolIndex:
         from whence.ranges.kernels import columns as columns_kernel
         from whence.ranges.kernels import order as order_kernel
 
-        self._symbols = symbols = read_symbols(elf, table)
+        self._symbols = symbols = elf.symbols(table)
         self._sections = elf.sections
         allocated = bytes(section.allocated for section in elf.sections)
         rows = array("I", bytes(4 * len(symbols)))

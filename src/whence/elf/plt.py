@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from whence.elf import layout
 from whence.elf.kernels import constants
 from whence.elf.sections import Section
-from whence.elf.symbols import SymbolTable, find_table
+from whence.elf.symbols import SymbolTable
+from whence.window import cstring
 
 if TYPE_CHECKING:
     from whence.elf.file import ElfFile
@@ -44,7 +45,7 @@ def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
     """(vaddr, size, target's name) of every stub whose target has a name; [] for other machines."""
     if elf.bits != 64 or elf.machine not in JUMP_SLOT:
         return []
-    table = find_table(elf, ".dynsym")
+    table = elf.symbol_table(".dynsym")
     named = [section for name in SECTIONS if (section := elf.section(name)) is not None]
     sections = [s for s in named if s.executable and s.vaddr + s.size < 1 << 64]
     if table is None or not sections:
@@ -127,4 +128,4 @@ def _name(elf: ElfFile, table: SymbolTable, symbol: int) -> bytes:
     if at + 4 > len(table.entries):
         return b""
     start = int.from_bytes(table.entries[at : at + 4], elf.order)
-    return bytes(table.names[start : start + NAME_LIMIT]).partition(b"\0")[0]
+    return cstring(table.names[: start + NAME_LIMIT], start)

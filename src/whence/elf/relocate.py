@@ -28,7 +28,9 @@ from whence.elf.kernels.constants import (
 from whence.errors import ElfError, Unsupported
 
 if TYPE_CHECKING:
-    from whence.elf.file import ElfFile
+    from collections.abc import Callable, Sequence
+
+    from whence.elf.header import Header
     from whence.elf.sections import Section
 
 # machine -> relocation type -> what to do
@@ -130,14 +132,16 @@ FAULTS = {
 class Relocations:
     """The relocation sections of an object file, by the section each is for."""
 
-    def __init__(self, elf: ElfFile) -> None:
-        self.elf = elf
+    def __init__(
+        self, header: Header, sections: Sequence[Section], content: Callable[[Section], memoryview], file_size: int
+    ) -> None:
+        self._header, self._sections, self._content, self._file_size = header, sections, content, file_size
         self.kinds = bytearray(KINDS_ROOM)
-        for type_, kind in KINDS.get(elf.machine, {}).items():
+        for type_, kind in KINDS.get(header.machine, {}).items():
             self.kinds[type_] = kind
-        self.vaddrs = array("Q", [section.vaddr for section in elf.sections])
+        self.vaddrs = array("Q", [section.vaddr for section in sections])
         self.tables: dict[int, list[Section]] = {}
-        for section in elf.sections:
+        for section in sections:
             if section.type in (constants.SHT_RELA, constants.SHT_REL) and section.size:
                 self.tables.setdefault(section.info, []).append(section)
 
@@ -148,30 +152,30 @@ class Relocations:
         """
         from whence.elf.kernels import relocate as relocate_kernel
 
-        elf = self.elf
+        header, sections = self._header, self._sections
         tables = self.tables.get(section.index)
         if not tables or not len(content):
             return content
-        if elf.machine not in KINDS:
+        if header.machine not in KINDS:
             raise Unsupported(
-                f"{section.part} of an object file: machine {elf.machine} has relocations unknown to whence"
+                f"{section.part} of an object file: machine {header.machine} has relocations unknown to whence"
             )
-        if sum(table.size for table in tables) > elf.size:
+        if sum(table.size for table in tables) > self._file_size:
             raise ElfError(section.part, None, "its relocations fit the file", f"{len(tables)} tables")
         out = bytearray(content)
         for table in tables:
-            if not 0 < table.link < len(elf.sections):
+            if not 0 < table.link < len(sections):
                 raise ElfError(table.part, None, "its link is a symbol table", table.link)
             _, fault, index = relocate_kernel.apply(
                 out,
-                elf.content(table),
+                self._content(table),
                 table.type == constants.SHT_RELA,
-                elf.content(elf.sections[table.link]),
+                self._content(sections[table.link]),
                 self.vaddrs,
                 self.kinds,
-                elf.bits == 64,
-                elf.order == "big",
-                elf.machine == constants.EM_MIPS and elf.bits == 64,
+                header.bits == 64,
+                header.order == "big",
+                header.machine == constants.EM_MIPS and header.bits == 64,
             )
             if fault:
                 problems.append(ElfError(f"{table.part} relocation {index}", None, FAULTS[fault]))

@@ -1,4 +1,13 @@
-"""The segment table: what the loader maps, and so how file offsets and vaddrs correspond."""
+"""The segment table: what the loader maps, and so how file offsets and vaddrs correspond (gABI, "Program Loading").
+
+A loader maps whole pages: a segment's mapping starts at its p_offset rounded down to a page, so the bytes before
+p_offset on that page are in memory too, and belong to the segment's addresses. Two segments may share a page of the
+file; then an offset alone is ambiguous, and the extent of the mapping it came from is not (pprof's rule): only a
+segment whose pages hold the whole mapping can have made it.
+
+The page is the segment's own alignment, within what machines have as page sizes (4 to 64 KiB), not that of the
+machine we run on: mappings may come from another one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +17,9 @@ from whence.elf import layout
 from whence.elf.header import Header, entries
 from whence.elf.kernels import constants
 from whence.records import Record
+
+WIDTH = (1 << 64) - 1
+SMALLEST_PAGE, LARGEST_PAGE = 1 << 12, 1 << 16
 
 
 class Segment(Record, frozen=True):
@@ -21,9 +33,51 @@ class Segment(Record, frozen=True):
     memory_size: int
     align: int
 
+    @classmethod
+    def of_code(cls, file_offset: int, vaddr: int, size: int, align: int = SMALLEST_PAGE) -> Segment:
+        """A readable and executable PT_LOAD segment, all of it in the file."""
+        return cls(constants.PT_LOAD, constants.PF_R | constants.PF_X, file_offset, vaddr, size, size, align)
+
     @property
     def executable(self) -> bool:
         return bool(self.flags & constants.PF_X)
+
+    @property
+    def is_loaded(self) -> bool:
+        return self.type == constants.PT_LOAD
+
+    @property
+    def is_nobits(self) -> bool:
+        """Whether it is loaded and has none of its bytes in the file: a debug file's, as objcopy --only-keep-debug
+        makes them."""
+        return self.type == constants.PT_LOAD and self.memory_size > 0 and not self.file_size
+
+    @property
+    def end(self) -> int:
+        """The vaddr behind its memory."""
+        return self.vaddr + self.memory_size
+
+    @property
+    def file_end(self) -> int:
+        """The file offset behind its bytes."""
+        return self.file_offset + self.file_size
+
+    @property
+    def page(self) -> int:
+        """What the mapping's start is rounded to."""
+        align = self.align
+        if align & (align - 1) or (self.file_offset - self.vaddr) % (align or 1):
+            return SMALLEST_PAGE
+        return min(max(align, SMALLEST_PAGE), LARGEST_PAGE)
+
+    def covers(self, start: int, end: int, page: int) -> bool:
+        """Whether the pages a loader maps for this segment hold bytes [start, end) of the file."""
+        file_end = self.file_end
+        return self.file_offset & -page <= start and end <= file_end + (-file_end % page)
+
+    def vaddr_of(self, file_offset: int) -> int:
+        """The vaddr (modulo 2^64) of a byte of the file, which the segment need not hold."""
+        return (self.vaddr + file_offset - self.file_offset) & WIDTH
 
 
 def read_segments(data: memoryview, header: Header) -> tuple[Segment, ...]:
@@ -39,22 +93,121 @@ def read_segments(data: memoryview, header: Header) -> tuple[Segment, ...]:
     )
 
 
-def loaded(segments: Iterable[Segment]) -> list[Segment]:
-    """The PT_LOAD segments, executable ones first: where two claim a byte of the file, the code's mapping answers."""
-    return sorted((s for s in segments if s.type == constants.PT_LOAD), key=lambda s: not s.executable)
+class Translation:
+    """File offsets of one file to vaddrs and back, by its PT_LOAD segments. Unchanging, safe from many threads.
 
+    An extent is what a mapping shows of the file: (first byte, byte behind the last).
 
-def vaddr_of(segments: Iterable[Segment], file_offset: int) -> int | None:
-    """The vaddr a byte of the file is loaded at; None when no segment loads it. `segments` as `loaded` gives them."""
-    for segment in segments:
-        if segment.file_offset <= file_offset < segment.file_offset + segment.file_size:
-            return file_offset - segment.file_offset + segment.vaddr
-    return None
+    >>> translation = Translation([Segment.of_code(0x1234, 0x400000, 0x2000)])
+    >>> [hex(translation.mapped_vaddr_of(offset)) for offset in (0x1000, 0x1234)]
+    ['0x3ffdcc', '0x400000']
+    >>> translation.vaddr_of(0x1000) is None
+    True
+    """
 
+    __slots__ = ("segments",)
 
-def file_offset_of(segments: Iterable[Segment], vaddr: int) -> int | None:
-    """Where a vaddr's byte lies in the file; None when no segment loads it from the file."""
-    for segment in segments:
-        if segment.vaddr <= vaddr < segment.vaddr + segment.file_size:
-            return vaddr - segment.vaddr + segment.file_offset
-    return None
+    def __init__(self, segments: Iterable[Segment]) -> None:
+        """By all of them that are loaded, executable ones first: where two claim a byte of the file, code answers."""
+        loaded = (segment for segment in segments if segment.type == constants.PT_LOAD)
+        self.segments = tuple(sorted(loaded, key=lambda segment: not segment.executable))
+
+    @classmethod
+    def of_code(cls, segments: Iterable[Segment]) -> Translation:
+        """By the executable ones alone, in order of file offset: what a loader maps executable."""
+        code = (segment for segment in segments if segment.executable)
+        return cls(sorted(code, key=lambda segment: (segment.file_offset, segment.vaddr)))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{one.file_offset:#x} -> {one.vaddr:#x} ({one.file_size} bytes)" for one in self.segments)
+        return f"<Translation {shown or 'of nothing'}>"
+
+    def vaddr_of(self, file_offset: int) -> int | None:
+        """The vaddr a byte of the file is loaded at; None when no segment has it."""
+        for segment in self.segments:
+            if segment.file_offset <= file_offset < segment.file_offset + segment.file_size:
+                return file_offset - segment.file_offset + segment.vaddr
+        return None
+
+    def file_offset_of(self, vaddr: int) -> int | None:
+        """Where a vaddr's byte lies in the file; None when no segment loads it from the file."""
+        for segment in self.segments:
+            if segment.vaddr <= vaddr < segment.vaddr + segment.file_size:
+                return vaddr - segment.vaddr + segment.file_offset
+        return None
+
+    def mapped_vaddr_of(self, file_offset: int, extent: tuple[int, int] | None = None) -> int | None:
+        """The vaddr (modulo 2^64) of a byte of the file that a loader maps, with the rest of its pages; else None.
+
+        Accepts [p_offset rounded down to the page, p_offset + p_filesz). With the extent of the mapping that the offset
+        came from, the segment that made the mapping answers, also for the bytes behind p_filesz on its last page.
+        """
+        if extent is not None:
+            maker = self.segment_of(extent, file_offset)
+            if maker is not None:
+                return maker.vaddr_of(file_offset)
+        before = None
+        for segment in self.segments:
+            if segment.file_offset <= file_offset < segment.file_end:
+                return segment.vaddr_of(file_offset)
+            if before is None and segment.file_offset & -segment.page <= file_offset < segment.file_end:
+                before = segment
+        return None if before is None else before.vaddr_of(file_offset)
+
+    def segment_of(self, extent: tuple[int, int], file_offset: int | None = None) -> Segment | None:
+        """The segment that a loader made a mapping of; None when none has its extent.
+
+        Of several the one with the very extent counts, then one that starts with it (mprotect cuts mappings), then the
+        one that has the byte at `file_offset`, then the one that has most of the mapping.
+        """
+        start, end = extent
+
+        def likeness(segment: Segment) -> tuple[bool, bool, bool, int]:
+            file_end = segment.file_end
+            first, last = segment.file_offset & -SMALLEST_PAGE, file_end + (-file_end % SMALLEST_PAGE)
+            holds = file_offset is not None and segment.file_offset <= file_offset < file_end
+            shared = min(file_end, end) - max(segment.file_offset, start)
+            return first == start and last == end, first == start, holds, shared
+
+        # The machine's page is not known here: the smallest page tells most apart, the segment's own is the way out.
+        for small in (True, False):
+            found = [s for s in self.segments if s.covers(start, end, SMALLEST_PAGE if small else s.page)]
+            if found:
+                return max(found, key=likeness) if len(found) > 1 else found[0]
+        return None
+
+    def segment_holding(self, file_offset: int, first: int) -> Segment | None:
+        """The segment that a byte of the file was mapped for, by a mapping that starts at byte `first` and whose end is
+        not to be relied on (profiles join mappings); None when no segment's pages have the byte.
+
+        Of several the one whose first page is the mapping's counts, then the one that has the byte itself.
+        """
+        holding = [one for one in self.segments if one.file_offset & -SMALLEST_PAGE <= file_offset < one.file_end]
+        if len(holding) > 1:
+            exact = [one for one in holding if one.file_offset & -SMALLEST_PAGE == first & -SMALLEST_PAGE]
+            inside = [one for one in exact or holding if one.file_offset <= file_offset]
+            holding = inside or exact or holding
+        return holding[0] if holding else None
+
+    def holds(self, vaddr: int) -> bool:
+        """Whether a segment has the vaddr in memory, whether from the file or not."""
+        return any(segment.vaddr <= vaddr < segment.vaddr + segment.memory_size for segment in self.segments)
+
+    @property
+    def has_nobits(self) -> bool:
+        """Whether it is not known where in the file some segment lies: a debug file's table does not say."""
+        return any(segment.is_nobits for segment in self.segments)
+
+    def with_file_ranges(self, extent: tuple[int, int]) -> Translation:
+        """The same, where segments without bytes in the file (`Segment.is_nobits`) that are exactly of a mapping's
+        pages lie where the mapping shows them."""
+        start, end = extent
+
+        def with_file_range(one: Segment) -> Segment:
+            head = one.vaddr % SMALLEST_PAGE
+            if not one.is_nobits or end - start != head + one.memory_size + SMALLEST_PAGE - 1 & -SMALLEST_PAGE:
+                return one
+            size = one.memory_size
+            return Segment(one.type, one.flags, start + head, one.vaddr, size, size, one.align)
+
+        return Translation(map(with_file_range, self.segments)) if self.has_nobits else self

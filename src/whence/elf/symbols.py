@@ -1,22 +1,20 @@
-"""Symbol tables as columns, names on demand; and where a file's tables lie.
+"""Symbol tables as columns, names on demand.
 
 A file has up to three: .symtab (gone when stripped), the .symtab of its MiniDebugInfo, and .dynsym, which the loader
-needs and no strip removes. Without section headers .dynsym is found as the loader finds it, through PT_DYNAMIC.
+needs and no strip removes. `ElfFile.symbol_table` finds them.
 """
 
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from whence.elf import layout
-from whence.elf.dynamic import dynamic_symbols
 from whence.elf.kernels import constants
+from whence.elf.sections import Section
 from whence.errors import ElfError
 from whence.records import Record
-
-if TYPE_CHECKING:
-    from whence.elf.file import ElfFile
+from whence.window import ByteOrder, cstring
 
 
 class SymbolTable(Record, frozen=True):
@@ -26,6 +24,13 @@ class SymbolTable(Record, frozen=True):
     names: memoryview
     extended: memoryview
     names_part: str = "dynamic strings"
+
+    def may_have(self, name: str) -> bool:
+        """Whether the name is among the names, or the end of one: no entry is read, and nothing is copied."""
+        from whence.elf.kernels import symbols as symbols_kernel
+
+        found: bool = symbols_kernel.holds(self.names, name.encode("utf-8", "surrogateescape") + b"\0")
+        return found
 
 
 class Symbols(Record, frozen=True):
@@ -44,47 +49,45 @@ class Symbols(Record, frozen=True):
 
     def name(self, index: int) -> str:
         """A symbol's name; "" when it lies outside the names."""
-        start = self.name_offset[index]
-        size = 64
-        while start < len(self.names):
-            chunk = bytes(self.names[start : start + size])
-            head, nul, _ = chunk.partition(b"\0")
-            if nul or len(chunk) < size:
-                return head.decode("utf-8", "surrogateescape")
-            size *= 8
-        return ""
+        return cstring(self.names, self.name_offset[index]).decode("utf-8", "surrogateescape")
+
+    def find(self, name: str) -> int | None:
+        """The index of the first symbol of that name; None when there is none. Costs a search of the names, then one of
+        the column of their offsets."""
+        names, wanted = bytes(self.names), name.encode("utf-8", "surrogateescape") + b"\0"
+        offset = names.find(wanted)
+        while offset >= 0:
+            if offset in self.name_offset:  # linkers keep a name as the end of a longer one
+                return self.name_offset.index(offset)
+            offset = names.find(wanted, offset + 1)
+        return None
 
 
-def find_table(elf: ElfFile, name: str) -> SymbolTable | None:
-    """The symbol table of that name (".symtab" or ".dynsym"); None when there is none. ElfError when damaged."""
+def symbol_sections(sections: Sequence[Section], name: str) -> tuple[Section, Section, Section | None] | None:
+    """The sections of the symbol table of that name (".symtab" or ".dynsym"), of its names, and of its extended section
+    indexes, if it has those; None when there is none. Raises ElfError when it links to no names."""
     kind = constants.SHT_SYMTAB if name == ".symtab" else constants.SHT_DYNSYM
-    for section in elf.sections:
+    for section in sections:
         if section.type != kind:
             continue
-        if not 0 < section.link < len(elf.sections):
+        if not 0 < section.link < len(sections):
             raise ElfError(section.part, None, "its link is the section of its names", section.link)
-        extended = elf.data[:0]
-        for other in elf.sections:
+        extended = None
+        for other in sections:
             if other.type == constants.SHT_SYMTAB_SHNDX and other.link == section.index:
-                extended = elf.content(other)
-        names = elf.sections[section.link]
-        return SymbolTable(elf.content(section), elf.content(names), extended, names.part)
-    if name == ".dynsym" and not elf.sections:
-        found = dynamic_symbols(elf)
-        if found is not None:
-            return SymbolTable(*found, elf.data[:0])
+                extended = other
+        return section, sections[section.link], extended
     return None
 
 
-def read_symbols(elf: ElfFile, name: str) -> Symbols:
-    """The table as columns; empty ones when the file does not have it. Costs a few nanoseconds a symbol."""
+def read_symbols(table: SymbolTable | None, bits: int, order: ByteOrder) -> Symbols:
+    """The table as columns; empty ones when there is none. Costs a few nanoseconds a symbol."""
     from whence.elf.kernels import symbols as symbols_kernel
 
-    table = find_table(elf, name)
     if table is None:
-        empty = elf.data[:0]
+        empty = memoryview(b"")
         table = SymbolTable(empty, empty, empty)
-    rows = len(table.entries) // layout.SYMBOL_SIZE[elf.bits]
+    rows = len(table.entries) // layout.SYMBOL_SIZE[bits]
     columns = Symbols(
         table.names,
         array("I", bytes(4 * rows)),
@@ -96,8 +99,8 @@ def read_symbols(elf: ElfFile, name: str) -> Symbols:
     )
     symbols_kernel.read(
         table.entries,
-        elf.bits == 64,
-        elf.order == "big",
+        bits == 64,
+        order == "big",
         table.extended,
         columns.name_offset,
         columns.value,

@@ -1,6 +1,6 @@
 """Bytes in, bytes out: lines as they come, named where a form of the table is found in them.
 
-Blocks are searched for the byte string that each form has (its needle); the lines without any pass in whole slices. A
+Blocks are searched for the byte string that each form has (its needle); lines without any pass in whole slices. A
 report that lists its modules at its end (a Java hs_err file, a heap profile) is held back until the list has come, at
 most MAX_HELD bytes of it. A line longer than MAX_LINE passes as it is.
 """
@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from whence.errors import plain
 from whence.filter.forms import ANY_ADDRESS, FORMS, GO_FUNCTION, GO_PLACE, Back, Form, Holds, Style
+from whence.filter.kernels.needles import Needles
 from whence.filter.places import Places
 from whence.model import Frame, Frames
 
@@ -28,8 +29,8 @@ LISTS = (b"Dynamic libraries:", b"MAPPED_LIBRARIES:")
 MAPS_LINE = re.compile(rb"[0-9a-f]{1,16}-[0-9a-f]{1,16} [r-][w-][x-][ps] [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+")
 MODULES = b"{{{m"  # LLVM markup that tells of a module or where it lies
 RESET = b"{{{reset"
-RARE = b"#{@+<"  # one byte is found much faster than several: a needle with one of these is not sought without it
 EXACT_PLACES = (b"RIP: ", b"pc : ", b"EIP: ")  # what follows on a kernel's line is where it was, not a return address
+JSON_LINE = b'{"'  # an object a line: names in it are escaped, and it stays one line
 NAMED = (b" in ", b" (")  # what follows an address that has a name already
 
 MARKUP = re.compile(
@@ -77,7 +78,9 @@ class Filter:
         self._style = style
         self._links = links
         self._forms = (*FORMS, ANY_ADDRESS) if every else FORMS
-        self._needles = tuple({form.needle: None for form in self._forms} | {MODULES: None, RESET: None})
+        self._sought = tuple(dict.fromkeys([*(form.needle for form in self._forms), MODULES, RESET, *REPORTS]))
+        self._reports = sum(1 << self._sought.index(report) for report in REPORTS)
+        self._needles = Needles(self._sought)
         self._chosen: dict[int, tuple[Matcher, ...]] = {}
         self._matchers = tuple(map(Matcher, self._forms))
         self._words: dict[tuple[object, ...], tuple[bytes, ...]] = {}
@@ -123,17 +126,20 @@ class Filter:
         return b"".join(out)
 
     def _scan(self, text: bytes, out: list[bytes]) -> bytes:
-        """Name lines up to the start of a report; gives the text from there on."""
-        starts = [at for report in REPORTS if (at := find(text, report)) >= 0]
+        """Name lines up to the start of a report; returns the text from there on."""
+        found = self._needles.lines(text).numbers()
+        starts = [found[at] for at in range(0, len(found), 3) if found[at + 2] & self._reports]
         if self._begins and text.startswith(HEAP_FILE):
-            starts.append(0)
+            starts.insert(0, 0)
         self._begins = False
-        at = text.rfind(b"\n", 0, min(starts)) + 1 if starts else len(text)
-        out.append(self._named(text[:at]))
-        if starts:
-            self._held, self._held_size, self._maps = [], 0, None
-            self._places.forget()
-            self._words.clear()
+        if not starts:
+            out.append(self._named(text, found))
+            return b""
+        at = starts[0]
+        out.append(self._named(text[:at], found[: 3 * sum(start < at for start in found[::3])]))
+        self._held, self._held_size, self._maps = [], 0, None
+        self._places.forget()
+        self._words.clear()
         return text[at:]
 
     def _hold(self, text: bytes, out: list[bytes]) -> bytes:
@@ -167,14 +173,16 @@ class Filter:
         if self._maps:
             self._places.learn(b"".join(self._maps))
             self._words.clear()
-        return self._named(text)
+        return self._named(text, self._needles.lines(text).numbers())
 
     # lines
 
-    def _named(self, text: bytes) -> bytes:
+    def _named(self, text: bytes, found: memoryview) -> bytes:
+        """The text with names; `found` has its lines with needles, as `Needles.lines` returns them."""
         out: list[bytes] = []
         done = 0
-        for start, (end, present) in sorted(candidates(text, self._needles).items()):
+        lines = iter(found)
+        for start, end, present in zip(lines, lines, lines, strict=True):
             line = text[start:end]
             if end - start > MAX_LINE or b"\0" in line:
                 continue
@@ -191,8 +199,8 @@ class Filter:
         return b"".join(out)
 
     def _choose(self, present: int) -> tuple[Matcher, ...]:
-        """The forms whose needle is among those present (bits as `candidates` returns them)."""
-        here = {needle for bit, needle in enumerate(self._needles) if present >> bit & 1}
+        """The forms whose needle is among those present (bits as `Needles.lines` returns them)."""
+        here = {needle for bit, needle in enumerate(self._sought) if present >> bit & 1}
         chosen = tuple(matcher for matcher in self._matchers if matcher.form.needle in here)
         self._chosen[present] = chosen
         return chosen
@@ -205,26 +213,49 @@ class Filter:
                 return self._go_place(text, start, line, found)
         if b"{{{" in line:
             self._take_markup(line)
-        for matcher in matchers:
+        for index, matcher in enumerate(matchers):
             match = matcher.search(line)
             if match is None:
                 continue
             form = matcher.form
             follows = self._run == (form, start)
             self._run = form, start + len(line) + 1
-            if form.template and self._style is Style.SAME:
-                return self._rewritten(matcher, match, line, follows)
-            return self._appended(form, line, follows)
+            named = self._by(matcher, match, line, follows)
+            around = line[: match.start()] + line[match.end() :]
+            if around.isspace() or not others_in(around, matchers[index + 1 :]):
+                return named
+            return self._by_others(named, line, matchers[index + 1 :])
         return None
+
+    def _by(self, matcher: Matcher, match: re.Match[bytes], line: bytes, follows: bool) -> bytes | None:
+        """The line with the names of one form, of which `match` is the first in it; None when it stays as it is."""
+        form = matcher.form
+        alone = form.needle not in line[match.end() :] or matcher.search(line, match.end()) is None
+        if alone and form.template and self._style is Style.SAME and line[:2] != JSON_LINE:
+            return self._rewritten(matcher, match, line, follows)
+        return self._appended(form, line, follows)
+
+    def _by_others(self, named: bytes | None, line: bytes, matchers: tuple[Matcher, ...]) -> bytes | None:
+        """A line that several forms may be in, with the names of the later ones, too."""
+        lines = (line if named is None else named).split(b"\n")
+        changed = named is not None
+        for matcher in matchers:
+            for index, part in enumerate(lines):
+                match = matcher.search(part)
+                found = self._by(matcher, match, part, False) if match else None
+                if found is not None:
+                    lines[index] = found
+                    changed = True
+            lines = b"\n".join(lines).split(b"\n")
+        return b"\n".join(lines) if changed else None
 
     def _rewritten(self, matcher: Matcher, match: re.Match[bytes], line: bytes, follows: bool) -> bytes | None:
         """The line once for each frame."""
-        escaped = line[:2] == b'{"'
         back = 0 if matcher.exact else self._back(matcher.form, match, line[: match.start()], follows)
-        key = matcher, back, escaped, match.group(*matcher.keys)
+        key = matcher, back, match.group(*matcher.keys)
         words = self._words.get(key)
         if words is None:
-            words = self._words_of(matcher, match, back, escaped)
+            words = self._words_of(matcher, match, back)
             if len(self._words) >= MAX_WORDS:
                 self._words.clear()
             self._words[key] = words
@@ -239,13 +270,13 @@ class Filter:
             return head + words[0] + rest
         return b"\n".join([head + text + rest for text in words])
 
-    def _words_of(self, matcher: Matcher, match: re.Match[bytes], back: int, escaped: bool) -> tuple[bytes, ...]:
+    def _words_of(self, matcher: Matcher, match: re.Match[bytes], back: int) -> tuple[bytes, ...]:
         """For each frame of a match, what the template has behind its groups; () where there are no frames."""
         before = matcher.before if matcher.kept else b""
         tail = b" " + (match[matcher.tail] or b"") if matcher.tail else b""
         texts = []
         for frame in self._frames(matcher.form, match, back):
-            words = self._frame(frame, b" ", escaped=escaped) + (b"" if frame.file else tail)
+            words = self._frame(frame, b" ", escaped=False) + (b"" if frame.file else tail)
             texts.append(before + words + matcher.after)
         return tuple(texts)
 
@@ -263,7 +294,7 @@ class Filter:
         return b"".join([*out, line[done:]]) if out else None
 
     def _mark(self, form: Form, frames: Frames, line: bytes) -> bytes:
-        words = self._chain(frames, escaped=line[:2] == b'{"')
+        words = self._chain(frames, escaped=line[:2] == JSON_LINE)
         return b" (" + words + b")" if form is ANY_ADDRESS else b" in " + words
 
     def _chain(self, frames: Frames, *, escaped: bool) -> bytes:
@@ -298,16 +329,16 @@ class Filter:
         """The frames of a match, looked up `back` bytes before its number."""
         groups = match.groupdict()
         address = int(groups["address"], 16)
-        if form.holds is Holds.RUNTIME:
-            return self._places.at_runtime(address - back)
         module = os.fsdecode(groups.get("module") or form.module)
+        if form.holds is Holds.RUNTIME and not module:
+            return self._places.at_runtime(address - back)
         build_id = (groups.get("build_id") or b"").decode("ascii")
         symbol = groups.get("symbol")
         if symbol:
             size = groups.get("size")
             known = int(size, 16) if size else None
             return self._places.in_function(os.fsdecode(symbol), address, known, module, build_id, back)
-        return self._places.in_module(module, build_id, address - back)
+        return self._places.in_module(module, build_id, address - back, form.holds)
 
     @staticmethod
     def _back(form: Form, match: re.Match[bytes], before: bytes, follows: bool) -> int:
@@ -358,37 +389,14 @@ class Filter:
                 self._places.add_range(*numbers)
 
 
+def others_in(around: bytes, matchers: tuple[Matcher, ...]) -> bool:
+    """Whether what stands around a match may hold other forms."""
+    return any(matcher.form.needle in around for matcher in matchers)
+
+
 def filled(template: bytes, groups: Mapping[str, bytes]) -> bytes:
     """A template with the groups that its braces name."""
     return re.sub(rb"\{(\w+)\}", lambda name: groups[name[1].decode()], template)
-
-
-def find(text: bytes, needle: bytes) -> int:
-    """Where a needle is first; -1 where it is not."""
-    for byte in RARE:
-        if byte in needle:
-            at = text.find(byte)
-            return at if at < 0 else text.find(needle, max(at - len(needle), 0))
-    return text.find(needle)
-
-
-def candidates(text: bytes, needles: tuple[bytes, ...]) -> dict[int, tuple[int, int]]:
-    """The lines that have a needle: by their start, their end (without newline) and a bit for each needle."""
-    found: dict[int, tuple[int, int]] = {}
-    for bit, needle in enumerate(needles):
-        at = find(text, needle)
-        while at >= 0:
-            start = text.rfind(b"\n", 0, at) + 1
-            known = found.get(start)
-            if known is None:
-                end = text.find(b"\n", at)
-                end = len(text) if end < 0 else end
-                found[start] = end, 1 << bit
-            else:
-                end = known[0]
-                found[start] = end, known[1] | 1 << bit
-            at = text.find(needle, end)
-    return found
 
 
 def _bytes(text: str, escaped: bool) -> bytes:

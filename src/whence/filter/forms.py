@@ -16,7 +16,9 @@ class Holds(enum.Enum):
     """What the number of a form is."""
 
     VADDR = enum.auto()  # an address of the module, as its ELF headers count
-    RUNTIME = enum.auto()  # an address of the process
+    FROM_START = enum.auto()  # bytes from where the module's first segment is loaded
+    FILE_OFFSET = enum.auto()  # where the module's file has the code
+    RUNTIME = enum.auto()  # an address of the process; a vaddr where the match has a module
     SYMBOL = enum.auto()  # an offset from the start of `symbol`
 
 
@@ -220,6 +222,65 @@ FORMS = (
         Holds.RUNTIME,
         Back.CALLERS,
         b" 1# 0xRETURN in ./app",
+    ),
+    Form(
+        "systemd-coredump",
+        b" n/a (",
+        _pattern(r"#(?P<number>\d{1,9}) +0xHEX n/a \((?P<module>[^\s()]{1,4096}) \+ 0x(?P<address>HEX)\)"),
+        Holds.FROM_START,
+        Back.CALLERS,
+        b"    #1  0x0000557053fa2139 n/a (MODULE + 0xAFTER_START)",
+    ),
+    Form(
+        "Breakpad",
+        b" + 0x",
+        _pattern(r"^ *(?P<number>\d{1,9})  (?P<module>\S{1,4096}) \+ 0x(?P<address>HEX)(?= in |\r?$)"),
+        Holds.FROM_START,
+        Back.CALLERS,
+        b" 1  MODULE + 0xAFTER_START",
+    ),
+    Form(
+        "segmentation fault",
+        b": segfault at ",
+        _pattern(
+            r": segfault at HEX ip HEX sp HEX error [0-9a-f]+ in "
+            r"(?P<module>[^\s\[]{1,4096})\[(?P<address>HEX),HEX\+HEX\]"
+        ),
+        Holds.FILE_OFFSET,
+        Back.EXACT,
+        b"app[4]: segfault at 8 ip 00005555ed7ab1c8 sp 00007ffe2c8f6b60 error 6 in MODULE[IN_FILE,5555ed7ab000+1000]",
+    ),
+    Form(
+        "Node",
+        b"  [",
+        _pattern(r"^ *\d{1,9}: 0x(?P<address>HEX)  \[(?P<module>[^\]\n]{1,4096})\]"),
+        Holds.VADDR,
+        Back.RETURN,
+        b" 1: 0xRETURN  [MODULE]",
+    ),
+    Form(
+        "Seastar, a library a line",
+        b"+0x",
+        _pattern(r"^\s+(?P<module>/[^\s+()]{1,4096})\+0x(?P<address>HEX)(?= in |\r?$)"),
+        Holds.VADDR,
+        Back.EXACT,
+        b"  MODULE+0xVADDR",
+    ),
+    Form(
+        "Seastar, an address a line",
+        b"  0x",
+        _pattern(r"^ +0x(?P<address>HEX)(?= in |\r?$)"),
+        Holds.RUNTIME,
+        Back.EXACT,
+        b"  0xRUNTIME",
+    ),
+    Form(
+        "Seastar, in one line",
+        b"acktrace: ",
+        _pattern(r"(?<= )(?:(?P<module>/[^\s+()]{1,4096})\+)?0x(?P<address>HEX)(?!\S)"),
+        Holds.RUNTIME,
+        Back.EXACT,
+        b"Reactor stalled for 33 ms on shard 0. Backtrace: 0xRUNTIME MODULE+0xVADDR",
     ),
 )  # fmt: skip
 

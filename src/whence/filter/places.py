@@ -8,7 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 
 from whence.demangle import demangle
+from whence.elf.segments import Translation
 from whence.errors import WhenceError
+from whence.filter.forms import Holds
 from whence.model import Frames
 from whence.procmap import maps
 from whence.procmap.address_mapper import AddressMapper
@@ -21,6 +23,7 @@ from whence.symbolize.naming import name_all
 MAX_ANSWERS = 1 << 16
 MAX_FILES = 64
 MAX_MODULES = 1 << 14
+PAGE = 4096
 Runtime = Callable[[int], Answer]
 
 
@@ -99,12 +102,12 @@ class Places:
 
     # questions
 
-    def in_module(self, module: str, build_id: str, vaddr: int) -> Frames:
-        """The frames of a module's vaddr; () with the reason counted."""
-        key = (module, build_id, vaddr)
+    def in_module(self, module: str, build_id: str, number: int, holds: Holds = Holds.VADDR) -> Frames:
+        """The frames of a module's vaddr, or of what `holds` says the number is; () with the reason counted."""
+        key = (module, build_id, number, holds)
         found = self._answers.get(key)
         if found is None:
-            found = self._keep(key, self._in_module(module, build_id, vaddr))
+            found = self._keep(key, self._in_module(module, build_id, number, holds))
         return found
 
     def at_runtime(self, address: int) -> Frames:
@@ -131,12 +134,13 @@ class Places:
 
     # answers
 
-    def _in_module(self, module: str, build_id: str, vaddr: int) -> Frames:
+    def _in_module(self, module: str, build_id: str, number: int, holds: Holds = Holds.VADDR) -> Frames:
         try:
             binary = self._binary(module, build_id)
         except Failure as failure:
             return self._unnamed(failure.reason, module)
-        return self._frames(binary, vaddr, module)
+        vaddr = vaddr_in(binary, number, holds)
+        return self._unnamed(Reason.OUTSIDE_SEGMENTS, module) if vaddr is None else self._frames(binary, vaddr, module)
 
     def _frames(self, binary: Names, vaddr: int, module: str) -> Frames:
         if not 0 <= vaddr < 1 << 64:
@@ -253,6 +257,18 @@ class Places:
         if isinstance(found, Failure):
             raise found
         return found
+
+
+def vaddr_in(binary: Names, number: int, holds: Holds) -> int | None:
+    """The vaddr that a number of a log stands for; None where the file has none for it. An archive has no segments: its
+    numbers count from 0, and no file offset is known."""
+    if holds not in (Holds.FROM_START, Holds.FILE_OFFSET):
+        return number
+    producers = getattr(binary, "producers", None)
+    translation = Translation(producers.elf.segments if producers is not None else ())
+    if holds is Holds.FILE_OFFSET:
+        return translation.vaddr_of(number)
+    return number + min((segment.vaddr - segment.vaddr % PAGE for segment in translation.segments), default=0)
 
 
 def _stem(name: str) -> str:

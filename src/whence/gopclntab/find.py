@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
-from whence.elf.symbols import find_table
 from whence.errors import ElfError, GopclntabError
 from whence.gopclntab.header import HEADER_START, MAGICS, looks_like_header, read_header
 
@@ -86,17 +85,14 @@ def _by_symbol(elf: ElfFile) -> Place | None:
 def symbol_value(elf: ElfFile, name: str) -> int | None:
     """The value of the .symtab symbol of that name; None when there is none, or no readable .symtab."""
     try:
-        table = find_table(elf, ".symtab")
-        names, wanted = bytes(table.names if table is not None else b""), name.encode() + b"\0"
-        at = names.find(wanted)
-        while at >= 0:
-            symbols = elf.symbols(".symtab")
-            if at in symbols.name_offset:
-                return symbols.value[symbols.name_offset.index(at)]
-            at = names.find(wanted, at + 1)
+        table = elf.symbol_table(".symtab")
+        if table is None or not table.may_have(name):
+            return None
+        symbols = elf.symbols(".symtab")
     except ElfError:
-        pass
-    return None
+        return None
+    index = symbols.find(name)
+    return None if index is None else symbols.value[index]
 
 
 def _by_magic(elf: ElfFile) -> Place | None:

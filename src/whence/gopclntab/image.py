@@ -37,7 +37,7 @@ class Image:
                 except ElfError:
                     continue
         if not self.elf.sections:
-            tags = dynamic_tags(self.elf)
+            tags = dynamic_tags(self.elf.data, self.elf.header, self.elf.segments)
             at = self.elf.file_offset_of(tags.get(constants.DT_RELA, -1))
             if at is not None:
                 tables.append(bytes(self.elf.data[at : at + tags.get(constants.DT_RELASZ, 0)]))

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from whence.elf import ElfFile
-from whence.elf.code import code_segments
 from whence.elf.kernels import constants
 from whence.errors import ElfError, GopclntabError
 from whence.gopclntab.find import symbol_value
@@ -54,9 +53,8 @@ def executable_extents(elf: ElfFile) -> list[tuple[int, int]]:
     Also where the file has no bytes for it: debug files keep the table and cut the code away, and then a segment may be
     gone or empty while the section still says where the code was.
     """
-    extents = [(one.vaddr, one.vaddr + max(one.file_size, one.memory_size)) for one in code_segments(elf)]
-    extents += [(one.vaddr, one.vaddr + one.size) for one in elf.sections if one.executable]
-    return [(start, end) for start, end in extents if start < end]
+    segments = [(one.vaddr, one.vaddr + max(one.file_size, one.memory_size)) for one in elf.code_segments()]
+    return [(start, end) for start, end in segments if start < end] + elf.code_ranges()
 
 
 def choose(

@@ -9,6 +9,19 @@ The format is docs/formats/lidia.md's; the header and the four sections are the 
     verify.py   checksums and structure        render.py   whole answers as text, for the command line
     starts.py   on which lines functions start
 
+What the Go package's documentation names, and what it is called here:
+
+    CreateLidia, CreateLidiaFromELF    create, create_from_elf
+    OpenReader                         open (a path), from_bytes
+    WithCRC, WithFiles, WithLines      the options crc=, files=, lines=
+    Table, Table.Lookup, Table.Close   Table, Table.lookup (and lookup_many), Table.close (or a `with` block)
+    Table.CheckCRC                     Table.check_crc; a section alone: check_crc_va, check_crc_fields,
+                                       check_crc_strings, check_crc_line_tables
+    Range                              Range: va (which is vaddr), length, function, file, call_file, call_line, depth,
+                                       line_table
+    LineTable, LineTableEntry          LineTable, LineTableEntry: offset, line_number
+    SourceInfoFrame                    Frame: line, function, file
+
 It refuses: a header whose sections do not follow each other inside the file, and any name or line entry outside its
 section, with a LidiaError that says which.
 
@@ -31,7 +44,7 @@ from typing import TYPE_CHECKING
 from whence.lidia.table import Table, from_bytes, open
 
 if TYPE_CHECKING:
-    from whence.lidia.build import create, create_from_elf
+    from whence.lidia.build import Created, create, create_from_elf
     from whence.lidia.builder import Builder
     from whence.lidia.extra import Extra
     from whence.lidia.results import FrameTable, LineTable, LineTableEntry, Range
@@ -41,6 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Builder",
+    "Created",
     "Extra",
     "Frame",
     "FrameTable",
@@ -61,6 +75,7 @@ __all__ = [
 # Imported when asked for: to look an address up, none of it is needed.
 _LATER = {
     "Builder": "whence.lidia.builder",
+    "Created": "whence.lidia.build",
     "Extra": "whence.lidia.extra",
     "Frame": "whence.model",
     "FrameTable": "whence.lidia.results",

@@ -17,9 +17,9 @@ from typing import Any, BinaryIO, Literal, TypedDict, Unpack
 from whence._version import __version__
 from whence.demangle import demangle as readable
 from whence.elf import ElfFile
-from whence.elf.code import code_segments
 from whence.elf.layout import machine_name
 from whence.files import atomic_write
+from whence.interrupts import interruptible
 from whence.lidia.extra import Extra
 from whence.lidia.writer import Written, names_budget, write
 from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
@@ -135,7 +135,7 @@ def _write(
 
 def extra_of(elf: ElfFile) -> Extra:
     """What an archive says of its origin."""
-    segments = tuple((one.file_offset, one.vaddr, one.file_size) for one in code_segments(elf))
+    segments = tuple((one.file_offset, one.vaddr, one.file_size) for one in elf.code_segments())
     return Extra(elf.build_id, machine_name(elf.machine), PRODUCER, segments=segments)
 
 
@@ -149,6 +149,7 @@ def _sources(table: Ranges) -> dict[str, int]:
     return counts
 
 
+@interruptible
 def _demangle(table: Ranges) -> None:
     """Replace each linkage name by its readable form."""
     arena = Arena(table.strings)
@@ -160,6 +161,7 @@ def _demangle(table: Ranges) -> None:
     table.function = array("Q", map(names.__getitem__, table.function))
 
 
+@interruptible
 def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ranges:
     """The ranges the Go package would write, in the order it visits them: its names are stored in that order, before it
     sorts.

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO
 
 from whence.lidia import writer
+from whence.lidia.extra import Extra
 from whence.model import Source
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import arrange
@@ -17,8 +18,7 @@ from whence.ranges.strings import Arena
 if TYPE_CHECKING:
     import os
 
-    from whence.lidia.extra import Extra
-    from whence.lidia.results import LineTable, Range
+    from whence.lidia.results import Range
 
 _U32 = 0xFFFFFFFF
 
@@ -31,13 +31,20 @@ class Builder:
     lies in. With compat="go" the ranges go in as they were added.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, build_id: str = "", machine: str = "") -> None:
+        """`build_id` (hex) and `machine` (as `readelf -h` names it, or any word) are those of the binary that the
+        ranges are of; the archive tells them. ValueError for what is no hex."""
+        self._about = Extra(build_id=bytes.fromhex(build_id).hex(), machine=machine)
         self._space = StringSpace()
         self._names = Arena(self._space)
         self._ranges = Ranges(self._space)
 
     def __len__(self) -> int:
+        """How many ranges were added."""
         return len(self._ranges)
+
+    def __repr__(self) -> str:
+        return f"<lidia.Builder: {len(self)} ranges>"
 
     def add(
         self,
@@ -50,7 +57,7 @@ class Builder:
         call_file: str = "",
         call_line: int = 0,
         depth: int = 0,
-        line_table: LineTable = (),
+        line_table: Iterable[tuple[int, int]] = (),
         source: Source | str = Source.GIVEN,
         start_line: int = 0,
         va: int | None = None,
@@ -90,8 +97,9 @@ class Builder:
         table.line_number.extend(entry[1] for entry in entries)
 
     def extend(self, ranges: Iterable[Range]) -> None:
-        for one in ranges:
-            self.add(one)
+        """Add ranges, for instance those of a Table. ValueError as of `add`; the ranges before stay added."""
+        for added in ranges:
+            self.add(added)
 
     def ranges(self) -> Ranges:
         """What was added, in order and repaired: a new table."""
@@ -102,16 +110,20 @@ class Builder:
         self, out: BinaryIO | str | os.PathLike[str], *, crc: bool = True, lines: bool = True, files: bool = True,
         strings: writer.Strings = "length", compat: writer.Compat = None, extra: Extra | None = None,
     ) -> writer.Written:  # fmt: skip
-        """Write the archive to a path or a binary file; the options are those of `lidia.write`."""
+        """Write the archive to a path or a binary file; the options are those of `lidia.write`.
+
+        `extra` says more of its origin than the builder was told.
+        """
         self._names.seal()
         ranges = self._ranges if compat == "go" else self.ranges()
-        return writer.write(ranges, out, crc=crc, lines=lines, files=files, strings=strings, compat=compat, extra=extra)
+        about = extra or self._about
+        return writer.write(ranges, out, crc=crc, lines=lines, files=files, strings=strings, compat=compat, extra=about)
 
     def to_bytes(
         self, *, crc: bool = True, lines: bool = True, files: bool = True, strings: writer.Strings = "length",
         compat: writer.Compat = None, extra: Extra | None = None,
     ) -> bytes:  # fmt: skip
-        """The archive in memory."""
+        """The archive in memory; the options are those of `lidia.write`."""
         out = io.BytesIO()
         self.write(out, crc=crc, lines=lines, files=files, strings=strings, compat=compat, extra=extra)
         return out.getvalue()

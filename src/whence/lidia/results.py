@@ -32,7 +32,7 @@ class LineTableEntry(NamedTuple):
     line_number: int
 
 
-LineTable = Sequence[LineTableEntry | tuple[int, int]]
+LineTable = tuple[LineTableEntry, ...]
 """The entries of a range, by offset."""
 
 
@@ -52,10 +52,10 @@ class _RangeFields(NamedTuple):
 class Range(_RangeFields):
     """[vaddr, end) of one function, or of one inlined call (depth > 0), of one file.
 
-    `length` is in bytes. `call_file` and `call_line` say where an inlined call was made. `line_table` has (offset,
-    line) entries, offsets in bytes from `vaddr`. `source` is the table that named the range. `start_line` is the line
-    of `file` the function starts on, 0 where it is not known. `va` is the Go package's name for `vaddr`, and is taken
-    in its place.
+    `length` is in bytes. `call_file` and `call_line` say where an inlined call was made. `line_table` holds
+    LineTableEntry, and may be given as pairs of (offset, line), offsets in bytes from `vaddr`. `source` is the table
+    that named the range. `start_line` is the line of `file` the function starts on, 0 where it is not known. `va` is
+    the Go package's name for `vaddr`, and is taken in its place.
 
     >>> Range(0x1000, 0x20, "main", "main.c", line_table=[(0, 3)]).end == 0x1020
     True
@@ -72,7 +72,7 @@ class Range(_RangeFields):
         call_file: str = "",
         call_line: int = 0,
         depth: int = 0,
-        line_table: LineTable = (),
+        line_table: Iterable[tuple[int, int]] = (),
         source: Source | str = Source.GIVEN,
         start_line: int = 0,
         *,
@@ -81,9 +81,10 @@ class Range(_RangeFields):
         """TypeError unless one of `vaddr` and `va` is given; ValueError for a source that there is not."""
         if (vaddr is None) == (va is None):
             raise TypeError("a Range has a vaddr (or va, the same)")
-        start = va if vaddr is None else vaddr
+        start = (va if vaddr is None else vaddr) or 0
+        lines = tuple(LineTableEntry(offset, line) for offset, line in line_table)
         return super().__new__(
-            cls, start or 0, length, function, file, call_file, call_line, depth, line_table, Source(source), start_line
+            cls, start, length, function, file, call_file, call_line, depth, lines, Source(source), start_line
         )
 
     @property
@@ -285,7 +286,7 @@ class FrameTable(Sequence[Frames]):
         functions, files = _through(function, self.function), _through(file, self.file)
         fields = zip(functions, files, self.line, self.inlined, self.source, self.start_line)
         frames = list(map(tuple.__new__, repeat(Frame), fields))
-        return [tuple(frames[low:high]) for low, high in pairwise(self.starts.tolist())]
+        return [tuple(frames[low:high]) for low, high in pairwise(self.starts)]
 
     def _sources(self, low: int, high: int) -> Iterator[Source]:
         return map(_source, self._source[low:high])
@@ -323,14 +324,6 @@ class FrameTable(Sequence[Frames]):
         return _restored, (numbers, _numbered(self.function), _numbered(self.file), tuple(self._faulty))
 
 
-def _through(make: Callable[[str], str] | None, texts: list[str]) -> Iterable[str]:
-    """The texts put through a function, each distinct one once."""
-    if make is None:
-        return texts
-    made = {text: make(text) for text in set(texts)}
-    return map(made.__getitem__, texts)
-
-
 def _read_only(column: Column) -> memoryview:
     numbers: memoryview = column.numbers()
     return numbers.toreadonly()
@@ -361,6 +354,14 @@ def _numbered(texts: list[str]) -> tuple[list[str], bytes]:
 
 def _texts_of(distinct: list[str], rows: bytes) -> list[str]:
     return list(map(distinct.__getitem__, memoryview(rows).cast("I")))
+
+
+def _through(make: Callable[[str], str] | None, texts: list[str]) -> Iterable[str]:
+    """The texts put through a function, each distinct one once."""
+    if make is None:
+        return texts
+    made = {text: make(text) for text in set(texts)}
+    return map(made.__getitem__, texts)
 
 
 def _source(number: int) -> Source:

@@ -40,8 +40,15 @@ if TYPE_CHECKING:
     from whence.model import Frames
 
 
+MANY = 1 << 16  # addresses: it takes long enough for Ctrl-C to be pressed
+
+
 class Table:
-    """An archive. A context manager: leaving it (or `close`) lets the mapped file go.
+    """An archive: a sequence of its ranges in order of (vaddr, depth), and frames for vaddrs.
+
+    A context manager: leaving it (or `close`) lets the mapped file go. `path` is "" in memory; `header` has the four
+    sections (offsets and sizes in bytes); `encoding` says how strings are delimited, "length" or "nul"; `about` is what
+    the archive says of itself. Indexing and iteration return Range, slices lists of them.
 
     Lookups are safe from many threads at once. Archives written by whence are replaced, never rewritten; when another
     program cuts or overwrites the file, what is asked next raises LidiaError.
@@ -112,7 +119,12 @@ class Table:
     ) -> lookup_kernel.FrameColumns:
         """The same as numbers alone, for who renders them."""
         archive, mapped = self._still_open(), self._mapped
-        columns = archive.find_frames(vaddrs, 1 if return_address else 0)
+        find = archive.find_frames
+        if len(vaddrs) >= MANY:
+            from whence.interrupts import interruptible
+
+            find = interruptible(find)
+        columns = find(vaddrs, 1 if return_address else 0)
         if mapped is not None:
             mapped.check()
         return columns
@@ -148,6 +160,7 @@ class Table:
         return self._data[self.header.strings.offset : self.header.strings.end]
 
     def __len__(self) -> int:
+        """How many ranges there are."""
         return self.header.va.entries
 
     def _rows(self) -> inspect_kernel.Rows:
@@ -182,7 +195,7 @@ class Table:
             raise IndexError(f"no range {index} among {len(self)}")
         vaddr, length, depth, function, file, first, count, call_file, call_line, source = row
         texts = [rows.text(function), *(rows.text(offset) if offset else b"" for offset in (file, call_file))]
-        lines = rows.lines(first, count)
+        lines = rows.lines(first, count, LineTableEntry)
         start_line = rows.start(function, file, lines[0][1] if lines else 0)
         if mapped is not None:
             mapped.check()
@@ -191,9 +204,8 @@ class Table:
             rule = "its names and line entries lie in their sections"
             raise LidiaError("range table", at, rule, row[3:8], path=self.path)
         names = [text.decode("utf-8", "surrogateescape") for text in texts]
-        entries = tuple(LineTableEntry(offset, line) for offset, line in lines)
         named_by = SOURCES[source] if source < len(SOURCES) else Source.UNKNOWN
-        return Range(vaddr, length, names[0], names[1], names[2], call_line, depth, entries, named_by, start_line)
+        return Range(vaddr, length, names[0], names[1], names[2], call_line, depth, lines, named_by, start_line)
 
     def __iter__(self) -> Iterator[Range]:
         """Every range, in order of (vaddr, depth).
@@ -257,20 +269,24 @@ class Table:
             check_crc(self._data, section)
 
     def check_crc(self) -> None:
-        """Compare all four checksums; ChecksumError names the first section that differs."""
+        """Compare all four checksums: reads the whole archive once. ChecksumError names the first that differs."""
         for section in self.header:
             self._check(section)
 
     def check_crc_va(self) -> None:
+        """Compare the checksum of the VA table. ChecksumError; LidiaError when the file changed meanwhile."""
         self._check(self.header.va)
 
     def check_crc_fields(self) -> None:
+        """Compare the checksum of the range table, as `check_crc_va` does."""
         self._check(self.header.ranges)
 
     def check_crc_strings(self) -> None:
+        """Compare the checksum of the strings, as `check_crc_va` does."""
         self._check(self.header.strings)
 
     def check_crc_line_tables(self) -> None:
+        """Compare the checksum of the line tables, as `check_crc_va` does."""
         self._check(self.header.lines)
 
     # Opening and closing

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whence.errors import ChecksumError, FormatError, LidiaError
+from whence.interrupts import interruptible
 from whence.lidia import extra as extras
 from whence.lidia import starts
 from whence.lidia.crc import crc32c_of
@@ -68,6 +69,7 @@ class Inspected(NamedTuple):
     untidy: int
 
 
+@interruptible
 def check_crc(data: memoryview, section: Section) -> None:
     """Raise ChecksumError unless the section's bytes have the checksum the header gives."""
     have = crc32c_of(data[section.offset : section.end]) if section.size else 0
@@ -77,6 +79,7 @@ def check_crc(data: memoryview, section: Section) -> None:
         )
 
 
+@interruptible
 def info(
     data: memoryview, places: Places, header: Header, extra: extras.Found | None, about: extras.Extra,
     encoding: str, path: str,
@@ -100,6 +103,7 @@ def info(
     )  # fmt: skip
 
 
+@interruptible
 def problems(data: memoryview, places: Places, header: Header, extra: extras.Found | None) -> list[str]:
     """Everything that is wrong, a sentence each."""
     found = Inspected(*inspect_kernel.inspect(data, places))
@@ -125,6 +129,7 @@ def problems(data: memoryview, places: Places, header: Header, extra: extras.Fou
     return [*out, problem] if problem else out
 
 
+@interruptible
 def notes(data: memoryview, places: Places) -> list[str]:
     """What is worth knowing of an archive and breaks no rule, a sentence each."""
     found = Inspected(*inspect_kernel.inspect(data, places))

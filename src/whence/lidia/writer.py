@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from whence._version import __version__
 from whence.budget import Budget
 from whence.files import atomic_write
+from whence.interrupts import interruptible
 from whence.lidia import extra
 from whence.lidia.crc import crc32c
 from whence.lidia.kernels import encode as encode_kernel
@@ -100,7 +101,7 @@ def _write(
         raise ValueError(f"strings are stored by 'length' or 'nul', not {strings!r}")
     if compat not in (None, "go"):
         raise ValueError(f"compat is None or 'go', not {compat!r}")
-    body = _Body(ranges, lines, files, strings == "nul", compat == "go")
+    body = interruptible(_Body)(ranges, lines, files, strings == "nul", compat == "go")
     sized = body.header
     if compat is None:
         about = (about or extra.Extra())._replace(tidy=body.tidy)

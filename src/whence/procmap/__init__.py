@@ -29,9 +29,9 @@ of names that are not in ELF files: perf maps and kallsyms.
 Refused: a file whose name is the mapping's but whose inode is not.
 """
 
-from whence.procmap.address_mapper import AddressMapper, LoadSegment
+from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.build_id import read_build_id, read_go_build_id
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.resolver import Resolver
 
-__all__ = ["AddressMapper", "Kind", "LoadSegment", "Mapping", "Resolver", "read_build_id", "read_go_build_id"]
+__all__ = ["AddressMapper", "Kind", "Mapping", "Resolver", "read_build_id", "read_go_build_id"]

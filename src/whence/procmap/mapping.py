@@ -111,8 +111,18 @@ class Mapping(NamedTuple):
         return bool(self.permissions & EXECUTE)
 
     @property
+    def end(self) -> int:
+        """The first address behind the range: `limit`, by the name that ranges have in the rest of the package."""
+        return self.limit
+
+    @property
     def size(self) -> int:
         return self.limit - self.start
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """What it shows of the file: the first byte and the one behind the last (see `elf.segments.Translation`)."""
+        return self.offset, self.offset + self.limit - self.start
 
     @property
     def shown_permissions(self) -> str:

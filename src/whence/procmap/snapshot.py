@@ -22,13 +22,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from whence.elf.segments import Segment
 from whence.errors import WRONG_KIND, ElfError, MapsError, empty_file
-from whence.procmap.address_mapper import AddressMapper, LoadSegment
+from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import EXECUTE, READ, SHARED, WRITE, Kind, Mapping
 from whence.procmap.process import command, identify
 from whence.procmap.resolver import Resolver
 
 FORMAT, VERSION = "whence-snapshot", 1
+SEGMENT_FIELDS = ("file_offset", "vaddr", "file_size", "align")
 SIZE_LIMIT = 256 << 20  # bytes; a process with the 65,530 mappings that Linux allows takes some 20 MB
 
 
@@ -82,9 +84,9 @@ class Snapshot:
         for file in self.file_of:
             if file is not None and id(file) not in files:
                 files[id(file)] = len(listed)
-                segments = (
-                    None if file.mapper is None else [[hex(n) for n in segment] for segment in file.mapper.segments]
-                )
+                segments = None
+                if file.mapper is not None:
+                    segments = [[hex(getattr(one, name)) for name in SEGMENT_FIELDS] for one in file.mapper.segments]
                 stamp = [hex(n) for n in file.stamp]
                 listed.append({"path": file.path, "build_id": file.build_id, "stamp": stamp, "segments": segments})
         mappings = [
@@ -164,7 +166,7 @@ def _file(entry: dict[str, Any]) -> SnapshotFile:
     segments = entry["segments"]
     mapper = None
     if segments is not None:
-        mapper = AddressMapper.from_segments(LoadSegment(*(_number(n) for n in segment)) for segment in segments)
+        mapper = AddressMapper.from_segments(Segment.of_code(*map(_number, segment)) for segment in segments)
     stamp = tuple(_number(n) for n in entry["stamp"])
     path = str(entry["path"])
     if b"\0" in os.fsencode(path):

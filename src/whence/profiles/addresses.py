@@ -19,11 +19,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 
-from whence.elf.segments import Segment
+from whence.elf.segments import SMALLEST_PAGE as PAGE
+from whence.elf.segments import Segment, Translation
 from whence.profiles.model import Mapping
 
-PAGE = 0x1000
-PT_LOAD = 1
 MASK = (1 << 64) - 1
 NOWHERE = MASK  # no file has code in its last byte
 
@@ -33,47 +32,19 @@ def is_runtime(mapping: Mapping, address: int) -> bool:
     return 0 < mapping.start <= address < (mapping.limit or 1 << 64)
 
 
-def hollow(segment: Segment) -> bool:
-    """Whether a segment of code has none of its bytes in the file: it was told by a debug file."""
-    return segment.type == PT_LOAD and segment.executable and segment.memory_size > 0 and not segment.file_size
+def has_nobits(segments: Iterable[Segment]) -> bool:
+    """Whether a segment of code has none of its bytes in the file: it is a debug file's."""
+    return Translation.of_code(segments).has_nobits
 
 
-def filled(segment: Segment, mapping: Mapping) -> Segment:
-    """A hollow segment where the mapping that is exactly of its pages shows it to lie; others as they are."""
-    head = segment.vaddr % PAGE
-    if not hollow(segment) or mapping.limit - mapping.start != head + segment.memory_size + PAGE - 1 & -PAGE:
-        return segment
-    size = segment.memory_size
-    return Segment(segment.type, segment.flags, mapping.file_offset + head, segment.vaddr, size, size, segment.align)
+def extent(mapping: Mapping) -> tuple[int, int]:
+    """What a mapping shows of its file: the first byte and the one behind the last."""
+    return mapping.file_offset, mapping.file_offset + mapping.limit - mapping.start
 
 
-def placeable(segments: Iterable[Segment], mapping: Mapping) -> bool:
+def can_translate(segments: Iterable[Segment], mapping: Mapping) -> bool:
     """Whether runtime addresses of a mapping can be placed by these segments."""
-    return not mapping.start or not any(hollow(filled(one, mapping)) for one in segments)
-
-
-def mapped_segment(segments: Iterable[Segment], mapping: Mapping, file_offset: int) -> Segment | None:
-    """The segment a byte of the file was mapped for."""
-    holding = [
-        segment
-        for segment in segments
-        if segment.type == PT_LOAD
-        and segment.executable
-        and segment.file_offset & -PAGE <= file_offset < segment.file_offset + max(segment.file_size, 1)
-    ]
-    if len(holding) > 1:
-        exact = [segment for segment in holding if segment.file_offset & -PAGE == mapping.file_offset & -PAGE]
-        inside = [segment for segment in exact or holding if segment.file_offset <= file_offset]
-        holding = inside or exact or holding
-    return holding[0] if holding else None
-
-
-def holds(segments: Iterable[Segment], vaddr: int) -> bool:
-    """Whether code of the file is loaded at a vaddr."""
-    return any(
-        segment.type == PT_LOAD and segment.executable and segment.vaddr <= vaddr < segment.vaddr + segment.memory_size
-        for segment in segments
-    )
+    return not mapping.start or not Translation.of_code(segments).with_file_ranges(extent(mapping)).has_nobits
 
 
 def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: array[int]) -> array[int]:
@@ -81,28 +52,51 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
 
     Without segments (an archive that does not say them) only a file mapped below 4 GiB can be placed: it was not moved.
     """
+    code = Translation.of_code(segments or ())
+    mapped = code.with_file_ranges(extent(mapping))
+    if segments is not None and addresses:
+        moved = _moved_alike(mapped, mapping, min(addresses), max(addresses))
+        if moved is not None:
+            return array("Q", [address + moved & MASK for address in addresses])
     out = array("Q", bytes(8 * len(addresses)))
-    loaded = [one for one in (filled(one, mapping) for one in segments or ()) if not hollow(one)]
     known: tuple[int, int, int] | None = None  # file offsets [low, high) and what to add to them
     for index, address in enumerate(addresses):
         if not is_runtime(mapping, address):
-            out[index] = address if segments is None or holds(segments, address) else NOWHERE
+            out[index] = address if segments is None or code.holds(address) else NOWHERE
             continue
         file_offset = address - mapping.start + mapping.file_offset
         if segments is None:
             out[index] = address if mapping.start < 1 << 32 else NOWHERE
             continue
         if known is None or not known[0] <= file_offset < known[1]:
-            segment = mapped_segment(loaded, mapping, file_offset)
-            if segment is None:
+            known = _span(mapped, mapping, file_offset)
+            if known is None:
                 out[index] = NOWHERE
                 continue
-            shared = sum(one.type == PT_LOAD and one.executable for one in loaded) > 1
-            low = segment.file_offset if shared else segment.file_offset & -PAGE
-            known = low, segment.file_offset + segment.file_size, segment.vaddr - segment.file_offset
             if not known[0] <= file_offset < known[1]:
                 out[index] = file_offset + known[2] & MASK
                 known = None
                 continue
         out[index] = file_offset + known[2] & MASK
     return out
+
+
+def _span(mapped: Translation, mapping: Mapping, file_offset: int) -> tuple[int, int, int] | None:
+    """The file offsets [low, high) of the segment a byte was mapped for, and what to add to them for vaddrs."""
+    segment = mapped.segment_holding(file_offset, mapping.file_offset)
+    if segment is None:
+        return None
+    shared = sum(not one.is_nobits for one in mapped.segments) > 1
+    low = segment.file_offset if shared else segment.file_offset & -PAGE
+    return low, segment.file_end, segment.vaddr - segment.file_offset
+
+
+def _moved_alike(mapped: Translation, mapping: Mapping, lowest: int, highest: int) -> int | None:
+    """What makes vaddrs of all addresses in [lowest, highest] where they are of one segment, as nearly always."""
+    if not (is_runtime(mapping, lowest) and is_runtime(mapping, highest)):
+        return None
+    to_file = mapping.file_offset - mapping.start
+    span = _span(mapped, mapping, lowest + to_file)
+    if span is None or lowest + to_file < span[0] or highest + to_file >= span[1]:
+        return None
+    return to_file + span[2]

@@ -27,7 +27,6 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from whence.binary import Binary, is_archive, open_binary
 from whence.elf import ElfFile
-from whence.elf.code import code_segments
 from whence.elf.kernels.constants import ET_REL, PF_R, PF_X, PT_LOAD
 from whence.elf.segments import Segment
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
@@ -35,7 +34,7 @@ from whence.files import open_regular
 from whence.locate.cache import ARCHIVE, SEGMENTS, Cache
 from whence.locate.debug_files import Outcome
 from whence.locate.identity import comparable, key
-from whence.profiles.addresses import hollow, placeable, vaddrs
+from whence.profiles.addresses import can_translate, has_nobits, vaddrs
 from whence.profiles.kernel import Placing, is_kernel, named_alike, placing
 from whence.profiles.lists import Lists
 from whence.profiles.model import Mapping
@@ -258,7 +257,7 @@ class Binaries:
             return Opened(binary, said or self._segments_beside(one, search.mapping), how)
         segments = segments_of(one.path)
         debug_files: tuple[Path, ...] = ()
-        if not placeable(segments, search.mapping):
+        if not can_translate(segments, search.mapping):
             whole = self._whole_file(one, search)
             if whole is not None:
                 debug_files, one, segments = (one.path,), whole, segments_of(whole.path)
@@ -271,7 +270,7 @@ class Binaries:
                 binary = open_binary(one.path, debug_dirs=self.debug_dirs, debug_files=debug_files)
                 how = f"{how} with {found[1]} {found[0]}"
         build_id = key(one.build_ids[0]) if one.build_ids else ""
-        worth = addresses >= ARCHIVE_FROM and described(binary) and not any(map(hollow, segments))
+        worth = addresses >= ARCHIVE_FROM and described(binary) and not has_nobits(segments)
         if self.cache is not None and build_id and worth:
             try:
                 archived = self._archive(self.cache, one, build_id, debug_files)
@@ -289,7 +288,7 @@ class Binaries:
         if self.local and mapping.path.startswith("/"):
             others += [other for other in self._on_this_machine(mapping, []) if other.build_ids == one.build_ids]
         for other in others:
-            if placeable(segments_of(other.path), mapping):
+            if can_translate(segments_of(other.path), mapping):
                 return other
         if self.debuginfod is not None and one.build_ids:
             fetched = self.debuginfod.fetch(one.build_ids[0], "executable", mapping.path)
@@ -390,7 +389,7 @@ def segments_of(path: str | os.PathLike[str]) -> Sequence[Segment]:
     code sections as segments."""
     with ElfFile.open(path) as elf:
         if elf.segments or elf.type == ET_REL:
-            code = set(code_segments(elf))
+            code = set(elf.code_segments())
             return [executable(one) if one in code else one for one in elf.segments]
         return [
             Segment(PT_LOAD, PF_R | PF_X, one.file_offset, one.vaddr, one.size, one.size, one.align)

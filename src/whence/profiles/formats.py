@@ -10,6 +10,7 @@ import os
 from whence.budget import Budget
 from whence.errors import WRONG_KIND, ProfileError, empty_file, naming
 from whence.files import atomic_write, open_input
+from whence.interrupts import interruptible
 from whence.profiles import bounds, gz
 from whence.profiles.model import Profile
 from whence.profiles.others import other
@@ -72,6 +73,7 @@ def from_bytes(data: bytes) -> Profile:
     return profile
 
 
+@interruptible
 def read(data: bytes) -> tuple[Profile, str]:
     """The profile in some bytes, in gzip or not, and the name of the format they are in."""
     budget = bounds.reading(len(data))
@@ -125,6 +127,7 @@ def save(path: str, data: bytes) -> None:
         file.write(data)
 
 
+@interruptible
 def to_bytes(profile: Profile, format: str, name: str = "", *, json: bool | None = None) -> bytes:
     """The profile in one of WRITTEN, under a name where the format has room for one."""
     match format:

@@ -8,11 +8,52 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 BLANK = re.compile(r"[ \t\n\r]*")
-_decode = json.JSONDecoder().raw_decode
+FEW = 16  # entries of a list that may be long themselves
+CHUNK = 1000  # entries of a list that are written in one call
+
+
+def _same(decoded: dict[str, Any]) -> dict[str, Any]:
+    """Called for each object, so that decoding is a call of C code no longer than an object: Ctrl-C is noticed."""
+    return decoded
+
+
+_decode = json.JSONDecoder(object_hook=_same).raw_decode
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def written(value: Any) -> str:
+    """The text of a value, without blanks. Long lists are written a piece at a time, so that Ctrl-C is noticed."""
+    return "".join(_pieces(value))
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    if isinstance(value, dict) and any(isinstance(one, (dict, list)) for one in value.values()):
+        between = "{"
+        for name, one in value.items():
+            yield f"{between}{_encode(name)}:"
+            yield from _pieces(one)
+            between = ","
+        yield "}"
+    elif isinstance(value, list) and 0 < len(value) <= FEW:
+        between = "["
+        for one in value:
+            yield between
+            yield from _pieces(one)
+            between = ","
+        yield "]"
+    elif isinstance(value, list) and len(value) > CHUNK:
+        between = "["
+        for at in range(0, len(value), CHUNK):
+            yield between
+            yield _encode(value[at : at + CHUNK])[1:-1]
+            between = ","
+        yield "]"
+    else:
+        yield _encode(value)
 
 
 def blank(text: str, at: int) -> int:

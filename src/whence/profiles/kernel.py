@@ -19,9 +19,10 @@ from pathlib import Path
 
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_REL
-from whence.elf.segments import Segment
+from whence.elf.segments import SMALLEST_PAGE as PAGE
+from whence.elf.segments import Segment, Translation
 from whence.errors import WhenceError
-from whence.profiles.addresses import NOWHERE, holds
+from whence.profiles.addresses import NOWHERE
 from whence.profiles.model import Mapping
 
 HALF = 1 << 63  # on 64-bit machines the kernel has the upper half
@@ -30,7 +31,6 @@ MODULE = re.compile(
     r"\[(?:guest\.kernel\.)?(?P<short>[\w-]+)\]|(?:.*/)?(?P<file>[^/]+?)\.ko(?:\.debug)?(?:\.(?:xz|zst|gz))?"
 )
 FIRST_SYMBOLS = ("_text", "_stext")
-PAGE = 0x1000
 MASK = (1 << 64) - 1
 
 Placing = Callable[[Mapping, "array[int]"], "array[int]"]
@@ -72,13 +72,8 @@ def first_address(mapping: Mapping) -> int | None:
 def symbol_address(elf: ElfFile, name: str) -> int | None:
     """The vaddr of a symbol; None when the file has none of that name."""
     symbols = elf.symbols(".symtab")
-    text, wanted = bytes(symbols.names), name.encode() + b"\0"
-    at = text.find(wanted)
-    while at >= 0:
-        if at in symbols.name_offset:  # linkers keep a name as the end of a longer one
-            return symbols.value[symbols.name_offset.index(at)]
-        at = text.find(wanted, at + 1)
-    return None
+    index = symbols.find(name)
+    return None if index is None else symbols.value[index]
 
 
 def placing(path: Path, segments: Sequence[Segment] | None, running: int | None) -> Placing:
@@ -93,8 +88,8 @@ def placing(path: Path, segments: Sequence[Segment] | None, running: int | None)
             starts = {name: at for name in FIRST_SYMBOLS if (at := symbol_address(elf, name)) is not None}
     except WhenceError:  # an archive
         starts = {}
-    code = [one for one in segments or () if one.executable and one.vaddr]
-    linked = min((one.vaddr for one in code), default=None)
+    code = Translation.of_code(one for one in segments or () if one.vaddr)
+    linked = min((one.vaddr for one in code.segments), default=None)
 
     def place(mapping: Mapping, addresses: array[int]) -> array[int]:
         found = IMAGE.fullmatch(mapping.path)
@@ -107,7 +102,7 @@ def placing(path: Path, segments: Sequence[Segment] | None, running: int | None)
         if slide % PAGE:
             return array("Q", [NOWHERE]) * len(addresses)
         out = array("Q", ((address - slide) & MASK for address in addresses))
-        inside = [holds(code, vaddr) for vaddr in out]
+        inside = [code.holds(vaddr) for vaddr in out]
         if there is None and not all(inside):  # it was moved, and nothing says by how much
             return array("Q", [NOWHERE]) * len(addresses)
         return array("Q", (vaddr if good else NOWHERE for vaddr, good in zip(out, inside, strict=True)))

@@ -9,10 +9,11 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter, itemgetter
 
 from whence.demangle import demangle
 from whence.model import Frames
-from whence.profiles.addresses import NOWHERE, hollow
+from whence.profiles.addresses import NOWHERE, has_nobits
 from whence.profiles.binaries import Binaries, Search
 from whence.profiles.kernel import HALF
 from whence.profiles.listed import Answer, Processes, generated_names, kernel_names
@@ -21,6 +22,9 @@ from whence.profiles.reasons import OWN_PAGE, Kind, Missing, kind_of
 from whence.reasons import Reason
 from whence.symbolize.binaries import Names
 from whence.symbolize.naming import name_all
+
+FIRST, LAST = itemgetter(0), itemgetter(-1)  # of a chain: the innermost frame, the function itself
+LINE_OF, SOURCE_OF = attrgetter("line"), attrgetter("source")
 
 
 @dataclass(slots=True)
@@ -77,9 +81,12 @@ def _name_mapping(
 ) -> None:
     profile = processes.profile
     kinds: dict[Kind, list[int]] = {}
-    kind_at = {half: kind_of(mapping, HALF if half else 0) for half in (False, True)}
-    for location in members:
-        kinds.setdefault(kind_at[profile.address[location] >= HALF], []).append(location)
+    lower, upper = kind_of(mapping, 0), kind_of(mapping, HALF)
+    if lower is upper or max(map(profile.address.__getitem__, members)) < HALF:
+        kinds[lower] = members
+    else:
+        for location in members:
+            kinds.setdefault(upper if profile.address[location] >= HALF else lower, []).append(location)
     for kind, part in kinds.items():
         if mapping is not None and kind is Kind.PAGE:
             _answer(profile, [(at, Missing(Reason.NOT_FILE_BACKED, mapping.path, OWN_PAGE), "") for at in part], report)
@@ -105,25 +112,27 @@ def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int],
     chains, missing = _chains(opened.binary, sorted({*where} - {NOWHERE}), profile.system_names)
     answers = list(map(chains.get, where))
     frames_of, reasons = profile.frames, profile.reasons
-    for location, frames in zip(members, answers, strict=True):
-        if frames is not None:
-            frames_of[location] = frames
-    named = members if None not in answers else [at for at, frames in zip(members, answers, strict=True) if frames]
+    found = [frames for frames in answers if frames]
+    named = members
+    if len(found) < len(answers):
+        named = [at for at, frames in zip(members, answers, strict=True) if frames]
+    for location, frames in zip(named, found, strict=True):
+        frames_of[location] = frames
     profile.changed.update(named)
     for location in reasons.keys() & set(named) if reasons else ():
         del reasons[location]
-    report.sources.update(frames[-1].source for frames in answers if frames is not None)
+    report.sources.update(map(SOURCE_OF, map(LAST, found)))
     if named is members:
         return
     placed = mapping.start and opened.segments is not None
     advice = "" if opened.segments is not None else "make the archive again, or give the ELF file with --binary"
-    if any(map(hollow, opened.segments or ())):
+    if has_nobits(opened.segments or ()):
         advice = "a debug file does not say where its code lies in the program: give the program with --binary, too"
     missing[NOWHERE] = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, "", advice)
-    for location, vaddr, frames in zip(members, where, answers, strict=True):
-        if frames is None:
-            found = missing[vaddr]
-            _leave(profile, location, found._replace(detail=found.detail or opened.how), report)
+    for location, vaddr, answer in zip(members, where, answers, strict=True):
+        if answer is None:
+            why = missing[vaddr]
+            _leave(profile, location, why._replace(detail=why.detail or opened.how), report)
 
 
 def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, better: bool = False) -> None:
@@ -182,9 +191,9 @@ def own_file(path: str) -> str:
 def _count(profile: Profile, report: Named) -> None:
     report.locations = len(report.members)
     report.missing = Counter(report.left.values())
-    found = [(location, profile.frames[location]) for location in report.members if profile.frames[location]]
+    found = [frames for frames in map(profile.frames.__getitem__, report.members) if frames]
     report.named = len(found)
-    report.with_lines = sum(frames[0].line > 0 for _, frames in found)
-    kept = sum(location not in profile.changed for location, _ in found)
+    report.with_lines = sum(map(bool, map(LINE_OF, map(FIRST, found))))
+    kept = [location for location in set(report.members) - profile.changed if profile.frames[location]]
     if kept:
-        report.sources["profile"] += kept
+        report.sources["profile"] += len(kept)

@@ -18,8 +18,9 @@ from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import bounds, gz, otlp_binary, otlp_json
+from whence.profiles.json_text import written
 from whence.profiles.model import NO_MAPPING, Profile
-from whence.profiles.otlp_json import Text, compact
+from whence.profiles.otlp_json import Text
 from whence.profiles.otlp_schema import Document, encoded, jsonable
 from whence.profiles.otlp_tables import BUILD_IDS, Tables, first_location, profile_of
 from whence.profiles.wire import Messages
@@ -72,7 +73,7 @@ def write(profile: Profile, *, json: bool | None = None) -> bytes:
             out = otlp_binary.renamed(profile, origin.whole, names, first_location(origin.tables))
         return gz.deflated(out) if origin.compressed else out
     document = document_of(profile)
-    return compact(jsonable(document)).encode() if json else encoded(document)
+    return written(jsonable(document)).encode() if json else encoded(document)
 
 
 def is_text(profile: Profile) -> bool:

@@ -6,7 +6,6 @@ become columns at once. Written, the text is cut where it changes.
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
 from dataclasses import dataclass
@@ -103,24 +102,20 @@ class Text:
 
     def changed(self, locations: list[Any], more: dict[str, list[Any]]) -> str:
         """The text with another location table, and with more entries behind those of other tables."""
-        cuts = [(*self.extents["locationTable"], compact(locations))]
+        cuts = [(*self.extents["locationTable"], json_text.written(locations))]
         for name, new in more.items():
             if name in self.extents:
                 start, end = self.extents[name]
                 comma = "," if new and self.text[start + 1 : end - 1].strip(" \t\r\n") else ""
-                cuts.append((end - 1, end - 1, comma + compact(new)[1:-1]))
+                cuts.append((end - 1, end - 1, comma + json_text.written(new)[1:-1]))
             else:  # in front of the tables that are there
-                cuts.append((self.start + 1, self.start + 1, f'"{name}":{compact(new)},'))
+                cuts.append((self.start + 1, self.start + 1, f'"{name}":{json_text.written(new)},'))
         out: list[str] = []
         at = 0
         for start, end, text in sorted(cuts):
             out += (self.text[at:start], text)
             at = end
         return "".join([*out, self.text[at:]])
-
-
-def compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
 
 
 def cost(text: str) -> int:

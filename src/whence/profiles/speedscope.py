@@ -8,10 +8,9 @@ Reference: https://www.speedscope.app/file-format-schema.json
 
 from __future__ import annotations
 
-import json
-
 from whence._version import __version__
 from whence.profiles import bounds
+from whence.profiles.json_text import written
 from whence.profiles.model import Profile
 from whence.profiles.stacks import Shown, Stacks
 
@@ -67,7 +66,7 @@ def write(profile: Profile, name: str = "") -> str:
         "shared": {"frames": [shown_as(frame) for frame in frames]},
         "profiles": profiles,
     }
-    return json.dumps(document, separators=(",", ":"))
+    return written(document)
 
 
 def shown_as(frame: Shown) -> dict[str, object]:

@@ -35,7 +35,7 @@ def _q() -> array[int]:
 
 def room(code: str, size: int) -> array[int]:
     """A zeroed column."""
-    return array(code, bytes(array(code).itemsize * size))
+    return array(code, (0,)) * size
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class Messages:
         self.budget.charge(2 * bounds.ENTRY * rows)  # columns of other types are made of these
         values = room("Q", rows)
         if rows:
-            wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, values, first)
+            self._checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, values, first))
         return values, first
 
     def _checked(self, result: tuple[int, int, int]) -> int:

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from array import array
 
+from whence.interrupts import interruptible
 from whence.ranges.arrange import gathered
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels.caller_files import Pieces
 from whence.ranges.table import Ranges
 
 
+@interruptible
 def caller_files(table: Ranges) -> Ranges:
     """The table with the files of callers. The one given is used up. Linear in ranges, and in lines of cut ranges."""
     pieces = Pieces(len(table))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 
-from whence.lidia import FrameTable
+from whence.lidia.results import FrameTable
 from whence.model import Frames
 from whence.reasons import Reason
 from whence.symbolize.binaries import Names
@@ -45,6 +46,8 @@ def _name_all(binary: Names, vaddrs: Sequence[int], through: Through, *, log: bo
             log = log and one[vaddr][1] is not Reason.INTERNAL_ERROR
             named.update(one)
         return named
+    if all(chains):
+        return dict(zip(distinct, zip(chains, repeat(None), repeat("")), strict=True))
     for vaddr, frames in zip(distinct, chains, strict=True):
         if frames:
             named[vaddr] = (frames, None, "")

@@ -1,10 +1,12 @@
-"""Kernel: symbol tables into columns.
+"""Kernel: symbol tables into columns, and symbols into ranges of code that do not overlap.
 
-`read` unpacks every entry of a table. `collect` keeps the entries that can name code and gives each a rank, for
-settle_kernel. symbols.py and functions.py say what the columns mean.
+`read` unpacks every entry of a table. `Candidates` keeps the entries of several tables that can name code, with a rank
+each, and `resolve_overlaps` makes ranges of them. `Queries` says which symbols matter when only a few vaddrs are to be
+named. symbols.py and functions.py say what the columns mean.
 """
 
 import cython
+from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memchr, memcmp
 from cython.cimports.whence.elf.kernels.constants import (
     CODE,
@@ -27,10 +29,18 @@ from cython.cimports.whence.elf.kernels.constants import (
     STT_NOTYPE,
 )
 from cython.cimports.whence.kernels.bytes import u16, u32, u64
+from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.vector import Vector, push, release
+
+from whence.kernels.columns import Column as new_column
 
 NAME_LIMIT = cython.declare(cython.longlong, 4095)
 RESERVED = cython.declare(cython.uint, 0xFFFF0000)  # section indexes that name no section
 UNDERSCORES_LIMIT = cython.declare(cython.longlong, 63)
+SIZED = cython.declare(cython.uint, 1 << 25)  # in a rank
+PREFERENCE_SHIFT = cython.declare(cython.uint, 22)
+BINS = cython.declare(cython.int, 2048)
+BIN_BITS = cython.declare(cython.int, 11)
 
 Symbol = cython.struct(
     name=cython.uint,
@@ -39,6 +49,23 @@ Symbol = cython.struct(
     info=cython.uint,
     other=cython.uint,
     section=cython.uint,
+)
+
+Placed = cython.struct(  # a symbol that can name code, which it covers up to `end` (its own vaddr: it has no size)
+    vaddr=cython.ulonglong,
+    end=cython.ulonglong,
+    bound=cython.ulonglong,  # where its section ends: it reaches no further
+    name=cython.uint,  # offset in the names
+    info=cython.uint,
+)
+
+Candidate = cython.struct(
+    vaddr=cython.ulonglong,
+    end=cython.ulonglong,
+    bound=cython.ulonglong,
+    name=cython.ulonglong,  # a reference
+    rank=cython.uint,
+    source=cython.uint,
 )
 
 
@@ -91,7 +118,7 @@ def read(
     other: cython.uchar[::1],
     section: cython.uint[::1],
 ) -> cython.longlong:
-    """Every whole entry into the columns, as many as those have room for; gives how many were read."""
+    """Unpack every whole entry into the columns, as many as those have room for. Returns how many were read."""
     rows: cython.longlong = table.shape[0] // (ELF64_SYM_SIZE if wide else ELF32_SYM_SIZE)
     i: cython.longlong
     s: Symbol
@@ -170,8 +197,8 @@ def rank_of(
         p += 1
     alias = p - at > 3 and strings[at] == b"S" and strings[at + 1] == b"y" and strings[at + 2] == b"S"
     return (
-        cython.cast(cython.uint, sized) << 25
-        | (preference & 7) << 22
+        (SIZED if sized else 0)
+        | (preference & 7) << PREFERENCE_SHIFT
         | cython.cast(cython.uint, bind != STB_WEAK) << 21
         | cython.cast(cython.uint, bind == STB_GLOBAL or bind == STB_GNU_UNIQUE) << 20
         | cython.cast(cython.uint, UNDERSCORES_LIMIT - underscores) << 14
@@ -180,155 +207,441 @@ def rank_of(
     )
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def has_a_say(
-    near: cython.const[cython.ulonglong][::1], leads: cython.const[cython.ulonglong][::1], start: cython.ulonglong,
-    stop: cython.ulonglong, leading: cython.bint,
-) -> cython.bint:  # fmt: skip
-    """Does a symbol matter for one of the vaddrs; while they are looked for, can it be the lead of one?"""
-    at: cython.Py_ssize_t
-    for at in range(near.shape[0]):
-        if start > near[at]:
-            continue
-        if leading:
-            if start > leads[at]:
-                return True
-        elif start >= leads[at] or stop > leads[at]:
-            return True
-    return False
+@cython.final
+@cython.cclass
+class CodeSymbols:
+    """A symbol table of one file, read for the symbols that can name code.
 
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def lead(
-    near: cython.const[cython.ulonglong][::1], leads: cython.ulonglong[::1], start: cython.ulonglong
-) -> cython.void:
-    """A symbol starts here: it leads the vaddrs from there on that have no closer one."""
-    at: cython.Py_ssize_t
-    for at in range(near.shape[0]):
-        if leads[at] < start <= near[at]:
-            leads[at] = start
-
-
-def collect(
-    table: cython.const[cython.uchar][::1],
-    wide: cython.bint,
-    big: cython.bint,
-    extended: cython.const[cython.uchar][::1],
-    strings: cython.const[cython.uchar][::1],
-    string_base: cython.ulonglong,
-    machine: cython.uint,
-    preference: cython.uint,
-    section_start: cython.const[cython.ulonglong][::1],
-    section_end: cython.const[cython.ulonglong][::1],
-    section_kind: cython.const[cython.uchar][::1],
-    code_start: cython.const[cython.ulonglong][::1],
-    code_end: cython.const[cython.ulonglong][::1],
-    descriptors: cython.const[cython.uchar][::1],
-    descriptors_section: cython.uint,
-    relative: cython.bint,
-    va: cython.ulonglong[::1],
-    end: cython.ulonglong[::1],
-    limit: cython.ulonglong[::1],
-    name: cython.ulonglong[::1],
-    rank: cython.ulonglong[::1],
-    source: cython.uchar[::1],
-    source_number: cython.uchar,
-    rows: cython.longlong,
-    near: cython.const[cython.ulonglong][::1],
-    leads: cython.ulonglong[::1],
-    leading: cython.bint,
-    most: cython.longlong,
-):
-    """Append the symbols that can name code to the columns from `rows` on; gives the new number of rows, and whether
-    their names together take more than `most` bytes: then the rest of the symbols are left out.
-
-    When vaddrs are given in `near`, only those symbols that have a say in what these are called: for each vaddr the
-    ones that cover it, the ones that start at its lead (the last start at or before it), and the ones that cover its
-    lead. A first round over all tables, with `leading`, appends nothing and finds the `leads`.
-
-    section_kind is 0 for no memory, 1 for memory, 2 for code. A symbol whose section index is beyond the table (a file
-    without one) is placed by the code regions. `descriptors` is ppc64's .opd, whose symbols point at the code's
-    address. In a relocatable file values are `relative` to their section. A symbol without size has end == va.
+    `table` is a `symbols.SymbolTable`, `layout` a `functions.CodeLayout`.
     """
-    count: cython.longlong = table.shape[0] // (ELF64_SYM_SIZE if wide else ELF32_SYM_SIZE)
-    sections: cython.longlong = section_start.shape[0]
-    regions: cython.longlong = code_start.shape[0]
-    i: cython.longlong
-    r: cython.longlong
-    kind: cython.uint
-    start: cython.ulonglong
-    stop: cython.ulonglong
-    bound: cython.ulonglong
-    s: Symbol
-    with cython.nogil:
-        for i in range(1, count):
-            if rows >= va.shape[0]:
-                break
-            s = entry(table, i, wide, big, extended)
-            kind = s.info & STT_MASK
-            if kind != STT_NOTYPE and kind != STT_FUNC and kind != STT_GNU_IFUNC:
-                continue
-            if s.section == SHN_UNDEF or s.name == 0:
-                continue
-            start = s.value
-            if (machine == EM_ARM or machine == EM_MIPS) and kind != STT_NOTYPE:
-                start &= ~cython.cast(cython.ulonglong, 1)
-            bound = 0
-            if s.section == descriptors_section and s.section < sections:
-                if start < section_start[descriptors_section] or descriptors.shape[0] < 8:
+
+    entries: cython.const[cython.uchar][::1]
+    names: cython.const[cython.uchar][::1]
+    extended: cython.const[cython.uchar][::1]
+    elf64: cython.bint
+    big: cython.bint
+    machine: cython.uint
+    relative: cython.bint
+    section_start: cython.const[cython.ulonglong][::1]
+    section_end: cython.const[cython.ulonglong][::1]
+    section_kind: cython.const[cython.uchar][::1]
+    range_start: cython.const[cython.ulonglong][::1]
+    range_end: cython.const[cython.ulonglong][::1]
+    descriptors: cython.const[cython.uchar][::1]
+    descriptors_section: cython.uint
+
+    def __init__(self, table, layout):
+        self.entries = table.entries
+        self.names = table.names
+        self.extended = table.extended
+        self.elf64 = layout.elf64
+        self.big = layout.big
+        self.machine = layout.machine
+        self.relative = layout.relative
+        self.section_start = layout.section_start
+        self.section_end = layout.section_end
+        self.section_kind = layout.section_kind
+        self.range_start = layout.range_start
+        self.range_end = layout.range_end
+        self.descriptors = layout.descriptors
+        self.descriptors_section = layout.descriptors_section
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def count(self) -> cython.longlong:
+        return self.entries.shape[0] // (ELF64_SYM_SIZE if self.elf64 else ELF32_SYM_SIZE)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def place(self, index: cython.longlong, placed: cython.pointer(Placed)) -> cython.bint:
+        """Where an entry's code lies; False where it is not of code. Its name is not looked at.
+
+        A symbol whose section index is beyond the table (a file without one) is placed by the ranges of code; one in
+        ppc64's .opd points at the code's address there; in a relocatable file values are relative to their section.
+        """
+        s: Symbol = entry(self.entries, index, self.elf64, self.big, self.extended)
+        kind: cython.uint = s.info & STT_MASK
+        sections: cython.longlong = self.section_start.shape[0]
+        start: cython.ulonglong
+        stop: cython.ulonglong
+        bound: cython.ulonglong = 0
+        i: cython.Py_ssize_t
+        if kind != STT_NOTYPE and kind != STT_FUNC and kind != STT_GNU_IFUNC:
+            return False
+        if s.section == SHN_UNDEF or s.name == 0:
+            return False
+        start = s.value
+        if (self.machine == EM_ARM or self.machine == EM_MIPS) and kind != STT_NOTYPE:
+            start &= ~cython.cast(cython.ulonglong, 1)
+        if s.section == self.descriptors_section and s.section < sections:
+            if start < self.section_start[self.descriptors_section] or self.descriptors.shape[0] < 8:
+                return False
+            start -= self.section_start[self.descriptors_section]
+            if start > cython.cast(cython.ulonglong, self.descriptors.shape[0] - 8):
+                return False
+            start = u64(cython.address(self.descriptors[start]), self.big)
+        elif s.section < sections:
+            if self.section_kind[s.section] == NOT_LOADED:
+                return False
+            if kind == STT_NOTYPE and self.section_kind[s.section] != CODE:
+                return False
+            if self.relative:
+                start += self.section_start[s.section]
+            bound = self.section_end[s.section]
+            if start < self.section_start[s.section] or start >= bound:
+                return False
+        elif sections or s.section >= RESERVED:
+            return False
+        if bound == 0:
+            for i in range(self.range_start.shape[0]):
+                if self.range_start[i] <= start < self.range_end[i]:
+                    bound = self.range_end[i]
+                    break
+        if bound == 0:
+            return False
+        stop = start + s.size
+        if stop > bound or stop < start:
+            stop = bound
+        placed.vaddr = start
+        placed.end = stop
+        placed.bound = bound
+        placed.name = s.name
+        placed.info = s.info
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def is_named(self, placed: cython.pointer(Placed)) -> cython.bint:
+        """Whether the symbol's name is one: inside the names, not empty, and no assembler's mark."""
+        if placed.name >= self.names.shape[0] or self.names[placed.name] == 0:
+            return False
+        return placed.info & STT_MASK != STT_NOTYPE or not is_label(self.names, placed.name, self.machine)
+
+
+@cython.final
+@cython.cclass
+class Queries:
+    """Vaddrs to be named, and for each the greatest start of a symbol at or before it (0: none), among the tables that
+    `find_starts` has seen. What these vaddrs are called depends on the symbols that `concern` one of them alone."""
+
+    vaddr: cython.const[cython.ulonglong][::1]
+    nearest_start: cython.ulonglong[::1]
+
+    def __init__(self, vaddrs, nearest_starts):
+        self.vaddr = vaddrs
+        self.nearest_start = nearest_starts
+
+    def find_starts(self, symbols: CodeSymbols):
+        """Look for later starts at or before the vaddrs in one more table."""
+        i: cython.longlong
+        q: cython.Py_ssize_t
+        placed: Placed
+        is_candidate: cython.bint
+        with cython.nogil:
+            for i in range(1, symbols.count()):
+                if not symbols.place(i, cython.address(placed)):
                     continue
-                start -= section_start[descriptors_section]
-                if start > cython.cast(cython.ulonglong, descriptors.shape[0] - 8):
-                    continue
-                start = u64(cython.address(descriptors[start]), big)
-            elif s.section < sections:
-                if section_kind[s.section] == NOT_LOADED:
-                    continue
-                if kind == STT_NOTYPE and section_kind[s.section] != CODE:
-                    continue
-                if relative:
-                    start += section_start[s.section]
-                bound = section_end[s.section]
-                if start < section_start[s.section] or start >= bound:
-                    continue
-            elif sections or s.section >= RESERVED:
-                continue
-            if bound == 0:
-                for r in range(regions):
-                    if code_start[r] <= start < code_end[r]:
-                        bound = code_end[r]
+                is_candidate = False
+                for q in range(self.vaddr.shape[0]):
+                    if self.nearest_start[q] < placed.vaddr <= self.vaddr[q]:
+                        is_candidate = True
                         break
-            if bound == 0:
+                if not is_candidate or not symbols.is_named(cython.address(placed)):
+                    continue
+                for q in range(self.vaddr.shape[0]):
+                    if self.nearest_start[q] < placed.vaddr <= self.vaddr[q]:
+                        self.nearest_start[q] = placed.vaddr
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def concern(self, start: cython.ulonglong, stop: cython.ulonglong) -> cython.bint:
+        """Whether [start, stop) starts at the nearest start of a vaddr, or covers that or the vaddr."""
+        q: cython.Py_ssize_t
+        for q in range(self.vaddr.shape[0]):
+            if start > self.vaddr[q]:
                 continue
-            stop = start + s.size
-            if stop > bound or stop < start:
-                stop = bound
-            if near.shape[0] and not has_a_say(near, leads, start, stop, leading):
-                continue
-            if (
-                s.name >= strings.shape[0]
-                or strings[s.name] == 0
-                or (kind == STT_NOTYPE and is_label(strings, s.name, machine))
-            ):
-                continue
-            if leading:
-                lead(near, leads, start)
-                continue
-            most -= length_of(strings, s.name) + 1
-            if most < 0:
-                break
-            va[rows] = start
-            end[rows] = stop
-            limit[rows] = bound
-            name[rows] = string_base | s.name
-            rank[rows] = rank_of(strings, s.name, s.info >> 4, stop > start, preference)
-            source[rows] = source_number
-            rows += 1
-    return rows, most < 0
+            if start >= self.nearest_start[q] or stop > self.nearest_start[q]:
+                return True
+        return False
+
+
+@cython.final
+@cython.cclass
+class Candidates:
+    """Symbols of several tables that can name code, at most `most` of them."""
+
+    rows: Vector  # of Candidate
+    most: cython.Py_ssize_t
+
+    def __cinit__(self, most: cython.Py_ssize_t):
+        self.most = most
+
+    def __dealloc__(self):
+        release(cython.address(self.rows))
+
+    def __len__(self):
+        return self.rows.count
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def at(self, index: cython.Py_ssize_t) -> cython.pointer(Candidate):
+        return cython.cast(cython.pointer(Candidate), self.rows.items) + index
+
+    def collect(
+        self,
+        symbols: CodeSymbols,
+        names_base: cython.ulonglong,
+        preference: cython.uint,
+        source: cython.uint,
+        most_names: cython.longlong,
+        queries: Queries = None,
+    ):
+        """Append the symbols of a table that can name code, with `queries` those alone that concern one.
+
+        `names_base` is the reference of the names' first byte, `preference` (0 to 7) how good the table is. Returns
+        whether the names together take at most `most_names` bytes; if not, the rest of the symbols are left out.
+        """
+        i: cython.longlong
+        placed: Placed
+        row: cython.pointer(Candidate)
+        left: cython.longlong = most_names
+        restricted: cython.bint = queries is not None
+        memory: cython.bint = True
+        with cython.nogil:
+            for i in range(1, symbols.count()):
+                if self.rows.count >= self.most:
+                    break
+                if not symbols.place(i, cython.address(placed)):
+                    continue
+                if restricted and not queries.concern(placed.vaddr, placed.end):
+                    continue
+                if not symbols.is_named(cython.address(placed)):
+                    continue
+                left -= length_of(symbols.names, placed.name) + 1
+                if left < 0:
+                    break
+                row = cython.cast(cython.pointer(Candidate), push(cython.address(self.rows), cython.sizeof(Candidate)))
+                if row == cython.NULL:
+                    memory = False
+                    break
+                row.vaddr = placed.vaddr
+                row.end = placed.end
+                row.bound = placed.bound
+                row.name = names_base | placed.name
+                row.rank = rank_of(symbols.names, placed.name, placed.info >> 4, placed.end > placed.vaddr, preference)
+                row.source = source
+        if not memory:
+            raise MemoryError
+        return left >= 0
+
+    def add(
+        self,
+        vaddr: cython.ulonglong,
+        size: cython.ulonglong,
+        name: cython.ulonglong,
+        preference: cython.uint,
+        source: cython.uint,
+    ):
+        """Append one symbol with a size. `name` is a reference."""
+        row = cython.cast(cython.pointer(Candidate), push(cython.address(self.rows), cython.sizeof(Candidate)))
+        if row == cython.NULL:
+            raise MemoryError
+        row.vaddr = vaddr
+        row.end = row.bound = vaddr + size
+        row.name = name
+        row.rank = SIZED | preference << PREFERENCE_SHIFT
+        row.source = source
+
+    def resolve_overlaps(self):
+        """One name for each address: columns of vaddr, length, name (Q each) and source (B), in order, none
+        overlapping; at most two ranges for each candidate.
+
+        Of several that start at one address the one of highest rank counts, the others where they reach further. One
+        without size reaches to the next one's start or its bound, unless a sized one covers its start. One inside
+        another takes its part out of it.
+        """
+        vaddr: Column = new_column("Q")
+        length: Column = new_column("Q")
+        name: Column = new_column("Q")
+        source: Column = new_column("B")
+        rows: cython.Py_ssize_t = self.rows.count
+        room: cython.Py_ssize_t = 2 * rows
+        key: cython.pointer(cython.ulonglong)
+        order: cython.pointer(cython.uint)
+        spare: cython.pointer(cython.uint)
+        if rows > 0x7FFFFFFF:
+            raise MemoryError
+        if not (vaddr.reserve(room) and length.reserve(room) and name.reserve(room) and source.reserve(room)):
+            raise MemoryError
+        key = cython.cast(cython.pointer(cython.ulonglong), malloc(8 * rows + 1))
+        order = cython.cast(cython.pointer(cython.uint), malloc(4 * rows + 1))
+        spare = cython.cast(cython.pointer(cython.uint), malloc(4 * rows + 1))
+        if key != cython.NULL and order != cython.NULL and spare != cython.NULL:
+            with cython.nogil:
+                self.sort(key, order, spare)
+                self.size_the_sizeless(order)
+                self.sweep(order, spare, vaddr, length, name, source)
+        free(key)
+        free(order)
+        free(spare)
+        if key == cython.NULL or order == cython.NULL or spare == cython.NULL:
+            raise MemoryError
+        return vaddr, length, name, source
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def sort(
+        self,
+        key: cython.pointer(cython.ulonglong),
+        order: cython.pointer(cython.uint),
+        spare: cython.pointer(cython.uint),
+    ) -> cython.void:
+        """`order` becomes the candidates by vaddr, those of one vaddr by rank, those of one rank as they came."""
+        rows: cython.Py_ssize_t = self.rows.count
+        low: cython.ulonglong = ~cython.cast(cython.ulonglong, 0)
+        spread: cython.ulonglong = 0
+        i: cython.Py_ssize_t
+        for i in range(rows):
+            order[i] = cython.cast(cython.uint, i)
+            key[i] = self.at(i).rank
+            spread |= key[i]
+            if self.at(i).vaddr < low:
+                low = self.at(i).vaddr
+        radix(key, order, spare, rows, spread)
+        spread = 0
+        for i in range(rows):
+            key[i] = self.at(i).vaddr - low
+            spread |= key[i]
+        radix(key, order, spare, rows, spread)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def size_the_sizeless(self, order: cython.pointer(cython.uint)) -> cython.void:
+        """Give candidates without size an end, where no other one covers their start."""
+        rows: cython.Py_ssize_t = self.rows.count
+        covered: cython.ulonglong = 0
+        i: cython.Py_ssize_t = 0
+        j: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        row: cython.pointer(Candidate)
+        while i < rows:  # a group of equal starts at a time: the last of a group ranks highest
+            j = i
+            while j + 1 < rows and self.at(order[j + 1]).vaddr == self.at(order[i]).vaddr:
+                j += 1
+            row = self.at(order[j])
+            if row.end == row.vaddr and row.vaddr >= covered:
+                row.end = row.bound
+                if j + 1 < rows and self.at(order[j + 1]).vaddr < row.end:
+                    row.end = self.at(order[j + 1]).vaddr
+            else:
+                for k in range(i, j + 1):
+                    if self.at(order[k]).end > covered:
+                        covered = self.at(order[k]).end
+            i = j + 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def sweep(
+        self,
+        order: cython.pointer(cython.uint),
+        covering: cython.pointer(cython.uint),
+        vaddr: Column,
+        length: Column,
+        name: Column,
+        source: Column,
+    ) -> cython.void:
+        """Write the ranges: at each vaddr the candidate that started last names it. `covering` is the stack of those
+        that cover the vaddr which the sweep has reached, the innermost on top."""
+        rows: cython.Py_ssize_t = self.rows.count
+        out_vaddr = cython.cast(cython.pointer(cython.ulonglong), vaddr.vector.items)
+        out_length = cython.cast(cython.pointer(cython.ulonglong), length.vector.items)
+        out_name = cython.cast(cython.pointer(cython.ulonglong), name.vector.items)
+        out_source = cython.cast(cython.pointer(cython.uchar), source.vector.items)
+        made: cython.Py_ssize_t = 0
+        depth: cython.Py_ssize_t = 0
+        reached: cython.ulonglong = 0
+        until: cython.ulonglong
+        high: cython.ulonglong
+        i: cython.Py_ssize_t
+        row: cython.pointer(Candidate)
+        top: cython.pointer(Candidate)
+        for i in range(rows + 1):
+            row = self.at(order[i] if i < rows else 0)
+            until = ~cython.cast(cython.ulonglong, 0)
+            if i < rows:
+                if row.end <= row.vaddr:
+                    continue
+                until = row.vaddr
+            while depth and reached < until:
+                top = self.at(covering[depth - 1])
+                high = top.end
+                if high > until:
+                    high = until
+                if reached < high:
+                    out_vaddr[made] = reached
+                    out_length[made] = high - reached
+                    out_name[made] = top.name
+                    out_source[made] = cython.cast(cython.uchar, top.source)
+                    made += 1
+                    reached = high
+                if top.end <= reached:
+                    depth -= 1
+            if i < rows:
+                while depth and self.at(covering[depth - 1]).end <= until:
+                    depth -= 1
+                reached = until
+                covering[depth] = order[i]
+                depth += 1
+        vaddr.vector.count = length.vector.count = name.vector.count = source.vector.count = made
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def radix(
+    key: cython.pointer(cython.ulonglong),
+    order: cython.pointer(cython.uint),
+    spare: cython.pointer(cython.uint),
+    rows: cython.Py_ssize_t,
+    spread: cython.ulonglong,
+) -> cython.void:
+    """Put `order` into ascending order of its keys, stably; `spread` has every bit that some key has."""
+    bins: cython.uint[2048]
+    shift: cython.int = 0
+    i: cython.Py_ssize_t
+    digit: cython.uint
+    total: cython.uint
+    here: cython.uint
+    while shift < 64 and spread >> shift:
+        if (spread >> shift) & (BINS - 1):
+            for i in range(BINS):
+                bins[i] = 0
+            for i in range(rows):
+                bins[(key[i] >> shift) & (BINS - 1)] += 1
+            total = 0
+            for i in range(BINS):
+                here = bins[i]
+                bins[i] = total
+                total += here
+            for i in range(rows):
+                digit = cython.cast(cython.uint, (key[order[i]] >> shift) & (BINS - 1))
+                spare[bins[digit]] = order[i]
+                bins[digit] += 1
+            for i in range(rows):
+                order[i] = spare[i]
+        shift += BIN_BITS
 
 
 def addressed(

@@ -48,10 +48,10 @@ class Rows:
         start: cython.ulonglong = offset if self._view.nul else offset + 4
         return cython.cast(cython.p_char, self._view.string)[start : start + size]
 
-    def lines(self, index: cython.ulonglong, count: cython.ulonglong):
-        """Line entries as (offset, line) pairs; None when they are not in the tables."""
+    def lines(self, index: cython.ulonglong, count: cython.ulonglong, make: object):
+        """Line entries, each made by `make` of (offset, line); None when they are not in the tables."""
         at: cython.ulonglong
-        size: cython.int = 2 * self._view.line_width
+        width: cython.int = self._view.line_width
         entry: cython.pointer(cython.const[cython.uchar])
         if count == 0:
             return ()
@@ -59,8 +59,8 @@ class Rows:
             return None
         out: list = []
         for at in range(index, index + count):
-            entry = self._view.line + at * size
-            out.append((load(entry, self._view.line_width), load(entry + self._view.line_width, self._view.line_width)))
+            entry = self._view.line + at * (2 * width)
+            out.append(make(load(entry, width), load(entry + width, width)))
         return tuple(out)
 
     def start(self, function: cython.ulonglong, file: cython.ulonglong, line: cython.ulonglong):

@@ -17,27 +17,33 @@ import html
 import re
 from importlib import resources
 
+from whence.interrupts import interruptible
 from whence.profiles.flamegraph.data import encoded
 from whence.profiles.flamegraph.tree import NODES, tree
 from whence.profiles.model import Profile
 
-__all__ = ["page", "tree"]
+__all__ = ["page", "page_bytes", "tree"]
 
-PLACE = re.compile(r"\{\{(\w+)\}\}")
+PLACE = re.compile(rb"\{\{(\w+)\}\}")
 
 
+@interruptible
 def page(profile: Profile, title: str = "", *, nodes: int = NODES) -> str:
-    """The HTML file, with the `nodes` heaviest nodes of the tree.
+    """The HTML file's text, with the `nodes` heaviest nodes of the tree.
 
     It has less than 64 MB, whatever the profile is, and less than a tenth of that for most of them.
     """
-    here = resources.files(__name__)
+    return page_bytes(profile, title, nodes=nodes).decode("utf-8")
+
+
+def page_bytes(profile: Profile, title: str = "", *, nodes: int = NODES) -> bytes:
+    """The HTML file, in UTF-8; bytes of a name that are no UTF-8 show as ?."""
+    folder = resources.files(__name__)
     parts = {
-        "title": html.escape(title or "profile"),
-        "style": here.joinpath("page.css").read_text("utf-8"),
-        "script": here.joinpath("page.js").read_text("utf-8"),
-        "data": encoded(tree(profile, nodes)),
+        b"title": html.escape(title or "profile").encode("utf-8", "replace"),
+        b"style": folder.joinpath("page.css").read_bytes(),
+        b"script": folder.joinpath("page.js").read_bytes(),
+        b"data": encoded(tree(profile, nodes)),
     }
     # in one pass: what is put in is not looked through for places again
-    text = PLACE.sub(lambda place: parts[place[1]], here.joinpath("page.html").read_text("utf-8"))
-    return text.encode("utf-8", "replace").decode("utf-8")  # bytes of a name that are no UTF-8 show as ?
+    return PLACE.sub(lambda place: parts[place[1]], folder.joinpath("page.html").read_bytes())

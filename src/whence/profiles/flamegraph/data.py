@@ -35,8 +35,8 @@ SAFE = str.maketrans({code: chr(0x2400 + code) for code in range(32)} | {0x7F: "
 GROUPS = 200  # hues of their own; a browser has a legend to show
 
 
-def encoded(tree: Tree) -> str:
-    """The JSON text, which can stand in a <script> of HTML."""
+def encoded(tree: Tree) -> bytes:
+    """The JSON in UTF-8, which can stand in a <script> of HTML. Surrogates, which no UTF-8 has, show as ?."""
     texts = Texts()
     frames = tree.frames
     names = [texts.number(one.name) for one in frames]
@@ -67,8 +67,17 @@ def encoded(tree: Tree) -> str:
         "depth": tree.depth,
         "pruned": tree.pruned,
     }
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
-    return text.replace("</", "<\\/").replace("<!--", "<\\u0021--")
+    return b"{" + b",".join(json_text(name) + b":" + json_text(value) for name, value in data.items()) + b"}"
+
+
+def json_text(value: object) -> bytes:
+    """A value as JSON. Columns are most of it: base64 is passed on as it is, for it needs no escapes."""
+    if isinstance(value, list) and any(isinstance(one, bytes) for one in value):
+        return b"[" + b",".join(map(json_text, value)) + b"]"
+    if isinstance(value, bytes):
+        return b'"' + value + b'"'
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("</", "<\\/").replace("<!--", "<\\u0021--").encode("utf-8", "replace")
 
 
 def listed(column: str, table: str, numbers: list[int], shown: list[str]) -> dict[str, object]:
@@ -79,12 +88,12 @@ def listed(column: str, table: str, numbers: list[int], shown: list[str]) -> dic
     return {table: [shown[one] for one in places], column: packed(one + more for one in rows)}
 
 
-def packed(numbers: Iterable[int]) -> str:
+def packed(numbers: Iterable[int]) -> bytes:
     """A column of numbers as the page unpacks it."""
     values = numbers if isinstance(numbers, array) and numbers.typecode == "q" else array("q", numbers)
     out = bytearray(10 * len(values))
     size = tree_kernel.packed(values, out)
-    return b64encode(memoryview(out)[:size]).decode("ascii")
+    return b64encode(memoryview(out)[:size])
 
 
 class Texts:
@@ -100,7 +109,8 @@ class Texts:
         """All texts without control characters, long ones without their middle if they would be too much together."""
         sizes = array("I", [min(len(text), 0xFFFFFFFF) for text in self._numbers])
         most = tree_kernel.level(sizes, TEXT, LONGEST)
-        return [shortened(text, most).translate(SAFE) for text in self._numbers]
+        cut = (shortened(text, most) for text in self._numbers)
+        return [text if text.isprintable() else text.translate(SAFE) for text in cut]
 
 
 def shortened(text: str, most: int) -> str:

@@ -65,37 +65,30 @@ class Places:
 
 
 def places(profile: Profile) -> Places:
-    """What each location shows. Frames are told apart by name, file and binary."""
-    out = Places([], array("I", [0]), array("I"), array("I"), array("I"))
-    known: dict[tuple[str, str, int, str], int] = {}
-    frames: dict[tuple[str, str, str], int] = {}
+    """What each location shows. Frames are told apart by name, file and binary, places by their line, too."""
+    of = array("I", [0])
+    keys: list[tuple[str, str, str, int]] = []  # of all frames: name, file, binary, line
+    reasons: dict[tuple[str, str, str], str] = {}  # of those that have no name
     binaries: dict[int, str] = {}
-
-    def new(name: str, file: str, line: int, binary: str, reason: str = "") -> int:
-        frame = frames.setdefault((name, file, binary), len(frames))
-        if frame == len(out.frames):
-            out.frames.append(Shown(name, file, 0, binary, reason))
-        out.frame.append(frame)
-        out.line.append(min(max(line, 0), 0xFFFFFFFF))
-        return len(out.frame) - 1
-
-    append, find = out.place.append, known.get
+    add, end = keys.append, of.append
     for location, (chain, mapping) in enumerate(zip(profile.frames, profile.mapping)):
         if chain:
             binary = binaries.get(mapping)
             if binary is None:
                 binary = binaries[mapping] = binary_of(profile, location)
-            for frame in reversed(chain):
-                key = frame.function, frame.file, frame.line, binary
-                place = find(key)
-                if place is None:
-                    place = known[key] = new(*key)
-                append(place)
+            for one in chain[::-1]:
+                add((one[0], one[1], binary, one[2]))
         else:
-            for one in shown(profile, location):
-                append(new(one.name, one.file, 0, one.binary, one.reason))
-        out.of.append(len(out.place))
-    return out
+            for unnamed in shown(profile, location):
+                add((unnamed.name, unnamed.file, unnamed.binary, 0))
+                reasons.setdefault(keys[-1][:3], unnamed.reason)
+        end(len(keys))
+    known: dict[tuple[str, str, str, int], int] = {}
+    place = array("I", [known.setdefault(key, len(known)) for key in keys])
+    frames: dict[tuple[str, str, str], int] = {}
+    frame = array("I", [frames.setdefault(key[:3], len(frames)) for key in known])
+    line = array("I", [min(max(key[3], 0), 0xFFFFFFFF) for key in known])
+    return Places([Shown(*key[:2], 0, key[2], reasons.get(key, "")) for key in frames], of, place, frame, line)
 
 
 def tree(profile: Profile, nodes: int = NODES) -> Tree:

@@ -26,6 +26,12 @@ cdef inline unsigned long long read_varint(
     cdef unsigned long long value = 0
     cdef int shift = 0
     cdef unsigned char byte
+    if at < end and data[at] < 0x80:  # most have one byte, and most others two
+        field.end = at + 1
+        return data[at]
+    if at + 1 < end and data[at + 1] < 0x80:
+        field.end = at + 2
+        return <unsigned long long>data[at + 1] << 7 | (data[at] & 0x7F)
     while at < end:
         byte = data[at]
         at += 1
@@ -39,6 +45,15 @@ cdef inline unsigned long long read_varint(
         shift += 7
     field.fault = CUT_VARINT
     return 0
+
+
+cdef inline Py_ssize_t varints(const unsigned char* data, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+    """How many varints end in data[start:end): each has one byte without its highest bit, its last."""
+    cdef Py_ssize_t at
+    cdef Py_ssize_t count = 0
+    for at in range(start, end):
+        count += data[at] < 0x80
+    return count
 
 
 cdef inline void read_field(const unsigned char* data, Py_ssize_t at, Py_ssize_t end, Field* field) noexcept nogil:

@@ -5,14 +5,17 @@ where it ends in the data. Faults are numbered in FAULTS of `wire`. How a field 
 """
 
 import cython
+from cython.cimports.whence.kernels.bytes import u64
 from cython.cimports.whence.profiles.kernels.fields import (
     CUT_FIELD,
+    CUT_VARINT,
     NO_ROOM,
     UNKNOWN,
     WRONG_TYPE,
     Field,
     read_field,
     read_varint,
+    varints,
 )
 
 
@@ -108,7 +111,8 @@ def repeated(
 ) -> tuple[int, int, int]:
     """Values of the repeated scalar `number` of each message, packed or not, one after another in `out`.
 
-    Those of message i are out[first[i]:first[i + 1]]. With an empty `out` they are only counted.
+    Those of message i are out[first[i]:first[i + 1]]. With an empty `out` they are only counted, and what is packed is
+    not looked at closely.
     """
     field: Field
     inner: Field
@@ -117,8 +121,7 @@ def repeated(
     at: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t
-    j: cython.int
-    value: cython.ulonglong
+    more: cython.Py_ssize_t
     field.fault = 0
     inner.fault = 0
     if first.shape[0] < starts.shape[0] + 1:
@@ -129,6 +132,9 @@ def repeated(
             first[i + 1] = 0
         return 0, 0, 0
     base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
+    target: cython.p_ulonglong = cython.NULL
+    if room:
+        target = cython.address(out[0])
     with cython.nogil:
         for i in range(starts.shape[0]):
             at = starts[i]
@@ -138,38 +144,44 @@ def repeated(
                 if field.fault:
                     break
                 if field.number == number:
-                    if field.wire != 2:
-                        if room:
-                            if rows >= room:
-                                field.fault = NO_ROOM
-                                break
-                            out[rows] = field.value
-                        rows += 1
-                    else:
+                    more = 1
+                    if field.wire == 2:
                         at = field.start
+                        if fixed64:
+                            more = (field.end - at) >> 3
+                            if (field.end - at) & 7:
+                                field.fault = CUT_FIELD
+                                at += 8 * more
+                        else:
+                            more = varints(base, at, field.end)
+                            if at < field.end and base[field.end - 1] >= 0x80:
+                                field.fault = CUT_VARINT
+                                at = field.end - 1
+                    if room and rows + more > room:
+                        field.fault = NO_ROOM
+                    if field.fault:
+                        break
+                    if room and field.wire != 2:
+                        target[rows] = field.value
+                    elif room and fixed64:
                         while at < field.end:
-                            value = 0
-                            if fixed64:
-                                if field.end - at < 8:
-                                    inner.fault = CUT_FIELD
-                                    break
-                                for j in range(8):
-                                    value |= cython.cast(cython.ulonglong, base[at + j]) << (8 * j)
-                                at += 8
-                            else:
-                                value = read_varint(base, at, field.end, cython.address(inner))
-                                if inner.fault:
-                                    break
-                                at = inner.end
-                            if room:
-                                if rows >= room:
-                                    inner.fault = NO_ROOM
-                                    break
-                                out[rows] = value
+                            target[rows] = u64(base + at, False)
                             rows += 1
-                        if inner.fault:
-                            field.fault = inner.fault
+                            at += 8
+                        rows -= more
+                    elif room:
+                        inner.end = at
+                        while inner.end < field.end:
+                            at = inner.end
+                            target[rows] = read_varint(base, at, field.end, cython.address(inner))
+                            if inner.fault:
+                                field.fault = inner.fault
+                                break
+                            rows += 1
+                        if field.fault:
                             break
+                        rows -= more
+                    rows += more
                 at = field.end
             if field.fault:
                 break

@@ -53,6 +53,7 @@ def equal_stacks(
     mask: cython.ulonglong = table.shape[0] - 1
     slot: cython.ulonglong
     hash: cython.ulonglong
+    pair: cython.ulonglong
     k: cython.ulonglong
     low: cython.ulonglong
     length: cython.ulonglong
@@ -72,8 +73,12 @@ def equal_stacks(
                 continue
             length = first[at + 1] - low
             hash = length
-            for k in range(low, low + length):
-                hash = (hash ^ stack[k]) * cython.cast(cython.ulonglong, 0x9E3779B97F4A7C15)
+            for k in range(length >> 1):  # two at a time
+                pair = cython.cast(cython.ulonglong, stack[low + 2 * k]) << 32 | stack[low + 2 * k + 1]
+                hash = (hash ^ pair) * cython.cast(cython.ulonglong, 0x9E3779B97F4A7C15)
+                hash ^= hash >> 29
+            if length & 1:
+                hash = (hash ^ stack[low + length - 1]) * cython.cast(cython.ulonglong, 0x9E3779B97F4A7C15)
                 hash ^= hash >> 29
             slot = hash & mask
             for probe in range(PROBES):
@@ -372,6 +377,15 @@ class Growth:
         found: cython.Py_ssize_t = 0
         rows: cython.Py_ssize_t = 0
         base: cython.Py_ssize_t = self.line_rows
+        if self.node[node].high - self.node[node].low == 1:  # as most nodes far from the root
+            place = self.walkers[self.order[self.node[node].low]].here
+            if self.line_of[place] != 0:
+                self.line[base] = self.line_of[place]
+                rows = 1
+            self.node[node].line_at = cython.cast(cython.uint, base)
+            self.node[node].line_count = cython.cast(cython.uchar, rows)
+            self.line_rows += rows
+            return
         for at in range(self.node[node].low, self.node[node].high):
             walker = cython.address(self.walkers[self.order[at]])
             place = walker.here
@@ -429,11 +443,13 @@ class Growth:
             walker.here = self.place[walker.next]
             walker.next += 1
             frame = self.frames if too_deep else self.frame_of[walker.here]
-            child = self.node_of_frame[frame]
+            # the only stack of a node makes the only child: no other has to find it
+            child = 0 if high - low == 1 else self.node_of_frame[frame]
             if child < base:
                 child = cython.cast(cython.uint, self.nodes)
                 self.nodes += 1
-                self.node_of_frame[frame] = child
+                if high - low > 1:
+                    self.node_of_frame[frame] = child
                 self.node[child].parent = node
                 self.node[child].frame = frame
                 self.node[child].depth = below
