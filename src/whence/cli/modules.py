@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from whence.model import Frames, NameStyle, PathStyle
 
 MODULES_KEPT = 64
+STDIN = "-"  # the module that is read from there
+BLOCK = 1 << 20
 DWARF = Source.DWARF
 MANGLED = ("_Z", "_R")
 ARCHITECTURE = re.compile(
@@ -91,6 +93,16 @@ class Module:
                     named = last._replace(function=symbol.name, file=symbol.file)
                 return (*frames[:-1], named) if len(frames) > 1 else (named,)
         return frames or (self.other_frames(vaddr) if by_symbols else ())
+
+    def named_frames(self, name: str, offset: int) -> list[Frame]:
+        """A frame for each symbol of a name whose place debug info knows, so many bytes into it if it is that long: the
+        innermost place, under the symbol's name."""
+        found = []
+        for symbol in self.symbols.named(name) if self.symbols is not None else ():
+            frames = self.llvm_frames(symbol.start + (offset if offset < symbol.size else 0), by_symbols=True)
+            if frames and frames[0].file:
+                found.append(frames[0]._replace(function=frames[-1].function))
+        return found
 
     def bfd_frames(self, vaddr: int) -> Frames:
         """The frames as binutils find them."""
@@ -191,7 +203,16 @@ class Modules:
         """The path of what a question calls a module: a path, a path with an architecture, or BUILDID:hex."""
         if name.startswith("BUILDID:"):
             return self._path_by_build_id(name.removeprefix("BUILDID:"))
+        if name == STDIN:
+            return self._path_of_stdin()
         return name if os.path.exists(name) else ARCHITECTURE.sub("", name)
+
+    def _path_of_stdin(self) -> str:
+        """A path to what stdin holds, read to its end."""
+        descriptor = os.memfd_create("stdin")
+        while block := os.read(sys.stdin.fileno(), BLOCK):
+            os.write(descriptor, block)
+        return f"/proc/self/fd/{descriptor}"
 
     def _path_by_build_id(self, build_id: str) -> str:
         from whence.locate.debug_files import DEBUG_DIRS, DebugFiles

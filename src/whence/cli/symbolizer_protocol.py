@@ -54,6 +54,7 @@ BASES = (16, 2, 8, 10)
 HEX = re.compile(rb"(?:0[xX])?([0-9a-fA-F]+)")
 LEADING_HEX = re.compile(rb"[ \t]*(?:0[xX](?=[0-9a-fA-F]))?([0-9a-fA-F]+)")
 VERSION = 14  # whose text is printed where versions differ and the program's name says none
+NAMES = 16  # from this version on a name may stand in an address's place
 ONCE = 16  # from this version on a relative compilation directory is not printed twice
 
 UNKNOWN = Frame("")
@@ -90,12 +91,15 @@ class Settings:
 
 
 class Question(NamedTuple):
-    """One line. `address` is None where there is none that can be read."""
+    """One line. `address` is None where there is none that can be read; `symbol` is what stands in its place, a name
+    that the `offset` is added to."""
 
     kind: str
     module: str
     address: int | None
     line: bytes
+    symbol: str = ""
+    offset: int = 0
 
 
 def number(text: bytes, hexadecimal: bool) -> int | None:
@@ -116,7 +120,7 @@ def question_of(line: bytes, settings: Settings) -> Question:
     """Read a line as llvm-symbolizer does: `[CODE |DATA |FRAME ]MODULE NUMBER`, without MODULE when one is set.
 
     >>> question_of(b'CODE "/a b" 0x1a', Settings())
-    Question(kind='CODE', module='/a b', address=26, line=b'CODE "/a b" 0x1a')
+    Question(kind='CODE', module='/a b', address=26, line=b'CODE "/a b" 0x1a', symbol='', offset=0)
     """
     line = line.partition(b"\0")[0].rstrip(b"\r\n")
     if settings.binutils:
@@ -138,7 +142,16 @@ def question_of(line: bytes, settings: Settings) -> Question:
         module = (prefix if prefix == b"BUILDID:" else b"").decode() + name.decode("utf-8", "surrogateescape")
         rest = rest[named.end() :].lstrip(b" \r\n")
     token = TOKEN.match(rest)
-    return Question(kind, module, number(token[0], settings.hexadecimal) if token else None, line)
+    if token is None:
+        return Question(kind, module, None, line)
+    address = number(token[0], settings.hexadecimal)
+    if address is not None or token[0][:1].isdigit():
+        return Question(kind, module, address, line)
+    name, plus, digits = token[0].rpartition(b"+")
+    offset = number(digits, False) if plus else None
+    if offset is None:
+        name, offset = token[0], 0
+    return Question(kind, module, None, line, name.decode("utf-8", "surrogateescape"), offset)
 
 
 class Responder:
@@ -182,7 +195,7 @@ class Responder:
             return self._json(question)
         printed = question.address or 0
         head = ""
-        if settings.addresses:
+        if settings.addresses and (question.address is not None or settings.binutils):
             digits = f"0x{printed:0{self._width(question)}x}" if settings.binutils else f"{printed:#x}"
             head = digits + (": " if settings.pretty else "\n")
         foot = "\n" if settings.style == "LLVM" else ""
@@ -190,6 +203,8 @@ class Responder:
             body = self._data(question)
         elif question.kind == "FRAME":
             body = "".join(map(frame_text, self.locals(question))) or "??\n"
+        elif question.symbol and (found := self.named(question)):
+            body = "".join(self._code((frame,)) for frame in found)
         else:
             body = self._code(self.frames(question))
         return (head + body + foot).encode("utf-8", "surrogateescape")
@@ -232,6 +247,18 @@ class Responder:
     def locals(self, question: Question) -> list[Local]:
         """The locals that a question asks about."""
         return self._from_module(question, lambda module, address: module.locals_at(address)) or []
+
+    def named(self, question: Question) -> list[Frame]:
+        """A frame for each symbol of the name that a question gives, where debug info knows its place."""
+        if question.kind != "CODE" or not question.module:
+            return []
+        module = self.modules[question.module]
+        try:
+            return module.named_frames(question.symbol, question.offset) if module is not None else []
+        except (WhenceError, OSError, MemoryError) as error:
+            self.modules.give_up(question.module, error)
+            self._last = None
+            return []
 
     def _from_module(self, question: Question, answer: Callable[[Module, int], T]) -> T | None:
         """What the module of a question answers; None when there is none, or it turns out to be broken."""
@@ -307,7 +334,11 @@ class Responder:
 
         module = question.module.removeprefix("BUILDID:")
         said: dict[str, object] = {}
-        if question.address is None:
+        named = self.named(question) if question.symbol else []
+        if question.symbol and (named or self.settings.version >= NAMES):
+            said["Loc"] = [self._json_frame(frame) for frame in named]
+            said["SymName"] = question.symbol
+        elif question.address is None:
             said["Error"] = {
                 "Message": f"unable to parse arguments: {question.line.decode('utf-8', 'surrogateescape')}"
             }
