@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.drop_ins import SECONDS, ask, asked, link, tool
 from tests.helpers.programs import folder
 from whence.cli.modules import MODULES_KEPT
 from whence.cli.symbolizer_protocol import Responder, Settings
 from whence.elf import ElfFile
 
-SECONDS = 60  # a caller that still waits then would wait for ever
 SOURCE = r"""
 #include <cstdlib>
 int global_counter = 7;
@@ -36,15 +36,6 @@ struct S {
 }
 int main(int argc, char **) {
     return ns::S::run(argc);
-}
-"""
-ASAN_SOURCE = r"""
-int table[4];
-__attribute__((noinline)) int peek(int *at, int index) {
-    return at[index];
-}
-int main(int argc, char **) {
-    return peek(table, argc + 3);
 }
 """
 HOT_SOURCE = r"""
@@ -86,18 +77,6 @@ int main(int argc, char **argv) {
     return global_counter;
 }
 """
-LAUNCHER = """#!{python}
-import sys
-from whence.cli import main
-sys.exit(main())
-"""
-
-
-def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not on this machine")
-    return found
 
 
 @functools.cache
@@ -109,31 +88,6 @@ def program(*flags: str) -> Path:
     out = folder() / ("dropin" + "".join(flags).replace("-", "_"))
     subprocess.run([compiler, "-O2", "-g", *flags, str(source), "-o", str(out)], check=True)
     return out
-
-
-@functools.cache
-def link(name: str) -> Path:
-    """`whence` under another name, alone in a folder of its own."""
-    launcher = folder() / "whence-launcher"
-    launcher.write_text(LAUNCHER.format(python=sys.executable))
-    launcher.chmod(0o755)
-    place = folder() / f"bin-{name}" / name
-    place.parent.mkdir()
-    place.symlink_to(launcher)
-    return place
-
-
-def ask(name: str, *words: str, stdin: str | bytes = "", env: dict[str, str] | None = None) -> str:
-    return asked(str(link(name)), *words, stdin=stdin, env=env).stdout.decode()
-
-
-def asked(
-    *words: str, stdin: str | bytes = "", env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[bytes]:
-    questions = stdin.encode() if isinstance(stdin, str) else stdin
-    return subprocess.run(
-        words, input=questions, capture_output=True, timeout=SECONDS, env={**os.environ, **(env or {})}
-    )
 
 
 def symbol(path: Path, name: str) -> tuple[int, int]:
@@ -495,23 +449,6 @@ def test_a_build_id_names_a_file() -> None:
     words = ("--debug-file-directory", str(folder() / "debug"))
     assert ask("llvm-symbolizer", *words, f"BUILDID:{build_id} {start:#x}").startswith("main\n")
     assert ask("llvm-symbolizer", *words, f"--build-id={build_id}", hex(start)).startswith("main\n")
-
-
-@pytest.mark.parametrize("flags", [(), ("-no-pie",)])
-@pytest.mark.parametrize("name", ["llvm-symbolizer", "llvm-symbolizer-whence", "addr2line"])
-def test_the_address_sanitizer_names_its_report(name: str, flags: tuple[str, ...]) -> None:
-    compiler = tool("clang++-14") if shutil.which("clang++-14") else tool("clang-14")
-    source = folder() / "asan.cpp"
-    source.write_text(ASAN_SOURCE)
-    out = folder() / ("asan" + "".join(flags))
-    if not out.exists():
-        built = asked(compiler, "-g", "-O1", "-fsanitize=address", *flags, str(source), "-o", str(out))
-        if built.returncode:
-            pytest.skip("clang-14 can't link AddressSanitizer here")
-    done = asked(str(out), env={"ASAN_SYMBOLIZER_PATH": str(link(name)), "ASAN_OPTIONS": "detect_leaks=0"})
-    report = done.stderr.decode()
-    assert re.search(rf"#0 0x[0-9a-f]+ in peek\(int\*, int\) {re.escape(str(source))}:4", report)
-    assert re.search(rf"#1 0x[0-9a-f]+ in main {re.escape(str(source))}:7", report)
 
 
 def test_asan_symbolize_names_a_log() -> None:
