@@ -12,7 +12,7 @@ from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import plain
 from whence.dwarf import DebugInfo
 from whence.dwarf.explore import UnitView
-from whence.dwarf.units import Unit
+from whence.dwarf.unit_set import Unit
 from whence.elf import ElfFile
 from whence.producers import Producers
 

@@ -11,11 +11,12 @@ from array import array
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from whence.dwarf.kernels import constants, dies
+from whence.dwarf.kernels import constants
+from whence.dwarf.kernels import variables as kernel
+from whence.dwarf.kernels.units import ADDRESS_SIZE
+from whence.dwarf.kernels.units import ALT_BIT as ALT_PLACE
 from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LinePrograms
-from whence.dwarf.qualified import ALT_BIT
-from whence.dwarf.units import ADDRESS_SIZE, WIDTH
 from whence.kernels.columns import Column
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import order as order_kernel
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from whence.dwarf.info import DebugInfo
+    from whence.dwarf.unit_set import UnitSet
 
+ALT_BIT = 1 << ALT_PLACE
 STEPS = 16  # of a chain of origins, specifications or types
 LARGEST = 1 << 64  # a size beyond is none
 POINTERS = (constants.DW_TAG_pointer_type, constants.DW_TAG_reference_type, constants.DW_TAG_rvalue_reference_type)
@@ -48,8 +51,8 @@ class Local(NamedTuple):
 
 
 class Die(NamedTuple):
-    """One DIE: attributes by name as (kind, value, size), see kernels/dies.py. `key` is its offset, with ALT_BIT in the
-    supplementary file."""
+    """One DIE: attributes by name as (kind, value, size), see kernels/variables.py. `key` is its offset, with
+    ALT_BIT in the supplementary file."""
 
     key: int
     tag: int
@@ -59,13 +62,13 @@ class Die(NamedTuple):
     attributes: dict[int, tuple[int, int, int]]
 
     def number(self, name: int) -> int | None:
-        kind, value, _ = self.attributes.get(name, (dies.BLOCK, 0, 0))
-        return value if kind == dies.NUMBER else None
+        kind, value, _ = self.attributes.get(name, (kernel.BLOCK, 0, 0))
+        return value if kind == kernel.NUMBER else None
 
     def reference(self, name: int) -> int:
         """The key of the DIE an attribute refers to; 0 for none."""
-        kind, value, _ = self.attributes.get(name, (dies.NUMBER, 0, 0))
-        return value | self.key & ALT_BIT if kind == dies.REFERENCE else 0
+        kind, value, _ = self.attributes.get(name, (kernel.NUMBER, 0, 0))
+        return value | self.key & ALT_BIT if kind == kernel.REFERENCE else 0
 
 
 class Variables:
@@ -73,8 +76,10 @@ class Variables:
 
     def __init__(self, info: DebugInfo) -> None:
         self._info = info
-        self._own = dies.Reader(info.all.parts, info.alt)
-        self._alt = dies.Reader(info.alt, info.alt)
+        self._units = units = info.all_units
+        self._alt_units = alt = units.file.alt or units
+        self._own = kernel.Reader(units.kernel, alt.kernel)
+        self._alt = kernel.Reader(alt.kernel, alt.kernel)
         self._files: dict[tuple[int, int, int], str] = {}  # by supplementary file or not, unit and number
         self._placed: tuple[array[int], array[int]] | None = None
 
@@ -118,6 +123,10 @@ class Variables:
             self._placed = starts, placed
         return self._placed
 
+    def _set_of(self, die: Die) -> UnitSet:
+        """The units that a DIE's belongs to: this file's, or those of the supplementary one."""
+        return self._alt_units if die.key & ALT_BIT else self._units
+
     def _die(self, key: int) -> Die | None:
         reader = self._alt if key & ALT_BIT else self._own
         found = reader.die(key & ~ALT_BIT)
@@ -140,24 +149,22 @@ class Variables:
 
     def _name(self, die: Die) -> str:
         for one in self._origins(die):
-            kind, value, _ = one.attributes.get(constants.DW_AT_name, (dies.NUMBER, 0, 0))
-            if kind == dies.NAME:
-                return self._info.strings.text(value)
+            kind, value, _ = one.attributes.get(constants.DW_AT_name, (kernel.NUMBER, 0, 0))
+            if kind == kernel.NAME:
+                return self._units.file.strings.text(value)
         return ""
 
     def _file(self, die: Die, number: int) -> str:
         """The path of a file, by its number in the unit of a DIE."""
-        info, which = self._info, (die.key & ALT_BIT, die.unit, number)
+        which = die.key & ALT_BIT, die.unit, number
         if which not in self._files:
-            sections, rows = (
-                (info.alt_sections, info.alt_units.rows) if die.key & ALT_BIT else (info.sections, info.units.rows)
-            )
-            arena = Arena(info.strings)
-            paths = Paths(sections, info.elf.order, arena, style=info.paths)
-            programs = LinePrograms(sections, info.elf.order, info.lowest, paths, info.strings)
-            ref = programs.file_names(rows, die.unit).ref(number)
+            units = self._set_of(die)
+            file, arena = self._units.file, Arena(self._units.file.strings)
+            paths = Paths(units.sections, file.order, arena, go=file.go, style=file.paths)
+            programs = LinePrograms(units.sections, file.order, file.lowest, paths, file.strings)
+            ref = programs.file_names(units.units.rows, die.unit).ref(number)
             arena.seal()
-            self._files[which] = info.strings.text(ref)
+            self._files[which] = file.strings.text(ref)
         return self._files[which]
 
     def _children(self, die: Die) -> Iterator[Die]:
@@ -185,7 +192,7 @@ class Variables:
             return None
         if (size := die.number(constants.DW_AT_byte_size)) is not None:
             return size
-        pointer = self._info.units.rows[die.unit * WIDTH + ADDRESS_SIZE] if not key & ALT_BIT else 8
+        pointer = self._set_of(die).units.value(die.unit, ADDRESS_SIZE)
         if die.tag in POINTERS:
             return pointer
         base = die.reference(constants.DW_AT_type)
@@ -237,11 +244,11 @@ class Variables:
         tag = die.number(constants.DW_AT_LLVM_tag_offset)
         origin = die.reference(constants.DW_AT_abstract_origin)
         declared = (self._die(origin) if origin else None) or die
-        kind, name, _ = declared.attributes.get(constants.DW_AT_name, (dies.NUMBER, 0, 0))
+        kind, name, _ = declared.attributes.get(constants.DW_AT_name, (kernel.NUMBER, 0, 0))
         number = declared.number(constants.DW_AT_decl_file)
         return Local(
             function,
-            self._info.strings.text(name) if kind == dies.NAME else "",
+            self._units.file.strings.text(name) if kind == kernel.NAME else "",
             "" if number is None else self._file(declared, number),
             declared.number(constants.DW_AT_decl_line) or 0,
             offset,
@@ -250,9 +257,9 @@ class Variables:
         )
 
     def _block(self, die: Die, name: int) -> bytes:
-        kind, at, size = die.attributes.get(name, (dies.NUMBER, 0, 0))
-        sections = self._info.alt_sections if die.key & ALT_BIT else self._info.sections
-        return bytes(sections.debug_info[at : at + size]) if kind == dies.BLOCK else b""
+        kind, at, size = die.attributes.get(name, (kernel.NUMBER, 0, 0))
+        sections = self._set_of(die).sections
+        return bytes(sections.debug_info[at : at + size]) if kind == kernel.BLOCK else b""
 
 
 def _elements(subrange: Die) -> int:

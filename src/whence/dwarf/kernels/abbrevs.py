@@ -1,0 +1,423 @@
+"""Abbreviation tables, compiled once and then walked with: what is the same for every DIE of a code is worked out here.
+
+In: .debug_abbrev and a unit (its table's offset, its sizes of addresses and offsets, its language). Out: an
+`AbbrevTable` of entries by code, each with a kind (a function, an inlined call, something to look into, something to
+skip) and its attributes as operations: attributes of fixed size melt into one number of bytes to skip, and only the
+attributes the walk wants are read. Most DIEs end up as one addition.
+
+Types are skipped with all they hold in C, where they cannot hold code; in other languages they are looked into (gcc
+puts the code of a C++ lambda into its closure's class, rustc methods into their enumeration). Tables are kept by
+offset, a bounded number of them: units share them (Go's all do, dwz's thousands of partial units a few), and names are
+looked up in units of other tables. DWARF 5, section 7.5.3.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import calloc, free, qsort
+from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.kernels.budget import affordable, spend
+from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_LANG_C,
+    DW_LANG_C11,
+    DW_LANG_C17,
+    DW_LANG_C89,
+    DW_LANG_C99,
+    DW_AT_abstract_origin,
+    DW_AT_call_file,
+    DW_AT_call_line,
+    DW_AT_declaration,
+    DW_AT_high_pc,
+    DW_AT_low_pc,
+    DW_AT_ranges,
+    DW_AT_sibling,
+    DW_FORM_block,
+    DW_FORM_block1,
+    DW_FORM_block2,
+    DW_FORM_block4,
+    DW_FORM_exprloc,
+    DW_FORM_implicit_const,
+    DW_FORM_indirect,
+    DW_FORM_ref_addr,
+    DW_FORM_string,
+    DW_LANG_C_plus_plus,
+    DW_LANG_C_plus_plus_11,
+    DW_LANG_C_plus_plus_14,
+    DW_LANG_C_plus_plus_17,
+    DW_LANG_C_plus_plus_20,
+    DW_LANG_Mips_Assembler,
+    DW_TAG_array_type,
+    DW_TAG_base_type,
+    DW_TAG_call_site,
+    DW_TAG_call_site_parameter,
+    DW_TAG_class_type,
+    DW_TAG_const_type,
+    DW_TAG_enumeration_type,
+    DW_TAG_enumerator,
+    DW_TAG_formal_parameter,
+    DW_TAG_GNU_call_site,
+    DW_TAG_GNU_call_site_parameter,
+    DW_TAG_GNU_formal_parameter_pack,
+    DW_TAG_GNU_template_parameter_pack,
+    DW_TAG_GNU_template_template_param,
+    DW_TAG_inlined_subroutine,
+    DW_TAG_interface_type,
+    DW_TAG_member,
+    DW_TAG_namespace,
+    DW_TAG_pointer_type,
+    DW_TAG_structure_type,
+    DW_TAG_subprogram,
+    DW_TAG_subrange_type,
+    DW_TAG_subroutine_type,
+    DW_TAG_template_type_parameter,
+    DW_TAG_template_value_parameter,
+    DW_TAG_typedef,
+    DW_TAG_union_type,
+    DW_TAG_variable,
+    DW_TAG_variant,
+    DW_TAG_variant_part,
+)
+from cython.cimports.whence.dwarf.kernels.reading import fixed, form_size, sleb, uleb
+from cython.cimports.whence.dwarf.kernels.units import (
+    ABBREV,
+    ADDRESS_SIZE,
+    BAD_ABBREVS,
+    COSTLY_ABBREVS,
+    LANGUAGE,
+    OFFSET_SIZE,
+    OUT_OF_MEMORY,
+    VERSION,
+    File,
+)
+from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN
+from cython.cimports.whence.kernels.vector import grow
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def keeps_types_apart(language: cython.ulonglong) -> cython.bint:
+    """Whether it is C or assembler (DW_LANG_*), where types hold no code."""
+    return language in (
+        DW_LANG_C89, DW_LANG_C, DW_LANG_C99, DW_LANG_C11, DW_LANG_C17, DW_LANG_Mips_Assembler
+    )  # fmt: skip
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def enumerations_hold_code(language: cython.ulonglong) -> cython.bint:
+    """Whether an enumeration can have methods. Not in C and C++, where most enumerations are."""
+    return not keeps_types_apart(language) and language not in (
+        DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14, DW_LANG_C_plus_plus_17,
+        DW_LANG_C_plus_plus_20,
+    )  # fmt: skip
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def kind_of(tag: cython.ulonglong, language: cython.ulonglong) -> cython.int:
+    if tag == DW_TAG_subprogram:
+        return FUNCTION
+    if tag == DW_TAG_inlined_subroutine:
+        return INLINED
+    if tag in (
+        DW_TAG_structure_type, DW_TAG_class_type, DW_TAG_union_type, DW_TAG_interface_type, DW_TAG_namespace
+    ):  # fmt: skip
+        return DEAD if keeps_types_apart(language) else PLAIN
+    if tag == DW_TAG_enumeration_type:
+        return PLAIN if enumerations_hold_code(language) else DEAD
+    if tag in (
+        DW_TAG_formal_parameter, DW_TAG_variable, DW_TAG_base_type, DW_TAG_pointer_type, DW_TAG_typedef,
+        DW_TAG_const_type, DW_TAG_member, DW_TAG_array_type, DW_TAG_subroutine_type, DW_TAG_subrange_type,
+        DW_TAG_enumerator, DW_TAG_call_site, DW_TAG_call_site_parameter, DW_TAG_GNU_call_site,
+        DW_TAG_GNU_call_site_parameter, DW_TAG_template_type_parameter, DW_TAG_template_value_parameter,
+        DW_TAG_variant, DW_TAG_variant_part, DW_TAG_GNU_template_template_param, DW_TAG_GNU_template_parameter_pack,
+        DW_TAG_GNU_formal_parameter_pack,
+    ):  # fmt: skip
+        return DEAD  # parameters, variables, types without a body, call sites, template arguments, variants
+    return PLAIN
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def slot_of(name: cython.ulonglong, kind: cython.int) -> cython.int:
+    """The slot an attribute is read into, or -1: functions and inlined calls need more than the others."""
+    if name == DW_AT_sibling:
+        return S_SIBLING
+    if kind != FUNCTION and kind != INLINED:
+        return -1
+    if name == DW_AT_low_pc:
+        return S_LOW
+    if name == DW_AT_high_pc:
+        return S_HIGH
+    if name == DW_AT_ranges:
+        return S_RANGES
+    if kind == FUNCTION:
+        return S_DECLARATION if name == DW_AT_declaration else -1
+    if name == DW_AT_call_file:
+        return S_CALL_FILE
+    if name == DW_AT_call_line:
+        return S_CALL_LINE
+    return S_ORIGIN if name == DW_AT_abstract_origin else -1
+
+
+def table_of(tables, file, unit, budget, fault):
+    """The unit's table; NULL when it has a fault: BAD_ABBREVS, COSTLY_ABBREVS or OUT_OF_MEMORY.
+
+    It stays valid until the next one is asked for.
+    """
+    sizes: cython.ulonglong = (
+        unit[ADDRESS_SIZE] << 32
+        | unit[OFFSET_SIZE] << 16
+        | unit[VERSION] << 8
+        | enumerations_hold_code(unit[LANGUAGE]) << 1
+        | keeps_types_apart(unit[LANGUAGE])
+    )
+    way: cython.int
+    stop: cython.ulonglong
+    reached: cython.ulonglong = 0
+    table: cython.pointer[AbbrevTable] = tables.last
+    fault[0] = 0
+    if table != cython.NULL and table.offset == unit[ABBREV] and table.sizes == sizes and table.file == file:
+        if table.count:
+            table.used = tables.turn
+            return table
+    if tables.rows == cython.NULL:
+        tables.rows = cython.cast(
+            cython.pointer[AbbrevTable], calloc(TABLE_ROWS * TABLE_WAYS, cython.sizeof(AbbrevTable))
+        )
+        if tables.rows == cython.NULL:
+            fault[0] = OUT_OF_MEMORY
+            return cython.NULL
+    tables.turn += 1
+    row = tables.rows + TABLE_WAYS * ((unit[ABBREV] * WHENCE_GOLDEN) >> 58)
+    for way in range(TABLE_WAYS):
+        table = row + way
+        if table.count and table.offset == unit[ABBREV] and table.sizes == sizes and table.file == file:
+            table.used = tables.turn
+            tables.last = table
+            return table
+    if tables.held > KEPT_BYTES:
+        free_tables(tables)
+    table = row
+    for way in range(1, TABLE_WAYS):
+        if row[way].used < table.used:
+            table = row + way
+    tables.held -= bytes_of(table)
+    table.used = tables.turn
+    stop = unit[ABBREV] + affordable(budget)
+    if stop < unit[ABBREV] or stop > file.abbrev.size:
+        stop = file.abbrev.size
+    fault[0] = compile_abbrevs(table, file, unit, stop, cython.address(reached))
+    tables.held += bytes_of(table)
+    if fault[0] == BAD_ABBREVS and stop < file.abbrev.size:
+        fault[0] = COSTLY_ABBREVS
+    if not spend(budget, min(reached, stop) - min(unit[ABBREV], stop)):
+        fault[0] = COSTLY_ABBREVS
+    if fault[0]:
+        table.count = 0
+        return cython.NULL
+    table.file = file
+    table.offset = unit[ABBREV]
+    table.sizes = sizes
+    tables.last = table
+    return table
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def bytes_of(table: cython.pointer[AbbrevTable]) -> cython.ulonglong:
+    """The bytes a table takes."""
+    return table.room * cython.sizeof(Entry) + table.op_room * cython.sizeof(Op)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def compile_abbrevs(
+    table: cython.pointer[AbbrevTable], file: cython.pointer[cython.const[File]],
+    unit: cython.pointer[cython.const[cython.ulonglong]], size: cython.ulonglong, reached: cython.p_ulonglong,
+) -> cython.int:  # fmt: skip
+    """Compile the unit's table, which ends before `size`. Returns 0, BAD_ABBREVS or OUT_OF_MEMORY; `reached` becomes
+    where reading ended."""
+    data = file.abbrev.at
+    offset: cython.ulonglong = unit[ABBREV]
+    seen: cython.uint
+    code: cython.ulonglong
+    tag: cython.ulonglong
+    name: cython.ulonglong
+    form: cython.ulonglong
+    implicit: cython.ulonglong
+    run: cython.ulonglong
+    width: cython.int
+    kind: cython.int
+    slot: cython.int
+    what: cython.int
+    table.count = table.op_count = 0
+    table.dense = True
+    if offset >= size:
+        return BAD_ABBREVS
+    while offset < size:
+        code = uleb(data, cython.address(offset), size)
+        if code == 0:
+            break
+        tag = uleb(data, cython.address(offset), size)
+        kind = kind_of(tag, unit[LANGUAGE])
+        if table.count == table.room and not grow(
+            cython.cast(cython.pp_void, cython.address(table.entries)),
+            cython.address(table.room),
+            table.count + 1,
+            cython.sizeof(Entry),
+        ):
+            return OUT_OF_MEMORY
+        entry = cython.address(table.entries[table.count])
+        entry.code = code
+        entry.kind = kind
+        entry.tag = cython.cast(cython.ushort, min(tag, LARGEST_TAG))
+        entry.first = cython.cast(cython.uint, table.op_count)
+        entry.children = cython.cast(cython.uchar, fixed(data, cython.address(offset), size, 1, 0))
+        entry.spec = offset
+        table.count += 1
+        if code != table.count:
+            table.dense = False
+        run = 0
+        seen = 0
+        while True:
+            name = uleb(data, cython.address(offset), size)
+            form = uleb(data, cython.address(offset), size)
+            implicit = sleb(data, cython.address(offset), size) if form == DW_FORM_implicit_const else 0
+            if offset > size:
+                reached[0] = offset
+                return BAD_ABBREVS
+            if name == 0 and form == 0:
+                break
+            width = form_size(form, unit[ADDRESS_SIZE], unit[OFFSET_SIZE], unit[VERSION])
+            if width == -2:
+                reached[0] = offset
+                return BAD_ABBREVS
+            slot = slot_of(name, kind)
+            if slot == S_SIBLING and not entry.children:
+                slot = -1
+            if slot >= 0:  # a DIE has an attribute once (2.2); one that takes no bytes could be repeated for nothing
+                if width == 0 and seen >> slot & 1:
+                    continue
+                seen |= cython.cast(cython.uint, 1) << slot
+            if slot < 0 and width >= 0:
+                run += width
+                continue
+            if slot >= 0:
+                what = READ
+            elif form in (DW_FORM_exprloc, DW_FORM_block):
+                what = SKIP_BLOCK
+            elif form == DW_FORM_string:
+                what = SKIP_TEXT
+            elif form in (DW_FORM_indirect, DW_FORM_block1, DW_FORM_block2, DW_FORM_block4):
+                what = SKIP_FORM
+            else:
+                what = SKIP_LEB
+            if table.op_count == table.op_room and not grow(
+                cython.cast(cython.pp_void, cython.address(table.ops)),
+                cython.address(table.op_room),
+                table.op_count + 1,
+                cython.sizeof(Op),
+            ):
+                return OUT_OF_MEMORY
+            op = cython.address(table.ops[table.op_count])
+            table.op_count += 1
+            op.what = what
+            op.slot = slot if slot >= 0 else 0
+            op.form = cython.cast(cython.ushort, form)
+            op.before = cython.cast(cython.uint, run)
+            op.implicit = implicit
+            run = 0
+        entry.tail = cython.cast(cython.uint, run)
+        entry.ops = cython.cast(cython.uint, table.op_count) - entry.first
+    reached[0] = offset
+    if not table.dense:
+        qsort(table.entries, table.count, cython.sizeof(table.entries[0]), by_code)
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def by_code(
+    left: cython.pointer[cython.const[cython.void]], right: cython.pointer[cython.const[cython.void]]
+) -> cython.int:
+    """Entries in ascending order of code (it is their first field)."""
+    first: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], left)[0]
+    second: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], right)[0]
+    return 1 if first > second else -1 if first < second else 0
+
+
+def find_entry(table, code):
+    """The entry of a code in a table whose codes do not count 1, 2, 3..., or NULL."""
+    low: cython.ulonglong = 0
+    high: cython.ulonglong = table.count
+    middle: cython.ulonglong
+    while low < high:
+        middle = (low + high) // 2
+        if table.entries[middle].code < code:
+            low = middle + 1
+        else:
+            high = middle
+    if low < table.count and table.entries[low].code == code:
+        return cython.address(table.entries[low])
+    return cython.NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def free_tables(tables: cython.pointer[AbbrevCache]) -> cython.void:
+    """Free every table."""
+    i: cython.int
+    for i in range(TABLE_ROWS * TABLE_WAYS):
+        free(tables.rows[i].entries)
+        free(tables.rows[i].ops)
+    memset(tables.rows, 0, TABLE_ROWS * TABLE_WAYS * cython.sizeof(AbbrevTable))
+    tables.last = cython.NULL
+    tables.held = 0
+
+
+def free_cache(tables):
+    if tables.rows != cython.NULL:
+        free_tables(tables)
+        free(tables.rows)
+    memset(tables, 0, cython.sizeof(AbbrevCache))
+
+
+def refs_stay_in_units(data: cython.const[cython.uchar][::1]):
+    """Whether no attribute of a .debug_abbrev refers to DIEs of other units of its file. False in doubt."""
+    p: cython.pointer[cython.const[cython.uchar]] = cython.NULL
+    offset: cython.ulonglong = 0
+    size: cython.ulonglong = data.shape[0]
+    name: cython.ulonglong
+    form: cython.ulonglong
+    good: cython.bint = True
+    if size == 0:
+        return True
+    p = cython.address(data[0])
+    with cython.nogil:
+        while good and offset < size:
+            if uleb(p, cython.address(offset), size) == 0:  # the end of a table
+                continue
+            uleb(p, cython.address(offset), size)
+            fixed(p, cython.address(offset), size, 1, 0)
+            while True:
+                name = uleb(p, cython.address(offset), size)
+                form = uleb(p, cython.address(offset), size)
+                if form == DW_FORM_implicit_const:
+                    sleb(p, cython.address(offset), size)
+                if offset > size or form in (DW_FORM_ref_addr, DW_FORM_indirect):
+                    good = False
+                    break
+                if name == 0 and form == 0:
+                    break
+    return good

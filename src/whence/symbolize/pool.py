@@ -1,0 +1,187 @@
+"""The binaries that a symbolizer holds open: a bounded number of files, and of bytes of tables.
+
+The one used longest ago goes first. One that is being used when its turn comes is closed by its last user.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+from whence.errors import WhenceError
+from whence.forks import Lock
+from whence.model import Frames
+from whence.procmap.address_mapper import AddressMapper
+from whence.procmap.mapping import Kind, Mapping
+from whence.reasons import Reason
+
+
+class Names(Protocol):
+    """What is needed of a binary (whence.binary.Binary is one)."""
+
+    @property
+    def build_id(self) -> str: ...
+    @property
+    def memory(self) -> int: ...
+    def lookup(self, vaddr: int) -> Frames: ...
+    def lookup_many(self, vaddrs: Sequence[int]) -> Any: ...
+    def close(self) -> None: ...
+
+
+class PooledBinary:
+    """An open binary, and what places addresses in it (None: nothing does). `close` closes it."""
+
+    __slots__ = ("_users", "binary", "close", "evicted", "mapper")
+
+    def __init__(self, binary: Names, mapper: AddressMapper | None, close: Callable[[], None] | None = None) -> None:
+        self.binary = binary
+        self.mapper = mapper
+        self.close = close or binary.close
+        self.evicted = False
+        self._users = 0
+
+    def enter(self) -> None:
+        self._users += 1
+
+    def fault(self) -> str:
+        """Why what the binary says does not count: a file of it was cut or overwritten since it was opened; "" else."""
+        check = getattr(self.binary, "check", None)
+        try:
+            if check is not None:
+                check()
+        except WhenceError as error:
+            return str(error)
+        return ""
+
+    def leave(self) -> bool:
+        """Whether it is to be closed now."""
+        self._users -= 1
+        return self.evicted and not self._users
+
+    def evict(self) -> bool:
+        self.evicted = True
+        return not self._users
+
+
+class OpenError(Exception):
+    """A binary can't answer: the reason, and an error's words."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(reason.sentence)
+        self.reason, self.detail = reason, detail
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return OpenError, (self.reason, self.detail)
+
+
+class BinaryPool:
+    """Open binaries by key, least recently used first. Safe for use from many threads."""
+
+    def __init__(self, max_files: int, max_bytes: int) -> None:
+        self.max_files = max_files
+        self.max_bytes = max_bytes
+        self._held: OrderedDict[object, PooledBinary] = OrderedDict()
+        self._opening: dict[object, Lock] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def memory(self) -> int:
+        with self._lock:
+            return sum(held.binary.memory for held in self._held.values())
+
+    @contextmanager
+    def use(self, key: object, opener: Callable[[], PooledBinary]) -> Iterator[PooledBinary]:
+        """The binary of a key, opened if it isn't; it stays open at least until the block ends.
+
+        What the opener raises is raised, and not remembered.
+        """
+        held = self._enter(key) or self._open(key, opener)
+        try:
+            yield held
+        finally:
+            with self._lock:
+                close = [held] if held.leave() else []
+                close += self._too_many()
+            for old in close:
+                _close(old)
+
+    def _open(self, key: object, opener: Callable[[], PooledBinary]) -> PooledBinary:
+        """Open a key's binary and enter it. One thread opens, the others of this key wait; other keys don't."""
+        with self._lock:
+            opening = self._opening.setdefault(key, Lock())
+        with opening:
+            held = self._enter(key)
+            if held is not None:
+                return held
+            try:
+                held = opener()
+            finally:
+                with self._lock:
+                    self._opening.pop(key, None)
+            held.enter()
+            with self._lock:  # who waited for a lock that was taken away meanwhile may have opened it, too
+                other = self._held.pop(key, None)
+                self._held[key] = held
+                unused = other is not None and other.evict()
+        if other is not None and unused:
+            _close(other)
+        return held
+
+    def _enter(self, key: object) -> PooledBinary | None:
+        with self._lock:
+            held = self._held.get(key)
+            if held is not None:
+                self._held.move_to_end(key)
+                held.enter()
+            return held
+
+    def drop(self, held: PooledBinary) -> None:
+        """Never use this binary again; its last user closes it. Called from a block that uses it."""
+        with self._lock:
+            held.evict()
+            for key in [key for key, one in self._held.items() if one is held]:
+                del self._held[key]
+
+    def _too_many(self) -> list[PooledBinary]:
+        """Take out what is over the limits; gives those that nobody uses. The most recent one may be over by itself."""
+        memory = sum(held.binary.memory for held in self._held.values())
+        unused = []
+        while len(self._held) > 1 and (len(self._held) > self.max_files or memory > self.max_bytes):
+            _, old = self._held.popitem(last=False)
+            memory -= old.binary.memory
+            if old.evict():
+                unused.append(old)
+        return unused
+
+    def close(self) -> None:
+        """Close all; those in use are closed by their last user."""
+        with self._lock:
+            unused = [held for held in self._held.values() if held.evict()]
+            self._held.clear()
+        for held in unused:
+            _close(held)
+
+
+def _close(held: PooledBinary) -> None:
+    with suppress(OSError, WhenceError, BufferError):
+        held.close()
+
+
+def key_of(mapping: Mapping) -> object:
+    """What tells a mapped file from every other. Raises OSError when there is no build-id and it can't be opened."""
+    if mapping.kind is Kind.VDSO:
+        return "vdso", mapping.size
+    if mapping.build_id:
+        return mapping.device, mapping.inode, mapping.build_id
+    descriptor = mapping.open()
+    try:
+        status = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size

@@ -1,0 +1,205 @@
+"""A compressed .debug_info that is read while it is being unpacked gives what it gives when all of it is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.dwarf.test_unit_ranges import aranges
+from tests.forge import dwarf as d
+from tests.forge.dwarf import Debug, Die, function, inlined
+from tests.forge.lines import program
+from tests.forge.ranges import R, listed
+from whence.binary import open_binary
+from whence.dwarf import DebugInfo, streaming, unit_set
+from whence.dwarf.info import State
+from whence.elf import ElfFile, compress
+from whence.ranges import StringSpace
+from whence.window import ByteOrder
+
+UNITS = 400
+TEXT = (0x1000, 0x100000)
+OFFSETS = [0] * UNITS  # of the units of `many` in .debug_info
+
+
+@pytest.fixture(autouse=True)
+def _small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes at which a few kilobytes come in many waves and pages are forgotten one by one."""
+    monkeypatch.setattr(streaming, "SMALLEST", 1)
+    monkeypatch.setattr(streaming, "BATCH", 1000)
+    monkeypatch.setattr(unit_set, "BATCH", 500)
+    monkeypatch.setattr(compress, "STEP", 64)
+    monkeypatch.setattr(compress, "KEPT_TOGETHER", 4096)
+
+
+def many(version: int = 4, order: ByteOrder = "little") -> Debug:
+    """Units with names inside .debug_info, a call inlined in each, and lines."""
+    debug = Debug(version, order)
+    for number in range(UNITS):
+        callee = Die(d.FUNCTION, [(d.NAME, d.STRING, f"callee{number * 7919}")])
+        low = 0x1000 + number * 0x100
+        root = [(d.STMT_LIST, d.SEC_OFFSET, len(debug.line)), (d.COMP_DIR, d.STRING, f"/src/{number % 9}"),
+                (d.NAME, d.STRING, f"{number}.c")]  # fmt: skip
+        OFFSETS[number] = len(debug.info)
+        debug.line += program(
+            [("set_address", low), ("copy",), ("special", 4, 3), ("end", 0x40)], version=version, order=order
+        )
+        caller = function(f"caller{number * 104729}", low, 0x80, inlined(callee, low + 8, 8, number))
+        debug.unit(Die(d.CU, root, [callee, caller]))
+    return debug
+
+
+def as_values(info: DebugInfo, jobs: int) -> list[R]:
+    return listed(info.ranges(jobs=jobs))
+
+
+def opened(data: bytes) -> DebugInfo:
+    return DebugInfo(ElfFile.from_bytes(data), strings=StringSpace())
+
+
+def both(data: bytes) -> tuple[DebugInfo, list[R], list[R]]:
+    """The file read as it arrives if it can be; its ranges, and those of the file read at once."""
+    info = opened(data)
+    return info, as_values(info, 2), as_values(opened(data), 1)
+
+
+def was_read_as_it_came(info: DebugInfo) -> bool:
+    return info.state < State.SECTIONS
+
+
+@pytest.mark.parametrize("method", ["zlib", "zstd", "zdebug"])
+@pytest.mark.parametrize(("version", "order"), [(4, "little"), (5, "little"), (4, "big")])
+def test_units_read_as_they_arrive_give_the_ranges_they_give_when_all_are_there(
+    version: int, order: ByteOrder, method: str
+) -> None:
+    info, arrived, whole = both(many(version, order).elf(text=TEXT, pack=method))
+    assert was_read_as_it_came(info)
+    assert arrived == whole
+    assert len(whole) > 2 * UNITS
+    assert not info.problems
+    assert len(info.units) == UNITS  # whoever asks for units has them unpacked again
+
+
+def test_units_that_refer_to_each_other_are_read_when_all_are_there() -> None:
+    debug = many()
+    callee = Die(d.FUNCTION, [(d.NAME, d.STRING, "far")])
+    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "a.c")], [callee]))
+    call = [(d.ORIGIN, d.REF_ADDR, callee), (d.LOW, d.ADDR, 0x90000), (d.HIGH, d.UDATA, 8)]
+    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "b.c")], [Die(d.FUNCTION, call)]))
+    info, arrived, whole = both(debug.elf(text=TEXT, pack="zlib"))
+    assert not was_read_as_it_came(info)
+    assert arrived == whole
+    assert arrived[-1].function == "far"
+
+
+def test_units_far_apart_that_share_a_line_program_are_read_when_all_are_there() -> None:
+    debug = many()
+    debug.unit(Die(d.CU, [(d.STMT_LIST, d.SEC_OFFSET, 0)], [function("late", 0x1020, 8)]))
+    info, arrived, whole = both(debug.elf(text=TEXT, pack="zlib"))
+    assert not was_read_as_it_came(info)
+    assert arrived == whole
+
+
+@pytest.mark.parametrize("cut", [1, 7, 500])
+def test_a_stream_that_ends_early_costs_the_section_and_is_told_once(cut: int) -> None:
+    debug = many()
+    data = debug.elf(text=TEXT, pack="zlib")
+    elf = ElfFile.from_bytes(data)
+    section = elf.section(".debug_info")
+    assert section is not None
+    at = section.file_offset + section.size - cut
+    info, arrived, whole = both(data[:at] + bytes(cut) + data[at + cut :])
+    assert arrived == whole == []
+    assert len(info.problems) == 1
+
+
+@pytest.mark.parametrize("length", [0, 3, 0x7FFFFFF0, 0xFFFFFFF5, 0xFFFFFFFF])
+def test_a_unit_whose_length_is_wrong_costs_what_it_costs_when_all_is_there(length: int) -> None:
+    debug = many()
+    middle = len(debug.info)
+    debug.unit(Die(d.CU, [(d.NAME, d.STRING, "bad.c")], [function("bad", 0x90000, 8)]))
+    debug.info[middle : middle + 4] = length.to_bytes(4, "little")
+    data = debug.elf(text=TEXT, pack="zlib")
+    info, arrived, whole = both(data)
+    assert arrived == whole
+    once = opened(data)
+    as_values(once, 1)
+    assert list(map(str, info.problems)) == list(map(str, once.problems))
+    assert info.problems
+
+
+def test_many_addresses_of_a_compressed_file_are_answered_without_unpacking_it_first(tmp_path: Path) -> None:
+    path = tmp_path / "many"
+    path.write_bytes(many().elf(text=TEXT, pack="zlib"))
+    asked = [0x1000 + number * 0x40 for number in range(4 * UNITS)]
+    with open_binary(path) as at_once, open_binary(path) as one_by_one:
+        answers = at_once.lookup_many(asked)
+        assert at_once.producers is not None
+        assert at_once.producers.dwarf is not None
+        assert was_read_as_it_came(at_once.producers.dwarf)
+        for place in range(0, len(asked), 97):
+            assert answers[place] == one_by_one.lookup(asked[place]), hex(asked[place])
+
+
+def with_aranges(debug: Debug) -> bytes:
+    listed = aranges(debug, [(offset, 0x1000 + n * 0x100, 0x80) for n, offset in enumerate(OFFSETS)])
+    return debug.elf(text=TEXT, pack="zlib", more=[listed])
+
+
+def asked(info: DebugInfo, vaddr: int) -> list[R]:
+    return listed(info.ranges(info.units_at([vaddr])))
+
+
+def unpacked_so_far(info: DebugInfo) -> int:
+    assert info._prefix is not None
+    return info._prefix.unpacked
+
+
+def claimed() -> Debug:
+    """Units that say which code is theirs, so that .debug_aranges is believed."""
+    debug = Debug()
+    for number in range(UNITS):
+        low = 0x1000 + number * 0x100
+        OFFSETS[number] = len(debug.info)
+        root = [(d.LOW, d.ADDR, low), (d.HIGH, d.DATA2, 0x80), (d.NAME, d.STRING, f"{number * 7919}.c")]
+        debug.unit(Die(d.CU, root, [function(f"f{number * 104729}", low, 0x80)]))
+    return debug
+
+
+def test_one_address_unpacks_no_more_than_what_comes_before_its_units_end() -> None:
+    data = with_aranges(claimed())
+    info, whole = opened(data), {row.va: row for row in as_values(opened(data), 1)}
+    before = 0
+    for number in (3, 100, 20, 399):
+        low = 0x1000 + number * 0x100
+        assert asked(info, low + 5) == [whole[low]]
+        assert unpacked_so_far(info) >= before
+        before = unpacked_so_far(info)
+        assert number == 399 or was_read_as_it_came(info)
+        assert number > 3 or before < OFFSETS[100]
+    assert as_values(info, 2) == as_values(opened(data), 1)
+    assert len(info.units) == UNITS
+    assert not info.problems
+
+
+def test_a_damaged_end_of_the_stream_costs_only_those_who_need_it() -> None:
+    data = with_aranges(claimed())
+    section = ElfFile.from_bytes(data).section(".debug_info")
+    assert section is not None
+    at = section.file_offset + section.size - 300
+    info = opened(data[:at] + bytes(300) + data[at + 300 :])
+    assert [row.va for row in asked(info, 0x1305)] == [0x1300]
+    assert not info.problems
+    assert asked(info, 0x1000 + 399 * 0x100) == []
+    assert len(info.problems) == 1
+
+
+@pytest.mark.parametrize("length", [0, 3, 0x7FFFFFF0, 0xFFFFFFF5, 0xFFFFFFFF])
+def test_a_listed_unit_whose_length_is_wrong_is_asked_for_in_vain(length: int) -> None:
+    debug = claimed()
+    debug.info[OFFSETS[50] : OFFSETS[50] + 4] = length.to_bytes(4, "little")
+    info = opened(with_aranges(debug))
+    low = 0x1000 + 50 * 0x100
+    assert asked(info, low) == []
+    assert info.problems
