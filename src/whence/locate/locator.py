@@ -120,7 +120,7 @@ class Locator:
         if self._client is not None:
             self._fallback.append(Servers(self._client))
         given = [one.path for one in self._given.files if not one.is_archive]
-        self.debug_files = DebugFiles(self.dirs, given, debuginfod=self._client, open_elf=self._open_elf)
+        self.debug_files = DebugFiles(self.dirs, given, debuginfod=self._client, open_elf=self._open_elf, log=log)
 
     def __repr__(self) -> str:
         places = [
@@ -233,7 +233,7 @@ class Locator:
             archive = self._archive_for(elf, demangle) if every else None
             if archive is not None:
                 elf.close()
-                return archive
+                return archive.binary
             options["jobs"] = options.get("jobs") or self.jobs
             return Binary.from_elf(elf, debug_files=self.debug_files, demangle=demangle, **options)
         except BaseException:
@@ -323,7 +323,7 @@ class Locator:
                 self._log(f"{wanted.path or wanted.build_id}: {tried}")
         return search
 
-    def _archive_for(self, elf: ElfFile, demangle: bool | Callable[[str], str]) -> Binary | None:
+    def _archive_for(self, elf: ElfFile, demangle: bool | Callable[[str], str]) -> Opened | None:
         """An archive of a file that has neither debug info nor Go's tables; None where there is none, or no need."""
         if has_debug_info(elf) or elf.is_go or not elf.build_id or (len(self.sources) == 1 and not self._given.files):
             return None
@@ -334,7 +334,7 @@ class Locator:
                 if not candidate.is_archive:
                     continue
                 with suppress(WhenceError, OSError):
-                    return self._open_archive(candidate, wanted, demangle).binary
+                    return self._open_archive(candidate, wanted, demangle)
         return None
 
     def _open_archive(self, candidate: Candidate, wanted: Wanted, demangle: bool | Callable[[str], str]) -> Opened:
@@ -383,15 +383,18 @@ class Locator:
 
         elf = not_a_core(candidate.elf())
         producers = None
-        path, how, given = candidate.path, f"{candidate.how} {candidate.path}", list[str]()
+        waiting: dict[str, ElfFile] = {}  # the debug file, until it is asked for
+        path, how = candidate.path, f"{candidate.how} {candidate.path}"
         try:
             segments = placing_segments(elf)
             whole = None if places(segments) else self._whole_file(candidate, wanted, places)
             if whole is not None:
-                elf.close()
-                elf, given, path = whole, [candidate.path], whole.path
+                waiting[candidate.path] = elf
+                elf, path = whole, whole.path
                 segments = placing_segments(elf)
-            files = self.debug_files.for_file(wanted.path, given)
+            files = self.debug_files.for_file(
+                wanted.path, list(waiting), lambda name: waiting.pop(name, None) or self._open_elf(name)
+            )
             producers = Producers(elf, finder=files, jobs=self.jobs)
             debug = producers.searches[0]
             if debug.elf is not elf and debug.path:
@@ -404,6 +407,10 @@ class Locator:
                 if archive is not None:
                     producers.close()
                     return Opened(archive, segments, path, how, candidate.build_id, elf)
+            instead = None if described or wanted.key else self._archive_for(elf, demangle)
+            if instead is not None:  # of the build-id that nobody told
+                producers.close()
+                return Opened(instead.binary, segments, instead.path, instead.how, instead.build_id, elf)
             producers.prepare()
             binary = Binary(producers=producers, path=elf.path, demangle=demangle)
             return Opened(binary, segments, path, how, candidate.build_id)
@@ -412,6 +419,9 @@ class Locator:
                 producers.close()
             elf.close()
             raise
+        finally:
+            for unused in waiting.values():
+                unused.close()
 
     def _whole_file(
         self, candidate: Candidate, wanted: Wanted, places: Callable[[Sequence[Segment]], bool]
