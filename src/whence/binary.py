@@ -195,7 +195,7 @@ class Binary:
         if self._planner is None:
             self._planner = Planner()
         producers, debug_info = self.producers, self.producers.dwarf
-        packed = debug_info is not None and debug_info.packed
+        packed = debug_info is not None and debug_info.should_stream
         # units are counted after the look at them: that may be what reads their list
         return self._planner.plan(
             len(vaddrs), lambda: producers.units_at(vaddrs), lambda: unit_count(producers), packed

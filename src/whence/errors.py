@@ -15,7 +15,7 @@ A message names the file, then what is wrong with it, then the rule:
     libc.lidia: not an archive: the magic at 0x0 is 45 4c 46 21, expected 2e 64 69 61 (".dia")
     cut.trace: the last generation is cut off at byte 4711
     libc.lidia: lidia header+0x4: found 3, expected: the version is 1
-    libc.debug: dwarf debug_info+0x2f: broken rule: a unit's length stays inside the section
+    libc.debug: dwarf debug_info+0x2f: found an end beyond it, expected: a unit's length stays inside the section
 
 Rules are worded as truths ("the version is 1"). Each error has a `code` that programs can test, and the `path` of the
 file where one is known. A remedy is kept apart in ``hint``: only the command line prints it. More context is added with

@@ -24,7 +24,7 @@ from whence.reasons import Reason
 
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
-    from whence.dwarf.units import Unit
+    from whence.dwarf.unit_set import Unit
     from whence.gopclntab import Pclntab
     from whence.model import NameStyle, PathStyle
 

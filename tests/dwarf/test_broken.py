@@ -44,6 +44,26 @@ def test_a_bad_unit_is_told_and_the_others_are_read(body: bytes, rule: str) -> N
     assert isinstance(info.problems[0], DwarfError)
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"\x09\0" + bytes(20), "found 9, expected: the version of a unit is 2, 3, 4 or 5"),
+        (b"\x04\0\0\0\0\0\x03" + bytes(20), "found 3, expected: the address size of a unit is 2, 4 or 8"),
+        (b"\x04\0\0", "found too few bytes, expected: a unit's header fits in the unit"),
+        (
+            b"\x04\0\0\0\0\0\x08\x7f" + bytes(20),
+            "found another code, expected: the root DIE's abbreviation is in the unit's table",
+        ),
+    ],
+)
+def test_a_problem_says_what_was_found_before_the_rule(body: bytes, message: str) -> None:
+    debug = Debug()
+    debug.info += debug.length(body)
+    info = read(debug.elf())
+    assert len(info.units) == 1
+    assert str(info.problems[0]).endswith(f": {message}")
+
+
 def test_a_length_that_leaves_the_section_ends_the_units() -> None:
     debug = Debug().unit(Die(d.CU, [], [function("before", 0x1000, 4)]))
     debug.info += b"\xf0\xff\xff\x7f" + bytes(30)

@@ -11,7 +11,8 @@ from tests.dwarf.test_functions import read
 from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die
 from tests.forge.lines import Step, new_tables, program, uleb
-from whence.dwarf import DebugInfo, units
+from whence.dwarf import DebugInfo
+from whence.dwarf.kernels import units
 from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LinePrograms, LineTable, read_lines
 from whence.errors import DwarfError

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import threading
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from tests.helpers.programs import compiled
 from tests.profiles.test_naming import program_profile
-from whence import profiles
+from whence import procmap, profiles
 from whence.errors import ProfileError
 from whence.locate.cache import Cache
 from whence.locate.locator import Locator
@@ -144,3 +146,15 @@ def test_gos_build_id_is_compared_in_either_form() -> None:
     assert one.is_of(Wanted(GO_ID, "/bin/app"))
     assert one.is_of(Wanted("AB" * 20, "/bin/app"))
     assert not one.is_of(Wanted(GO_ID.replace("k", "x").encode().hex(), "/bin/app"))
+
+
+def test_a_profiles_mapping_is_a_mapping_of_a_process() -> None:
+    mapping = Mapping(0x400000, 0x500000, 0x1000, "/bin/app", "ab12")
+    assert isinstance(mapping, procmap.Mapping)
+    assert mapping == procmap.Mapping("/bin/app", 0x400000, 0x500000, 0x1000, "ab12")
+    assert (mapping.end, mapping.size, mapping.extent) == (0x500000, 0x100000, (0x1000, 0x101000))
+    assert mapping.file_offset_of(0x400010) == 0x1010
+    assert pickle.loads(pickle.dumps(mapping)) == copy.copy(mapping) == mapping
+    moved = mapping._replace(start=0x600000, limit=0x700000)
+    assert (type(moved), moved.file_offset, moved.path) == (Mapping, 0x1000, "/bin/app")
+    assert repr(mapping) == "<Mapping 0x400000-0x500000 r-xp 0x1000 /bin/app>"

@@ -14,7 +14,7 @@ from whence.binary import Binary, is_archive, open_archive
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.words import ADDRESS, plain
 from whence.errors import shown
-from whence.lidia.render import Asked, Renderer
+from whence.lidia.render import Queries, Renderer
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -129,7 +129,7 @@ class Desk:
 
     def answer(self, block: bytes) -> bytes:
         """The answers to lines with an address each, in order."""
-        asked = Asked(block)
+        asked = Queries(block)
         if self.binary.is_archive:
             table = self.binary.table()
         else:
@@ -144,7 +144,7 @@ class Desk:
         if found_nothing:
             self._report_bad_lines(asked)
             if self.style == "json" and not self.binary.is_archive:
-                lines = zip(out.splitlines(), asked.vaddrs, asked.bad, strict=True)
+                lines = zip(out.splitlines(), asked.vaddrs, asked.is_bad, strict=True)
                 out = b"".join(line + b"\n" if bad else self._reasoned(line, vaddr) for line, vaddr, bad in lines)
         return out
 
@@ -154,7 +154,7 @@ class Desk:
         return Renderer(table, self.style, demangle=names, return_addresses=self.back, width=bits // 4)  # type: ignore[arg-type]
 
     @staticmethod
-    def _report_bad_lines(asked: Asked) -> None:
+    def _report_bad_lines(asked: Queries) -> None:
         for line in asked.bad_lines():
             print(f"whence addr: '{shown(line.decode('utf-8', 'replace'))}' is not an address in hex", file=sys.stderr)
 

@@ -133,7 +133,7 @@ def show_archive(folder: Path, program: Path) -> Path:
 def show_lookup(archive: Path, mappings: Sequence[Mapping], program: Path, runtime: int) -> int:
     """A runtime address, looked up in the archive by its vaddr; gives that."""
     mapping = next(one for one in mappings if one.start <= runtime < one.limit)
-    vaddr = AddressMapper(program).file_offset_to_virtual_address(mapping.file_offset(runtime))
+    vaddr = AddressMapper(program).file_offset_to_virtual_address(mapping.file_offset_of(runtime))
     assert vaddr is not None
     with lidia.open(archive) as table:
         show_frames(f"{vaddr:#x}", table.lookup(vaddr))

@@ -13,7 +13,7 @@ from whence.cli.options import add_json_option, add_locator_options, locator_of
 from whence.cli.words import plain
 from whence.dwarf import DebugInfo
 from whence.dwarf.explore import UnitView
-from whence.dwarf.units import Unit
+from whence.dwarf.unit_set import Unit
 from whence.elf import ElfFile
 from whence.producers import Producers
 

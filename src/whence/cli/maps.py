@@ -11,6 +11,7 @@ from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.options import add_json_option
 from whence.cli.words import plain
+from whence.files import DELETED_MARK
 from whence.procmap import Mapping, maps
 from whence.symbolize import Process
 
@@ -52,7 +53,7 @@ def every(process: Process) -> list[Mapping]:
 
 def as_line(mapping: Mapping) -> str:
     """start-limit, permissions, offset, kind, build-id ("-" when there is none), path."""
-    path = plain(mapping.path) + (" (deleted)" if mapping.deleted else "")
+    path = plain(mapping.path) + (DELETED_MARK if mapping.deleted else "")
     place = f"{mapping.start:012x}-{mapping.limit:012x} {mapping.shown_permissions} {mapping.offset:08x}"
     return f"{place} {mapping.kind.value:9} {mapping.build_id or '-':40} {path}".rstrip()
 

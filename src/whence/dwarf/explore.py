@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from whence.dwarf.info import DebugInfo
-from whence.dwarf.worker import Worker
 from whence.ranges import Rows, Scopes
 from whence.ranges.table import NO_FILE
 
@@ -32,7 +31,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """From this vaddr on the code is of this file and line. "" and line 0: nothing says of what (a sequence's end)."""
+    """From this vaddr on the code is of this file and line. "" and line 0: no row describes it (a sequence's end)."""
 
     vaddr: int
     file: str
@@ -45,9 +44,9 @@ class UnitView:
     def __init__(self, info: DebugInfo, index: int) -> None:
         self.unit = info.units[index]
         self._text = info.strings.text
-        worker = Worker(info, info.sections, True, info.all)
-        self._scopes, self._rows = worker.look(index)
-        self.problems = worker.finish()
+        reader = info.reader()
+        self._scopes, self._rows = reader.read_unit(index)
+        self.problems = reader.finish()
 
     def scopes(self) -> Iterator[Scope]:
         """Functions and inlined calls, in the order of their DIEs."""

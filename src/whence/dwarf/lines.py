@@ -25,8 +25,8 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from whence.dwarf import units
 from whence.dwarf.kernels import lines as lines_kernel
+from whence.dwarf.kernels.units import ADDRESS_SIZE, COMP_DIR, HAS, HAS_STMT_LIST, NAME, STMT_LIST, STR_BASE, WIDTH
 from whence.dwarf.line_files import INLINE, PLACE_BITS, FileNames, LineSections, Paths
 from whence.dwarf.problems import Problems
 from whence.errors import DwarfError, cut_off
@@ -87,7 +87,7 @@ class LinePrograms:
         left = self._kernel.read(rows_of_units, chosen, *named, max(self._paths.left, 0))
         self._paths.left = min(self._paths.left, left)
         for program, error in self._problems():
-            name = self._names.raw(rows_of_units[chosen[program] * units.WIDTH + units.NAME])
+            name = self._names.raw(rows_of_units[chosen[program] * WIDTH + NAME])
             error.add_note(
                 f"in the line program of {name.decode('utf-8', 'backslashreplace') or 'a unit without name'}"
             )
@@ -105,10 +105,10 @@ class LinePrograms:
 
     def file_names(self, rows_of_units: array[int], unit: int) -> FileNames:
         """The files of one unit's program, whose rows are not read; whoever reads those reports what is wrong."""
-        row = unit * units.WIDTH
-        if rows_of_units[row + units.HAS] & units.HAS_STMT_LIST:
+        row = unit * WIDTH
+        if rows_of_units[row + HAS] & HAS_STMT_LIST:
             self._paths.left = self._kernel.read_tables(rows_of_units, unit, max(self._paths.left, 0))
-            return self.last_file_names(self._names.raw(rows_of_units[row + units.COMP_DIR]))
+            return self.last_file_names(self._names.raw(rows_of_units[row + COMP_DIR]))
         return FileNames(b"", self._paths, 0)
 
     def last_file_names(self, comp_dir: bytes) -> FileNames:
@@ -175,10 +175,10 @@ def read_lines(
     the program's size.
     """
     space = StringSpace()
-    unit = array("Q", bytes(8 * units.WIDTH))
-    unit[units.HAS], unit[units.STMT_LIST] = units.HAS_STMT_LIST, offset
-    unit[units.ADDRESS_SIZE], unit[units.STR_BASE] = address_size, str_base
-    unit[units.COMP_DIR], unit[units.NAME] = (space.ref(space.add(text + b"\0"), 0) for text in (comp_dir, name))
+    unit = array("Q", bytes(8 * WIDTH))
+    unit[HAS], unit[STMT_LIST] = HAS_STMT_LIST, offset
+    unit[ADDRESS_SIZE], unit[STR_BASE] = address_size, str_base
+    unit[COMP_DIR], unit[NAME] = (space.ref(space.add(text + b"\0"), 0) for text in (comp_dir, name))
     programs = LinePrograms(sections, order, lowest, paths or Paths(sections, order, arena), space)
     problems: list[DwarfError] = []
     none = array("I", [0])

@@ -1,36 +1,56 @@
-"""What is wrong with a unit, in words: the faults kernels return, as errors."""
+"""What is wrong with units: the faults that kernels return, as errors, and how many of them are kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from whence.dwarf.kernels import units as kernel
 from whence.errors import DwarfError, ElfError
 
 MOST = 1000  # problems of one kind of work that are kept
 
-RULES = {
-    1: "a unit's length stays inside the section",
-    2: "the version of a unit is 2, 3, 4 or 5",
-    3: "the address size of a unit is 2, 4 or 8",
-    4: "the type of a unit is one of DW_UT_compile, type, partial, skeleton, split_compile, split_type",
-    5: "a unit's header fits in the unit",
-    6: "the root DIE's abbreviation is in the unit's table",
-    7: "the root DIE fits in the unit",
-    8: "the root DIE's abbreviation has no more attributes before it and in it than the unit's bytes justify",
-    9: "a file has at most 65,536 units and one more for each 8 of its bytes",
-    11: "a DIE's attributes fit in the unit",
-    12: "a DIE's code is in the unit's abbreviation table",
-    21: "the abbreviation table is whole and its forms are known",
-    23: "abbreviation tables are not read more often than the bytes of their units justify",
-    31: "a range list ends inside its section and has known entries",
-    33: "range lists are not read more often than their bytes justify",
-    41: "names are not looked for in more attributes than the bytes of their units justify",
+RULES = {  # what was found, where the unit's row has no number for it, and the rule that it breaks
+    kernel.BAD_LENGTH: ("an end beyond it", "a unit's length stays inside the section"),
+    kernel.BAD_VERSION: ("", "the version of a unit is 2, 3, 4 or 5"),
+    kernel.BAD_ADDRESS_SIZE: ("", "the address size of a unit is 2, 4 or 8"),
+    kernel.BAD_UNIT_TYPE: (
+        "",
+        "the type of a unit is one of DW_UT_compile, type, partial, skeleton, split_compile, split_type",
+    ),
+    kernel.SHORT_HEADER: ("too few bytes", "a unit's header fits in the unit"),
+    kernel.NO_ROOT_ABBREV: ("another code", "the root DIE's abbreviation is in the unit's table"),
+    kernel.BAD_ROOT: ("attributes beyond its end", "the root DIE fits in the unit"),
+    kernel.COSTLY_ROOT: (
+        "more",
+        "the root DIE's abbreviation has no more attributes before it and in it than the unit's bytes justify",
+    ),
+    kernel.TOO_MANY_UNITS: ("more", "a file has at most 65,536 units and one more for each 8 of its bytes"),
+    kernel.BAD_DIE: ("attributes beyond its end", "a DIE's attributes fit in the unit"),
+    kernel.NO_ABBREV: ("another code", "a DIE's code is in the unit's abbreviation table"),
+    kernel.BAD_ABBREVS: ("another form, or no end", "the abbreviation table is whole and its forms are known"),
+    kernel.COSTLY_ABBREVS: (
+        "tables that too many units share",
+        "abbreviation tables are not read more often than the bytes of their units justify",
+    ),
+    kernel.BAD_RANGE_LIST: ("another entry, or no end", "a range list ends inside its section and has known entries"),
+    kernel.COSTLY_RANGE_LISTS: (
+        "lists that overlap",
+        "range lists are not read more often than their bytes justify",
+    ),
+    kernel.COSTLY_NAMES: (
+        "more",
+        "names are not looked for in more attributes than the bytes of their units justify",
+    ),
 }
-NO_MEMORY = (22, 32)
+COLUMN_OF_FAULT = {  # where the unit's row has the number that breaks the rule
+    kernel.BAD_VERSION: kernel.VERSION,
+    kernel.BAD_ADDRESS_SIZE: kernel.ADDRESS_SIZE,
+    kernel.BAD_UNIT_TYPE: kernel.KIND,
+}
 
 
 class Problems(list[DwarfError | ElfError]):
-    """What is wrong, as errors: at most MOST of them, and one that says so."""
+    """What is wrong, as errors: at most MOST of them, and one for all others."""
 
     @property
     def full(self) -> bool:
@@ -41,7 +61,7 @@ class Problems(list[DwarfError | ElfError]):
         if len(self) < MOST:
             super().append(error)
         elif len(self) == MOST:
-            super().append(DwarfError("debug_info", None, f"at most {MOST} problems are told one by one", "more"))
+            super().append(DwarfError("debug_info", None, f"at most {MOST} problems are listed", "more"))
 
     def extend(self, errors: Iterable[DwarfError | ElfError], /) -> None:
         """Keep these, while there is room."""
@@ -53,10 +73,12 @@ class Problems(list[DwarfError | ElfError]):
         return self
 
 
-def problem(fault: int, offset: int, unit: int, name: str) -> DwarfError:
-    """The error for a fault of a unit at an offset of .debug_info."""
-    if fault == 102 or fault in NO_MEMORY:
+def unit_problem(fault: int, offset: int, index: int, name: str, found: int | None = None) -> DwarfError:
+    """The error for a fault of a unit (its index and name) at an offset of .debug_info. `found` is the number that is
+    wrong, where there is one. MemoryError when memory was what lacked."""
+    if fault == kernel.OUT_OF_MEMORY:
         raise MemoryError
-    error = DwarfError("debug_info", offset, RULES.get(fault, f"fault {fault}"))
-    error.add_note(f"in unit {unit}, {name or 'without a name'}")
+    what, rule = RULES[fault]
+    error = DwarfError("debug_info", offset, rule, what if found is None else found)
+    error.add_note(f"in unit {index}, {name or 'without a name'}")
     return error

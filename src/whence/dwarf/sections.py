@@ -5,17 +5,17 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from whence.dwarf.kernels.parts import Parts
+from whence.dwarf.kernels.units import DwarfSections
 from whence.dwarf.threads import share
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
 from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.ranges.strings import StringSpace
-from whence.records import Record, field
+from whence.records import Record
 
-PARTS = ("info", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists")
-LINES = ("line",)
+SECTIONS = ("info", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists")
+LINE_SECTIONS = ("line",)
 LAST = (1 << 64) - 3  # -1 and -2 mark code that a linker dropped
 
 
@@ -31,30 +31,30 @@ class Sections(Record):
     debug_ranges: memoryview
     debug_rnglists: memoryview
     debug_line: memoryview
-    alt_str: memoryview = field(default_factory=lambda: memoryview(b""))
+    alt_str: memoryview  # .debug_str of the supplementary file
     refs: tuple[int, ...] | None = None  # of the first bytes of info, str, line_str
 
-    def parts(self, strings: StringSpace, order: str, code: array[int]) -> Parts:
+    def for_kernels(self, strings: StringSpace, order: str, code: array[int]) -> DwarfSections:
         """The same for kernels. The sections that hold names become sources of the string space."""
-        views = [getattr(self, f"debug_{name}") for name in PARTS]
         if self.refs is None:
             self.refs = tuple(
                 strings.ref(strings.add(view), 0) if len(view) else 0
                 for view in (self.debug_info, self.debug_str, self.debug_line_str)
             )
-        return Parts(views, self.refs, order == "big", code)
+        return DwarfSections(self, self.refs, order == "big", code)
 
 
 def read_sections(
     elf: ElfFile | None, problems: list[DwarfError | ElfError], *, suffix: str = "", lines: bool = True,
-    info: memoryview | None = None,
+    info: memoryview | None = None, alt: Sections | None = None,
 ) -> Sections:  # fmt: skip
     """The sections of a file (`suffix` ".dwo" for those of a split file), unpacked at the same time where compressed.
 
-    A damaged section is left empty and its error kept in `problems`. With `info` that is .debug_info.
+    A damaged section is left empty and its error kept in `problems`. With `info` that is .debug_info. `alt`: those of
+    the supplementary file.
     """
-    parts = PARTS if info is None else PARTS[1:]
-    names = [f".debug_{name}{suffix}" for name in (*parts, *(LINES if lines else ()))]
+    own = SECTIONS if info is None else SECTIONS[1:]
+    names = [f".debug_{name}{suffix}" for name in (*own, *(LINE_SECTIONS if lines else ()))]
 
     found = dict.fromkeys(names, memoryview(b""))
     packed = [] if elf is None else [name for name in names if (there := elf.section(name)) and there.compressed]
@@ -73,7 +73,9 @@ def read_sections(
             if name not in packed:
                 read(name)
     views: dict[str, Any] = {name[1:].removesuffix(suffix): view for name, view in found.items()}
-    return Sections(**{"debug_line": memoryview(b""), "debug_info": info or memoryview(b""), **views})
+    nothing = memoryview(b"")
+    alt_str = nothing if alt is None else alt.debug_str
+    return Sections(**{"debug_line": nothing, "debug_info": info or nothing, "alt_str": alt_str, **views})
 
 
 def joined(elf: ElfFile, name: str) -> memoryview:

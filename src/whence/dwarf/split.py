@@ -10,24 +10,34 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
-from whence.dwarf import units
-from whence.dwarf.kernels import units as units_kernel
-from whence.dwarf.kernels.parts import Parts
-from whence.dwarf.sections import read_sections
-from whence.dwarf.unit_set import most_units
-from whence.dwarf.units import WIDTH, Unit, Units
+from whence.dwarf.kernels import constants
+from whence.dwarf.kernels.units import (
+    ABBREV,
+    ADDR_BASE,
+    DWO_NAME,
+    FAULT,
+    HAS,
+    HAS_LOW,
+    KIND,
+    LOW,
+    OFFSET,
+    RANGES_BASE,
+    RNG_BASE,
+    SIGNATURE,
+    SKELETON_RANGES_BASE,
+    STR_BASE,
+    WIDTH,
+)
+from whence.dwarf.problems import Problems
+from whence.dwarf.sections import Sections, read_sections
+from whence.dwarf.unit_set import TYPE_KINDS, DwarfFile, Unit, UnitSet, most_units
 from whence.elf import ElfFile
 from whence.errors import DwarfError, ElfError
 from whence.forks import Lock
 from whence.ranges.strings import StringSpace
 from whence.window import Window
 
-if TYPE_CHECKING:
-    from whence.dwarf.info import DebugInfo
-
-INFO, ABBREV, STR_OFFSETS, RNGLISTS = 1, 3, 6, 8  # DW_SECT_*; 8 is another section in version 2
 Contributions = dict[int, int]  # DW_SECT_* -> offset
 
 
@@ -46,8 +56,15 @@ def read_index(window: Window) -> Iterator[Contributions]:
         offsets = window.unpack(f"{columns}I", tables + 4 * columns * (1 + row))
         found = dict(zip(kinds, offsets))
         if version != 5:
-            found.pop(RNGLISTS, None)
+            found.pop(constants.DW_SECT_RNGLISTS, None)  # another section in version 2
         yield found
+
+
+COLUMN_OF_SECTION = {  # whose offsets count in a unit's own part of the section
+    constants.DW_SECT_ABBREV: ABBREV,
+    constants.DW_SECT_STR_OFFSETS: STR_BASE,
+    constants.DW_SECT_RNGLISTS: RNG_BASE,
+}
 
 
 class SplitFile:
@@ -57,91 +74,100 @@ class SplitFile:
     program can have tens of thousands of them.
     """
 
-    def __init__(self, info: DebugInfo, elf: ElfFile, *, package: bool = False, alone: bool = False) -> None:
+    def __init__(
+        self, file: DwarfFile, skeletons: Sections, elf: ElfFile, *, package: bool = False, alone: bool = False
+    ) -> None:
+        """`file` and `skeletons`: the file of the skeletons, and its sections."""
         self.elf, self.alone = elf, alone
-        self.strings = StringSpace() if alone else info.strings
         self.problems: list[DwarfError | ElfError] = []
+        strings = StringSpace() if alone else file.strings
         sections = read_sections(elf, self.problems, suffix=".dwo", lines=False)
-        sections.debug_addr, sections.debug_ranges = info.sections.debug_addr, info.sections.debug_ranges
-        self.parts: Parts = sections.parts(self.strings, elf.order, info.code)
-        rows = array("Q", bytes(8 * WIDTH * units_kernel.count(self.parts, most_units(elf))))
-        units_kernel.headers(self.parts, rows, True, most_units(elf))
-        if package:
-            self._contribute(elf, rows)
-        self.alt = read_sections(None, []).parts(self.strings, elf.order, info.code) if alone else info.alt
-        units_kernel.roots(self.parts, self.alt, rows)
-        self.parts.settle(rows)
-        self.units = Units(rows, self.strings)
-        ids = self.units.column(units.SIGNATURE)
-        kinds = self.units.column(units.KIND)
-        self.by_id = {id_: at for at, (id_, kind) in enumerate(zip(ids, kinds)) if kind not in units.TYPE_KINDS}
+        sections.debug_addr, sections.debug_ranges = skeletons.debug_addr, skeletons.debug_ranges
+        alt = file.alt
+        if alone:
+            alt = UnitSet(DwarfFile(strings, elf.order, file.code), read_sections(None, []))
+        own = DwarfFile(strings, elf.order, file.code, names=file.names, most_units=most_units(elf), alt=alt)
+        bases = self._bases(elf) if package else None
+        self.set = UnitSet(own, sections, split=True, package=bases)
+        units = self.set.units
+        self.by_id = {
+            id_: row
+            for row, (id_, kind) in enumerate(zip(units.column(SIGNATURE), units.column(KIND)))
+            if kind not in TYPE_KINDS
+        }
 
-    def _contribute(self, elf: ElfFile, rows: array[int]) -> None:
-        """Make the offsets of each unit count in its own part of the sections."""
+    def __repr__(self) -> str:
+        return f"<SplitFile {self.elf.path}: {len(self.by_id)} units>"
+
+    def _bases(self, elf: ElfFile) -> dict[int, dict[int, int]] | None:
+        """Where each unit's own parts of the sections begin, by the unit's offset and column."""
         try:
             window = Window(elf.content(".debug_cu_index"), "debug_cu_index", elf.order, DwarfError)
-            parts = {found[INFO]: found for found in read_index(window) if INFO in found}
+            return {
+                found[constants.DW_SECT_INFO]: {
+                    column: found.get(section, 0) for section, column in COLUMN_OF_SECTION.items()
+                }
+                for found in read_index(window)
+                if constants.DW_SECT_INFO in found
+            }
         except (DwarfError, ElfError) as error:
             self.problems.append(error)
-            return
-        for row in range(0, len(rows), WIDTH):
-            own = parts.get(rows[row + units.OFFSET], {})
-            rows[row + units.ABBREV] += own.get(ABBREV, 0)
-            rows[row + units.STR_BASE] += own.get(STR_OFFSETS, 0)
-            rows[row + units.RNG_BASE] += own.get(RNGLISTS, 0)
+            return None
 
-    def join(self, index: int, skeleton: array[int]) -> None:
-        """Give the unit what only its skeleton knows: the base of its addresses and lists."""
-        rows, at = self.units.rows, index * WIDTH
-        for field in (units.LOW, units.ADDR_BASE):
-            rows[at + field] = skeleton[field]
-        rows[at + units.HAS] |= skeleton[units.HAS] & units.HAS_LOW
-        rows[at + units.RANGES_BASE] = skeleton[units.SKELETON_RANGES_BASE]
+    def join(self, row: int, skeleton: array[int]) -> None:
+        """Give a unit what only its skeleton knows: the base of its addresses and lists."""
+        rows, start = self.set.units.rows, row * WIDTH
+        for column in (LOW, ADDR_BASE):
+            rows[start + column] = skeleton[column]
+        rows[start + HAS] |= skeleton[HAS] & HAS_LOW
+        rows[start + RANGES_BASE] = skeleton[SKELETON_RANGES_BASE]
 
 
 class SplitFiles:
     """Every split file of a binary: its package, its own .dwo sections, or a file per unit, opened when wanted."""
 
-    def __init__(self, info: DebugInfo, package: ElfFile | None, find: Callable[[Unit], ElfFile | None] | None) -> None:
-        self._info, self._find = info, find
+    def __init__(
+        self, elf: ElfFile, package: ElfFile | None, find: Callable[[Unit], ElfFile | None] | None, problems: Problems
+    ) -> None:
+        """`find` opens the file of a skeleton (None: not found). What is wrong with the files goes to `problems`."""
+        self._elf, self._package, self._find, self._problems = elf, package, find, problems
         self._shared: list[SplitFile] | None = None
-        self._package = package
         self._lock = Lock()
 
-    def find(self, all_units: Units, index: int) -> tuple[SplitFile, int] | None:
-        """The split unit of one of the units (its file and its number there): None when it is whole.
+    def find(self, skeletons: UnitSet, index: int) -> tuple[SplitFile, int] | None:
+        """The split unit of one of the units (its file and its row there): None when it is whole.
 
         Raises DwarfError when the split unit is not to be had. Safe from several threads.
         """
-        info = self._info
-        row = all_units.rows[index * WIDTH : (index + 1) * WIDTH]
-        if not row[units.DWO_NAME] or row[units.FAULT]:
+        skeleton = skeletons.units.row(index)
+        if not skeleton[DWO_NAME] or skeleton[FAULT]:
             return None
-        name = info.strings.text(row[units.DWO_NAME])
+        name = skeletons.file.strings.text(skeleton[DWO_NAME])
         with self._lock:
-            for file in self._gathered():
-                if (at := file.by_id.get(row[units.SIGNATURE])) is not None:
-                    file.join(at, row)
-                    return file, at
-            elf = self._find(all_units[index]) if self._find is not None else None
+            for file in self._gathered(skeletons):
+                if (row := file.by_id.get(skeleton[SIGNATURE])) is not None:
+                    file.join(row, skeleton)
+                    return file, row
+            elf = self._find(skeletons.units[index]) if self._find is not None else None
             if elf is None:
-                raise DwarfError("debug_info", row[units.OFFSET], f"the split unit {name} is there", "no such file")
-            file = SplitFile(info, elf, alone=True)
-            info.problems += file.problems
-        if (at := file.by_id.get(row[units.SIGNATURE])) is None:
-            rule = f"{name} has the unit with id {row[units.SIGNATURE]:#x}"
-            raise DwarfError("debug_info", row[units.OFFSET], rule, ", ".join(map(hex, file.by_id)) or "none")
-        file.join(at, row)
-        return file, at
+                raise DwarfError("debug_info", skeleton[OFFSET], f"the split unit {name} is there", "no such file")
+            file = SplitFile(skeletons.file, skeletons.sections, elf, alone=True)
+            self._problems.extend(file.problems)
+        if (row := file.by_id.get(skeleton[SIGNATURE])) is None:
+            rule = f"{name} has the unit with id {skeleton[SIGNATURE]:#x}"
+            raise DwarfError("debug_info", skeleton[OFFSET], rule, ", ".join(map(hex, file.by_id)) or "none")
+        file.join(row, skeleton)
+        return file, row
 
-    def _gathered(self) -> list[SplitFile]:
+    def _gathered(self, skeletons: UnitSet) -> list[SplitFile]:
         """The files that hold many units: the package, and the binary itself."""
         if self._shared is None:
-            info = self._info
             shared = [(self._package, True)] if self._package is not None else []
-            if info.elf.section(".debug_info.dwo") is not None:
-                shared.append((info.elf, False))
-            self._shared = [SplitFile(info, elf, package=package) for elf, package in shared]
+            if self._elf.section(".debug_info.dwo") is not None:
+                shared.append((self._elf, False))
+            self._shared = [
+                SplitFile(skeletons.file, skeletons.sections, elf, package=package) for elf, package in shared
+            ]
             for file in self._shared:
-                info.problems += file.problems
+                self._problems.extend(file.problems)
         return self._shared

@@ -1,19 +1,50 @@
-"""Units that are read together: all of a file, or the few that a question needs."""
+"""Units: the headers of .debug_info and what their root DIEs say, as rows of numbers; and sets of them that are read
+together: all of a file, or the few that a question needs.
+
+A row has WIDTH numbers (kernels/units.pxd names them, for kernels and Python); `Unit` is one row for a person. DWARF 5,
+sections 7.5.1 and 3.1.
+"""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import overload
 
-from whence.dwarf import units
-from whence.dwarf.claims import Claims
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import units as units_kernel
-from whence.dwarf.kernels.parts import Parts
-from whence.dwarf.units import WIDTH, Units
+from whence.dwarf.kernels.units import (
+    ADDRESS_SIZE,
+    COMP_DIR,
+    DWO_NAME,
+    END,
+    FAULT,
+    FAULT_AT,
+    HAS,
+    HAS_STMT_LIST,
+    KIND,
+    LANGUAGE,
+    NAME,
+    OFFSET,
+    SIGNATURE,
+    STMT_LIST,
+    TAG,
+    VERSION,
+    WIDTH,
+)
+from whence.dwarf.problems import COLUMN_OF_FAULT, unit_problem
+from whence.dwarf.sections import Sections
 from whence.elf import ElfFile
+from whence.errors import DwarfError
 from whence.forks import cached_property
+from whence.model import NameStyle, PathStyle
+from whence.ranges import Rows, Scopes
+from whence.ranges.compose import by_key
 from whence.ranges.strings import StringSpace
+from whence.records import Record
+from whence.window import ByteOrder
+
+TYPE_KINDS = (constants.DW_UT_type, constants.DW_UT_split_type)
 
 BATCH = 2 << 20  # bytes of .debug_info a thread takes at once, at most
 BATCHES = 4  # for each thread, where there is less: so that they end at about the same time
@@ -24,59 +55,224 @@ BYTES = 8  # of the file, as stored; dwz makes the smallest, of some 30 bytes
 NOTHING = memoryview(b"")
 
 
+class Unit(Record, frozen=True):
+    """A unit of .debug_info: [offset, end) in bytes there. `kind` is DW_UT_* (1 compile, 3 partial, 4 skeleton ...);
+    `dwo_name` and `dwo_id` say where a skeleton's DIEs are; `line_offset` counts in .debug_line (None: no lines)."""
+
+    index: int
+    offset: int
+    end: int
+    version: int
+    address_size: int
+    kind: int
+    language: int
+    name: str
+    comp_dir: str
+    dwo_name: str
+    dwo_id: int
+    line_offset: int | None
+
+
+class Units(Sequence[Unit]):
+    """The units of one section, in order; `rows` are their numbers."""
+
+    def __init__(self, rows: array[int], strings: StringSpace) -> None:
+        self.rows, self._strings = rows, strings
+
+    def __repr__(self) -> str:
+        return f"<Units: {len(self)}>"
+
+    def __len__(self) -> int:
+        return len(self.rows) // WIDTH  # type: ignore[no-any-return]
+
+    def value(self, index: int, column: int) -> int:
+        """One number of a unit."""
+        return self.rows[index * WIDTH + column]  # type: ignore[no-any-return]
+
+    def row(self, index: int) -> array[int]:
+        """All numbers of a unit, a copy."""
+        return self.rows[index * WIDTH : (index + 1) * WIDTH]
+
+    def column(self, column: int) -> array[int]:
+        """One number of every unit."""
+        return self.rows[column::WIDTH]
+
+    @overload
+    def __getitem__(self, index: int) -> Unit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Unit]: ...
+    def __getitem__(self, index: int | slice) -> Unit | Sequence[Unit]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"there are {len(self)} units")
+        index %= len(self)
+        row = self.row(index)
+        # Before version 5 partial units differ by their tags alone.
+        kind = constants.DW_UT_partial if row[TAG] == constants.DW_TAG_partial_unit else row[KIND]
+        text = self._strings.text
+        return Unit(
+            index, row[OFFSET], row[END], row[VERSION], row[ADDRESS_SIZE], kind, row[LANGUAGE], text(row[NAME]),
+            text(row[COMP_DIR]), text(row[DWO_NAME]), row[SIGNATURE],
+            row[STMT_LIST] if row[HAS] & HAS_STMT_LIST else None,
+        )  # fmt: skip
+
+
+class DwarfFile(Record):
+    """What the units of one file are read with, besides its sections. `code`: where code can be, as [start, end) pairs
+    in ascending order; `alt`: the units of the supplementary file (None: this is one); `most_units`: how many are read,
+    as each costs the memory of a row, however small it is."""
+
+    strings: StringSpace
+    order: ByteOrder
+    code: array[int]
+    go: bool = False
+    names: NameStyle = "qualified"
+    paths: PathStyle = "joined"
+    most_units: int = FEWEST
+    alt: UnitSet | None = None
+
+    @property
+    def alt_sections(self) -> Sections | None:
+        return None if self.alt is None else self.alt.sections
+
+    @property
+    def lowest(self) -> int:
+        """The lowest vaddr that can be code; line sequences below it are what a linker left of dropped sections."""
+        return self.code[0]
+
+
 def most_units(elf: ElfFile | None) -> int:
-    """How many units of a file are read: each costs the memory of a row, however small it is."""
+    """How many units of a file are read."""
     return FEWEST + (elf.size // BYTES if elf is not None else 0)
 
 
+class UnitRanges:
+    """The ranges that the root DIEs of units give, by unit and by address.
+
+    A unit that gives none, or whose list is broken, can hold any address; only a partial unit (dwz's) then holds none.
+    A unit of version 2, which has no range lists, can hold any address, too, when .debug_aranges gives it more than the
+    one span of its root: clang's assembler and gcc -gstrict-dwarf give the span of the first section alone.
+    """
+
+    def __init__(self, sections: units_kernel.DwarfSections, units: Units, aranges: memoryview) -> None:
+        self._ranges = units_kernel.UnitRanges(sections, units.rows, aranges)
+        self._ranges.index(by_key(self._ranges.starts.numbers()))
+        # Units that can hold any address
+        self._unlimited = bytes(
+            described != units_kernel.RANGES_GIVEN and tag not in (0, constants.DW_TAG_partial_unit) and not fault
+            for described, tag, fault in zip(
+                self._ranges.described.numbers(), units.column(TAG), units.column(FAULT), strict=True
+            )
+        )
+
+    def __repr__(self) -> str:
+        return repr(self._ranges)
+
+    def units_at(self, vaddrs: Iterable[int]) -> list[int]:
+        """The units (rows) that can hold any of the vaddrs, in order."""
+        wanted = bytearray(self._unlimited)
+        self._ranges.mark(array("Q", vaddrs), wanted)
+        return [index for index, flag in enumerate(wanted) if flag]
+
+    def clip(
+        self, units: array[int], unit_ends: array[int], scopes: Scopes, scope_ends: array[int], rows: Rows,
+        row_ends: array[int],
+    ) -> tuple[Rows, array[int]]:  # fmt: skip
+        """The rows of groups of units that lie in the ranges of the group's units, or in their functions (all rows, if
+        a unit gives none), and where each group's rows end. `*_ends` say where the units, scopes and rows of each group
+        end."""
+        clipper = units_kernel.Clipper()
+        ends = array("I", bytes(4 * len(row_ends)))
+        clipper.run(self._ranges, units, unit_ends, scopes, scope_ends, rows, row_ends, ends)
+        out = Rows(files=rows.files)
+        for name in ("va", "file", "line"):
+            getattr(out, name).frombytes(getattr(clipper, name))
+        return out, ends
+
+
 class UnitSet:
-    """Rows of units, with the sections they are read from. A DIE of another unit has no name here."""
+    """Rows of units, with the sections they are read from. A DIE of another unit has no name here.
+
+    `sections` are theirs, `kernel` the same for kernels, with the rows; `whole`: these are all units of the file.
+    """
 
     def __init__(
         self,
-        parts: Parts,
-        alt: Parts,
-        strings: StringSpace,
+        file: DwarfFile,
+        sections: Sections,
         offsets: Sequence[int] | None = None,
+        *,
         aranges: memoryview = NOTHING,
-        most: int = FEWEST,
+        split: bool = False,
+        package: Mapping[int, Mapping[int, int]] | None = None,
     ) -> None:
-        """Read the headers and root DIEs: of every unit (but at most so many), or of those at ascending offsets."""
-        self.parts, self._aranges = parts, aranges
+        """Read the headers and root DIEs: of every unit, or of those at ascending offsets.
+
+        `split`: the sections are those of a .dwo or .dwp file. `package`: what to add to numbers of the units of a
+        package, by offset and column.
+        """
+        self.file, self.sections, self._aranges = file, sections, aranges
+        self.whole = offsets is None
+        self.kernel = sections.for_kernels(file.strings, file.order, file.code)
         if offsets is None:
-            rows = array("Q", bytes(8 * WIDTH * units_kernel.count(parts, most)))
-            units_kernel.headers(parts, rows, False, most)
+            rows = array("Q", bytes(8 * WIDTH * units_kernel.count_units(self.kernel, file.most_units)))
+            units_kernel.read_headers(self.kernel, rows, split, file.most_units)
         else:
             rows = array("Q", bytes(8 * WIDTH * len(offsets)))
-            units_kernel.headers_at(parts, array("Q", offsets), rows)
-        units_kernel.roots(parts, alt, rows)
-        parts.settle(rows)
-        self.units = Units(rows, strings)
-        self.whole = offsets is None
+            units_kernel.read_headers_at(self.kernel, array("Q", offsets), rows)
+        if package is not None:
+            for row in range(0, len(rows), WIDTH):
+                for column, base in package.get(rows[row + OFFSET], {}).items():
+                    rows[row + column] += base
+        units_kernel.read_roots(self.kernel, self.alt.kernel, rows)
+        self.kernel.set_units(rows)
+        self.units = Units(rows, file.strings)
+
+    def __repr__(self) -> str:
+        return f"<UnitSet of {len(self.units)} units{', all of the file' if self.whole else ''}>"
+
+    @property
+    def alt(self) -> UnitSet:
+        """The units of the supplementary file; those of one refer to each other."""
+        return self if self.file.alt is None else self.file.alt
 
     @cached_property
-    def claims(self) -> Claims:
-        """What the units' root DIEs claim."""
-        return Claims(self.parts, self.units, self._aranges)
+    def ranges(self) -> UnitRanges:
+        """The ranges that the units' root DIEs give."""
+        return UnitRanges(self.kernel, self.units, self._aranges)
 
-    def at(self, offsets: Iterable[int]) -> list[int]:
-        """The numbers of the units at these offsets, as far as they are in the set."""
-        number = {offset: index for index, offset in enumerate(self.units.column(units.OFFSET))}
+    def prepare(self) -> None:
+        """Make what threads will share."""
+        self.ranges  # noqa: B018
+
+    def problems(self) -> Iterator[DwarfError]:
+        """What is wrong with the headers and root DIEs."""
+        units = self.units
+        for index, fault in enumerate(units.column(FAULT)):
+            if fault:
+                found = units.value(index, COLUMN_OF_FAULT[fault]) if fault in COLUMN_OF_FAULT else None
+                name = self.file.strings.text(units.value(index, NAME))
+                yield unit_problem(fault, units.value(index, FAULT_AT), index, name, found)
+
+    def rows_at(self, offsets: Iterable[int]) -> list[int]:
+        """The rows of the units at these offsets, as far as they are in the set."""
+        number = {offset: index for index, offset in enumerate(self.units.column(OFFSET))}
         return [number[offset] for offset in offsets if offset in number]
 
     def _size(self, index: int) -> int:
-        return self.units.value(index, units.END) - self.units.value(index, units.OFFSET)
+        return self.units.value(index, END) - self.units.value(index, OFFSET)
 
     def batches(self, chosen: Iterable[int], jobs: int = 1) -> Iterator[list[list[int]]]:
-        """Groups of units that share a line program (nearly always one unit), in bites for `jobs` threads."""
+        """Groups of units that share a line program (nearly always one unit), in batches for `jobs` threads."""
         groups: dict[int, list[int]] = {}
         rows = self.units.rows
         for index in chosen:
-            row = index * units.WIDTH
-            if rows[row + units.FAULT] or rows[row + units.KIND] in units.TYPE_KINDS:
+            row = index * WIDTH
+            if rows[row + FAULT] or rows[row + KIND] in TYPE_KINDS:
                 continue
-            if rows[row + units.HAS] & units.HAS_STMT_LIST and rows[row + units.TAG] != constants.DW_TAG_partial_unit:
-                groups.setdefault(rows[row + units.STMT_LIST], []).append(index)
+            if rows[row + HAS] & HAS_STMT_LIST and rows[row + TAG] != constants.DW_TAG_partial_unit:
+                groups.setdefault(rows[row + STMT_LIST], []).append(index)
             else:
                 groups[-1 - index] = [index]
         sizes = [sum(self._size(index) for index in group) for group in groups.values()]

@@ -20,7 +20,7 @@ from whence.elf import ElfFile
 from whence.elf.layout import machine_name
 from whence.files import atomic_write
 from whence.interrupts import interruptible
-from whence.lidia.extra import Extra
+from whence.lidia.layout import Extra
 from whence.lidia.writer import Written, names_budget, write
 from whence.locate.debug_files import DebugFiles
 from whence.model import Source
@@ -149,7 +149,7 @@ def _write(
 
 def extra_of(elf: ElfFile) -> Extra:
     """What an archive says of its origin."""
-    segments = tuple((one.file_offset, one.vaddr, one.file_size) for one in elf.code_segments())
+    segments = tuple((segment.file_offset, segment.vaddr, segment.file_size) for segment in elf.code_segments())
     return Extra(elf.build_id, machine_name(elf.machine), PRODUCER, segments=segments)
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from whence.binary import Binary
     from whence.elf.segments import Segment
 
-DELETED = " (deleted)"  # as the kernel marks a path in /proc/PID/maps
-
 
 class FileKind(enum.StrEnum):
     """What a file can answer with; the words are those of debuginfod's addresses, and of archives' names."""

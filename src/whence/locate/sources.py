@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Protocol
 from whence import lidia, rooted
 from whence.elf import ElfFile
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
-from whence.files import open_regular
+from whence.files import DELETED_MARK, open_regular
 from whence.locate.identity import comparable
 from whence.locate.names import same_name
-from whence.locate.search import DELETED, FileKind, Outcome, Tried, Wanted
+from whence.locate.search import FileKind, Outcome, Tried, Wanted
 from whence.reasons import NOT_VERIFIED
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Candidate:
         """By build-id where both have one; else by the name of the file."""
         if wanted.build_id and self.build_ids:
             return comparable(wanted.build_id) in map(comparable, self.build_ids)
-        return same_name(self.path, wanted.path.removesuffix(DELETED))
+        return same_name(self.path, wanted.path.removesuffix(DELETED_MARK))
 
     def difference(self, wanted: Wanted) -> str:
         """Why it is not the wanted file."""
@@ -224,7 +224,7 @@ class OwnPath:
     def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
         if not wanted.path.startswith("/"):
             return
-        path = wanted.path.removesuffix(DELETED)
+        path = wanted.path.removesuffix(DELETED_MARK)
         if path != wanted.path and not wanted.build_id:
             tried.append(Tried(path, self.how, Outcome.UNVERIFIED, NOT_VERIFIED))
             return

@@ -162,7 +162,7 @@ class Memories:
             return
         start = {index: PLACED + (at << 32) for at, index in enumerate(sorted(files))}
         for index, base in start.items():
-            profile.mappings[index] = replace(profile.mappings[index], start=base, limit=base + (1 << 32))
+            profile.mappings[index] = profile.mappings[index]._replace(start=base, limit=base + (1 << 32))
         for location, index in enumerate(profile.mapping):
             if index in start and not profile.address[location] >> 32:
                 profile.address[location] += start[index]

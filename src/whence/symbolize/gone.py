@@ -73,7 +73,7 @@ def _in_file(
         raise OpenError(Reason.BROKEN_FILE, fault)
     except OpenError as error:
         return [
-            Symbolized(address, (), error.reason, mapping, mapping.file_offset(address), None, error.detail)
+            Symbolized(address, (), error.reason, mapping, mapping.file_offset_of(address), None, error.detail)
             for address, mapping in places
         ]
 
@@ -116,12 +116,12 @@ def _name(held: PooledBinary, places: Sequence[Place], readable: Readable) -> li
         vaddr = held.mapper.vaddr(mapping, address) if held.mapper is not None else None
         if vaddr is None:
             reason = Reason.NOT_PLACED if held.mapper is None else Reason.OUTSIDE_SEGMENTS
-            answers.append(Symbolized(address, (), reason, mapping, mapping.file_offset(address)))
+            answers.append(Symbolized(address, (), reason, mapping, mapping.file_offset_of(address)))
         else:
             wanted[vaddr].append((address, mapping))
     named = name_all(held.binary, list(wanted), function=readable) if wanted else {}
     for vaddr, (frames, reason_found, detail) in named.items():
         for address, mapping in wanted[vaddr]:
-            offset = mapping.file_offset(address)
+            offset = mapping.file_offset_of(address)
             answers.append(Symbolized(address, frames, reason_found, mapping, offset, vaddr, detail))
     return answers

@@ -219,7 +219,7 @@ class Symbolizer:
             answer = self._elsewhere.generated(pid, [(address, mapping)])[0]
             if answer:
                 return answer
-        offset = mapping.file_offset(address) if mapping.kind.has_file else None
+        offset = mapping.file_offset_of(address) if mapping.kind.has_file else None
         return Symbolized(address, (), failure.reason, mapping, offset, None, failure.detail)
 
     def _open(self, mapping: Mapping, addresses: int) -> PooledBinary:
@@ -231,7 +231,7 @@ class Symbolizer:
         answers: dict[tuple[int, int], Symbolized] = {}
         vaddrs: dict[tuple[int, int], tuple[Mapping, int, int]] = {}
         for pid, address, mapping in places:
-            file_offset = mapping.file_offset(address)
+            file_offset = mapping.file_offset_of(address)
             vaddr = held.mapper.file_offset_to_virtual_address(file_offset, mapping) if held.mapper else None
             if vaddr is None:
                 answers[pid, address] = Symbolized(address, (), Reason.OUTSIDE_SEGMENTS, mapping, file_offset)

@@ -2,6 +2,10 @@
 # place that has them. Kernels cimport them as constants of C; Python imports them from the module of the same name,
 # which a `cpdef enum` without a name fills with plain integers. What this package never asks for is left out.
 
+cpdef enum:  # values of unit_length (7.4)
+    DWARF64 = 0xFFFFFFFF  # the length follows, in 8 bytes
+    RESERVED_LENGTH = 0xFFFFFFF0  # from here on
+
 cpdef enum:  # tags (7.5.3, table 7.3)
     DW_TAG_array_type = 0x01
     DW_TAG_class_type = 0x02
@@ -171,3 +175,9 @@ cpdef enum:  # extended opcodes of line programs (7.22, table 7.26)
 cpdef enum:  # what an entry of a line program's file tables says (7.22, table 7.27)
     DW_LNCT_path = 0x1
     DW_LNCT_directory_index = 0x2
+
+cpdef enum:  # sections that the index of a package names (7.3.5.3, table 7.1)
+    DW_SECT_INFO = 0x1
+    DW_SECT_ABBREV = 0x3
+    DW_SECT_STR_OFFSETS = 0x6
+    DW_SECT_RNGLISTS = 0x8

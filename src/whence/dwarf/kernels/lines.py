@@ -65,8 +65,8 @@ from cython.cimports.whence.dwarf.kernels.constants import (
     DW_LNS_set_prologue_end,
     DW_TAG_partial_unit,
 )
-from cython.cimports.whence.dwarf.kernels.reading import reserved_length, wide_length
-from cython.cimports.whence.dwarf.kernels.shared import (
+from cython.cimports.whence.dwarf.kernels.reading import is_dwarf64, is_reserved_length
+from cython.cimports.whence.dwarf.kernels.units import (
     ADDRESS_SIZE,
     COMP_DIR,
     HAS,
@@ -894,13 +894,13 @@ class LinePrograms:
             return self._fault(CUT_OFF, at, 4)
         length = number(data + at, 4, machine.big)
         at += 4
-        if wide_length(length):
+        if is_dwarf64(length):
             header.offset_size = 8
             if lacks(at, size, 8):
                 return self._fault(CUT_OFF, at, 8)
             length = number(data + at, 8, machine.big)
             at += 8
-        elif reserved_length(length):
+        elif is_reserved_length(length):
             return self._fault(BAD_UNIT_LENGTH, offset, length)
         if length > size - at:
             if self._fault(BEYOND_SECTION, offset, length) == NO_MEMORY:

@@ -1,46 +1,53 @@
-# What functions are called and where they are declared, remembered by the DIE that says so.
+# What functions are called and where they are declared, remembered by DIE.
 
-from whence.dwarf.kernels.abbrev cimport Tables
+from whence.dwarf.kernels.abbrevs cimport AbbrevCache
 from whence.dwarf.kernels.budget cimport Budget
-from whence.dwarf.kernels.shared cimport File
+from whence.dwarf.kernels.units cimport File
+from whence.kernels.hashtable cimport HashTable
+from whence.kernels.vector cimport U64s
+
+cpdef enum:
+    BARE_BIT = 61  # of a plain name's key: its DIE has nothing but a name
+    PLAIN_SOURCE = 0xFFFF  # the source of a name reference whose name is not qualified yet
+    MAX_ANCESTORS = 32  # that `ancestors` returns of each DIE, the innermost
+    TAG_SHIFT = 48  # of an ancestor: tag << TAG_SHIFT | offset in .debug_info
+
+cpdef enum:  # of Start.file: bits 0 to 31 are the file number (DW_AT_decl_file)
+    FILE_UNIT_SHIFT = 32  # with a bit below: the unit (row << FILE_UNIT_SHIFT) whose table of files it counts in
+    OTHER_FILE_BIT = 62  # a unit of the same file
+    ALT_FILE_BIT = 63  # one of the supplementary file
 
 cdef struct Start:  # a function's declaration coordinates
     unsigned long long name
-    unsigned long long file  # number in the file table of the unit that is walked; or OTHER, see below
+    unsigned long long file
     unsigned int line
 
-cdef enum:  # bits of a file that counts in another table: unit's number << 32 | number there
-    OTHER_FILE = 62  # of a unit of the same file
-    ALT_FILE = 63  # of one of the supplementary file
+cdef struct KnownName:
+    unsigned long long key
+    unsigned long long name
 
-cdef enum:  # the source of a name reference whose name is not qualified yet: worker.py calls it PLAIN, too
-    PLAIN_SOURCE = 0xFFFF
-
-cdef enum NameStyle:  # how functions are called; info.py has the words
-    QUALIFIED = 0  # by the linkage name; without one, in C++ and Rust, by the name after what stands around it
+cpdef enum:  # how functions are named: whence.model.NameStyle
+    QUALIFIED = 0  # by the linkage name; without one, in C++ and Rust, by the name with the scopes it lies in
     LINKAGE = 1  # by the linkage name, else by the name alone
     SHORT = 2  # by the name alone
 
 cdef struct Names:
-    int style
-    unsigned long long* keys  # a hash table: key + 1 -> name
-    unsigned long long* names
-    unsigned long long count
-    unsigned long long room  # a power of two, or 0
-    unsigned long long* plain  # keys of DIEs whose name lacks what stands around them (C++, Rust)
-    unsigned long long plain_count
-    unsigned long long plain_room
+    int style  # QUALIFIED, LINKAGE, SHORT
+    HashTable slots  # of known, by key
+    KnownName* known
+    Py_ssize_t count
+    Py_ssize_t room
+    unsigned long long seed  # so that a file cannot choose keys that collide
+    U64s plain  # keys of DIEs whose name lacks their scope (C++, Rust)
     const unsigned long long* current  # the unit that is walked
     Start* starts
-    unsigned long long start_count
-    unsigned long long start_room
-    int strangers  # were DIEs asked for that lie in no known unit?
+    Py_ssize_t start_count
+    Py_ssize_t start_room
+    int unresolved_refs  # whether DIEs that lie in no known unit were referred to
     Budget budget
 
 cdef unsigned long long function_name(
-    Names* names, const File* file, const File* alt, Tables* tables, unsigned long long key
-) noexcept nogil
-cdef unsigned long long own_name(
-    const File* file, const File* alt, Tables* tables, Budget* budget, unsigned long long key, int* strangers
+    Names* names, const File* file, const File* alt, AbbrevCache* tables, unsigned long long key
 ) noexcept nogil
 cdef void forget_names(Names* names) noexcept nogil
+cdef void free_names(Names* names) noexcept nogil

@@ -1,20 +1,33 @@
-"""What a function is called: its linkage name, else its name, looked for along its origins and specifications; and
-where it is declared: the first DW_AT_decl_line and the first DW_AT_decl_file on that way (a definition leaves out the
-one that is as in the declaration it completes).
+"""What functions are called, where they are declared, and the DIEs that they lie in.
+
+A function's name is its linkage name, else its name, looked for along its origins and specifications; it is declared at
+the first DW_AT_decl_line and the first DW_AT_decl_file on that way (a definition leaves out the one that is as in the
+declaration it completes).
 
 In: the key of a DIE (its offset in .debug_info; with ALT_BIT, in the supplementary file's). Out: a name reference,
-remembered per DIE, because an inlined function is met hundreds of times. A chain is followed for at most 16 steps.
+remembered per DIE, because an inlined function is met hundreds of times. A chain is followed for at most MOST_STEPS.
 A class that only refers to its type unit (clang's -fdebug-types-section) has its name there.
 
-A C++ or Rust function without a linkage name (a static one, say) is given a reference of the source PLAIN, whose offset
-counts in the list of such DIEs: their qualified names are put together afterwards, of many at once (qualified.py).
+A C++ or Rust function without a linkage name (a static one, say) gets a reference of the source PLAIN_SOURCE, whose
+offset counts in the list of such DIEs: functions.py puts their qualified names together afterwards, of many at once.
+For that `ancestors` returns the DIEs that each of them lies in. One pass over a unit answers for many DIEs: subtrees
+that hold none of them are skipped by DW_AT_sibling where there is one.
 """
 
 import cython
-from cython.cimports.libc.stdlib import calloc, free, realloc
+from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memset
-from cython.cimports.whence.dwarf.kernels.abbrev import Tables, entry_of_code, table_of
-from cython.cimports.whence.dwarf.kernels.budget import Budget, spend
+from cython.cimports.whence.dwarf.kernels.abbrevs import (
+    READ,
+    S_SIBLING,
+    SKIP_TEXT,
+    AbbrevCache,
+    AbbrevTable,
+    entry_of_code,
+    free_cache,
+    table_of,
+)
+from cython.cimports.whence.dwarf.kernels.budget import Budget, begin_unit, found_budget, spend
 from cython.cimports.whence.dwarf.kernels.constants import (
     DW_AT_abstract_origin,
     DW_AT_artificial,
@@ -27,7 +40,9 @@ from cython.cimports.whence.dwarf.kernels.constants import (
     DW_AT_signature,
     DW_AT_specification,
     DW_FORM_implicit_const,
+    DW_FORM_ref1,
     DW_FORM_ref_sig8,
+    DW_FORM_ref_udata,
     DW_LANG_C_plus_plus,
     DW_LANG_C_plus_plus_11,
     DW_LANG_C_plus_plus_14,
@@ -42,15 +57,16 @@ from cython.cimports.whence.dwarf.kernels.reading import (
     name_of,
     number,
     read_form,
+    skip,
     skip_form,
+    skip_string,
     sleb,
     target_of,
     uleb,
     unit_at,
 )
-from cython.cimports.whence.dwarf.kernels.shared import (
+from cython.cimports.whence.dwarf.kernels.units import (
     ALT_BIT,
-    BARE_BIT,
     DIE,
     END,
     FAULT,
@@ -63,14 +79,31 @@ from cython.cimports.whence.dwarf.kernels.shared import (
     SIGNATURE,
     STMT_LIST,
     WIDTH,
+    DwarfSections,
     File,
     u64,
 )
+from cython.cimports.whence.kernels.hashtable import (
+    clear_slots,
+    fill_slot,
+    first_slot,
+    is_crowded,
+    make_slots,
+    mix,
+    next_slot,
+    release_slots,
+)
+from cython.cimports.whence.kernels.vector import U64s, grow, push_u64, release
 
-MOST = cython.declare(cython.ulonglong, 1 << 16)  # names remembered before it starts anew
-STEPS = cython.declare(cython.int, 16)
+MOST_NAMES = cython.declare(cython.Py_ssize_t, 1 << 16)  # names remembered before it starts anew
+MOST_STEPS = cython.declare(cython.int, 16)  # along origins and specifications
+# Which of its coordinates a declaration has
+HAS_DECL_FILE = cython.declare(cython.int, 1)
+HAS_DECL_LINE = cython.declare(cython.int, 2)
+HAS_START = cython.declare(cython.int, 3)
+
 PLAIN = cython.declare(cython.ulonglong, cython.cast(cython.ulonglong, PLAIN_SOURCE) << 48)
-SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+BYTES_PER_NAME = cython.declare(cython.ulonglong, 16)  # of a DIE whose name is wanted, with its ancestors
 
 
 @cython.cfunc
@@ -78,7 +111,7 @@ SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 @cython.exceptval(check=False)
 @cython.inline
 def is_qualified(language: u64) -> cython.bint:
-    """C++ and Rust: languages whose functions are called by what stands around them, too."""
+    """Whether it is C++ or Rust, whose functions are named with the scopes that they lie in."""
     return language in (
         DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14, DW_LANG_C_plus_plus_17,
         DW_LANG_C_plus_plus_20, DW_LANG_C_plus_plus_23, DW_LANG_Rust,
@@ -89,38 +122,29 @@ def is_qualified(language: u64) -> cython.bint:
 @cython.nogil
 @cython.exceptval(check=False)
 def slot_for(names: cython.pointer[Names], key: u64) -> u64:
-    """Where the key is, or belongs, in the hash table."""
-    at: u64 = (key * SPREAD) >> 20 & (names.room - 1)
-    while names.keys[at] != 0 and names.keys[at] != key + 1:
-        at = (at + 1) & (names.room - 1)
-    return at
+    """The slot that the key's name has, or gets."""
+    slot: u64 = first_slot(cython.address(names.slots), mix(key, names.seed))
+    while names.slots.slots[slot] and names.known[names.slots.slots[slot] - 1].key != key:
+        slot = next_slot(cython.address(names.slots), slot)
+    return slot
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def widen(names: cython.pointer[Names]) -> cython.bint:
-    """Twice the room; False when there is no memory (then the table stays as it is)."""
-    old: Names = names[0]
-    at: u64
-    to: u64
-    more: u64 = old.room * 2 if old.room else 1024
-    keys = cython.cast(cython.p_ulonglong, calloc(more, 8))
-    values = cython.cast(cython.p_ulonglong, calloc(more, 8))
-    if keys == cython.NULL or values == cython.NULL:
-        free(keys)
-        free(values)
+def make_room(names: cython.pointer[Names]) -> cython.bint:
+    """Room for one more name. False when there is no memory; then all names are forgotten."""
+    item: cython.Py_ssize_t
+    if not grow(
+        cython.cast(cython.pp_void, cython.address(names.known)), cython.address(names.room), names.count + 1,
+        cython.sizeof(KnownName),
+    ) or not is_crowded(cython.address(names.slots)):  # fmt: skip
+        return names.count < names.room
+    if not make_slots(cython.address(names.slots), 2 * (names.count + 1)):
+        names.count = 0
         return False
-    names.keys = keys
-    names.names = values
-    names.room = more
-    for at in range(old.room):
-        if old.keys[at]:
-            to = slot_for(names, old.keys[at] - 1)
-            keys[to] = old.keys[at]
-            values[to] = old.names[at]
-    free(old.keys)
-    free(old.names)
+    for item in range(names.count):
+        fill_slot(cython.address(names.slots), slot_for(names, names.known[item].key), item)
     return True
 
 
@@ -129,17 +153,9 @@ def widen(names: cython.pointer[Names]) -> cython.bint:
 @cython.exceptval(check=False)
 def remember_plain(names: cython.pointer[Names], key: u64, name: u64) -> u64:
     """A reference by which the qualified name is put in later; the plain name when there is no memory."""
-    more: u64
-    if names.plain_count == names.plain_room:
-        more = names.plain_room * 2 if names.plain_room else 256
-        block = realloc(names.plain, more * 8)
-        if block == cython.NULL:
-            return name
-        names.plain = cython.cast(cython.p_ulonglong, block)
-        names.plain_room = more
-    names.plain[names.plain_count] = key
-    names.plain_count += 1
-    return PLAIN | (names.plain_count - 1)
+    if not push_u64(cython.address(names.plain), key):
+        return name
+    return PLAIN | cython.cast(u64, names.plain.count - 1)
 
 
 @cython.cfunc
@@ -147,16 +163,13 @@ def remember_plain(names: cython.pointer[Names], key: u64, name: u64) -> u64:
 @cython.exceptval(check=False)
 def remember_start(names: cython.pointer[Names], name: u64, file: u64, line: u64) -> cython.void:
     """One more declaration; none where there is no memory or the line is none."""
-    more: u64
     if name == 0 or line == 0 or line >> 32:
         return
-    if names.start_count == names.start_room:
-        more = names.start_room * 2 if names.start_room else 256
-        block = realloc(names.starts, more * cython.sizeof(names.starts[0]))
-        if block == cython.NULL:
-            return
-        names.starts = cython.cast(cython.pointer[Start], block)
-        names.start_room = more
+    if not grow(
+        cython.cast(cython.pp_void, cython.address(names.starts)), cython.address(names.start_room),
+        names.start_count + 1, cython.sizeof(Start),
+    ):  # fmt: skip
+        return
     start = cython.address(names.starts[names.start_count])
     start.name = name
     start.file = file
@@ -169,11 +182,11 @@ def remember_start(names: cython.pointer[Names], name: u64, file: u64, line: u64
 @cython.exceptval(check=False)
 @cython.inline
 def same_files(
-    one: cython.pointer[cython.const[u64]], other: cython.pointer[cython.const[u64]]
+    unit: cython.pointer[cython.const[u64]], other: cython.pointer[cython.const[u64]]
 ) -> cython.bint:  # fmt: skip
-    """Do two units count their files in one table?"""
-    return one == other or (
-        one[HAS] & other[HAS] & HAS_STMT_LIST != 0 and one[STMT_LIST] == other[STMT_LIST]
+    """Whether two units count their files in one table."""
+    return unit == other or (
+        unit[HAS] & other[HAS] & HAS_STMT_LIST != 0 and unit[STMT_LIST] == other[STMT_LIST]
     )  # fmt: skip
 
 
@@ -181,12 +194,12 @@ def same_files(
 @cython.nogil
 @cython.exceptval(check=False)
 def type_of(file: cython.pointer[cython.const[File]], signature: u64, budget: cython.pointer[Budget]) -> u64:
-    """Where the type of a signature is described: what its unit's header says; 0 when no unit here has it."""
-    at: u64
-    for at in range(file.unit_count):
+    """The offset of the DIE of a type, by its signature, as its unit's header has it; 0 when no unit here has it."""
+    row: u64
+    for row in range(file.unit_count):
         if not spend(budget, 1):
             break
-        unit = cython.address(file.units[at * WIDTH])
+        unit = cython.address(file.units[row * WIDTH])
         if unit[SIGNATURE] == signature and unit[KIND] in (DW_UT_type, DW_UT_split_type) and not unit[FAULT]:
             value: u64 = number(
                 file.info.at + unit[DIE] - unit[OFFSET_SIZE], cython.cast(cython.int, unit[OFFSET_SIZE]), file.big
@@ -200,22 +213,22 @@ def type_of(file: cython.pointer[cython.const[File]], signature: u64, budget: cy
 @cython.exceptval(check=False)
 def follow(
     names: cython.pointer[Names], file: cython.pointer[cython.const[File]], alt: cython.pointer[cython.const[File]],
-    tables: cython.pointer[Tables], budget: cython.pointer[Budget], key: u64, strangers: cython.p_int,
+    tables: cython.pointer[AbbrevCache], budget: cython.pointer[Budget], key: u64, unresolved_refs: cython.p_int,
 ) -> u64:  # fmt: skip
-    """Read DIEs from the key on along origins and specifications; gives the name. With `names` its start is kept, too;
-    without, no linkage name is looked for."""
+    """Read DIEs from the key on along origins and specifications. Returns the name. With `names` its start is kept,
+    too; without, no linkage name is looked for."""
     step: cython.int
-    here: u64 = key
+    die: u64 = key
     following: u64
     origin: u64
     found: u64 = 0
     linkage: u64 = 0
     decl_file: u64 = 0
     decl_line: u64 = 0
-    has: cython.int = 0  # 1: decl_file, 2: decl_line
+    has: cython.int = 0  # HAS_DECL_*
     named: u64 = 0
     language: u64 = 0
-    at: u64
+    offset: u64
     spec: u64
     spec_end: u64
     bare: u64 = 1  # not declared, without a frame base, not artificial: line tables only (clang -g1)
@@ -224,31 +237,31 @@ def follow(
     form: u64
     implicit: u64
     value: u64
-    for step in range(STEPS):
-        where = alt if here >> ALT_BIT & 1 else file
-        other = where if here >> ALT_BIT & 1 else alt
-        at = here & ((cython.cast(u64, 1) << ALT_BIT) - 1)
-        unit = unit_at(where, at)
-        if unit == cython.NULL and at < where.info.size:
-            strangers[0] = True
-        if unit == cython.NULL or unit[FAULT] or at <= unit[OFFSET]:
+    for step in range(MOST_STEPS):
+        own = alt if die >> ALT_BIT & 1 else file
+        other = own if die >> ALT_BIT & 1 else alt
+        offset = die & ((cython.cast(u64, 1) << ALT_BIT) - 1)
+        unit = unit_at(own, offset)
+        if unit == cython.NULL and offset < own.info.size:
+            unresolved_refs[0] = True
+        if unit == cython.NULL or unit[FAULT] or offset <= unit[OFFSET]:
             break
-        spec = uleb(where.info.at, cython.address(at), unit[END])
-        if at > unit[END] or spec == 0:
+        spec = uleb(own.info.at, cython.address(offset), unit[END])
+        if offset > unit[END] or spec == 0:
             break
-        table = table_of(tables, where, unit, budget, cython.address(fault))
+        table = table_of(tables, own, unit, budget, cython.address(fault))
         if table == cython.NULL:
             break
         entry = entry_of_code(table, spec)
         if entry == cython.NULL:
             break
         spec = entry.spec
-        spec_end = where.abbrev.size
+        spec_end = own.abbrev.size
         following = origin = 0
         while True:
-            name = uleb(where.abbrev.at, cython.address(spec), spec_end)
-            form = uleb(where.abbrev.at, cython.address(spec), spec_end)
-            implicit = sleb(where.abbrev.at, cython.address(spec), spec_end) if form == DW_FORM_implicit_const else 0
+            name = uleb(own.abbrev.at, cython.address(spec), spec_end)
+            form = uleb(own.abbrev.at, cython.address(spec), spec_end)
+            implicit = sleb(own.abbrev.at, cython.address(spec), spec_end) if form == DW_FORM_implicit_const else 0
             if spec > spec_end or (name == 0 and form == 0) or not spend(budget, 1):
                 break
             if name not in (
@@ -257,87 +270,227 @@ def follow(
             ) and (name != DW_AT_signature or names != cython.NULL):  # fmt: skip
                 if name in (DW_AT_frame_base, DW_AT_artificial):
                     bare = 0
-                skip_form(where.info.at, cython.address(at), unit[END], form, unit, where.big)
+                skip_form(own.info.at, cython.address(offset), unit[END], form, unit, own.big)
                 continue
             value = read_form(
-                where.info.at, cython.address(at), unit[END], cython.address(form), implicit, unit, where.big
+                own.info.at, cython.address(offset), unit[END], cython.address(form), implicit, unit, own.big
             )
-            if at > unit[END]:
+            if offset > unit[END]:
                 break
             if name in (DW_AT_linkage_name, DW_AT_MIPS_linkage_name):
                 if names != cython.NULL and not linkage and names.style != SHORT:
-                    linkage = name_of(where, other, unit, value, form)
+                    linkage = name_of(own, other, unit, value, form)
             elif name == DW_AT_decl_file:
-                if names != cython.NULL and not has & 1 and value >> 32 == 0:
-                    has |= 1
+                if names != cython.NULL and not has & HAS_DECL_FILE and value >> 32 == 0:
+                    has |= HAS_DECL_FILE
                     decl_file = value
-                    if here >> ALT_BIT & 1 or not same_files(unit, names.current):
-                        decl_file |= cython.cast(u64, unit - where.units) // WIDTH << 32
-                        decl_file |= cython.cast(u64, 1) << (ALT_FILE if here >> ALT_BIT & 1 else OTHER_FILE)
+                    if die >> ALT_BIT & 1 or not same_files(unit, names.current):
+                        decl_file |= cython.cast(u64, unit - own.units) // WIDTH << FILE_UNIT_SHIFT
+                        decl_file |= cython.cast(u64, 1) << (ALT_FILE_BIT if die >> ALT_BIT & 1 else OTHER_FILE_BIT)
             elif name == DW_AT_decl_line:
-                if not has & 2:
-                    has |= 2
+                if not has & HAS_DECL_LINE:
+                    has |= HAS_DECL_LINE
                     decl_line = value
             elif name == DW_AT_name:
                 if not found:
-                    found = name_of(where, other, unit, value, form)
-                    named = here
+                    found = name_of(own, other, unit, value, form)
+                    named = die
                     language = unit[LANGUAGE]
                     if language == 0 and names != cython.NULL:  # dwz: a partial unit is of those that import it
                         language = names.current[LANGUAGE]
             else:
                 if name == DW_AT_signature:
-                    value = type_of(where, value, budget) if form == DW_FORM_ref_sig8 else 0
-                    strangers[0] |= value == 0
+                    value = type_of(own, value, budget) if form == DW_FORM_ref_sig8 else 0
+                    unresolved_refs[0] |= value == 0
                 else:
                     value = target_of(unit, value, form)
-                if value and here >> ALT_BIT & 1:
+                if value and die >> ALT_BIT & 1:
                     value |= cython.cast(u64, 1) << ALT_BIT
                 if name == DW_AT_specification:
                     following = value
                 else:
                     origin = value
         following = origin if origin else following
-        if not following or following == here or (linkage and has == 3):
+        if not following or following == die or (linkage and has == HAS_START):
             break
-        here = following
+        die = following
     if linkage:
         found = linkage
     elif found and names != cython.NULL and names.style == QUALIFIED and is_qualified(language):
         found = remember_plain(names, named | (bare if has == 0 else 0) << BARE_BIT, found)
-    if names != cython.NULL and has == 3:
+    if names != cython.NULL and has == HAS_START:
         remember_start(names, found, decl_file, decl_line)
     return found
 
 
 def function_name(names, file, alt, tables, key):
-    """The name of the function a DIE stands for; 0 when nothing says it."""
-    at: u64
-    name: u64
-    if names.count >= MOST:
-        memset(names.keys, 0, names.room * 8)
-        names.count = 0
-    if names.count * 2 >= names.room and not widen(names):
-        return follow(names, file, alt, tables, cython.address(names.budget), key, cython.address(names.strangers))
-    at = slot_for(names, key)
-    if names.keys[at] == 0:
-        name = follow(names, file, alt, tables, cython.address(names.budget), key, cython.address(names.strangers))
-        names.keys[at] = key + 1
-        names.names[at] = name
+    """The name of the function that a DIE describes or refers to; 0 when it has none."""
+    slot: u64
+    item: cython.Py_ssize_t
+    if names.count >= MOST_NAMES:
+        forget_names(names)
+    if names.count == names.room or is_crowded(cython.address(names.slots)):
+        if not make_room(names):
+            return follow(
+                names, file, alt, tables, cython.address(names.budget), key, cython.address(names.unresolved_refs)
+            )
+    slot = slot_for(names, key)
+    if names.slots.slots[slot] == 0:
+        item = names.count
+        names.known[item].key = key
+        names.known[item].name = follow(
+            names, file, alt, tables, cython.address(names.budget), key, cython.address(names.unresolved_refs)
+        )
+        fill_slot(cython.address(names.slots), slot, item)
         names.count += 1
-    return names.names[at]
-
-
-def own_name(file, alt, tables, budget, key, strangers):
-    """The name of a DIE of any kind, without what stands around it; linkage names are not looked for."""
-    return follow(cython.NULL, file, alt, tables, budget, key, strangers)
+    return names.known[names.slots.slots[slot] - 1].name
 
 
 def forget_names(names):
-    free(names.keys)
-    free(names.names)
-    free(names.plain)
+    clear_slots(cython.address(names.slots))
+    names.count = 0
+
+
+def free_names(names):
+    release_slots(cython.address(names.slots))
+    release(cython.address(names.plain))
+    free(names.known)
     free(names.starts)
-    names.keys = names.names = names.plain = cython.NULL
+    names.known = cython.NULL
     names.starts = cython.NULL
-    names.count = names.room = names.plain_count = names.plain_room = names.start_count = names.start_room = 0
+    names.count = names.room = names.start_count = names.start_room = 0
+
+
+# The DIEs that a DIE lies in
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def collect_ancestors(
+    file: cython.pointer[cython.const[File]],
+    unit: cython.pointer[cython.const[u64]],
+    table: cython.pointer[AbbrevTable],
+    levels: cython.pointer[U64s],
+    keys: cython.pointer[cython.const[u64]],
+    count: cython.Py_ssize_t,
+    ancestors: cython.p_ulonglong,
+) -> cython.Py_ssize_t:
+    """Fill MAX_ANCESTORS numbers per key (ascending offsets of DIEs of this unit): tag << TAG_SHIFT | offset, innermost
+    first."""
+    data = file.info.at
+    offset: u64 = unit[DIE]
+    end: u64 = unit[END]
+    die: u64
+    form: u64
+    value: u64
+    sibling: u64
+    code: u64
+    step: cython.Py_ssize_t
+    key: cython.Py_ssize_t = 0
+    levels.count = 0
+    while offset < end and key < count:
+        die = offset
+        while key < count and keys[key] < die:
+            key += 1  # it is no DIE
+        if key < count and keys[key] == die:
+            for step in range(MAX_ANCESTORS):
+                if step < levels.count:
+                    ancestors[key * MAX_ANCESTORS + step] = levels.items[levels.count - 1 - step]
+            key += 1
+        code = uleb(data, cython.address(offset), end)
+        if code == 0:
+            if levels.count:
+                levels.count -= 1
+            continue
+        entry = entry_of_code(table, code)
+        if entry == cython.NULL:
+            break
+        sibling = 0
+        op = table.ops + entry.first
+        for step in range(entry.ops):
+            skip(cython.address(offset), end, op.before)
+            form = op.form
+            if op.what == SKIP_TEXT:
+                skip_string(data, cython.address(offset), end)
+            elif op.what == READ:
+                value = read_form(data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big)
+                if op.slot == S_SIBLING and form >= DW_FORM_ref1 and form <= DW_FORM_ref_udata:
+                    sibling = unit[OFFSET] + value
+            else:
+                skip_form(data, cython.address(offset), end, form, unit, file.big)
+            op += 1
+        skip(cython.address(offset), end, entry.tail)
+        if not entry.children or offset > end:
+            continue
+        if sibling > offset and sibling <= end and key < count and keys[key] >= sibling:
+            offset = sibling
+            continue
+        if not push_u64(levels, cython.cast(u64, entry.tag) << TAG_SHIFT | die):
+            break
+    return key
+
+
+def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]):
+    """For keys in ascending order (offsets of DIEs, of any units): MAX_ANCESTORS numbers each, as bytes of u64."""
+    found = bytearray(8 * MAX_ANCESTORS * keys.shape[0])
+    i: cython.Py_ssize_t = 0
+    last: cython.Py_ssize_t
+    tables: AbbrevCache
+    budget: Budget
+    fault: cython.int = 0
+    levels: U64s
+    if keys.shape[0] == 0:
+        return found
+    out: cython.ulonglong[::1] = memoryview(found).cast("Q")
+    memset(cython.address(tables), 0, cython.sizeof(tables))
+    memset(cython.address(levels), 0, cython.sizeof(levels))
+    found_budget(cython.address(budget), sections.file.info.size)
+    file: cython.pointer[File] = cython.address(sections.file)
+    with cython.nogil:
+        while i < keys.shape[0]:
+            last = i + 1
+            unit = unit_at(file, keys[i])
+            if unit == cython.NULL or unit[FAULT]:
+                i = last
+                continue
+            while last < keys.shape[0] and keys[last] < unit[END]:
+                last += 1
+            begin_unit(cython.address(budget), unit[END] - unit[OFFSET])
+            table = table_of(cython.address(tables), file, unit, cython.address(budget), cython.address(fault))
+            if table != cython.NULL:
+                collect_ancestors(
+                    file,
+                    unit,
+                    table,
+                    cython.address(levels),
+                    cython.address(keys[i]),
+                    last - i,
+                    cython.address(out[i * MAX_ANCESTORS]),
+                )
+            i = last
+        free_cache(cython.address(tables))
+        release(cython.address(levels))
+    return found
+
+
+def read_names(
+    sections: DwarfSections, alt: DwarfSections, keys: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]
+):
+    """The DW_AT_name of each DIE, following its origins, specifications and type units; 0 where there is none. Returns
+    whether any may lie in a unit that is not known here."""
+    i: cython.Py_ssize_t
+    tables: AbbrevCache
+    budget: Budget
+    unresolved_refs: cython.int = 0
+    memset(cython.address(tables), 0, cython.sizeof(tables))
+    found_budget(cython.address(budget), sections.file.info.size)
+    with cython.nogil:
+        for i in range(keys.shape[0]):
+            begin_unit(cython.address(budget), BYTES_PER_NAME)
+            out[i] = follow(
+                cython.NULL, cython.address(sections.file), cython.address(alt.file), cython.address(tables),
+                cython.address(budget), keys[i], cython.address(unresolved_refs),
+            )  # fmt: skip
+        free_cache(cython.address(tables))
+    return unresolved_refs != 0

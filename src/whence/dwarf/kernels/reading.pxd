@@ -5,6 +5,7 @@
 
 from whence.dwarf.kernels.budget cimport Budget, spend
 from whence.dwarf.kernels.constants cimport (
+    DWARF64, RESERVED_LENGTH,
     DW_FORM_GNU_addr_index, DW_FORM_GNU_ref_alt, DW_FORM_GNU_str_index, DW_FORM_GNU_strp_alt, DW_FORM_addr,
     DW_FORM_addrx, DW_FORM_addrx1, DW_FORM_addrx2, DW_FORM_addrx3, DW_FORM_addrx4, DW_FORM_block, DW_FORM_block1,
     DW_FORM_block2, DW_FORM_block4, DW_FORM_data1, DW_FORM_data16, DW_FORM_data2, DW_FORM_data4, DW_FORM_data8,
@@ -14,16 +15,11 @@ from whence.dwarf.kernels.constants cimport (
     DW_FORM_sec_offset, DW_FORM_string, DW_FORM_strp, DW_FORM_strp_sup, DW_FORM_strx, DW_FORM_strx1,
     DW_FORM_strx2, DW_FORM_strx3, DW_FORM_strx4, DW_FORM_udata,
 )
-from whence.dwarf.kernels.shared cimport (
-    ADDRESS_SIZE, ADDR_BASE, ALT_BIT, DIE, END, OFFSET, OFFSET_SIZE, STR_BASE, VERSION, WIDTH, File, Part, bytes_at,
-    u64,
+from whence.dwarf.kernels.units cimport (
+    ADDRESS_SIZE, ADDR_BASE, ALT_BIT, DIE, END, OFFSET, OFFSET_SIZE, STR_BASE, VERSION, WIDTH, File, SectionBytes,
+    bytes_at, u64,
 )
 from whence.kernels.bytes cimport number, sleb, uleb
-
-
-cdef enum:  # values of unit_length (7.4)
-    DWARF64 = 0xFFFFFFFF
-    RESERVED_LENGTH = 0xFFFFFFF0
 
 
 cdef inline u64 fixed(bytes_at data, u64* at, u64 end, int size, int big) noexcept nogil:
@@ -87,7 +83,7 @@ cdef inline int form_size(u64 form, int address_size, int offset_size, int versi
 
 
 cdef inline u64 indirect(bytes_at data, u64* at, u64 end, u64 form) noexcept nogil:
-    """The form that stands in the DIE itself (DW_FORM_indirect); one that is indirect again is refused."""
+    """The form that the DIE itself has (DW_FORM_indirect); one that is indirect again is refused."""
     if form == DW_FORM_indirect:
         form = uleb(data, at, end)
         if form in (DW_FORM_indirect, DW_FORM_implicit_const):
@@ -145,7 +141,7 @@ cdef inline u64 read_form(
     return uleb(data, at, end)
 
 
-cdef inline u64 entry_of(Part part, u64 base, u64 index, int size, int big, int* ok) noexcept nogil:
+cdef inline u64 entry_of(SectionBytes part, u64 base, u64 index, int size, int big, int* ok) noexcept nogil:
     """Entry `index` of a table of numbers that starts at `base` (.debug_addr, .debug_str_offsets)."""
     ok[0] = 0
     if base > part.size or index >= (part.size - base) / <u64>size:
@@ -155,7 +151,7 @@ cdef inline u64 entry_of(Part part, u64 base, u64 index, int size, int big, int*
 
 
 cdef inline int is_index(u64 form) noexcept nogil:
-    """Does this address form count in .debug_addr?"""
+    """Whether this address form is an index of .debug_addr."""
     return form in (DW_FORM_addrx, DW_FORM_GNU_addr_index) or (form >= DW_FORM_addrx1 and form <= DW_FORM_addrx4)
 
 
@@ -167,7 +163,7 @@ cdef inline u64 address_of(const File* file, const u64* unit, u64 value, u64 for
 
 
 cdef inline u64 name_of(const File* file, const File* alt, const u64* unit, u64 value, u64 form) noexcept nogil:
-    """The name a string form holds; 0 when it points nowhere."""
+    """The name reference of a string form's value; 0 when it is outside its section."""
     cdef int ok = 1
     if form == DW_FORM_string:
         return file.info_ref | value
@@ -248,10 +244,10 @@ cdef inline u64 largest(int width) noexcept nogil:
     return ~<u64>0 if width >= 8 else (<u64>1 << (8 * width)) - 1
 
 
-cdef inline u64 wide_length(u64 length) noexcept nogil:
-    """Does a unit length of four bytes say that eight more hold it (64-bit DWARF)?"""
+cdef inline u64 is_dwarf64(u64 length) noexcept nogil:
+    """Whether a unit length of four bytes means that eight more hold it (64-bit DWARF)."""
     return length == <u64>DWARF64
 
 
-cdef inline u64 reserved_length(u64 length) noexcept nogil:
+cdef inline u64 is_reserved_length(u64 length) noexcept nogil:
     return length >= <u64>RESERVED_LENGTH

@@ -1,13 +1,26 @@
-"""Unit headers and what their root DIEs say, all units of a section in one pass.
+"""Units: their sections, their headers and root DIEs, the ranges these give, and which unit holds an address.
 
-In: .debug_info, .debug_abbrev and the other sections root attributes point into. Out: one row of WIDTH numbers per unit
-(shared.pxd names them). A header that breaks a rule leaves its fault in the row; only a length that leaves the section
-ends the scan, because nothing says where the next unit begins. DWARF 5, sections 7.5.1 and 3.1.
+In: .debug_info, .debug_abbrev and the other sections root attributes point into (`DwarfSections`). Out: one row of
+WIDTH numbers per unit (units.pxd names them), `UnitRanges`, and from .debug_aranges the units of a few addresses.
+
+A header that breaks a rule leaves its fault in the row; only a length that leaves the section ends the scan, because
+nothing says where the next unit begins (DWARF 5, sections 7.5.1 and 3.1).
+
+Range lists are those of .debug_ranges (DWARF 2 to 4) and .debug_rnglists (5). A linker that drops a function leaves its
+debug info behind, at 0, -1, -2 or 0 + an offset, depending on the linker. All of them fail one test: a range of code
+begins in an executable section (or segment). DWARF 5, sections 2.17.3 and 7.25; DWARF 4, section 2.17.3.
+
+.debug_aranges says which unit holds an address, without a look at the units: one pass over the table, of which nothing
+is kept (DWARF 5, section 6.1.2).
+
+Rows of a unit's line program that lie outside the ranges of its root DIE describe nothing: padding between functions,
+code that the linker took from another unit. `Clipper` leaves them out.
 """
 
 import cython
+from cython.cimports.libc.stdlib import free, malloc, qsort
 from cython.cimports.libc.string import memset
-from cython.cimports.whence.dwarf.kernels.budget import Budget, begin_unit, found_budget, spend
+from cython.cimports.whence.dwarf.kernels.budget import LIST_ENTRY, Budget, begin_unit, found_budget, spend
 from cython.cimports.whence.dwarf.kernels.constants import (
     DW_AT_addr_base,
     DW_AT_comp_dir,
@@ -27,6 +40,15 @@ from cython.cimports.whence.dwarf.kernels.constants import (
     DW_FORM_addr,
     DW_FORM_implicit_const,
     DW_FORM_rnglistx,
+    DW_FORM_sec_offset,
+    DW_RLE_base_address,
+    DW_RLE_base_addressx,
+    DW_RLE_end_of_list,
+    DW_RLE_offset_pair,
+    DW_RLE_start_end,
+    DW_RLE_start_length,
+    DW_RLE_startx_endx,
+    DW_RLE_startx_length,
     DW_UT_compile,
     DW_UT_partial,
     DW_UT_skeleton,
@@ -34,106 +56,112 @@ from cython.cimports.whence.dwarf.kernels.constants import (
     DW_UT_split_type,
     DW_UT_type,
 )
-from cython.cimports.whence.dwarf.kernels.parts import Parts
 from cython.cimports.whence.dwarf.kernels.reading import (
     address_of,
+    entry_of,
     find_abbrev,
     fixed,
+    is_dwarf64,
     is_index,
+    is_reserved_length,
+    largest,
     name_of,
     read_form,
-    reserved_length,
     sleb,
     uleb,
-    wide_length,
+    unit_at,
 )
-from cython.cimports.whence.dwarf.kernels.shared import (
-    ABBREV,
-    ADDR_BASE,
-    ADDRESS_SIZE,
-    COMP_DIR,
-    DIE,
-    DWO_NAME,
-    END,
-    FAULT,
-    FAULT_AT,
-    HAS,
-    HAS_HIGH,
-    HAS_LOW,
-    HAS_RANGES,
-    HAS_RNG_BASE,
-    HAS_STMT_LIST,
-    HAS_STR_BASE,
-    HIGH,
-    KIND,
-    LANGUAGE,
-    LOW,
-    NAME,
-    OFFSET,
-    OFFSET_SIZE,
-    RANGES,
-    RNG_BASE,
-    SIGNATURE,
-    SKELETON_RANGES_BASE,
-    STMT_LIST,
-    STR_BASE,
-    TAG,
-    VERSION,
-    WIDTH,
-    File,
-    Part,
-    u64,
-)
+from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN
+from cython.cimports.whence.kernels.heap import pop, push
+from cython.cimports.whence.kernels.vector import grow, push_u64, release
 
-# Faults of a unit; whence.dwarf.problems words them.
-BAD_LENGTH = cython.declare(cython.int, 1)
-BAD_VERSION = cython.declare(cython.int, 2)
-BAD_SIZE = cython.declare(cython.int, 3)
-BAD_KIND = cython.declare(cython.int, 4)
-SHORT_HEADER = cython.declare(cython.int, 5)
-NO_ABBREV = cython.declare(cython.int, 6)
-BAD_ROOT = cython.declare(cython.int, 7)
-TOO_COSTLY = cython.declare(cython.int, 8)
-TOO_MANY = cython.declare(cython.int, 9)
-
-LEAST = cython.declare(u64, 7)  # bytes of a header behind its length: version, table, size of addresses
+SHORTEST_HEADER = cython.declare(u64, 7)  # bytes of a header behind its length: version, table, size of addresses
+NO_FILE = cython.declare(cython.uint, 0xFFFFFFFF)  # of a row that no file describes
+NO_UNIT = cython.declare(cython.uint, 0xFFFFFFFF)
+LAST_ROW = cython.declare(cython.uint, 0xFFFFFFFF)
 
 # Where declarations of root DIEs were found, by table and code: units that share a table are roots of few codes.
-Found = cython.struct(table=u64, code=u64, spec=u64)
-FOUND_BITS = cython.declare(cython.int, 6)
-SPREAD = cython.declare(u64, 0x9E3779B97F4A7C15)
+KnownRoot = cython.struct(table=u64, code=u64, spec=u64)
+
+AddressSet = cython.struct(at=u64, end=u64, unit=u64, address=cython.int)  # a set of .debug_aranges
+
+
+@cython.cfunc
+def section_bytes(data: cython.const[cython.uchar][::1]) -> SectionBytes:
+    found: SectionBytes
+    found.size = data.shape[0]
+    found.at = cython.address(data[0]) if data.shape[0] else cython.NULL
+    return found
+
+
+@cython.final
+@cython.cclass
+class DwarfSections:
+    """Holds views of the sections; their bytes must stay as they are while it lives."""
+
+    def __cinit__(self, sections, refs: tuple, big: cython.bint, code: cython.const[cython.ulonglong][::1]):
+        """`sections` has a view of each section in the attribute of its name (debug_info, ...). `refs`: the name
+        references of the first bytes of .debug_info, .debug_str and .debug_line_str. `code`: where code can be, as
+        [start, end) pairs in ascending order."""
+        memset(cython.address(self.file), 0, cython.sizeof(self.file))
+        self.kept = [
+            sections.debug_info, sections.debug_abbrev, sections.debug_str, sections.debug_line_str,
+            sections.debug_str_offsets, sections.debug_addr, sections.debug_ranges, sections.debug_rnglists, code,
+        ]  # fmt: skip
+        self.file.info = section_bytes(sections.debug_info)
+        self.file.abbrev = section_bytes(sections.debug_abbrev)
+        self.file.strings = section_bytes(sections.debug_str)
+        self.file.line_strings = section_bytes(sections.debug_line_str)
+        self.file.str_offsets = section_bytes(sections.debug_str_offsets)
+        self.file.addr = section_bytes(sections.debug_addr)
+        self.file.ranges = section_bytes(sections.debug_ranges)
+        self.file.rnglists = section_bytes(sections.debug_rnglists)
+        self.file.info_ref, self.file.strings_ref, self.file.line_strings_ref = refs
+        self.file.big = big
+        self.file.code_count = code.shape[0] // 2
+        self.file.code = cython.address(code[0]) if code.shape[0] else cython.NULL
+
+    def set_units(self, units: cython.const[cython.ulonglong][::1]):
+        """Take the unit table, by which a DIE's unit is found; its rows must not change from now on."""
+        self.kept.append(units)
+        self.file.unit_count = units.shape[0] // WIDTH
+        self.file.units = cython.address(units[0]) if units.shape[0] else cython.NULL
+
+
+# Headers and root DIEs
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def span(info: Part, big: cython.int, at: u64, row: cython.p_ulonglong) -> u64:
-    """Where the unit at `at` ends, as its length says; 0 when that leaves the section.
+def unit_extent(info: SectionBytes, big: cython.int, offset: u64, row: cython.p_ulonglong) -> u64:
+    """Where the unit at `offset` ends, by its length; 0 when that is beyond the section.
 
     Fills in OFFSET, END, OFFSET_SIZE and FAULT. What is too short for a header is one unit with all that follow it and
     are too short, too."""
     size: u64 = info.size
     length: u64
     width: cython.int
-    row[OFFSET] = at
+    row[OFFSET] = offset
     row[END] = 0
-    while at < size:
-        length = fixed(info.at, cython.address(at), size, 4, big)
+    while offset < size:
+        length = fixed(info.at, cython.address(offset), size, 4, big)
         width = 4
-        if wide_length(length):
+        if is_dwarf64(length):
             width = 8
-            length = fixed(info.at, cython.address(at), size, 8, big)
-        if row[END] and length >= LEAST:
+            length = fixed(info.at, cython.address(offset), size, 8, big)
+        if row[END] and length >= SHORTEST_HEADER:
             break  # behind those that are too short
         row[OFFSET_SIZE] = width
-        if at > size or length > size - at or (width == 4 and reserved_length(length)):
+        if offset > size or length > size - offset or (width == 4 and is_reserved_length(length)):
             if row[END]:
                 break
             row[END] = size
             return 0
-        at += length
-        row[END] = at
-        if length >= LEAST:
+        offset += length
+        row[END] = offset
+        if length >= SHORTEST_HEADER:
             break
         row[FAULT] = SHORT_HEADER
         row[FAULT_AT] = row[OFFSET]
@@ -143,10 +171,10 @@ def span(info: Part, big: cython.int, at: u64, row: cython.p_ulonglong) -> u64:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def header(info: Part, big: cython.int, at: u64, row: cython.p_ulonglong) -> u64:
-    """Read the header at `at` into the row; gives where the next unit begins, or 0 when that is unknown."""
-    start: u64 = at
-    end: u64 = span(info, big, at, row)
+def read_header(info: SectionBytes, big: cython.int, offset: u64, row: cython.p_ulonglong) -> u64:
+    """Read the header at `offset` into the row. Returns where the next unit begins, 0 when that is unknown."""
+    start: u64 = offset
+    end: u64 = unit_extent(info, big, offset, row)
     width: cython.int = cython.cast(cython.int, row[OFFSET_SIZE])
     if end == 0:
         row[FAULT] = BAD_LENGTH
@@ -154,48 +182,48 @@ def header(info: Part, big: cython.int, at: u64, row: cython.p_ulonglong) -> u64
         return 0
     if row[FAULT]:
         return end
-    at += 4 if width == 4 else 12
-    row[VERSION] = fixed(info.at, cython.address(at), end, 2, big)
-    row[FAULT_AT] = at - 2 if at <= end else start
+    offset += 4 if width == 4 else 12
+    row[VERSION] = fixed(info.at, cython.address(offset), end, 2, big)
+    row[FAULT_AT] = offset - 2 if offset <= end else start
     if row[VERSION] < 2 or row[VERSION] > 5:
-        row[FAULT] = BAD_VERSION if at <= end else SHORT_HEADER
+        row[FAULT] = BAD_VERSION if offset <= end else SHORT_HEADER
         return end
     if row[VERSION] == 5:
-        row[KIND] = fixed(info.at, cython.address(at), end, 1, big)
-        row[ADDRESS_SIZE] = fixed(info.at, cython.address(at), end, 1, big)
-        row[ABBREV] = fixed(info.at, cython.address(at), end, width, big)
+        row[KIND] = fixed(info.at, cython.address(offset), end, 1, big)
+        row[ADDRESS_SIZE] = fixed(info.at, cython.address(offset), end, 1, big)
+        row[ABBREV] = fixed(info.at, cython.address(offset), end, width, big)
         if row[KIND] in (DW_UT_type, DW_UT_split_type):  # a type unit
-            row[SIGNATURE] = fixed(info.at, cython.address(at), end, 8, big)
-            fixed(info.at, cython.address(at), end, width, big)
+            row[SIGNATURE] = fixed(info.at, cython.address(offset), end, 8, big)
+            fixed(info.at, cython.address(offset), end, width, big)
         elif row[KIND] in (DW_UT_skeleton, DW_UT_split_compile):  # a skeleton, a split unit
-            row[SIGNATURE] = fixed(info.at, cython.address(at), end, 8, big)
+            row[SIGNATURE] = fixed(info.at, cython.address(offset), end, 8, big)
         elif row[KIND] not in (DW_UT_compile, DW_UT_partial):
-            row[FAULT] = BAD_KIND
+            row[FAULT] = BAD_UNIT_TYPE
             return end
     else:
         row[KIND] = DW_UT_compile
-        row[ABBREV] = fixed(info.at, cython.address(at), end, width, big)
-        row[ADDRESS_SIZE] = fixed(info.at, cython.address(at), end, 1, big)
-    if at > end:
+        row[ABBREV] = fixed(info.at, cython.address(offset), end, width, big)
+        row[ADDRESS_SIZE] = fixed(info.at, cython.address(offset), end, 1, big)
+    if offset > end:
         row[FAULT] = SHORT_HEADER
     elif row[ADDRESS_SIZE] != 4 and row[ADDRESS_SIZE] != 8 and row[ADDRESS_SIZE] != 2:
-        row[FAULT] = BAD_SIZE
-    row[DIE] = at
+        row[FAULT] = BAD_ADDRESS_SIZE
+    row[DIE] = offset
     return end
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def root(
+def read_root(
     file: cython.pointer[cython.const[File]],
     alt: cython.pointer[cython.const[File]],
     row: cython.p_ulonglong,
-    known: cython.pointer[Found],
+    known: cython.pointer[KnownRoot],
     budget: cython.pointer[Budget],
 ) -> cython.void:
     """Read the attributes of the unit's root DIE. Bases may come after what they are the base of: two passes."""
-    at: u64
+    offset: u64
     spec: u64
     spec_end: u64 = 0
     code: u64
@@ -204,26 +232,26 @@ def root(
     implicit: u64
     value: u64
     end: u64 = row[END]
-    turn: cython.int
+    reading: cython.int
     ok: cython.int = 1
-    for turn in range(2):
-        at = row[DIE]
-        code = uleb(file.info.at, cython.address(at), end)
-        if at > end or code == 0:
-            row[FAULT] = BAD_ROOT if at > end else 0
+    for reading in range(2):
+        offset = row[DIE]
+        code = uleb(file.info.at, cython.address(offset), end)
+        if offset > end or code == 0:
+            row[FAULT] = BAD_ROOT if offset > end else 0
             return
-        place = known + ((row[ABBREV] + code) * SPREAD >> 64 - FOUND_BITS)
+        remembered = known + ((row[ABBREV] + code) * WHENCE_GOLDEN >> 64 - KNOWN_BITS)
         spec_end = file.abbrev.size
-        spec = place.spec
-        if spec == 0 or place.code != code or place.table != row[ABBREV]:
+        spec = remembered.spec
+        if spec == 0 or remembered.code != code or remembered.table != row[ABBREV]:
             spec = find_abbrev(file, row[ABBREV], code, cython.address(spec_end), budget)
             if spec > spec_end:
-                row[FAULT] = TOO_COSTLY if budget.exceeded else NO_ABBREV
+                row[FAULT] = COSTLY_ROOT if budget.exceeded else NO_ROOT_ABBREV
                 row[FAULT_AT] = row[DIE]
                 return
-            place.spec = spec
-            place.code = code
-            place.table = row[ABBREV]
+            remembered.spec = spec
+            remembered.code = code
+            remembered.table = row[ABBREV]
         row[TAG] = uleb(file.abbrev.at, cython.address(spec), spec_end)
         spec += 1
         while True:
@@ -233,15 +261,15 @@ def root(
             if spec > spec_end or (name == 0 and form == 0):
                 break
             if not spend(budget, 1):
-                row[FAULT] = TOO_COSTLY
+                row[FAULT] = COSTLY_ROOT
                 row[FAULT_AT] = row[DIE]
                 return
-            value = read_form(file.info.at, cython.address(at), end, cython.address(form), implicit, row, file.big)
-            if at > end:
+            value = read_form(file.info.at, cython.address(offset), end, cython.address(form), implicit, row, file.big)
+            if offset > end:
                 row[FAULT] = BAD_ROOT
                 row[FAULT_AT] = row[DIE]
                 return
-            if turn == 0:
+            if reading == 0:
                 if name == DW_AT_str_offsets_base:
                     row[STR_BASE] = value
                     row[HAS] |= HAS_STR_BASE
@@ -278,7 +306,7 @@ def root(
                     row[FAULT_AT] = 0
                 row[HAS] |= HAS_HIGH
             elif name == DW_AT_ranges:
-                row[RANGES] = value | (cython.cast(u64, 1) << 63 if form == DW_FORM_rnglistx else 0)
+                row[RANGES] = value | (cython.cast(u64, 1) << RANGES_INDEX if form == DW_FORM_rnglistx else 0)
                 row[HAS] |= HAS_RANGES
     if row[HAS] & HAS_LOW and row[HAS] & HAS_HIGH:
         if row[FAULT_AT] == 0:
@@ -289,67 +317,644 @@ def root(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def defaults(row: cython.p_ulonglong, split: cython.bint) -> cython.void:
-    """The bases a split unit has without saying so: its tables begin behind their headers."""
+def default_bases(row: cython.p_ulonglong, split: cython.bint) -> cython.void:
+    """The bases a split unit has without an attribute for them: its tables begin behind their headers."""
     if split and row[VERSION] == 5:
         row[STR_BASE] = 8 if row[OFFSET_SIZE] == 4 else 16
         row[RNG_BASE] = 12 if row[OFFSET_SIZE] == 4 else 20
 
 
-def count(parts: Parts, most: cython.Py_ssize_t):
+def count_units(sections: DwarfSections, most: cython.Py_ssize_t):
     """How many units there are, going by the lengths alone; at most one more than `most`, the last of which will have
-    the fault TOO_MANY."""
-    part: Part = parts.file.info
-    at: u64 = 0
+    the fault TOO_MANY_UNITS."""
+    info: SectionBytes = sections.file.info
+    offset: u64 = 0
     units: cython.Py_ssize_t = 0
     row: u64[WIDTH]
     with cython.nogil:
-        while at < part.size and units <= most:
+        while offset < info.size and units <= most:
             units += 1
-            at = span(part, parts.file.big, at, row)
-            if at == 0:
+            offset = unit_extent(info, sections.file.big, offset, row)
+            if offset == 0:
                 break
     return units
 
 
-def headers_at(parts: Parts, offsets: cython.const[cython.ulonglong][::1], rows: cython.ulonglong[::1]):
+def read_headers_at(sections: DwarfSections, offsets: cython.const[cython.ulonglong][::1], rows: cython.ulonglong[::1]):
     """Fill a row per offset from the header there; `rows` has room for them, all zero."""
     row: cython.Py_ssize_t
     with cython.nogil:
         for row in range(offsets.shape[0]):
-            header(parts.file.info, parts.file.big, offsets[row], cython.address(rows[row * WIDTH]))
+            read_header(sections.file.info, sections.file.big, offsets[row], cython.address(rows[row * WIDTH]))
 
 
-def headers(parts: Parts, rows: cython.ulonglong[::1], split: cython.bint, most: cython.Py_ssize_t):
+def read_headers(sections: DwarfSections, rows: cython.ulonglong[::1], split: cython.bint, most: cython.Py_ssize_t):
     """Fill a row per unit from its header; `rows` has room for what `count` said of `most`, all zero."""
-    at: u64 = 0
+    offset: u64 = 0
     row: cython.Py_ssize_t
     with cython.nogil:
         for row in range(rows.shape[0] // WIDTH):
-            at = header(parts.file.info, parts.file.big, at, cython.address(rows[row * WIDTH]))
-            defaults(cython.address(rows[row * WIDTH]), split)
-            if at == 0:
+            offset = read_header(sections.file.info, sections.file.big, offset, cython.address(rows[row * WIDTH]))
+            default_bases(cython.address(rows[row * WIDTH]), split)
+            if offset == 0:
                 break
             if row == most:
-                rows[row * WIDTH + FAULT] = TOO_MANY
+                rows[row * WIDTH + FAULT] = TOO_MANY_UNITS
                 rows[row * WIDTH + FAULT_AT] = rows[row * WIDTH + OFFSET]
                 break
 
 
-def roots(parts: Parts, alt: Parts, rows: cython.ulonglong[::1]):
+def read_roots(sections: DwarfSections, alt: DwarfSections, rows: cython.ulonglong[::1]):
     """Fill in what the root DIEs say, of every unit whose header is whole. A type unit has no tag here, as it has no
     code; its bases are wanted where a class is named by it."""
     row: cython.Py_ssize_t
-    at: cython.p_ulonglong
-    known: Found[1 << 6]
+    unit: cython.p_ulonglong
+    known: KnownRoot[KNOWN_ROOTS]
     budget: Budget
     memset(known, 0, cython.sizeof(known))
-    found_budget(cython.address(budget), parts.file.info.size + parts.file.abbrev.size)
+    found_budget(cython.address(budget), sections.file.info.size + sections.file.abbrev.size)
     with cython.nogil:
         for row in range(rows.shape[0] // WIDTH):
-            at = cython.address(rows[row * WIDTH])
-            if at[FAULT] == 0:
-                begin_unit(cython.address(budget), at[END] - at[OFFSET])
-                root(cython.address(parts.file), cython.address(alt.file), at, known, cython.address(budget))
-                if at[KIND] in (DW_UT_type, DW_UT_split_type):
-                    at[TAG] = 0
+            unit = cython.address(rows[row * WIDTH])
+            if unit[FAULT] == 0:
+                begin_unit(cython.address(budget), unit[END] - unit[OFFSET])
+                read_root(cython.address(sections.file), cython.address(alt.file), unit, known, cython.address(budget))
+                if unit[KIND] in (DW_UT_type, DW_UT_split_type):
+                    unit[TAG] = 0
+
+
+# Range lists
+
+
+def is_code(file, start):
+    """Whether code can begin at this vaddr."""
+    low: u64 = 0
+    high: u64 = file.code_count
+    middle: u64
+    while low < high:
+        middle = (low + high) // 2
+        if file.code[2 * middle] <= start:
+            low = middle + 1
+        else:
+            high = middle
+    return low > 0 and start < file.code[2 * low - 1]
+
+
+def add_span(spans, start, end, owner):
+    """Keep [start, end) of a owner; empty ones are nothing."""
+    if start >= end:
+        return 0
+    if spans.count == spans.room and not grow(
+        cython.cast(cython.pp_void, cython.address(spans.items)),
+        cython.address(spans.room),
+        spans.count + 1,
+        cython.sizeof(Span),
+    ):
+        return OUT_OF_MEMORY
+    span = cython.address(spans.items[spans.count])
+    span.start = start
+    span.end = end
+    span.owner = owner
+    spans.count += 1
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def add_code_span(
+    spans: cython.pointer[Spans], file: cython.pointer[cython.const[File]], unit: cython.pointer[cython.const[u64]],
+    start: u64, end: u64, owner: cython.uint,
+) -> cython.int:  # fmt: skip
+    """Keep what is code."""
+    start &= largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
+    end &= largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
+    return add_span(spans, start, end, owner) if is_code(file, start) else 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def add_ranges_list(
+    spans: cython.pointer[Spans], file: cython.pointer[cython.const[File]], unit: cython.pointer[cython.const[u64]],
+    offset: u64, owner: cython.uint,
+) -> cython.int:  # fmt: skip
+    """A list of .debug_ranges: pairs of addresses from a base; (largest, x) makes x the base, (0, 0) ends it."""
+    width: cython.int = cython.cast(cython.int, unit[ADDRESS_SIZE])
+    none: u64 = largest(width)
+    base: u64 = unit[LOW] if unit[HAS] & HAS_LOW else 0
+    start: u64
+    end: u64
+    fault: cython.int = 0
+    offset += unit[RANGES_BASE]
+    while fault == 0:
+        if not spend(cython.address(spans.budget), LIST_ENTRY):
+            return COSTLY_RANGE_LISTS
+        start = fixed(file.ranges.at, cython.address(offset), file.ranges.size, width, file.big)
+        end = fixed(file.ranges.at, cython.address(offset), file.ranges.size, width, file.big)
+        if offset > file.ranges.size:
+            return BAD_RANGE_LIST
+        if start == 0 and end == 0:
+            return 0
+        if start == none:
+            base = end
+        elif start < end:
+            fault = add_code_span(spans, file, unit, base + start, base + end, owner)
+    return fault
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def add_rnglists_list(
+    spans: cython.pointer[Spans], file: cython.pointer[cython.const[File]], unit: cython.pointer[cython.const[u64]],
+    offset: u64, owner: cython.uint,
+) -> cython.int:  # fmt: skip
+    """A list of .debug_rnglists (DW_RLE_*)."""
+    data = file.rnglists.at
+    size: u64 = file.rnglists.size
+    width: cython.int = cython.cast(cython.int, unit[ADDRESS_SIZE])
+    none: u64 = largest(width)
+    base: u64 = unit[LOW] if unit[HAS] & HAS_LOW else 0
+    kind: u64
+    start: u64
+    end: u64
+    ok: cython.int
+    fault: cython.int = 0
+    while fault == 0:
+        if not spend(cython.address(spans.budget), LIST_ENTRY):
+            return COSTLY_RANGE_LISTS
+        kind = fixed(data, cython.address(offset), size, 1, 0)
+        start = end = 0
+        ok = 1
+        if kind == DW_RLE_end_of_list:
+            return 0 if offset <= size else BAD_RANGE_LIST
+        if kind in (
+            DW_RLE_base_addressx,
+            DW_RLE_startx_endx,
+            DW_RLE_startx_length,
+        ):
+            start = uleb(data, cython.address(offset), size)
+            start = entry_of(file.addr, unit[ADDR_BASE], start, width, file.big, cython.address(ok))
+            if kind == DW_RLE_startx_endx and ok:
+                end = uleb(data, cython.address(offset), size)
+                end = entry_of(file.addr, unit[ADDR_BASE], end, width, file.big, cython.address(ok))
+            elif kind == DW_RLE_startx_length:
+                end = start + uleb(data, cython.address(offset), size)
+        elif kind == DW_RLE_offset_pair:
+            start = base + uleb(data, cython.address(offset), size)
+            end = base + uleb(data, cython.address(offset), size)
+            ok = base != none
+        elif kind == DW_RLE_base_address:
+            start = fixed(data, cython.address(offset), size, width, file.big)
+        elif kind == DW_RLE_start_end:
+            start = fixed(data, cython.address(offset), size, width, file.big)
+            end = fixed(data, cython.address(offset), size, width, file.big)
+        elif kind == DW_RLE_start_length:
+            start = fixed(data, cython.address(offset), size, width, file.big)
+            end = start + uleb(data, cython.address(offset), size)
+        else:
+            return BAD_RANGE_LIST
+        if offset > size:
+            return BAD_RANGE_LIST
+        if kind in (DW_RLE_base_addressx, DW_RLE_base_address):
+            base = start if ok else none
+        elif ok:
+            fault = add_code_span(spans, file, unit, start, end, owner)
+    return fault
+
+
+def add_range_list(spans, file, unit, value, form, owner):
+    """Add the ranges of a DW_AT_ranges; `value` is what its `form` holds. Returns the fault, 0 for none."""
+    width: cython.int = cython.cast(cython.int, unit[OFFSET_SIZE])
+    ok: cython.int = 1
+    if unit[VERSION] < 5:
+        return add_ranges_list(spans, file, unit, value, owner)
+    if form == DW_FORM_rnglistx:
+        value = unit[RNG_BASE] + entry_of(file.rnglists, unit[RNG_BASE], value, width, file.big, cython.address(ok))
+        if not ok:
+            return BAD_RANGE_LIST
+    return add_rnglists_list(spans, file, unit, value, owner)
+
+
+# .debug_aranges
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def next_set(data: bytes_at, size: u64, big: cython.bint, entries: cython.pointer[AddressSet]) -> cython.bint:
+    """Read the header at each.end: where the set's pairs begin and end, its unit, the width of its addresses. False
+    when it breaks a rule."""
+    begin: u64 = entries.end
+    offset: u64 = begin
+    width: cython.int = 4
+    length: u64 = fixed(data, cython.address(offset), size, 4, big)
+    if is_dwarf64(length):
+        width = 8
+        length = fixed(data, cython.address(offset), size, 8, big)
+    if offset > size or length > size - offset or (width == 4 and is_reserved_length(length)):
+        return False
+    entries.end = offset + length
+    if fixed(data, cython.address(offset), entries.end, 2, big) != 2:
+        return False
+    entries.unit = fixed(data, cython.address(offset), entries.end, width, big)
+    entries.address = cython.cast(cython.int, fixed(data, cython.address(offset), entries.end, 1, big))
+    fixed(data, cython.address(offset), entries.end, 1, big)  # the size of segments: none has any
+    if offset > entries.end or (entries.address != 4 and entries.address != 8):
+        return False
+    entries.at = begin + (offset - begin + 2 * entries.address - 1) // (2 * entries.address) * (2 * entries.address)
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def next_pair(
+    data: bytes_at,
+    big: cython.bint,
+    entries: cython.pointer[AddressSet],
+    start: cython.pointer[u64],
+    count: cython.pointer[u64],
+) -> cython.bint:
+    """The set's next range; False behind its last."""
+    if entries.at >= entries.end or entries.end - entries.at < cython.cast(u64, 2 * entries.address):
+        return False
+    start[0] = fixed(data, cython.address(entries.at), entries.end, entries.address, big)
+    count[0] = fixed(data, cython.address(entries.at), entries.end, entries.address, big)
+    return start[0] != 0 or count[0] != 0
+
+
+def find_units(
+    table: cython.const[cython.uchar][::1],
+    big: cython.bint,
+    vaddrs: cython.const[cython.ulonglong][::1],
+    units: cython.ulonglong[::1],
+):
+    """Write, for each vaddr, the offset + 1 in .debug_info of the first unit that has it; 0 stays where none does.
+    Returns the number of units listed, or -1 when the table breaks a rule."""
+    size: u64 = table.shape[0]
+    start: u64 = 0
+    count: u64 = 0
+    i: cython.Py_ssize_t
+    sets: cython.Py_ssize_t = 0
+    entries: AddressSet
+    entries.end = 0
+    if size == 0:
+        return 0
+    data = cython.address(table[0])
+    with cython.nogil:
+        while entries.end < size:
+            if not next_set(data, size, big, cython.address(entries)):
+                sets = -1
+                break
+            sets += 1
+            while next_pair(data, big, cython.address(entries), cython.address(start), cython.address(count)):
+                for i in range(vaddrs.shape[0]):
+                    if vaddrs[i] >= start and vaddrs[i] - start < count:
+                        if units[i] == 0 or entries.unit + 1 < units[i]:
+                            units[i] = entries.unit + 1
+    return sets
+
+
+# Which unit holds an address, and which rows of a line program are its own
+
+
+@cython.final
+@cython.cclass
+class UnitRanges:
+    """The ranges that the root DIEs of units give (DW_AT_low_pc and high_pc, or DW_AT_ranges), by unit and by address.
+
+    `starts`, `ends` and `owners` have a row per range, unit after unit: [start, end) and the unit's row.
+    `described` has a byte per unit: RANGES_GIVEN; NO_RANGES; BROKEN_RANGES, where its list breaks a rule.
+    """
+
+    def __cinit__(
+        self,
+        sections: DwarfSections,
+        units: cython.const[cython.ulonglong][::1],
+        aranges: cython.const[cython.uchar][::1],
+    ):
+        """Read the root DIEs' ranges. `aranges` are the bytes of .debug_aranges, which a unit of DWARF 2 is compared
+        with (see `_clear_incomplete`)."""
+        spans: Spans
+        row: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        count: cython.Py_ssize_t = units.shape[0] // WIDTH
+        fault: cython.int
+        version_2: cython.bint = False
+        self.starts, self.ends = Column("Q"), Column("Q")
+        self.owners, self.first = Column("I"), Column("I")
+        self.begins, self.holders = Column("Q"), Column("I")
+        self.described = Column("B")
+        self.described.extend(bytes(count))
+        described = cython.cast(cython.p_uchar, self.described.vector.items)
+        memset(cython.address(spans), 0, cython.sizeof(spans))
+        found_budget(cython.address(spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
+        file = cython.address(sections.file)
+        try:
+            with cython.nogil:
+                for row in range(count):
+                    unit = cython.address(units[row * WIDTH])
+                    fault = 0
+                    begin_unit(cython.address(spans.budget), unit[END] - unit[OFFSET])
+                    if unit[VERSION] == 2:
+                        version_2 = True
+                    if unit[HAS] & HAS_LOW and unit[HAS] & HAS_HIGH:
+                        if unit[LOW] < unit[HIGH]:
+                            fault = add_code_span(
+                                cython.address(spans), file, unit, unit[LOW], unit[HIGH], cython.cast(cython.uint, row)
+                            )
+                            described[row] = RANGES_GIVEN
+                    elif unit[HAS] & HAS_RANGES:
+                        fault = add_range_list(
+                            cython.address(spans), file, unit, unit[RANGES] << 1 >> 1,
+                            DW_FORM_rnglistx if unit[RANGES] >> RANGES_INDEX else DW_FORM_sec_offset,
+                            cython.cast(cython.uint, row),
+                        )  # fmt: skip
+                        described[row] = RANGES_GIVEN
+                    if fault:
+                        described[row] = BROKEN_RANGES
+            if not (
+                self.starts.reserve(spans.count)
+                and self.ends.reserve(spans.count)
+                and self.owners.reserve(spans.count)
+                and self.first.reserve(count + 1)
+            ):
+                raise MemoryError
+            row = 0
+            for at in range(spans.count):
+                span = cython.address(spans.items[at])
+                self.starts.push_u64(span.start)
+                self.ends.push_u64(span.end)
+                self.owners.push_u32(span.owner)
+                while row <= span.owner:
+                    self.first.push_u32(cython.cast(cython.uint, at))
+                    row += 1
+            while row <= count:
+                self.first.push_u32(cython.cast(cython.uint, spans.count))
+                row += 1
+        finally:
+            free(spans.items)
+        if version_2 and aranges.shape[0]:
+            self._clear_incomplete(sections, aranges)
+
+    def _clear_incomplete(self, sections, aranges):
+        """Make NO_RANGES of each DWARF 2 unit that .debug_aranges gives code outside its root's [low_pc, high_pc): its
+        root cannot describe several spans, so it must not be used to rule the unit out. Entries that a linker discarded
+        are ignored."""
+        size: u64 = aranges.shape[0]
+        start: u64 = 0
+        count: u64 = 0
+        big: cython.bint = sections.file.big
+        row: cython.Py_ssize_t
+        entries: AddressSet
+        entries.end = 0
+        file = cython.address(sections.file)
+        if cython.cast(u64, len(self.described)) != file.unit_count:
+            return
+        described = cython.cast(cython.p_uchar, self.described.vector.items)
+        data = cython.address(aranges[0])
+        with cython.nogil:
+            while entries.end < size and next_set(data, size, big, cython.address(entries)):
+                unit = unit_at(file, entries.unit)
+                if unit == cython.NULL or unit[VERSION] != 2 or not unit[HAS] & HAS_LOW or not unit[HAS] & HAS_HIGH:
+                    continue
+                row = (unit - file.units) // WIDTH
+                while next_pair(data, big, cython.address(entries), cython.address(start), cython.address(count)):
+                    if start < unit[LOW] or start + count > unit[HIGH]:
+                        if count and is_code(file, start):
+                            described[row] = NO_RANGES
+
+    def index(self, order: cython.const[cython.uint][::1]):
+        """Make ready for `mark`. `order` are the rows of the ranges by start. Where ranges of units overlap, the first
+        unit has the addresses. Time: n log n for n ranges."""
+        spans: cython.Py_ssize_t = order.shape[0]
+        i: cython.Py_ssize_t = 0
+        open_spans: cython.Py_ssize_t = 0  # on the heap: all open ones, and closed ones below the top
+        vaddr: cython.ulonglong
+        now: cython.uint
+        last: cython.uint = NO_UNIT
+        if not (self.begins.reserve(2 * spans) and self.holders.reserve(2 * spans)):
+            raise MemoryError
+        heap = cython.cast(cython.p_uint, malloc((spans + 1) * 4))  # LAST_ROW - row, as the greatest comes first
+        if heap == cython.NULL:
+            raise MemoryError
+        start = cython.cast(cython.p_ulonglong, self.starts.vector.items)
+        end = cython.cast(cython.p_ulonglong, self.ends.vector.items)
+        owner = cython.cast(cython.p_uint, self.owners.vector.items)
+        with cython.nogil:
+            while i < spans or open_spans:
+                # The next address at which something changes: a range begins, or the one that counts ends.
+                if open_spans and (i == spans or end[LAST_ROW - heap[0]] <= start[order[i]]):
+                    vaddr = end[LAST_ROW - heap[0]]
+                else:
+                    vaddr = start[order[i]]
+                while i < spans and start[order[i]] == vaddr:
+                    push(heap, cython.address(open_spans), LAST_ROW - order[i])
+                    i += 1
+                while open_spans and end[LAST_ROW - heap[0]] <= vaddr:
+                    pop(heap, cython.address(open_spans))
+                now = owner[LAST_ROW - heap[0]] if open_spans else NO_UNIT
+                if now != last:
+                    self.begins.push_u64(vaddr)
+                    self.holders.push_u32(now)
+                    last = now
+            free(heap)
+
+    def mark(self, vaddrs: cython.const[cython.ulonglong][::1], wanted: cython.uchar[::1]):
+        """Set wanted[row] to 1 for the unit that holds each vaddr."""
+        i: cython.Py_ssize_t
+        low: cython.Py_ssize_t
+        high: cython.Py_ssize_t
+        middle: cython.Py_ssize_t
+        begins = cython.cast(cython.p_ulonglong, self.begins.vector.items)
+        holders = cython.cast(cython.p_uint, self.holders.vector.items)
+        with cython.nogil:
+            for i in range(vaddrs.shape[0]):
+                low = 0
+                high = self.begins.vector.count
+                while low < high:
+                    middle = (low + high) // 2
+                    if begins[middle] <= vaddrs[i]:
+                        low = middle + 1
+                    else:
+                        high = middle
+                if low and holders[low - 1] != NO_UNIT:
+                    wanted[holders[low - 1]] = 1
+
+    def __repr__(self):
+        return f"<UnitRanges of {len(self.described)} units: {len(self.starts)} ranges>"
+
+
+@cython.final
+@cython.cclass
+class Clipper:
+    """The rows of groups of units, as far as they lie in the ranges that the units give, or in their functions.
+
+    `run` clips the rows of a batch into the columns `va`, `file` and `line`. One group at a time has its spans in
+    `spans`: pairs of start and end, ascending and apart once they are joined.
+    """
+
+    def __cinit__(self):
+        self.va, self.file, self.line = Column("Q"), Column("I"), Column("I")
+
+    def __dealloc__(self):
+        release(cython.address(self.spans))
+
+    def _reserve(self, more):
+        """Room for so many more rows. False when there is no memory."""
+        return self.va.reserve(more) and self.file.reserve(more) and self.line.reserve(more)
+
+    def _add_span(self, start, end):
+        return push_u64(cython.address(self.spans), start) and push_u64(cython.address(self.spans), end)
+
+    def _join(self):
+        """The spans in ascending order, those that touch or overlap as one."""
+        i: cython.Py_ssize_t
+        count: cython.Py_ssize_t = 0
+        total: cython.Py_ssize_t = self.spans.count // 2
+        sorted: cython.bint = True
+        spans = self.spans.items
+        for i in range(1, total):
+            if spans[2 * i] < spans[2 * i - 2]:
+                sorted = False
+        if not sorted:
+            qsort(spans, total, 16, by_start)
+        for i in range(total):
+            if count and spans[2 * i] <= spans[2 * count - 1]:
+                if spans[2 * i + 1] > spans[2 * count - 1]:
+                    spans[2 * count - 1] = spans[2 * i + 1]
+            else:
+                spans[2 * count] = spans[2 * i]
+                spans[2 * count + 1] = spans[2 * i + 1]
+                count += 1
+        self.spans.count = 2 * count
+
+    def _covers(self, va, end):
+        """Whether [va, end) lies in one of the joined spans."""
+        low: cython.Py_ssize_t = 0
+        high: cython.Py_ssize_t = self.spans.count // 2
+        middle: cython.Py_ssize_t
+        while low < high:
+            middle = (low + high) // 2
+            if self.spans.items[2 * middle] <= va:
+                low = middle + 1
+            else:
+                high = middle
+        return low > 0 and end <= self.spans.items[2 * low - 1]
+
+    def _put(self, va, file, line):
+        """Append a row, for which there is room."""
+        row: cython.Py_ssize_t = self.va.vector.count
+        cython.cast(cython.p_ulonglong, self.va.vector.items)[row] = va
+        cython.cast(cython.p_uint, self.file.vector.items)[row] = file
+        cython.cast(cython.p_uint, self.line.vector.items)[row] = line
+        self.va.vector.count = self.file.vector.count = self.line.vector.count = row + 1
+
+    def run(
+        self,
+        ranges: UnitRanges,
+        units: cython.const[cython.uint][::1],
+        unit_ends: cython.const[cython.uint][::1],
+        scopes,
+        scope_ends: cython.const[cython.uint][::1],
+        rows,
+        row_ends: cython.const[cython.uint][::1],
+        out_ends: cython.uint[::1],
+    ):
+        """Clip the rows of each group. Fills `out_ends` with where they end.
+
+        The units, scopes and rows of a group are those up to its entry of `unit_ends`, `scope_ends` and `row_ends`.
+        `scopes` has the columns va, end and depth, `rows` va, file and line. All rows stay where a unit gives no
+        ranges. Where a row holds over the beginning of a range, it begins there.
+        """
+        va: cython.const[cython.ulonglong][::1] = scopes.va
+        end: cython.const[cython.ulonglong][::1] = scopes.end
+        depth: cython.const[cython.uint][::1] = scopes.depth
+        row_va: cython.const[cython.ulonglong][::1] = rows.va
+        row_file: cython.const[cython.uint][::1] = rows.file
+        row_line: cython.const[cython.uint][::1] = rows.line
+        described = cython.cast(cython.p_uchar, ranges.described.vector.items)
+        starts = cython.cast(cython.p_ulonglong, ranges.starts.vector.items)
+        ends = cython.cast(cython.p_ulonglong, ranges.ends.vector.items)
+        first = cython.cast(cython.p_uint, ranges.first.vector.items)
+        group: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        unit: cython.Py_ssize_t = 0
+        scope: cython.Py_ssize_t = 0
+        row: cython.Py_ssize_t = 0
+        span: cython.uint
+        wanted: cython.bint
+        good: cython.bint = True
+        self.va.vector.count = self.file.vector.count = self.line.vector.count = 0
+        with cython.nogil:
+            for group in range(unit_ends.shape[0]):
+                wanted = row < row_ends[group]
+                self.spans.count = 0
+                for i in range(unit, unit_ends[group]):
+                    if described[units[i]] != RANGES_GIVEN:
+                        wanted = False
+                    elif wanted:
+                        for span in range(first[units[i]], first[units[i] + 1]):
+                            good = good and self._add_span(starts[span], ends[span])
+                unit = unit_ends[group]
+                if not wanted:
+                    good = good and self._reserve(row_ends[group] - row)
+                    if not good:
+                        break
+                    for i in range(row, row_ends[group]):
+                        self._put(row_va[i], row_file[i], row_line[i])
+                else:
+                    self._join()
+                    for i in range(scope, scope_ends[group]):
+                        if depth[i] == 0 and not self._covers(va[i], end[i]):
+                            for i in range(scope, scope_ends[group]):
+                                good = good and self._add_span(va[i], end[i])
+                            self._join()
+                            break
+                    good = good and self._reserve(row_ends[group] - row + self.spans.count)
+                    if not good:
+                        break
+                    self._clip(
+                        cython.address(row_va[0]),
+                        cython.address(row_file[0]),
+                        cython.address(row_line[0]),
+                        row,
+                        row_ends[group],
+                    )
+                scope = scope_ends[group]
+                row = row_ends[group]
+                out_ends[group] = cython.cast(cython.uint, self.va.vector.count)
+        if not good:
+            raise MemoryError
+
+    def _clip(self, va, file, line, row, rows):
+        """Put the rows [row, rows) that lie in the joined spans."""
+        span: cython.Py_ssize_t
+        first: cython.Py_ssize_t = row
+        files = cython.cast(cython.p_uint, self.file.vector.items)
+        begun: cython.Py_ssize_t = self.va.vector.count
+        for span in range(self.spans.count // 2):
+            while row < rows and va[row] <= self.spans.items[2 * span]:
+                row += 1
+            if row > first and file[row - 1] != NO_FILE:
+                self._put(self.spans.items[2 * span], file[row - 1], line[row - 1])
+            while row < rows and va[row] < self.spans.items[2 * span + 1]:
+                self._put(va[row], file[row], line[row])
+                row += 1
+            if self.va.vector.count > begun and files[self.va.vector.count - 1] != NO_FILE:
+                self._put(self.spans.items[2 * span + 1], NO_FILE, 0)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def by_start(
+    left: cython.pointer[cython.const[cython.void]], right: cython.pointer[cython.const[cython.void]]
+) -> cython.int:
+    """Spans by where they begin."""
+    first = cython.cast(cython.pointer[cython.const[cython.ulonglong]], left)
+    second = cython.cast(cython.pointer[cython.const[cython.ulonglong]], right)
+    return 1 if first[0] > second[0] else -1 if first[0] < second[0] else 0

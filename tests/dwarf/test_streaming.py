@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.dwarf.test_claims import aranges
+from tests.dwarf.test_unit_ranges import aranges
 from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die, function, inlined
 from tests.forge.lines import program
 from tests.forge.ranges import R, listed
 from whence.binary import open_binary
-from whence.dwarf import DebugInfo, arriving, unit_set
+from whence.dwarf import DebugInfo, streaming, unit_set
+from whence.dwarf.info import State
 from whence.elf import ElfFile, compress
 from whence.ranges import StringSpace
 from whence.window import ByteOrder
@@ -25,8 +26,8 @@ OFFSETS = [0] * UNITS  # of the units of `many` in .debug_info
 @pytest.fixture(autouse=True)
 def _small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which a few kilobytes come in many waves and pages are forgotten one by one."""
-    monkeypatch.setattr(arriving, "SMALLEST", 1)
-    monkeypatch.setattr(arriving, "BATCH", 1000)
+    monkeypatch.setattr(streaming, "SMALLEST", 1)
+    monkeypatch.setattr(streaming, "BATCH", 1000)
     monkeypatch.setattr(unit_set, "BATCH", 500)
     monkeypatch.setattr(compress, "STEP", 64)
     monkeypatch.setattr(compress, "KEPT_TOGETHER", 4096)
@@ -64,7 +65,7 @@ def both(data: bytes) -> tuple[DebugInfo, list[R], list[R]]:
 
 
 def was_read_as_it_came(info: DebugInfo) -> bool:
-    return "sections" not in info.__dict__
+    return info.state < State.SECTIONS
 
 
 @pytest.mark.parametrize("method", ["zlib", "zstd", "zdebug"])
@@ -151,8 +152,8 @@ def asked(info: DebugInfo, vaddr: int) -> list[R]:
 
 
 def unpacked_so_far(info: DebugInfo) -> int:
-    assert info._beginning is not None
-    return info._beginning._unpacking.done
+    assert info._prefix is not None
+    return info._prefix.unpacked
 
 
 def claimed() -> Debug:

@@ -1,7 +1,7 @@
-# An abbreviation table, digested for one walk over a unit's DIEs.
+# An abbreviation table, compiled for one walk over a unit's DIEs.
 
 from whence.dwarf.kernels.budget cimport Budget
-from whence.dwarf.kernels.shared cimport File
+from whence.dwarf.kernels.units cimport File
 
 cdef enum:  # Entry.kind: what the walk does with such a DIE
     PLAIN = 0  # skip its attributes, look among its children
@@ -35,7 +35,7 @@ cdef struct Op:  # skip `before` bytes, then do `what`
     unsigned long long implicit
 
 cdef enum:
-    LARGEST_TAG = 0xFFFF  # stands for those beyond it, too
+    LARGEST_TAG = 0xFFFF  # and those beyond it
 
 cdef struct Entry:
     unsigned long long code
@@ -47,15 +47,15 @@ cdef struct Entry:
     unsigned char kind
     unsigned char children
 
-cdef struct Table:
+cdef struct AbbrevTable:
     Entry* entries
-    unsigned long long count
-    unsigned long long room
+    Py_ssize_t count
+    Py_ssize_t room
     Op* ops
-    unsigned long long op_count
-    unsigned long long op_room
+    Py_ssize_t op_count
+    Py_ssize_t op_room
     int dense  # codes count 1, 2, 3...; else the entries are sorted by code
-    const File* file  # what is digested here: a table's offset in a file, for units of these sizes
+    const File* file  # what is compiled here: a table's offset in a file, for units of these sizes
     unsigned long long offset
     unsigned long long sizes
     unsigned long long used  # when it was last asked for
@@ -65,19 +65,19 @@ cdef enum:  # tables that are kept: ROWS that an offset can be in, of WAYS each,
     TABLE_WAYS = 4
     KEPT_BYTES = 1 << 23  # all are let go when together they take more
 
-cdef struct Tables:
-    Table* rows  # NULL before the first one
-    Table* last  # that was asked for
+cdef struct AbbrevCache:
+    AbbrevTable* rows  # NULL before the first one
+    AbbrevTable* last  # that was asked for
     unsigned long long turn
     unsigned long long held  # bytes
 
-cdef inline Entry* entry_of_code(Table* table, unsigned long long code) noexcept nogil:
+cdef inline Entry* entry_of_code(AbbrevTable* table, unsigned long long code) noexcept nogil:
     if table.dense:
-        return &table.entries[code - 1] if code - 1 < table.count else NULL
-    return sparse(table, code)
+        return &table.entries[code - 1] if code - 1 < <unsigned long long>table.count else NULL
+    return find_entry(table, code)
 
-cdef Table* table_of(
-    Tables* tables, const File* file, const unsigned long long* unit, Budget* budget, int* fault
+cdef AbbrevTable* table_of(
+    AbbrevCache* tables, const File* file, const unsigned long long* unit, Budget* budget, int* fault
 ) noexcept nogil
-cdef Entry* sparse(Table* table, unsigned long long code) noexcept nogil
-cdef void forget_tables(Tables* tables) noexcept nogil
+cdef Entry* find_entry(AbbrevTable* table, unsigned long long code) noexcept nogil
+cdef void free_cache(AbbrevCache* tables) noexcept nogil

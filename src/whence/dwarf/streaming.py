@@ -1,11 +1,11 @@
 """Units of a compressed .debug_info, read while it is being unpacked, and forgotten once they were read.
 
-Unpacking one stream takes one core; the others read the units that have come out of it. As soon as all units of a
-wave are ranges their bytes leave memory. This needs units that don't refer to each other's DIEs, and names that are
-copied out of .debug_info. What cannot be done (units that do refer, that share a line program with a far one, that are
-broken) is left alone, to be read when everything is there.
+Unpacking one stream takes one core; the others read the units that have come out of it (`StreamingInfo`). As soon as
+all units of a wave are ranges their bytes leave memory. This needs units that don't refer to each other's DIEs, and
+names that are copied out of .debug_info. What cannot be done (units that do refer, that share a line program with a far
+one, that are broken) is left alone, to be read when all of the section is unpacked.
 
-Few addresses need few units, and of the stream no more than what goes before them: `Beginning`.
+Few addresses need few units, and of the stream no more than what comes before their end: `InfoPrefix`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from whence.dwarf import units
-from whence.dwarf.kernels import abbrev as abbrev_kernel
+from whence.dwarf.kernels import abbrevs as abbrevs_kernel
+from whence.dwarf.kernels.constants import DWARF64
+from whence.dwarf.kernels.units import FAULT, HAS, HAS_STMT_LIST, STMT_LIST
 from whence.dwarf.sections import Sections, read_sections
-from whence.dwarf.unit_set import BATCH, UnitSet
+from whence.dwarf.unit_set import BATCH, DwarfFile, UnitSet
 from whence.elf.kernels.constants import ET_REL
 from whence.errors import DwarfError, ElfError
 from whence.forks import Lock
@@ -26,20 +27,18 @@ from whence.ranges.strings import OFFSET_BITS
 from whence.window import ByteOrder
 
 if TYPE_CHECKING:
-    from whence.dwarf.info import DebugInfo
     from whence.elf import ElfFile
     from whence.elf.compress import Unpacking
 
-DWARF64 = 0xFFFFFFFF  # the unit_length that eight bytes of length follow (7.4)
 SHORTEST = 12  # bytes that a unit with a root DIE has
 SMALLEST = 4 << 20  # packed bytes: below that there is little to win
 
 
-class NotThisWay(Exception):
-    """The units have to be read when all of them are there."""
+class StreamingUnsupported(Exception):
+    """The units have to be read when the whole section is unpacked."""
 
 
-def worth_it(elf: ElfFile) -> bool:
+def should_stream(elf: ElfFile) -> bool:
     """Whether a file's .debug_info is compressed, big, and needs no relocation."""
     section = elf.section(".debug_info")
     return section is not None and section.compressed and section.size >= SMALLEST and elf.type != ET_REL
@@ -48,27 +47,35 @@ def worth_it(elf: ElfFile) -> bool:
 def unpacking_of(elf: ElfFile) -> Unpacking | None:
     """The .debug_info of a file, still packed; None when it is not worth it, or has to be unpacked at once."""
     section = elf.section(".debug_info")
-    if section is None or not worth_it(elf):
+    if section is None or not should_stream(elf):
         return None
     try:
         return elf.unpacking(section)
     except ElfError:
-        return None  # told to whoever reads it whole
+        return None  # whoever reads it whole reports it
 
 
-class Beginning:
+class InfoPrefix:
     """The first bytes of a .debug_info, as many as the units needed so far. Threads may share it."""
 
-    def __init__(self, info: DebugInfo, unpacking: Unpacking) -> None:
-        self._info, self._unpacking = info, unpacking
+    def __init__(self, elf: ElfFile, file: DwarfFile, unpacking: Unpacking) -> None:
+        self._elf, self._file, self._unpacking = elf, file, unpacking
         self._lock = Lock()
         self._sections: Sections | None = None
 
     @classmethod
-    def of(cls, info: DebugInfo) -> Beginning | None:
+    def of(cls, elf: ElfFile, file: DwarfFile) -> InfoPrefix | None:
         """One for this file; None when it has to be read whole."""
-        unpacking = unpacking_of(info.elf)
-        return None if unpacking is None else cls(info, unpacking)
+        unpacking = unpacking_of(elf)
+        return None if unpacking is None else cls(elf, file, unpacking)
+
+    def __repr__(self) -> str:
+        return f"<InfoPrefix: {self.unpacked} of {self._unpacking.size} bytes>"
+
+    @property
+    def unpacked(self) -> int:
+        """How many bytes are unpacked."""
+        return self._unpacking.done
 
     def sections_with(self, offsets: list[int]) -> Sections | None:
         """The sections, with the units at these offsets in .debug_info; None when they are not whole there."""
@@ -82,16 +89,14 @@ class Beginning:
             return self._sections if reached else None
 
     def _read_others(self) -> None:
-        sections = read_sections(self._info.elf, [], info=self._unpacking.content)
-        sections.alt_str = self._info.alt_sections.debug_str
-        self._sections = sections
+        self._sections = read_sections(self._elf, [], info=self._unpacking.content, alt=self._file.alt_sections)
 
     def _reach(self, offsets: list[int]) -> bool:
         unpacking = self._unpacking
         try:
             for offset in offsets:
                 unpacking.advance(offset + 12)
-                end = offset + unit_size(unpacking.content, offset, self._info.elf.order)
+                end = offset + unit_size(unpacking.content, offset, self._file.order)
                 if end > unpacking.size:
                     return False
                 unpacking.advance(end)
@@ -100,35 +105,37 @@ class Beginning:
         return True
 
     def keep(self) -> None:
-        """Unpack the rest, for the file to keep; whatever is wrong is told to those who read it there."""
-        section = self._info.elf.section(".debug_info")
+        """Unpack the rest, for the file to keep; whoever reads it there meets what is wrong with it."""
+        section = self._elf.section(".debug_info")
         assert section is not None
         with self._lock, suppress(ElfError):
-            self._info.elf.keep(section, self._unpacking.run())
+            self._elf.keep(section, self._unpacking.run())
 
 
-class Arriving:
-    """A .debug_info on its way, being unpacked on a thread of its own."""
+class StreamingInfo:
+    """A .debug_info that is being unpacked on a thread of its own."""
 
-    def __init__(self, info: DebugInfo, unpacking: Unpacking) -> None:
-        self._info, self._unpacking = info, unpacking
+    def __init__(self, elf: ElfFile, file: DwarfFile, unpacking: Unpacking) -> None:
+        self._elf, self._file, self._unpacking = elf, file, unpacking
         self._thread = threading.Thread(target=self._unpack, daemon=True)
         self._starts: list[int] = []  # of the waves
         self._failed = False
         self.problems: list[DwarfError | ElfError] = []
         self._thread.start()
         try:
-            self.sections: Sections = read_sections(info.elf, self.problems, info=unpacking.content)
+            self.sections: Sections = read_sections(elf, self.problems, info=unpacking.content, alt=file.alt_sections)
         except KeyboardInterrupt:
             self.stop()
             raise
-        self.sections.alt_str = info.alt_sections.debug_str
 
     @classmethod
-    def of(cls, info: DebugInfo) -> Arriving | None:
+    def of(cls, elf: ElfFile, file: DwarfFile) -> StreamingInfo | None:
         """One for this file; None when its .debug_info is not compressed, or small, or part of an object file."""
-        unpacking = unpacking_of(info.elf)
-        return None if unpacking is None else cls(info, unpacking)
+        unpacking = unpacking_of(elf)
+        return None if unpacking is None else cls(elf, file, unpacking)
+
+    def __repr__(self) -> str:
+        return f"<StreamingInfo: {self._unpacking.done} of {self._unpacking.size} bytes>"
 
     def _unpack(self) -> None:
         try:
@@ -142,54 +149,57 @@ class Arriving:
         assert self.sections.refs is not None
         return self.sections.refs[0] >> OFFSET_BITS
 
-    def waves(self) -> Iterator[UnitSet]:
-        """The units that have arrived whole, some two megabytes of them at a time, until all have."""
-        info, sections = self._info, self.sections
-        if not abbrev_kernel.stay_inside(sections.debug_abbrev):
-            raise NotThisWay
+    def waves(self, aranges: memoryview) -> Iterator[UnitSet]:
+        """The units that are unpacked whole, some two megabytes of them at a time, until all are. `aranges`: the bytes
+        of .debug_aranges."""
+        file, sections = self._file, self.sections
+        if not abbrevs_kernel.refs_stay_in_units(sections.debug_abbrev):
+            raise StreamingUnsupported
         at, size = 0, self._unpacking.size
         programs: set[int] = set()
         wanted = BATCH
         while at < size:
             end = min(at + wanted, size)
             there = self._unpacking.wait(end)
-            offsets, after = whole_units(sections.debug_info, at, min(there, end), info.elf.order)
+            offsets, after = whole_units(sections.debug_info, at, min(there, end), file.order)
             if not offsets:
                 if there < end or end == size:
-                    raise NotThisWay  # there is no more to come, or it makes no sense
+                    raise StreamingUnsupported  # there is no more to come, or it makes no sense
                 wanted *= 2
                 continue
-            parts = sections.parts(info.strings, info.elf.order, info.code)
-            found = UnitSet(parts, info.alt, info.strings, offsets, info.aranges)
-            lines = {value for value, has in zip(found.units.column(units.STMT_LIST), found.units.column(units.HAS))
-                     if has & units.HAS_STMT_LIST}  # fmt: skip
-            if any(found.units.column(units.FAULT)) or programs & lines:
-                raise NotThisWay
+            found = UnitSet(file, sections, offsets, aranges=aranges)
+            lines = {
+                value
+                for value, has in zip(found.units.column(STMT_LIST), found.units.column(HAS))
+                if has & HAS_STMT_LIST
+            }
+            if any(found.units.column(FAULT)) or programs & lines:
+                raise StreamingUnsupported
             programs |= lines
             self._starts.append(at)
             yield found
             at, wanted = after, BATCH
         self._thread.join()
         if self._failed:
-            raise NotThisWay
+            raise StreamingUnsupported
 
     def done_before(self, wave: int) -> None:
         """All waves before this one were read."""
         self._unpacking.forget(self._starts[wave])
 
     def stop(self) -> None:
-        """Unpack no more: nobody wants it."""
+        """Unpack no more."""
         self._unpacking.stop()
 
     def close(self) -> None:
         """Wait for the thread. What is whole stays with the file; names that lie in the rest are no more."""
         self._thread.join()
-        section = self._info.elf.section(".debug_info")
+        section = self._elf.section(".debug_info")
         unpacking = self._unpacking
         if section is not None and unpacking.done == unpacking.size and not unpacking.forgotten:
-            self._info.elf.keep(section, unpacking.content)
+            self._elf.keep(section, unpacking.content)
         elif self.sections.refs is not None:
-            self._info.strings.sources[self.source] = memoryview(b"")
+            self._file.strings.sources[self.source] = memoryview(b"")
 
 
 def whole_units(data: memoryview, at: int, end: int, order: ByteOrder) -> tuple[list[int], int]:
@@ -198,7 +208,7 @@ def whole_units(data: memoryview, at: int, end: int, order: ByteOrder) -> tuple[
     while end - at >= SHORTEST:
         size = unit_size(data, at, order)
         if size < SHORTEST:
-            raise NotThisWay
+            raise StreamingUnsupported
         if size > end - at:
             break
         offsets.append(at)

@@ -1,9 +1,9 @@
-"""Abbreviation tables, digested once and then walked with: what is the same for every DIE of a code is worked out here.
+"""Abbreviation tables, compiled once and then walked with: what is the same for every DIE of a code is worked out here.
 
-In: .debug_abbrev and a unit (its table's offset, its sizes of addresses and offsets, its language). Out: a `Table` of
-entries by code, each with a kind (is it a function, an inlined call, something to look into, something to skip) and its
-attributes as operations: attributes of fixed size melt into one number of bytes to skip, and only the attributes the
-walk wants are read. Most DIEs end up as one addition.
+In: .debug_abbrev and a unit (its table's offset, its sizes of addresses and offsets, its language). Out: an
+`AbbrevTable` of entries by code, each with a kind (a function, an inlined call, something to look into, something to
+skip) and its attributes as operations: attributes of fixed size melt into one number of bytes to skip, and only the
+attributes the walk wants are read. Most DIEs end up as one addition.
 
 Types are skipped with all they hold in C, where they cannot hold code; in other languages they are looked into (gcc
 puts the code of a C++ lambda into its closure's class, rustc methods into their enumeration). Tables are kept by
@@ -12,7 +12,7 @@ looked up in units of other tables. DWARF 5, section 7.5.3.
 """
 
 import cython
-from cython.cimports.libc.stdlib import calloc, free, qsort, realloc
+from cython.cimports.libc.stdlib import calloc, free, qsort
 from cython.cimports.libc.string import memset
 from cython.cimports.whence.dwarf.kernels.budget import affordable, spend
 from cython.cimports.whence.dwarf.kernels.constants import (
@@ -76,15 +76,19 @@ from cython.cimports.whence.dwarf.kernels.constants import (
     DW_TAG_variant_part,
 )
 from cython.cimports.whence.dwarf.kernels.reading import fixed, form_size, sleb, uleb
-from cython.cimports.whence.dwarf.kernels.shared import (
+from cython.cimports.whence.dwarf.kernels.units import (
     ABBREV,
     ADDRESS_SIZE,
+    BAD_ABBREVS,
+    COSTLY_ABBREVS,
     LANGUAGE,
     OFFSET_SIZE,
+    OUT_OF_MEMORY,
     VERSION,
+    File,
 )
-
-SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN
+from cython.cimports.whence.kernels.vector import grow
 
 
 @cython.cfunc
@@ -92,7 +96,7 @@ SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 @cython.exceptval(check=False)
 @cython.inline
 def keeps_types_apart(language: cython.ulonglong) -> cython.bint:
-    """Is it C (DW_LANG_*), or assembler?"""
+    """Whether it is C or assembler (DW_LANG_*), where types hold no code."""
     return language in (
         DW_LANG_C89, DW_LANG_C, DW_LANG_C99, DW_LANG_C11, DW_LANG_C17, DW_LANG_Mips_Assembler
     )  # fmt: skip
@@ -103,7 +107,7 @@ def keeps_types_apart(language: cython.ulonglong) -> cython.bint:
 @cython.exceptval(check=False)
 @cython.inline
 def enumerations_hold_code(language: cython.ulonglong) -> cython.bint:
-    """Can an enumeration have methods? Not in C and C++, where most enumerations are."""
+    """Whether an enumeration can have methods. Not in C and C++, where most enumerations are."""
     return not keeps_types_apart(language) and language not in (
         DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14, DW_LANG_C_plus_plus_17,
         DW_LANG_C_plus_plus_20,
@@ -162,22 +166,10 @@ def slot_of(name: cython.ulonglong, kind: cython.int) -> cython.int:
     return S_ORIGIN if name == DW_AT_abstract_origin else -1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def grown(rows: cython.p_void, room: cython.pointer[cython.ulonglong], size: cython.ulonglong) -> cython.p_void:
-    """The rows in a block twice as large, or NULL (and then the old block stays good)."""
-    more: cython.ulonglong = room[0] * 2 if room[0] else 64
-    block: cython.p_void = realloc(rows, more * size)
-    if block != cython.NULL:
-        room[0] = more
-    return block
-
-
 def table_of(tables, file, unit, budget, fault):
-    """The unit's table; NULL when `fault` says what is wrong: 1 its bytes, 2 no memory, 3 the budget is spent.
+    """The unit's table; NULL when it has a fault: BAD_ABBREVS, COSTLY_ABBREVS or OUT_OF_MEMORY.
 
-    It stays good until the next one is asked for.
+    It stays valid until the next one is asked for.
     """
     sizes: cython.ulonglong = (
         unit[ADDRESS_SIZE] << 32
@@ -189,19 +181,21 @@ def table_of(tables, file, unit, budget, fault):
     way: cython.int
     stop: cython.ulonglong
     reached: cython.ulonglong = 0
-    table: cython.pointer[Table] = tables.last
+    table: cython.pointer[AbbrevTable] = tables.last
     fault[0] = 0
     if table != cython.NULL and table.offset == unit[ABBREV] and table.sizes == sizes and table.file == file:
         if table.count:
             table.used = tables.turn
             return table
     if tables.rows == cython.NULL:
-        tables.rows = cython.cast(cython.pointer[Table], calloc(TABLE_ROWS * TABLE_WAYS, cython.sizeof(Table)))
+        tables.rows = cython.cast(
+            cython.pointer[AbbrevTable], calloc(TABLE_ROWS * TABLE_WAYS, cython.sizeof(AbbrevTable))
+        )
         if tables.rows == cython.NULL:
-            fault[0] = 2
+            fault[0] = OUT_OF_MEMORY
             return cython.NULL
     tables.turn += 1
-    row = tables.rows + TABLE_WAYS * ((unit[ABBREV] * SPREAD) >> 58)
+    row = tables.rows + TABLE_WAYS * ((unit[ABBREV] * WHENCE_GOLDEN) >> 58)
     for way in range(TABLE_WAYS):
         table = row + way
         if table.count and table.offset == unit[ABBREV] and table.sizes == sizes and table.file == file:
@@ -209,22 +203,22 @@ def table_of(tables, file, unit, budget, fault):
             tables.last = table
             return table
     if tables.held > KEPT_BYTES:
-        forget_rows(tables)
+        free_tables(tables)
     table = row
     for way in range(1, TABLE_WAYS):
         if row[way].used < table.used:
             table = row + way
-    tables.held -= held_by(table)
+    tables.held -= bytes_of(table)
     table.used = tables.turn
     stop = unit[ABBREV] + affordable(budget)
     if stop < unit[ABBREV] or stop > file.abbrev.size:
         stop = file.abbrev.size
-    fault[0] = digest(table, file, unit, stop, cython.address(reached))
-    tables.held += held_by(table)
-    if fault[0] == 1 and stop < file.abbrev.size:
-        fault[0] = 3
+    fault[0] = compile_abbrevs(table, file, unit, stop, cython.address(reached))
+    tables.held += bytes_of(table)
+    if fault[0] == BAD_ABBREVS and stop < file.abbrev.size:
+        fault[0] = COSTLY_ABBREVS
     if not spend(budget, min(reached, stop) - min(unit[ABBREV], stop)):
-        fault[0] = 3
+        fault[0] = COSTLY_ABBREVS
     if fault[0]:
         table.count = 0
         return cython.NULL
@@ -238,7 +232,7 @@ def table_of(tables, file, unit, budget, fault):
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def held_by(table: cython.pointer[Table]) -> cython.ulonglong:
+def bytes_of(table: cython.pointer[AbbrevTable]) -> cython.ulonglong:
     """The bytes a table takes."""
     return table.room * cython.sizeof(Entry) + table.op_room * cython.sizeof(Op)
 
@@ -246,14 +240,14 @@ def held_by(table: cython.pointer[Table]) -> cython.ulonglong:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def digest(
-    table: cython.pointer[Table], file: cython.pointer[cython.const[File]],
+def compile_abbrevs(
+    table: cython.pointer[AbbrevTable], file: cython.pointer[cython.const[File]],
     unit: cython.pointer[cython.const[cython.ulonglong]], size: cython.ulonglong, reached: cython.p_ulonglong,
 ) -> cython.int:  # fmt: skip
-    """Digest the unit's table, which ends before `size`; gives 0 or the fault as `table_of` has it. `reached` becomes
+    """Compile the unit's table, which ends before `size`. Returns 0, BAD_ABBREVS or OUT_OF_MEMORY; `reached` becomes
     where reading ended."""
     data = file.abbrev.at
-    at: cython.ulonglong = unit[ABBREV]
+    offset: cython.ulonglong = unit[ABBREV]
     seen: cython.uint
     code: cython.ulonglong
     tag: cython.ulonglong
@@ -265,47 +259,48 @@ def digest(
     kind: cython.int
     slot: cython.int
     what: cython.int
-    block: cython.p_void
     table.count = table.op_count = 0
     table.dense = True
-    if at >= size:
-        return 1
-    while at < size:
-        code = uleb(data, cython.address(at), size)
+    if offset >= size:
+        return BAD_ABBREVS
+    while offset < size:
+        code = uleb(data, cython.address(offset), size)
         if code == 0:
             break
-        tag = uleb(data, cython.address(at), size)
+        tag = uleb(data, cython.address(offset), size)
         kind = kind_of(tag, unit[LANGUAGE])
-        if table.count == table.room:
-            block = grown(table.entries, cython.address(table.room), cython.sizeof(table.entries[0]))
-            if block == cython.NULL:
-                return 2
-            table.entries = cython.cast(cython.typeof(table.entries), block)
+        if table.count == table.room and not grow(
+            cython.cast(cython.pp_void, cython.address(table.entries)),
+            cython.address(table.room),
+            table.count + 1,
+            cython.sizeof(Entry),
+        ):
+            return OUT_OF_MEMORY
         entry = cython.address(table.entries[table.count])
         entry.code = code
         entry.kind = kind
         entry.tag = cython.cast(cython.ushort, min(tag, LARGEST_TAG))
         entry.first = cython.cast(cython.uint, table.op_count)
-        entry.children = cython.cast(cython.uchar, fixed(data, cython.address(at), size, 1, 0))
-        entry.spec = at
+        entry.children = cython.cast(cython.uchar, fixed(data, cython.address(offset), size, 1, 0))
+        entry.spec = offset
         table.count += 1
         if code != table.count:
             table.dense = False
         run = 0
         seen = 0
         while True:
-            name = uleb(data, cython.address(at), size)
-            form = uleb(data, cython.address(at), size)
-            implicit = sleb(data, cython.address(at), size) if form == DW_FORM_implicit_const else 0
-            if at > size:
-                reached[0] = at
-                return 1
+            name = uleb(data, cython.address(offset), size)
+            form = uleb(data, cython.address(offset), size)
+            implicit = sleb(data, cython.address(offset), size) if form == DW_FORM_implicit_const else 0
+            if offset > size:
+                reached[0] = offset
+                return BAD_ABBREVS
             if name == 0 and form == 0:
                 break
             width = form_size(form, unit[ADDRESS_SIZE], unit[OFFSET_SIZE], unit[VERSION])
             if width == -2:
-                reached[0] = at
-                return 1
+                reached[0] = offset
+                return BAD_ABBREVS
             slot = slot_of(name, kind)
             if slot == S_SIBLING and not entry.children:
                 slot = -1
@@ -326,11 +321,13 @@ def digest(
                 what = SKIP_FORM
             else:
                 what = SKIP_LEB
-            if table.op_count == table.op_room:
-                block = grown(table.ops, cython.address(table.op_room), cython.sizeof(table.ops[0]))
-                if block == cython.NULL:
-                    return 2
-                table.ops = cython.cast(cython.typeof(table.ops), block)
+            if table.op_count == table.op_room and not grow(
+                cython.cast(cython.pp_void, cython.address(table.ops)),
+                cython.address(table.op_room),
+                table.op_count + 1,
+                cython.sizeof(Op),
+            ):
+                return OUT_OF_MEMORY
             op = cython.address(table.ops[table.op_count])
             table.op_count += 1
             op.what = what
@@ -341,7 +338,7 @@ def digest(
             run = 0
         entry.tail = cython.cast(cython.uint, run)
         entry.ops = cython.cast(cython.uint, table.op_count) - entry.first
-    reached[0] = at
+    reached[0] = offset
     if not table.dense:
         qsort(table.entries, table.count, cython.sizeof(table.entries[0]), by_code)
     return 0
@@ -351,15 +348,15 @@ def digest(
 @cython.nogil
 @cython.exceptval(check=False)
 def by_code(
-    one: cython.pointer[cython.const[cython.void]], two: cython.pointer[cython.const[cython.void]]
+    left: cython.pointer[cython.const[cython.void]], right: cython.pointer[cython.const[cython.void]]
 ) -> cython.int:
     """Entries in ascending order of code (it is their first field)."""
-    first: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], one)[0]
-    second: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], two)[0]
+    first: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], left)[0]
+    second: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], right)[0]
     return 1 if first > second else -1 if first < second else 0
 
 
-def sparse(table, code):
+def find_entry(table, code):
     """The entry of a code in a table whose codes do not count 1, 2, 3..., or NULL."""
     low: cython.ulonglong = 0
     high: cython.ulonglong = table.count
@@ -378,28 +375,28 @@ def sparse(table, code):
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def forget_rows(tables: cython.pointer[Tables]) -> cython.void:
-    """Let all tables go."""
-    at: cython.int
-    for at in range(TABLE_ROWS * TABLE_WAYS):
-        free(tables.rows[at].entries)
-        free(tables.rows[at].ops)
-    memset(tables.rows, 0, TABLE_ROWS * TABLE_WAYS * cython.sizeof(Table))
+def free_tables(tables: cython.pointer[AbbrevCache]) -> cython.void:
+    """Free every table."""
+    i: cython.int
+    for i in range(TABLE_ROWS * TABLE_WAYS):
+        free(tables.rows[i].entries)
+        free(tables.rows[i].ops)
+    memset(tables.rows, 0, TABLE_ROWS * TABLE_WAYS * cython.sizeof(AbbrevTable))
     tables.last = cython.NULL
     tables.held = 0
 
 
-def forget_tables(tables):
+def free_cache(tables):
     if tables.rows != cython.NULL:
-        forget_rows(tables)
+        free_tables(tables)
         free(tables.rows)
-    memset(tables, 0, cython.sizeof(Tables))
+    memset(tables, 0, cython.sizeof(AbbrevCache))
 
 
-def stay_inside(data: cython.const[cython.uchar][::1]):
-    """Do no attributes of any table of a .debug_abbrev refer to DIEs of other units of the file? False in doubt."""
+def refs_stay_in_units(data: cython.const[cython.uchar][::1]):
+    """Whether no attribute of a .debug_abbrev refers to DIEs of other units of its file. False in doubt."""
     p: cython.pointer[cython.const[cython.uchar]] = cython.NULL
-    at: cython.ulonglong = 0
+    offset: cython.ulonglong = 0
     size: cython.ulonglong = data.shape[0]
     name: cython.ulonglong
     form: cython.ulonglong
@@ -408,17 +405,17 @@ def stay_inside(data: cython.const[cython.uchar][::1]):
         return True
     p = cython.address(data[0])
     with cython.nogil:
-        while good and at < size:
-            if uleb(p, cython.address(at), size) == 0:  # the end of a table
+        while good and offset < size:
+            if uleb(p, cython.address(offset), size) == 0:  # the end of a table
                 continue
-            uleb(p, cython.address(at), size)
-            fixed(p, cython.address(at), size, 1, 0)
+            uleb(p, cython.address(offset), size)
+            fixed(p, cython.address(offset), size, 1, 0)
             while True:
-                name = uleb(p, cython.address(at), size)
-                form = uleb(p, cython.address(at), size)
+                name = uleb(p, cython.address(offset), size)
+                form = uleb(p, cython.address(offset), size)
                 if form == DW_FORM_implicit_const:
-                    sleb(p, cython.address(at), size)
-                if at > size or form in (DW_FORM_ref_addr, DW_FORM_indirect):
+                    sleb(p, cython.address(offset), size)
+                if offset > size or form in (DW_FORM_ref_addr, DW_FORM_indirect):
                     good = False
                     break
                 if name == 0 and form == 0:

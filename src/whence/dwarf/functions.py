@@ -1,0 +1,323 @@
+"""The functions and inlined calls of units, their names, call sites and declarations, with the rows of their lines.
+
+In: units of a set. Out: whence.ranges scopes, rows and starts, and the ranges they make. A `UnitReader` is one thread's
+share of the work. A fault costs what comes after it in its unit; it is kept among the reader's problems.
+
+Qualified names: C++ and Rust functions that have no linkage name (static ones, those in unnamed namespaces, `main`)
+have only a DW_AT_name. The namespaces and classes that they lie in are ancestors of the DIE that has it, and are joined
+by `::`. Functions among the ancestors (of lambdas and local classes) are left out.
+
+Declarations: a DW_AT_decl_file counts in the line program of the unit that holds the DIE. Mostly that is the unit being
+read, whose program is read with it; link-time optimization and dwz put the DIE into another one, whose file table is
+then read by itself.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import accumulate, chain
+
+from whence.dwarf.kernels import constants
+from whence.dwarf.kernels import dies as dies_kernel
+from whence.dwarf.kernels import names as names_kernel
+from whence.dwarf.kernels import units as units_kernel
+from whence.dwarf.kernels.units import (
+    COMP_DIR,
+    DWO_NAME,
+    HAS,
+    HAS_STMT_LIST,
+    NAME,
+    STMT_LIST,
+    DwarfSections,
+)
+from whence.dwarf.line_files import FileNames, Paths
+from whence.dwarf.lines import LinePrograms
+from whence.dwarf.problems import Problems, unit_problem
+from whence.dwarf.split import SplitFiles
+from whence.dwarf.unit_set import Units, UnitSet
+from whence.errors import DwarfError
+from whence.model import Source
+from whence.ranges import Ranges, Rows, Scopes, Starts
+from whence.ranges.compose import compose_groups
+from whence.ranges.strings import OFFSET_BITS, Arena, StringSpace
+
+SCOPE_COLUMNS = ("va", "end", "depth", "function", "call_file", "call_line")
+SCOPE_TAGS = {
+    constants.DW_TAG_class_type,
+    constants.DW_TAG_enumeration_type,
+    constants.DW_TAG_structure_type,
+    constants.DW_TAG_union_type,
+    constants.DW_TAG_module,
+    constants.DW_TAG_interface_type,
+    constants.DW_TAG_namespace,
+}
+NAME_STYLES = {  # of whence.model.NameStyle
+    "qualified": names_kernel.QUALIFIED,
+    "linkage": names_kernel.LINKAGE,
+    "short": names_kernel.SHORT,
+}
+ALT_KEY, BARE_KEY = 1 << units_kernel.ALT_BIT, 1 << names_kernel.BARE_BIT
+OTHER_FILE, ALT_FILE = 1 << names_kernel.OTHER_FILE_BIT, 1 << names_kernel.ALT_FILE_BIT
+FILE_NUMBER = (1 << names_kernel.FILE_UNIT_SHIFT) - 1  # of a start's file
+
+
+class UnitReader:
+    """Reads units on one thread: has scratch, names and a table of its own, so that threads share nothing they write.
+
+    `bare` are the names of functions of which nothing else is said (clang -g1). `unresolved_refs`: whether names lie in
+    units that the set does not have.
+    """
+
+    def __init__(
+        self, units: UnitSet, *, split: SplitFiles | None = None, lines: bool = True, copied_source: int = 0
+    ) -> None:
+        """Without `lines` there are no files, lines and starts. Names of `copied_source` are copied: it will not
+        stay."""
+        self.set, self._split, self._lines, self._copied_source = units, split, lines, copied_source
+        file, sections = units.file, units.sections
+        self.arena = Arena(file.strings)
+        self.problems = Problems()
+        self.bare: set[int] = set()
+        self._unresolved_refs = False
+        self._scopes = _scope_reader(units)
+        paths = Paths(sections, file.order, self.arena, go=file.go, style=file.paths)
+        self._programs = LinePrograms(sections, file.order, file.lowest, paths, file.strings)
+        self._declarations = Declarations(units, self._programs, paths)
+
+    def __repr__(self) -> str:
+        return f"<UnitReader of {self.set!r}>"
+
+    def set_units(self, units: UnitSet) -> None:
+        """The units to come are of this set, of the same file and sections as the ones before."""
+        self.set = units
+        self._scopes.set_sections(units.kernel)
+
+    def ranges(self, groups: list[list[int]]) -> Ranges:
+        """The ranges of groups of units (rows); those of a group share a line program."""
+        out = Ranges(self.set.file.strings)
+        scopes, ends, rows, row_ends, out.starts = self._read(groups)
+        units = array("I", chain.from_iterable(groups))
+        unit_ends = array("I", accumulate(map(len, groups)))
+        rows, row_ends = self.set.ranges.clip(units, unit_ends, scopes, ends, rows, row_ends)
+        if len(scopes) or len(rows):
+            compose_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
+        return out
+
+    def read_unit(self, index: int) -> tuple[Scopes, Rows]:
+        """The scopes and rows of one unit, as they are before they become ranges."""
+        scopes, _, rows, _, _ = self._read([[index]])
+        return scopes, rows
+
+    @property
+    def unresolved_refs(self) -> bool:
+        return self._unresolved_refs or bool(self._scopes.unresolved_refs)
+
+    def finish(self) -> Problems:
+        """Make the names readable. Returns the problems met."""
+        self.arena.seal()
+        return self.problems
+
+    def _read(self, groups: list[list[int]]) -> tuple[Scopes, array[int], Rows, array[int], Starts]:
+        """The scopes and rows of groups of units, and where those of each group end; and where functions start."""
+        chosen = array("I", chain.from_iterable(groups))
+        scopes, starts = self._read_scopes(self.set, self._scopes, chosen)
+        last = [end - 1 for end in accumulate(map(len, groups))]
+        ends, start_ends = (
+            array("I", map(column.numbers().__getitem__, last))
+            for column in (self._scopes.scope_ends, self._scopes.start_ends)
+        )
+        faults, fault_offsets = self._scopes.faults.numbers().tolist(), self._scopes.fault_offsets.numbers().tolist()
+        if any(self.set.units.value(index, DWO_NAME) for index in chosen):
+            scopes, ends, starts, start_ends = self._with_split(scopes, ends, starts, start_ends, groups)
+        if self._lines:
+            other_files = self._declarations.files_of_other_units(starts, self.set.units)
+            firsts = array("I", [group[0] for group in groups])
+            named = scopes, ends, starts, start_ends
+            rows, row_ends = self._programs.read(self.set.units.rows, firsts, *named, self.problems)
+            for row, name in other_files.items():
+                starts.file[row] = name
+        else:
+            scopes.call_file = array("Q", bytes(8 * len(scopes)))
+            rows, row_ends, starts = Rows(), array("I", bytes(4 * len(groups))), Starts()
+        for index, fault, offset in zip(chosen, faults, fault_offsets, strict=True):
+            if fault:
+                self._add_problem(index, fault, offset)
+        return scopes, ends, rows, row_ends, starts
+
+    def _add_problem(self, index: int, fault: int, offset: int) -> None:
+        if not self.problems.full:
+            name = self.set.file.strings.text(self.set.units.value(index, NAME))
+            self.problems.append(unit_problem(fault, offset, index, name))
+
+    def _read_scopes(
+        self, units: UnitSet, reader: dies_kernel.ScopeReader, chosen: array[int], *, copy_names: bool = False
+    ) -> tuple[Scopes, Starts]:
+        """The scopes and starts of these units of the set, or of a split file's (with `copy_names` if it is closed
+        afterwards)."""
+        plain_names, begun = reader.read(chosen)
+        scopes = Scopes()
+        for name in SCOPE_COLUMNS:
+            getattr(scopes, name).frombytes(getattr(reader, name))
+        starts = Starts(array("Q", bytes(8 * begun)), array("Q", bytes(8 * begun)), array("I", bytes(4 * begun)))
+        reader.take_starts(starts)
+        if copy_names:
+            own = {name for name in scopes.function if name >> OFFSET_BITS != names_kernel.PLAIN_SOURCE}
+            copied = {name: self.arena.add(units.file.strings.raw(name)) for name in own}
+            for columns in (scopes, starts):
+                columns.function = array("Q", [copied.get(name, name) for name in columns.function])
+        if plain_names:
+            keys = array("Q", bytes(8 * plain_names))
+            reader.take_plain(keys)
+            bare = [row for row, key in enumerate(keys) if key & BARE_KEY]
+            for row in bare:
+                keys[row] ^= BARE_KEY
+            names, unresolved_refs = qualified_names(units, keys, self.arena)
+            self._unresolved_refs |= unresolved_refs and units is self.set
+            self.bare.update(map(names.__getitem__, bare))
+            for columns in (scopes, starts):
+                dies_kernel.put_qualified_names(columns.function, names)
+        if self._copied_source:
+            for columns in (scopes, starts):
+                self._copy_names(columns.function)
+        return scopes, starts
+
+    def _copy_names(self, names: array[int]) -> None:
+        """Copy the names of the source that will not stay."""
+        rows = array("I", bytes(4 * len(names)))
+        copied: dict[int, int] = {}
+        for row in rows[: dies_kernel.rows_of_source(names, self._copied_source, rows)]:
+            name = names[row]
+            if name not in copied:
+                copied[name] = self.arena.add(self.set.file.strings.raw(name))
+            names[row] = copied[name]
+
+    def _with_split(
+        self, scopes: Scopes, ends: array[int], starts: Starts, start_ends: array[int], groups: list[list[int]]
+    ) -> tuple[Scopes, array[int], Starts, array[int]]:
+        """The scopes and starts of groups, each followed by those of the split units of its skeletons. Their files
+        count in the skeletons' line programs."""
+        out, out_ends, done = Scopes(), array("I"), 0
+        begun, begun_ends, before = Starts(), array("I"), 0
+        for group, end, start_end in zip(groups, ends, start_ends):
+            for name in SCOPE_COLUMNS:
+                getattr(out, name).extend(getattr(scopes, name)[done:end])
+            begun.extend(starts.part(before, start_end))
+            for index in group:
+                self._add_split(out, begun, index)
+            out_ends.append(len(out))
+            begun_ends.append(len(begun))
+            done, before = end, start_end
+        return out, out_ends, begun, begun_ends
+
+    def _add_split(self, scopes: Scopes, starts: Starts, index: int) -> None:
+        """Append the scopes and starts of the split unit of a skeleton, if it is one."""
+        if self._split is None or not self.set.units.value(index, DWO_NAME):
+            return
+        try:
+            found = self._split.find(self.set, index)
+        except DwarfError as error:
+            self.problems.append(error)
+            return
+        if found is not None:
+            file, row = found
+            reader = _scope_reader(file.set)
+            more, begun = self._read_scopes(file.set, reader, array("I", [row]), copy_names=file.alone)
+            for name in SCOPE_COLUMNS:
+                getattr(scopes, name).extend(getattr(more, name))
+            self._declarations.forget_other_units(begun)
+            starts.extend(begun)
+            if reader.faults[0]:
+                self._add_problem(index, reader.faults[0], reader.fault_offsets[0])
+            if file.alone:
+                elf = file.elf
+                del found, file, reader  # whose views would keep it mapped
+                elf.close()
+
+
+def _scope_reader(units: UnitSet) -> dies_kernel.ScopeReader:
+    return dies_kernel.ScopeReader(units.kernel, units.alt.kernel, NAME_STYLES[units.file.names])
+
+
+def qualified_names(units: UnitSet, keys: array[int], arena: Arena) -> tuple[array[int], bool]:
+    """The qualified name, in the arena, of the DIE of each key (an offset in .debug_info, with ALT_KEY in the
+    supplementary file's); and whether parts of any lie in units that the set does not have."""
+    known: dict[int, int] = {}
+    unresolved_refs = False
+    strings, alt = units.file.strings, units.alt.kernel
+    sections: DwarfSections
+    for sections, alt_key in ((units.kernel, 0), (alt, ALT_KEY)):
+        chosen = array("Q", sorted({key ^ alt_key for key in keys if key & ALT_KEY == alt_key}))
+        if chosen:
+            found, unresolved = _qualified(sections, alt, strings, chosen)
+            unresolved_refs |= unresolved
+            known |= {key | alt_key: arena.add(name) for key, name in found.items()}
+    return array("Q", [known[key] for key in keys]), unresolved_refs
+
+
+def _qualified(
+    sections: DwarfSections, alt: DwarfSections, strings: StringSpace, keys: array[int]
+) -> tuple[dict[int, bytes], bool]:
+    """The qualified name of each DIE; `keys` are offsets, in ascending order."""
+    most, shift = names_kernel.MAX_ANCESTORS, names_kernel.TAG_SHIFT
+    offset_mask = (1 << shift) - 1
+    ancestors = array("Q", bytes(names_kernel.ancestors(sections, keys)))
+    scopes = sorted({die & offset_mask for die in ancestors if die >> shift in SCOPE_TAGS})
+    wanted = keys + array("Q", scopes)
+    refs = array("Q", bytes(8 * len(wanted)))
+    unresolved_refs = names_kernel.read_names(sections, alt, wanted, refs)
+    plain = dict(zip(wanted, refs))
+    text = {scope: strings.raw(plain[scope]) for scope in scopes}
+    found = {}
+    for index, key in enumerate(keys):
+        parts = []
+        for die in ancestors[index * most : (index + 1) * most]:
+            if die >> shift in SCOPE_TAGS:
+                unnamed = b"(anonymous namespace)" if die >> shift == constants.DW_TAG_namespace else b"(anonymous)"
+                parts.append(text[die & offset_mask] or unnamed)
+        found[key] = b"::".join((*reversed(parts), strings.raw(plain[key])))
+    return found, unresolved_refs
+
+
+class Declarations:
+    """The files of functions that are declared in another unit than the one that is read; one thread's.
+
+    Each table of files is read once.
+    """
+
+    def __init__(self, units: UnitSet, programs: LinePrograms, paths: Paths) -> None:
+        """`programs` reads the line programs of the file, `paths` are its own."""
+        self._set, self._programs = units, programs
+        file, sections = units.file, units.alt.sections
+        self._alt_programs = LinePrograms(sections, file.order, file.lowest, paths.beside(sections), file.strings)
+        self._known: dict[tuple[bool, int, int], FileNames] = {}  # by supplementary file or not, program, directory
+
+    def files_of_other_units(self, starts: Starts, own: Units) -> dict[int, int]:
+        """The file's name of each start (by row) whose file number counts in another unit than the one read: of `own`,
+        or of the supplementary file."""
+        if not in_other_units(starts):
+            return {}
+        names = {key: self._files(key, own).ref(key & FILE_NUMBER) for key in set(starts.file) if key > FILE_NUMBER}
+        return {row: names[key] for row, key in enumerate(starts.file) if key > FILE_NUMBER}
+
+    @staticmethod
+    def forget_other_units(starts: Starts) -> None:
+        """What a split unit takes from others of its file is not known: those have no line program."""
+        if in_other_units(starts):  # the last number stands for no file: no table is that long
+            starts.file = array("Q", [min(key, FILE_NUMBER) for key in starts.file])
+
+    def _files(self, key: int, own: Units) -> FileNames:
+        """The files of the unit that a start's file counts in."""
+        alt = bool(key & ALT_FILE)
+        units = self._set.alt.units if alt else own
+        index = (key & ~(OTHER_FILE | ALT_FILE)) >> names_kernel.FILE_UNIT_SHIFT
+        unit = units.row(index)
+        offset = unit[STMT_LIST] if unit[HAS] & HAS_STMT_LIST else -1
+        program = alt, offset, unit[COMP_DIR]  # dwz: units of many directories share a table
+        if program not in self._known:
+            self._known[program] = (self._alt_programs if alt else self._programs).file_names(units.rows, index)
+        return self._known[program]
+
+
+def in_other_units(starts: Starts) -> bool:
+    """Whether any start's file number counts in another unit."""
+    return bool(max(starts.file, default=0) > FILE_NUMBER)

@@ -1,0 +1,70 @@
+# The functions and inlined calls of a unit, as the walk finds them, and the columns they become.
+
+from whence.dwarf.kernels.abbrevs cimport S_HIGH, S_LOW, S_RANGES, AbbrevCache
+from whence.dwarf.kernels.names cimport Names
+from whence.dwarf.kernels.units cimport DwarfSections, Spans
+from whence.kernels.columns cimport Column
+
+cdef enum:  # Node.has
+    N_LOW = 1 << S_LOW
+    N_HIGH = 1 << S_HIGH
+    N_RANGES = 1 << S_RANGES
+
+cdef struct Node:
+    unsigned long long key  # of the DIE that leads to its name
+    unsigned long long low
+    unsigned long long high
+    unsigned long long ranges
+    unsigned int parent  # its node's number + 1; 0: none
+    unsigned int depth
+    unsigned int call_file
+    unsigned int call_line
+    unsigned short low_form
+    unsigned short high_form
+    unsigned short ranges_form
+    unsigned short has
+    unsigned int root  # the function it lies in, or itself
+    unsigned int first  # of its spans
+    unsigned int spans
+    unsigned long long start  # without spans of its own: where the first one inside begins
+
+cdef struct Nodes:
+    Node* items
+    Py_ssize_t count
+    Py_ssize_t room
+    unsigned int* levels  # per open DIE: the node it belongs to, + 1
+    Py_ssize_t level_room
+    unsigned long long fault_offset
+
+cdef class ScopeReader:
+    cdef DwarfSections sections
+    cdef DwarfSections alt
+    cdef AbbrevCache tables
+    cdef Nodes nodes
+    cdef Spans spans
+    cdef Names names
+    cdef unsigned int* order  # nodes, function by function
+    cdef Py_ssize_t order_room
+    cdef Spans sorted  # the spans of one function
+    cdef unsigned int* path  # positions in `sorted`, outermost first
+    cdef Py_ssize_t path_room
+    # of scopes, as whence.ranges.Scopes has them
+    cdef readonly Column va
+    cdef readonly Column end
+    cdef readonly Column depth
+    cdef readonly Column function
+    cdef readonly Column call_file
+    cdef readonly Column call_line
+    # of units
+    cdef readonly Column scope_ends
+    cdef readonly Column start_ends
+    cdef readonly Column faults
+    cdef readonly Column fault_offsets
+
+    cdef void _count_scopes(self) noexcept nogil
+    cdef int _emit(self, Node* node, unsigned long long start, unsigned long long end) noexcept nogil
+    cdef int _collect_spans(self, const unsigned long long* unit) noexcept nogil
+    cdef bint _group_by_function(self) noexcept nogil
+    cdef int _sort_nested(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
+    cdef int _emit_function(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
+    cdef int _read_unit(self, const unsigned long long* unit) noexcept nogil

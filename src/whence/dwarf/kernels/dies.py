@@ -1,0 +1,572 @@
+"""One pass over a unit's DIEs: its functions and inlined calls, in tree order, as the columns of whence.ranges.Scopes.
+
+A DIE costs its code, a look at its entry and, mostly, one addition. What cannot hold functions is skipped with all its
+children: by DW_AT_sibling where the producer gave it, else by counting levels. The levels that are looked into are a
+stack in memory, so no tree is too deep. DWARF 5, sections 2.3 and 7.5.2.
+
+A function in several parts, or with nested functions inside, is put in tree order here: parts by vaddr, each followed
+by what lies in it. Where calls stick out of their callers the order of the DIEs stays, a parent's parts before its
+children. A unit's fault costs what comes after it in the unit; a bad range list costs its function.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import free, qsort, realloc
+from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.kernels.abbrevs import (
+    DEAD,
+    FUNCTION,
+    INLINED,
+    READ,
+    S_CALL_FILE,
+    S_CALL_LINE,
+    S_DECLARATION,
+    S_HIGH,
+    S_LOW,
+    S_ORIGIN,
+    S_RANGES,
+    S_SIBLING,
+    SKIP_BLOCK,
+    SKIP_LEB,
+    SKIP_TEXT,
+    SLOTS,
+    AbbrevTable,
+    entry_of_code,
+    free_cache,
+    table_of,
+)
+from cython.cimports.whence.dwarf.kernels.budget import begin_unit, found_budget
+from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_FORM_addr,
+    DW_FORM_ref1,
+    DW_FORM_ref_udata,
+    DW_UT_split_type,
+    DW_UT_type,
+)
+from cython.cimports.whence.dwarf.kernels.names import PLAIN_SOURCE, forget_names, free_names, function_name
+from cython.cimports.whence.dwarf.kernels.reading import (
+    address_of,
+    is_index,
+    largest,
+    read_form,
+    skip,
+    skip_form,
+    skip_string,
+    target_of,
+    uleb,
+)
+from cython.cimports.whence.dwarf.kernels.units import (
+    ADDRESS_SIZE,
+    BAD_DIE,
+    COSTLY_NAMES,
+    DIE,
+    END,
+    FAULT,
+    KIND,
+    NO_ABBREV,
+    OFFSET,
+    OUT_OF_MEMORY,
+    WIDTH,
+    DwarfSections,
+    File,
+    Span,
+    add_range_list,
+    add_span,
+    is_code,
+    u64,
+)
+from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.vector import grow
+
+NO_START = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def walk(
+    nodes: cython.pointer[Nodes],
+    file: cython.pointer[cython.const[File]],
+    unit: cython.pointer[cython.const[u64]],
+    table: cython.pointer[AbbrevTable],
+) -> cython.int:
+    """Walk the unit with its compiled table. The nodes found before a fault are good."""
+    data = file.info.at
+    offset: u64 = unit[DIE]
+    end: u64 = unit[END]
+    start: u64 = unit[OFFSET]
+    die: u64
+    code: u64
+    step: cython.uint
+    form: u64
+    value: u64
+    level: u64 = 0  # open DIEs that are looked into
+    skipped: u64 = 0  # open DIEs inside one that is not
+    current: cython.uint = 0  # the node we are in, + 1
+    sibling: u64
+    values: u64[SLOTS]
+    forms: cython.ushort[SLOTS]
+    has: cython.uint
+    slot: cython.int
+    parent: cython.uint
+    nodes.count = 0
+    while offset < end:
+        die = offset
+        code = data[offset]
+        offset += 1
+        if code & 0x80:
+            offset -= 1
+            code = uleb(data, cython.address(offset), end)
+        if code == 0:
+            if skipped:
+                skipped -= 1
+                continue
+            if level == 0:
+                if offset > end:
+                    nodes.fault_offset = die
+                    return BAD_DIE
+                continue  # padding between top DIEs
+            level -= 1
+            current = nodes.levels[level]
+            continue
+        entry = entry_of_code(table, code)
+        if entry == cython.NULL:
+            nodes.fault_offset = die
+            return NO_ABBREV if offset <= end else BAD_DIE
+        has = 0
+        op = table.ops + entry.first
+        for step in range(entry.ops):
+            if end - offset < op.before or offset > end:
+                nodes.fault_offset = die
+                return BAD_DIE
+            offset += op.before
+            if op.what == SKIP_LEB:
+                uleb(data, cython.address(offset), end)
+            elif op.what == SKIP_BLOCK:
+                skip(cython.address(offset), end, uleb(data, cython.address(offset), end))
+            elif op.what == SKIP_TEXT:
+                skip_string(data, cython.address(offset), end)
+            elif op.what == READ:
+                slot = op.slot
+                form = op.form
+                values[slot] = read_form(
+                    data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big
+                )
+                forms[slot] = cython.cast(cython.ushort, form)
+                has |= cython.cast(cython.uint, 1) << slot
+            else:
+                skip_form(data, cython.address(offset), end, op.form, unit, file.big)
+            op += 1
+        if offset > end or end - offset < entry.tail:
+            nodes.fault_offset = die
+            return BAD_DIE
+        offset += entry.tail
+        parent = current
+        if entry.kind >= FUNCTION and not skipped and not has >> S_DECLARATION & 1:
+            if nodes.count == nodes.room and not grow(
+                cython.cast(cython.pp_void, cython.address(nodes.items)),
+                cython.address(nodes.room),
+                nodes.count + 1,
+                cython.sizeof(Node),
+            ):
+                nodes.fault_offset = die
+                return OUT_OF_MEMORY
+            node = cython.address(nodes.items[nodes.count])
+            nodes.count += 1
+            node.key = die
+            node.parent = 0
+            node.depth = 0
+            node.has = has & (N_LOW | N_HIGH | N_RANGES)
+            node.call_file = node.call_line = 0
+            if has & N_LOW:
+                node.low = values[S_LOW]
+                node.low_form = forms[S_LOW]
+            if has & N_HIGH:
+                node.high = values[S_HIGH]
+                node.high_form = forms[S_HIGH]
+            if has & N_RANGES:
+                node.ranges = values[S_RANGES]
+                node.ranges_form = forms[S_RANGES]
+            if entry.kind == INLINED:
+                if current:
+                    node.parent = current
+                    node.depth = nodes.items[current - 1].depth + 1
+                if has >> S_CALL_FILE & 1:
+                    node.call_file = cython.cast(cython.uint, values[S_CALL_FILE])
+                if has >> S_CALL_LINE & 1:
+                    node.call_line = cython.cast(cython.uint, values[S_CALL_LINE])
+                if has >> S_ORIGIN & 1:
+                    value = target_of(unit, values[S_ORIGIN], forms[S_ORIGIN])
+                    if value:
+                        node.key = value
+            node.root = nodes.items[node.parent - 1].root if node.parent else cython.cast(cython.uint, nodes.count - 1)
+            parent = cython.cast(cython.uint, nodes.count)
+        if not entry.children:
+            continue
+        if skipped or entry.kind == DEAD or has >> S_DECLARATION & 1:
+            if has >> S_SIBLING & 1 and forms[S_SIBLING] >= DW_FORM_ref1 and forms[S_SIBLING] <= DW_FORM_ref_udata:
+                sibling = start + values[S_SIBLING]
+                if sibling > offset and sibling <= end:
+                    offset = sibling
+                    continue
+            skipped += 1
+            continue
+        if level >= cython.cast(u64, nodes.level_room) and not grow(
+            cython.cast(cython.pp_void, cython.address(nodes.levels)), cython.address(nodes.level_room), level + 1, 4
+        ):
+            nodes.fault_offset = die
+            return OUT_OF_MEMORY
+        nodes.levels[level] = current
+        level += 1
+        current = parent
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def free_nodes(nodes: cython.pointer[Nodes]) -> cython.void:
+    free(nodes.items)
+    free(nodes.levels)
+    nodes.items = cython.NULL
+    nodes.levels = cython.NULL
+    nodes.count = nodes.room = nodes.level_room = 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def by_start(
+    left: cython.pointer[cython.const[cython.void]], right: cython.pointer[cython.const[cython.void]]
+) -> cython.int:
+    """Spans by where they begin; of those that begin together, parents first."""
+    first = cython.cast(cython.pointer[cython.const[Span]], left)
+    second = cython.cast(cython.pointer[cython.const[Span]], right)
+    if first.start != second.start:
+        return 1 if first.start > second.start else -1
+    return 1 if first.owner > second.owner else -1 if first.owner < second.owner else 0
+
+
+@cython.final
+@cython.cclass
+class ScopeReader:
+    """One thread's scratch, kept from unit to unit, and the columns of what it read last.
+
+    `va` to `call_line` have a row per scope, as whence.ranges.Scopes; `call_file` is still the number in the unit's
+    file table, as the line program's header has it. `scope_ends`, `start_ends`, `faults` and `fault_offsets` have a row
+    per unit read: where its scopes and its starts end, its fault (0: none) and the offset of that in .debug_info.
+    """
+
+    def __cinit__(self, sections: DwarfSections, alt: DwarfSections, style: cython.int):
+        """`alt` are the sections of the supplementary file; `style`: how functions are named (names.pxd)."""
+        self.sections = sections
+        self.alt = alt
+        self.names.style = style
+        self.names.seed = cython.cast(u64, cython.cast(cython.p_void, self))
+        found_budget(cython.address(self.spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
+        found_budget(cython.address(self.names.budget), sections.file.info.size + alt.file.info.size)
+        self.va, self.end, self.function, self.call_file = Column("Q"), Column("Q"), Column("Q"), Column("Q")
+        self.depth, self.call_line = Column("I"), Column("I")
+        self.scope_ends, self.start_ends, self.faults = Column("I"), Column("I"), Column("I")
+        self.fault_offsets = Column("Q")
+
+    def __dealloc__(self):
+        free_cache(cython.address(self.tables))
+        free_nodes(cython.address(self.nodes))
+        free_names(cython.address(self.names))
+        free(self.spans.items)
+        free(self.sorted.items)
+        free(self.order)
+        free(self.path)
+
+    def _count_scopes(self):
+        """All columns of scopes are as long as the first."""
+        self.end.vector.count = self.depth.vector.count = self.function.vector.count = self.va.vector.count
+        self.call_file.vector.count = self.call_line.vector.count = self.va.vector.count
+
+    def _emit(self, node, start, end):
+        """Append a scope."""
+        row: cython.Py_ssize_t = self.va.vector.count
+        if row == self.va.vector.room:
+            self._count_scopes()
+            if not (
+                self.end.reserve(1)
+                and self.depth.reserve(1)
+                and self.function.reserve(1)
+                and self.call_file.reserve(1)
+                and self.call_line.reserve(1)
+                and self.va.reserve(1)
+            ):
+                return OUT_OF_MEMORY
+        name: u64 = function_name(
+            cython.address(self.names), cython.address(self.sections.file), cython.address(self.alt.file),
+            cython.address(self.tables), node.key,
+        )  # fmt: skip
+        cython.cast(cython.p_ulonglong, self.va.vector.items)[row] = start
+        cython.cast(cython.p_ulonglong, self.end.vector.items)[row] = end
+        cython.cast(cython.p_uint, self.depth.vector.items)[row] = node.depth
+        cython.cast(cython.p_ulonglong, self.function.vector.items)[row] = name
+        cython.cast(cython.p_ulonglong, self.call_file.vector.items)[row] = node.call_file
+        cython.cast(cython.p_uint, self.call_line.vector.items)[row] = node.call_line
+        self.va.vector.count = row + 1
+        return 0
+
+    def _collect_spans(self, unit):
+        """The spans of every node, grouped by node. Returns the first fault."""
+        i: cython.Py_ssize_t
+        low: u64
+        high: u64
+        ok: cython.int
+        fault: cython.int
+        first_fault: cython.int = 0
+        file: cython.pointer[File] = cython.address(self.sections.file)
+        self.spans.count = 0
+        for i in range(self.nodes.count):
+            node = cython.address(self.nodes.items[i])
+            node.first = cython.cast(cython.uint, self.spans.count)
+            node.start = NO_START
+            fault = 0
+            if node.has & N_LOW and node.has & N_HIGH:
+                ok = 1
+                low = address_of(file, unit, node.low, node.low_form, cython.address(ok))
+                high = node.high
+                if node.high_form == DW_FORM_addr or is_index(node.high_form):
+                    if ok:
+                        high = address_of(file, unit, node.high, node.high_form, cython.address(ok))
+                else:
+                    high += low
+                low &= largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
+                high &= largest(cython.cast(cython.int, unit[ADDRESS_SIZE]))
+                if ok and is_code(file, low):
+                    fault = add_span(cython.address(self.spans), low, high, cython.cast(cython.uint, i))
+            elif node.has & N_RANGES:
+                fault = add_range_list(
+                    cython.address(self.spans), file, unit, node.ranges, node.ranges_form, cython.cast(cython.uint, i)
+                )
+            node.spans = cython.cast(cython.uint, self.spans.count) - node.first
+            if fault and not first_fault:
+                first_fault = fault
+                self.nodes.fault_offset = node.key
+        return first_fault
+
+    def _group_by_function(self):
+        """Fill `order` with the nodes function by function, so that a nested one does not cut the outer one in two;
+        and `start` of nodes without spans from the first span inside them. False when there is no memory."""
+        i: cython.Py_ssize_t
+        total: cython.uint = 0
+        held: cython.uint
+        grouped: cython.bint = True
+        rows = self.nodes.items
+        if self.nodes.count > self.order_room:
+            block = realloc(self.order, self.nodes.count * 8)
+            if block == cython.NULL:
+                return False
+            self.order = cython.cast(cython.p_uint, block)
+            self.order_room = self.nodes.count
+        next_index = self.order + self.nodes.count
+        for i in range(self.nodes.count):
+            self.order[i] = cython.cast(cython.uint, i)
+            if i and rows[i].root < rows[i - 1].root:
+                grouped = False
+        i = self.nodes.count
+        while i > 0:
+            i -= 1
+            if rows[i].spans:
+                rows[i].start = self.spans.items[rows[i].first].start
+            if rows[i].parent and rows[i].start != NO_START and rows[rows[i].parent - 1].spans == 0:
+                rows[rows[i].parent - 1].start = rows[i].start
+        if grouped:
+            return True
+        memset(next_index, 0, self.nodes.count * 4)
+        for i in range(self.nodes.count):
+            next_index[rows[i].root] += 1
+        for i in range(self.nodes.count):
+            held = next_index[i]
+            next_index[i] = total
+            total += held
+        for i in range(self.nodes.count):
+            self.order[next_index[rows[i].root]] = cython.cast(cython.uint, i)
+            next_index[rows[i].root] += 1
+        return True
+
+    def _sort_nested(self, first, last):
+        """Sort the spans of the nodes order[first:last]. Returns 1 when each then lies in one of its parent's, as it
+        should; 0 when not, -1 when there is no memory."""
+        i: cython.Py_ssize_t
+        step: cython.uint
+        height: cython.Py_ssize_t = 0
+        rows = self.nodes.items
+        self.sorted.count = 0
+        for i in range(first, last):
+            node = cython.address(rows[self.order[i]])
+            for step in range(node.spans):
+                span = cython.address(self.spans.items[node.first + step])
+                if add_span(cython.address(self.sorted), span.start, span.end, self.order[i]):
+                    return -1
+        if self.sorted.count > self.path_room:
+            block = realloc(self.path, self.sorted.count * 4)
+            if block == cython.NULL:
+                return -1
+            self.path = cython.cast(cython.p_uint, block)
+            self.path_room = self.sorted.count
+        qsort(self.sorted.items, self.sorted.count, cython.sizeof(self.sorted.items[0]), by_start)
+        for i in range(self.sorted.count):
+            span = cython.address(self.sorted.items[i])
+            while height and self.sorted.items[self.path[height - 1]].end <= span.start:
+                height -= 1
+            if height != rows[span.owner].depth:
+                return 0
+            if height:
+                outer = cython.address(self.sorted.items[self.path[height - 1]])
+                if outer.owner + 1 != rows[span.owner].parent or span.end > outer.end:
+                    return 0
+            self.path[height] = cython.cast(cython.uint, i)
+            height += 1
+        return 1
+
+    def _emit_function(self, first, last):
+        """Emit the scopes of one function: the nodes order[first:last]."""
+        i: cython.Py_ssize_t
+        step: cython.uint
+        verdict: cython.int = 0
+        fault: cython.int = 0
+        parts: cython.bint = False
+        rows = self.nodes.items
+        for i in range(first, last):
+            if rows[self.order[i]].spans > 1:
+                parts = True
+        if parts:
+            verdict = self._sort_nested(first, last)
+            if verdict < 0:
+                return OUT_OF_MEMORY
+        if verdict:
+            for i in range(self.sorted.count):
+                span = cython.address(self.sorted.items[i])
+                fault |= self._emit(cython.address(rows[span.owner]), span.start, span.end)
+            return fault
+        for i in range(first, last):
+            node = cython.address(rows[self.order[i]])
+            if node.spans == 0 and node.start != NO_START:
+                fault |= self._emit(node, node.start, node.start)
+            for step in range(node.spans):
+                span = cython.address(self.spans.items[node.first + step])
+                fault |= self._emit(node, span.start, span.end)
+        return fault
+
+    def _read_unit(self, unit):
+        """Everything of one unit. Returns its fault; what was found before it stays."""
+        fault: cython.int = 0
+        other: cython.int
+        first: cython.Py_ssize_t = 0
+        last: cython.Py_ssize_t
+        file: cython.pointer[File] = cython.address(self.sections.file)
+        self.names.current = unit
+        self.nodes.fault_offset = 0
+        begin_unit(cython.address(self.names.budget), unit[END] - unit[OFFSET])
+        begin_unit(cython.address(self.spans.budget), unit[END] - unit[OFFSET])
+        table = table_of(
+            cython.address(self.tables), file, unit, cython.address(self.names.budget), cython.address(fault)
+        )  # fmt: skip
+        if table == cython.NULL:
+            return fault
+        fault = walk(cython.address(self.nodes), file, unit, table)
+        other = self._collect_spans(unit)
+        fault = fault if fault else other
+        if not self._group_by_function():
+            return OUT_OF_MEMORY
+        while first < self.nodes.count:
+            last = first + 1
+            while last < self.nodes.count and (
+                self.nodes.items[self.order[last]].root == self.nodes.items[self.order[first]].root
+            ):
+                last += 1
+            other = self._emit_function(first, last)
+            fault = fault if fault else other
+            first = last
+        if self.names.budget.exceeded and not fault:
+            fault = COSTLY_NAMES
+            self.nodes.fault_offset = unit[OFFSET]
+        return fault
+
+    def read(self, units: cython.const[cython.uint][::1]):
+        """Read these units (rows of the unit table) into the columns. Returns how many plain names and how many starts
+        there are, for `take_plain` and `take_starts`."""
+        i: cython.Py_ssize_t
+        fault: cython.int
+        file: cython.pointer[File] = cython.address(self.sections.file)
+        if not (
+            self.scope_ends.reserve(units.shape[0])
+            and self.start_ends.reserve(units.shape[0])
+            and self.faults.reserve(units.shape[0])
+            and self.fault_offsets.reserve(units.shape[0])
+        ):
+            raise MemoryError
+        self.va.vector.count = 0
+        self.scope_ends.vector.count = self.start_ends.vector.count = 0
+        self.faults.vector.count = self.fault_offsets.vector.count = 0
+        self.names.plain.count = self.names.start_count = 0
+        with cython.nogil:
+            forget_names(cython.address(self.names))
+            for i in range(units.shape[0]):
+                fault = 0
+                self.nodes.fault_offset = 0
+                if units[i] < file.unit_count:
+                    unit = cython.address(file.units[cython.cast(u64, units[i]) * WIDTH])
+                    if unit[FAULT] == 0 and unit[KIND] not in (DW_UT_type, DW_UT_split_type):
+                        fault = self._read_unit(unit)
+                self.faults.push_u32(fault)
+                self.fault_offsets.push_u64(self.nodes.fault_offset)
+                self.scope_ends.push_u32(cython.cast(cython.uint, self.va.vector.count))
+                self.start_ends.push_u32(cython.cast(cython.uint, self.names.start_count))
+        self._count_scopes()
+        return self.names.plain.count, self.names.start_count
+
+    def set_sections(self, sections: DwarfSections):
+        """The units to come are those of `sections`, whose bytes are the ones before."""
+        self.sections = sections
+
+    @property
+    def unresolved_refs(self):
+        """Whether names were wanted of DIEs that lie in no known unit."""
+        return self.names.unresolved_refs != 0
+
+    def take_plain(self, keys: cython.ulonglong[::1]):
+        """Write the keys of the DIEs whose names are plain, in the order of the references to them."""
+        i: cython.Py_ssize_t
+        with cython.nogil:
+            for i in range(keys.shape[0]):
+                keys[i] = self.names.plain.items[i]
+
+    def take_starts(self, starts):
+        """Write the starts that the last `read` met into the columns function, file (see names.pxd) and line."""
+        i: cython.Py_ssize_t
+        function: cython.ulonglong[::1] = starts.function
+        file: cython.ulonglong[::1] = starts.file
+        line: cython.uint[::1] = starts.line
+        with cython.nogil:
+            for i in range(line.shape[0]):
+                function[i] = self.names.starts[i].name
+                file[i] = self.names.starts[i].file
+                line[i] = self.names.starts[i].line
+
+
+def put_qualified_names(function: cython.ulonglong[::1], names: cython.const[cython.ulonglong][::1]):
+    """Put names in the place of references of the source PLAIN_SOURCE, which count in `names`."""
+    i: cython.Py_ssize_t
+    row: u64
+    with cython.nogil:
+        for i in range(function.shape[0]):
+            if function[i] >> 48 == PLAIN_SOURCE:
+                row = function[i] << 16 >> 16
+                function[i] = names[row] if row < cython.cast(u64, names.shape[0]) else 0
+
+
+def rows_of_source(function: cython.const[cython.ulonglong][::1], source: cython.ulonglong, out: cython.uint[::1]):
+    """Fill `out`, which has room for all, with the rows of the names of one source. Returns how many."""
+    i: cython.Py_ssize_t
+    found: cython.Py_ssize_t = 0
+    with cython.nogil:
+        for i in range(function.shape[0]):
+            if function[i] >> 48 == source:
+                out[found] = cython.cast(cython.uint, i)
+                found += 1
+    return found
