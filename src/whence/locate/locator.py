@@ -27,7 +27,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from whence import lidia
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
@@ -42,7 +42,6 @@ from whence.locate.sources import (
     BuildIdFolders,
     CachedArchives,
     Candidate,
-    FileSource,
     GivenFiles,
     OwnPath,
     Servers,
@@ -52,12 +51,12 @@ from whence.reasons import GIVE_FILE, Missing, Reason
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import BinaryIO, Unpack
+    from typing import BinaryIO, TypeVar, Unpack
 
     from whence.binary import ElfOptions
     from whence.elf.segments import Segment
     from whence.locate.cache import Cache
-    from whence.locate.sources import Fetcher
+    from whence.locate.sources import Fetcher, FileSource
     from whence.producers import Producers
 
     T = TypeVar("T")
@@ -154,7 +153,7 @@ class Locator:
 
             made = self._make_cache
             if made is None:
-                raise WrongUse("files from debuginfod servers are kept in a cache: give one")
+                raise WrongUse("no cache is given to keep the files of debuginfod servers in (cache=FOLDER)")
             self._cache = made if isinstance(made, Cache) else made() if callable(made) else Cache(made)
         return self._cache
 

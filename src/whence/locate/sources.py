@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from whence import lidia, rooted
 from whence.elf import ElfFile
@@ -28,29 +28,29 @@ from whence.reasons import NOT_VERIFIED
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Protocol
 
     from whence.locate.cache import Cache
+
+    class Fetcher(Protocol):
+        """What a debuginfod client does: the file of a build-id, or None."""
+
+        def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None: ...
+
+    class FileSource(Protocol):
+        """A place that may have files for an identity."""
+
+        def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+            """Files that may answer, best first; what was looked for and did not fit is added to `tried`.
+
+            The caller closes each candidate. Nothing but the caller's own mistakes is raised.
+            """
+            ...
+
 
 ARCHIVE_MAGIC = b".dia"
 PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are
 OWN_PATH = "own path"
-
-
-class Fetcher(Protocol):
-    """What a debuginfod client does: the file of a build-id, or None."""
-
-    def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None: ...
-
-
-class FileSource(Protocol):
-    """A place that may have files for an identity."""
-
-    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
-        """Files that may answer, best first; what was looked for and did not fit is added to `tried`.
-
-        The caller closes each candidate. Nothing but the caller's own mistakes is raised.
-        """
-        ...
 
 
 class Candidate:
