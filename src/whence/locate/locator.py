@@ -113,7 +113,7 @@ class Locator:
         if self.archive_dirs:
             self.sources.append(ArchiveFolders(self.archive_dirs))
         if cache is not None:
-            self.sources.append(CachedArchives(self.cache_of))
+            self.sources.append(CachedArchives(self._open_cache))
         self.sources += sources
         self._fallback: list[FileSource] = [BuildIdFolders(self.dirs)]
         if self._client is not None:
@@ -122,14 +122,11 @@ class Locator:
         self.debug_files = DebugFiles(self.dirs, given, debuginfod=self._client, open_elf=self._open_elf, log=log)
 
     def __repr__(self) -> str:
-        places = [
-            *(f"{len(self.files)} given files" for _ in self.files[:1]),
-            *self.archive_dirs,
-            *("cache" for _ in [self._make_cache] if _ is not None),
-            *self.dirs,
-            *("debuginfod" for _ in [self._client] if _ is not None),
-        ]
-        return f"<whence.Locator: {', '.join(places) or 'nothing'}>"
+        given = f"{len(self.files)} given files" if self.files else ""
+        cache = "cache" if self._make_cache is not None else ""
+        servers = "debuginfod" if self._client is not None else ""
+        places = filter(None, [given, *self.archive_dirs, cache, *self.dirs, servers])
+        return f"<whence.Locator: {', '.join(places) or 'no places'}>"
 
     def __enter__(self) -> Locator:
         return self
@@ -146,7 +143,7 @@ class Locator:
         if close is not None:
             close()
 
-    def cache_of(self) -> Cache:
+    def _open_cache(self) -> Cache:
         """The cache; made when it is first needed."""
         if self._cache is None:
             from whence.locate.cache import Cache
@@ -163,7 +160,7 @@ class Locator:
         from whence.locate.debuginfod import Debuginfod
 
         servers = [debuginfod] if isinstance(debuginfod, str) else list(debuginfod)
-        return Debuginfod(servers, self.cache_of()) if servers else None
+        return Debuginfod(servers, self._open_cache()) if servers else None
 
     def _open_elf(self, path: str) -> ElfFile:
         """Open an ELF file; a given one that was opened for its build-id is not opened twice."""
@@ -358,7 +355,7 @@ class Locator:
 
         path = None
         if self._make_cache is not None and key(build_id):
-            path = self.cache_of().get(f"{key(build_id)}.{SEGMENTS}")
+            path = self._open_cache().get(f"{key(build_id)}.{SEGMENTS}")
         if path is not None:
             with ElfFile.open(path) as elf:
                 return placing_segments(elf)
@@ -455,7 +452,7 @@ class Locator:
         from whence.lidia.build import archive_producers
         from whence.locate.segments import skeleton
 
-        cache = self.cache_of()
+        cache = self._open_cache()
 
         def write_segments(file: BinaryIO) -> None:
             file.write(skeleton(producers.elf) + build_id.encode())
