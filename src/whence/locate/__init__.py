@@ -1,4 +1,6 @@
-"""Which file answers for a build-id or a path, and which files complete it. In: identities. Out: files, or what was tried.
+"""Which file answers for a build-id or a path, and which files complete it.
+
+In: identities. Out: files, or what was tried.
 
     locator.py      the Locator: the sources in their order; what they have, found or opened (docs/locating.md)
     sources.py      given files, archive folders, the archive cache, the own path, debug folders, servers
