@@ -291,6 +291,7 @@ class Binary:
             raise ValueError(f"{self.path or 'the binary'} is closed")
 
     def close(self) -> None:
+        """Close every file and table."""
         with self._lock:
             self._closed = True
             for table in self._shards.values():
