@@ -67,7 +67,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "kernel", ["dwarf.kernels.dies ScopeReader", "ranges.kernels.overlay Sweep", "lidia.kernels.encode survey"]
+    "kernel", ["dwarf.kernels.dies ScopeReader", "ranges.kernels.overlay Sweep", "lidia.kernels.encode Survey"]
 )
 def test_ctrl_c_ends_create_while_a_kernel_reads_dwarf_or_writes_names(tmp_path: Path, kernel: str) -> None:
     out = tmp_path / "out.lidia"

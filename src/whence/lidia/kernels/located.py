@@ -41,10 +41,10 @@ def put(out: cython.pointer[Bytes], value: cython.uint, width: cython.int) -> cy
 @cython.final
 @cython.cclass
 class LocatedLines:
-    """The line entries of a table with columns. `count` of them are stored; a field of the line tables has `width`
+    """The line entries of a table with columns. `entries` of them are stored; a field of the line tables has `width`
     bytes."""
 
-    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    entries = cython.declare(cython.Py_ssize_t, visibility="readonly")
     _width: cython.int
     _seed: cython.ulonglong
     _entries: Vector
@@ -100,9 +100,10 @@ class LocatedLines:
         fill_slot(table, slot, self._runs.count - 1)
         return run.first
 
-    def add(self, ranges, out_index: cython.uint[::1]):
-        """Store the line rows of a table with columns, range by range; `out_index` is the first entry of each range's.
-        MemoryError, also for 2^32 entries."""
+    def add(self, ranges):
+        """Store the line rows of a table with columns, range by range; returns the number of the first entry of each
+        range's. MemoryError, also for 2^32 entries."""
+        numbers: Column = Column("I")
         index: cython.const[cython.uint][::1] = ranges.line_index
         count: cython.const[cython.uint][::1] = ranges.line_count
         offset: cython.const[cython.uint][::1] = ranges.line_offset
@@ -114,10 +115,12 @@ class LocatedLines:
         start: cython.Py_ssize_t
         first: cython.Py_ssize_t = 0
         run: Run
+        if not numbers.reserve(index.shape[0]):
+            raise MemoryError
         with cython.nogil:
             for at in range(index.shape[0]):
-                out_index[at] = 0
                 if count[at] == 0:
+                    numbers.push_u32(0)
                     continue
                 run.first = self._entries.count
                 run.count = count[at]
@@ -139,13 +142,14 @@ class LocatedLines:
                     break
                 if first != run.first:
                     self._entries.count = run.first
-                out_index[at] = cython.cast(cython.uint, first)
+                numbers.push_u32(cython.cast(cython.uint, first))
                 if self._entries.count >= MOST_ENTRIES:
                     first = -1
                     break
         if first < 0:
             raise MemoryError
-        self.count = self._entries.count
+        self.entries = self._entries.count
+        return numbers
 
     def part(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t):
         """Bytes of the line tables, whole entries."""
@@ -153,7 +157,7 @@ class LocatedLines:
         index: cython.Py_ssize_t
         out: Bytes
         memset(cython.address(out), 0, cython.sizeof(Bytes))
-        if start < 0 or stop > self.count * size or start >= stop:
+        if start < 0 or stop > self.entries * size or start >= stop:
             return b""
         if not reserve(cython.address(out), stop - start, 1):
             raise MemoryError
@@ -171,9 +175,9 @@ class LocatedLines:
         columns: Column = Column("I")
         discriminators: Column = Column("I")
         index: cython.Py_ssize_t
-        if not (columns.reserve(self.count) and discriminators.reserve(self.count)):
+        if not (columns.reserve(self.entries) and discriminators.reserve(self.entries)):
             raise MemoryError
-        for index in range(self.count):
+        for index in range(self.entries):
             entry = cython.cast(cython.pointer[Entry], self._entries.items) + index
             columns.push_u32(entry.column)
             discriminators.push_u32(entry.discriminator)
