@@ -331,7 +331,7 @@ class Responder:
     def _location(self, frame: Frame) -> str:
         file = self.file(frame) or "??"
         if self.settings.binutils:
-            return f"{file}:{frame.line or '?'}"
+            return f"{file}:{frame.line or '?'}{discriminated(frame)}"
         return f"{file}:{frame.line}{columned(frame) if self.settings.style == 'LLVM' else discriminated(frame)}"
 
     def _verbose(self, frame: Frame) -> str:
