@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from whence.gotrace.batches import CPU_SAMPLES, EXPERIMENTAL_BATCH, FREQUENCY, STRINGS, Batch, Run
-from whence.gotrace.faults import CUT, wire_fault
+from whence.gotrace.batches import Batch, Run
+from whence.gotrace.faults import wire_fault
+from whence.gotrace.kernels.constants import CPU_SAMPLES, CUT, EXPERIMENTAL_BATCH, FREQUENCY, STRINGS
 from whence.gotrace.kernels.event import Event, Stream
-from whence.gotrace.lines import lines
-from whence.gotrace.version import Version
+from whence.gotrace.specs import Version, layout
 
 
 class StackFrame(NamedTuple):
@@ -108,8 +108,7 @@ def events_in(
     data: memoryview, start: int, stop: int, offset: int, version: Version, keep_padding: bool = False
 ) -> Iterator[Event]:
     """The events in data[start:stop]; errors count from `offset`, where data[0] lies."""
-    tables = lines(version)
-    return Stream(_Held(data, start, stop, offset, version), version, tables.counts, tables.flags, keep_padding)
+    return Stream(_Held(data, start, stop, offset, version), version, layout(version), keep_padding)
 
 
 def events_of(run: Run, batch: Batch, version: Version) -> Iterator[Event]:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Protocol, final
 
-from whence.gotrace.specs import EventSpec
-from whence.gotrace.version import Version
+from whence.gotrace.kernels.layout import Layout
+from whence.gotrace.specs import EventSpec, Version
 
 @final
 class Event:
@@ -40,7 +40,7 @@ class _Feed(Protocol):
 @final
 class Stream:
     version: Version
-    def __init__(self, feed: _Feed, version: Version, counts: bytes, flags: bytes, keep_padding: bool) -> None: ...
+    def __init__(self, feed: _Feed, version: Version, layout: Layout, keep_padding: bool) -> None: ...
     @property
     def position(self) -> int: ...
     def __iter__(self) -> Stream: ...
