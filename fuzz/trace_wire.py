@@ -14,9 +14,9 @@ from whence.gotrace.filtering import Filter
 from whence.gotrace.filtering import filter as filter_trace
 from whence.gotrace.rows import Rows, records
 from whence.gotrace.salvaging import salvage
-from whence.gotrace.samples import cpu_profile
 from whence.gotrace.survey import info
 from whence.gotrace.verification import verify
+from whence.profiles import read_go_trace
 
 
 def seeds() -> list[bytes]:
@@ -61,7 +61,7 @@ def target(data: bytes) -> None:
         lambda: filter_trace(data, io.BytesIO(), Filter(since=0.0, until=1.0, goroutines=frozenset([1, 2]))),
         lambda: anonymize(data, io.BytesIO()),
         lambda: salvage(data, io.BytesIO()),
-        lambda: cpu_profile(data),
+        lambda: read_go_trace(data),
         lambda: gotrace.fix_sizes(data, io.BytesIO()),
     ):
         with contextlib.suppress(WhenceError):

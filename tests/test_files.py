@@ -170,7 +170,7 @@ def test_an_input_may_be_a_pipe(way: str, tmp_path: Path) -> None:
 
 def test_a_profile_that_is_a_device_is_refused_by_name() -> None:
     with pytest.raises(ProfileError, match="/dev/zero: a device"):
-        profiles.open("/dev/zero")
+        profiles.read("/dev/zero")
 
 
 def linking(folder: Path, section: str, name: str, tail: bytes) -> Path:

@@ -101,6 +101,7 @@ def test_a_stream_believes_no_table_and_no_window() -> None:
             raise AssertionError
 
     version = Version.GO1_23
+    wrong: list[tuple[int, bytes, int, list[bytes]]]
     wrong = [(0, b"Name", 1, []), (137, b"Name", 1, []), (1, b"abc", 1, []), (1, b"Name", 6, [])]
     wrong += [(1, b"Name", 1, [b"x" * 33]), (1, b"Name", 1, [b""] * 7)]
     for kind, name, count, words in wrong:

@@ -13,7 +13,7 @@ internal/trace/tracev2; docs/formats/gotrace.md tells the layout. Refused: event
     survey.py      info: what is in a trace             verification.py  verify: what is wrong with it
     filtering.py   filter: part of a trace as a trace   sizes.py         fix_sizes: batch sizes made right
     anonymizing.py anonymize: strings replaced          salvaging.py     salvage: whole generations of a damaged one
-    samples.py     CPU samples as a pprof profile       kernels/         Event, and the loops over events
+    kernels/       Event, and the loops over events
 
     >>> import io
     >>> text = b'Trace Go1.22\\nString id=1\\n\\tdata="hello"\\nGoStart dt=3 g=7 g_seq=1\\n'
