@@ -178,6 +178,7 @@ cpdef enum:  # what an entry of a line program's file tables says (7.22, table 7
 
 cpdef enum:  # sections that the index of a package names (7.3.5.3, table 7.1)
     DW_SECT_INFO = 0x1
+    DW_SECT_TYPES = 0x2
     DW_SECT_ABBREV = 0x3
     DW_SECT_STR_OFFSETS = 0x6
     DW_SECT_RNGLISTS = 0x8
