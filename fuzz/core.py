@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from tests.forge.core import Mapped, core, status
 from tests.forge.elf import Segment, build_id_note, forge
+from tests.hostile.test_tables import count_beyond, notes_in_notes, one_head_for_all
 from whence.elf import ElfFile
 from whence.errors import WhenceError
 from whence.procmap.core import read_core
@@ -24,7 +25,8 @@ def seeds() -> list[bytes]:
     ]
     threads = [status(78, 0x11234), status(77, 0x20001)]
     narrow = [status(78, 0x11234, bits=32, machine=3)]
-    return [core(mapped, threads, vdso=0x20000), core(mapped, narrow, bits=32, machine=3)]
+    hostile = [notes_in_notes(50, 4000), count_beyond(), one_head_for_all(20)]
+    return [core(mapped, threads, vdso=0x20000), core(mapped, narrow, bits=32, machine=3), *hostile]
 
 
 def target(data: bytes) -> None:

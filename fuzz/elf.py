@@ -7,6 +7,9 @@ from pathlib import Path
 
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, packed
 from tests.hostile.test_elf import big_text
+from tests.hostile.test_names import numbered
+from tests.hostile.test_names import program as named
+from tests.hostile.test_tables import many_relocations, many_stubs
 from whence.demangle import demangle
 from whence.elf import ElfFile, aliases, functions
 from whence.elf.kernels import constants
@@ -53,6 +56,9 @@ def seeds() -> list[bytes]:
         forged(32, "big", constants.ET_REL, constants.EM_MIPS),
         forged(32, "little", constants.ET_DYN, constants.EM_ARM),
         big_text(200, 4000),
+        many_stubs(200, 20),
+        many_relocations(100, 2, 1000),
+        named(numbered(8, 10)),
         *real(),
     ]
 

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from whence.binary import Binary
 from whence.filter import FORMS, Filter, Places
 from whence.filter.forms import ANY_ADDRESS
 from whence.lidia import Builder, Range
 from whence.lidia import from_bytes as table_of
-from whence.symbolize.binaries import Names
+from whence.locate.debug_files import DebugFiles
+from whence.locate.search import Search, Wanted
 
 
-def named(name: str) -> Names:
+class Given:
+    """A Locator of one file, which needs no file: a function for 0x1000 to 0x2000."""
+
+    files = ("app",)
+    debug_files = DebugFiles(())
+
+    def open(self, path: str) -> Binary:
+        return named(path)
+
+    def search(self, wanted: Wanted, **_: object) -> Search:
+        return Search(str(wanted))
+
+
+def named(name: str) -> Binary:
     """A binary that opens no file: a function for 0x1000 to 0x2000."""
-    from whence.binary import Binary
-
     builder = Builder()
     builder.add(Range(vaddr=0x1000, length=0x1000, function="main", file="/src/main.c", line_table=((0, 3),)))
     return Binary(table=table_of(builder.to_bytes()), path=name)
@@ -30,7 +43,7 @@ def seeds() -> list[bytes]:
 
 
 def target(data: bytes) -> None:
-    with Places(["app"], opener=named) as places:
+    with Places(Given()) as places:
 
         def filtered(text: bytes, size: int) -> bytes:
             log = Filter(places)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tests.forge.gopclntab import TEXT, Function, Node, program
+from tests.hostile import test_gopclntab as hostile
 from whence.elf import ElfFile
+from whence.errors import WhenceError
 from whence.gopclntab import Pclntab
 from whence.gopclntab.header import VERSIONS
 from whence.ranges import StringSpace
@@ -27,7 +29,12 @@ def seeds() -> list[bytes]:
         )
         for version in VERSIONS
         for pointer, order, quantum in LAYOUTS
-    ] + [program(sample(0), files, pieces=[(0, 48, TEXT), (48, 96, TEXT + 144), (96, 192, TEXT + 48)])]
+    ] + [
+        program(sample(0), files, pieces=[(0, 48, TEXT), (48, 96, TEXT + 144), (96, 192, TEXT + 48)]),
+        hostile.deep_trees(400),
+        hostile.old_deep_trees(400),
+        hostile.standstill(20),
+    ]
 
 
 def target(data: bytes) -> None:
@@ -36,7 +43,10 @@ def target(data: bytes) -> None:
         return
     strings = StringSpace()
     for lines, files, inlines in ((True, True, True), (False, False, True), (True, False, False)):
-        ranges = table.ranges(strings, lines, files, inlines=inlines)
+        try:
+            ranges = table.ranges(strings, lines, files, inlines=inlines)
+        except WhenceError:
+            continue
         assert 0 not in ranges.length, "a range of no bytes"
         for name in ranges.function[:100]:
             strings.text(name)

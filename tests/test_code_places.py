@@ -16,8 +16,8 @@ from whence.binary import Binary
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
 from whence.gopclntab import Pclntab
+from whence.locate.segments import placing_segments
 from whence.model import Frame
-from whence.profiles.binaries import segments_of
 
 PHOFF, PHENTSIZE, PHNUM = 32, 54, 56  # of an ELF64 header
 SHOFF, SHENTSIZE = 40, 58
@@ -89,7 +89,8 @@ def test_code_in_a_segment_that_is_not_executable_has_its_dwarf(sections: bool, 
         assert [table.lookup(vaddr) for vaddr in asked] == want
         assert bool(table.about.segments) == sections
     (tmp_path / "bare").write_bytes(bare)
-    assert any(one.executable for one in segments_of(tmp_path / "bare")) == sections
+    with ElfFile.open(tmp_path / "bare") as elf:
+        assert any(one.executable for one in placing_segments(elf)) == sections
 
 
 CUTS = {

@@ -18,7 +18,7 @@ from whence.gotrace.faults import TextError
 from whence.gotrace.info import info
 from whence.procmap.build_id import read_build_id
 from whence.procmap.core import read_core
-from whence.symbolize import from_snapshot
+from whence.symbolize import Snapshot
 from whence.window import Window
 
 TRACE = gotrace.CURRENT.header + b"\x01\x01\x01\x00\x05" + b"\x03"  # a batch of 5 bytes with one
@@ -51,7 +51,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "gotrace.ColumnReader": lambda path: list(gotrace.ColumnReader(path)),
     "gotrace.info": info,
     "read_build_id": read_build_id,
-    "from_snapshot": from_snapshot,
+    "Snapshot": Snapshot,
     "core": core,
 }
 
@@ -75,7 +75,7 @@ def test_every_reader_says_of_an_empty_file_that_it_is_empty_and_which(reader: s
         ("gotrace.Reader", "not the wire form of a Go execution trace: it starts with 69 6e 74 20 6d 61 69 6e"),
         ("gotrace.to_text", "not a Go execution trace: it starts with 69 6e 74 20 6d 61 69 6e"),
         ("core", "not an ELF file"),
-        ("from_snapshot", "not a snapshot: not JSON"),
+        ("Snapshot", "not a snapshot: not JSON"),
     ],
 )
 def test_a_file_of_another_kind_is_told_what_it_is_not(reader: str, says: str, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_file_of_another_kind_is_told_what_it_is_not(reader: str, says: str, t
     with pytest.raises(FormatError) as caught:
         READERS[reader](path)
     assert str(caught.value).startswith(f"{path}: {says}")
-    if reader != "from_snapshot":
+    if reader != "Snapshot":
         assert caught.value.code == errors.WRONG_KIND
 
 

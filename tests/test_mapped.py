@@ -167,13 +167,13 @@ def test_a_symbolizer_opens_a_library_again_that_was_copied_over(tmp_path: Path)
     ):
         assert child.stdout is not None
         address = int(child.stdout.readline())
-        assert symbolizer.lookup(child.pid, address).frames[0].function == "answer"
+        assert symbolizer.symbolize(child.pid, [address])[0].frames[0].function == "answer"
         overwrite(old, new.read_bytes())
-        answer = symbolizer.lookup(child.pid, address)
+        answer = symbolizer.symbolize(child.pid, [address])[0]
         assert all(frame.function in ("before", "after") for frame in answer.frames)
         assert answer.frames or answer.reason
         overwrite(old, b"not ELF at all")
-        assert symbolizer.lookup(child.pid, address).reason is not None
+        assert symbolizer.symbolize(child.pid, [address])[0].reason is not None
         child.kill()
 
 

@@ -104,6 +104,6 @@ def test_a_jailed_process_leads_the_symbolizer_to_debug_files_of_its_own_root_on
     subprocess.run(["objcopy", "--strip-all", program, jail / "app"], check=True)
     (jail / "usr" / "lib" / "debug").symlink_to("/opt/debug" if inside else elsewhere)
     with running(["chroot", jail, "/app"]) as (pid, words), Symbolizer() as symbolizer:
-        answer = symbolizer.lookup(pid, int(words[0], 16))
+        answer = symbolizer.symbolize(pid, [int(words[0], 16)])[0]
     assert bool(answer.frames) == inside, answer
     assert not inside or answer.frames[0].function == "marker"

@@ -17,7 +17,7 @@ from whence import lidia
 from whence.dwarf import DebugInfo
 from whence.elf import ElfFile
 from whence.gopclntab import Pclntab
-from whence.lidia.extra import FOOTER
+from whence.lidia.layout import FOOTER
 from whence.lidia.writer import to_bytes
 from whence.model import Frame, Source
 from whence.ranges import Ranges, Starts, StringSpace

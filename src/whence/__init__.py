@@ -4,8 +4,19 @@
         for frame in binary.lookup(0x4f2a10):
             print(frame.function, frame.file, frame.line)
 
-Importing whence is cheap: rooms are loaded when they are used. The rooms and what may import what are in
-ARCHITECTURE.md.
+    open, Binary                  an ELF file with its debug files, or an archive, that names addresses
+    Locator                       which file answers for a build-id or a path: given files, folders, caches, servers
+    Symbolizer, Symbolized        runtime addresses of processes to frames, or the reason why there are none
+    Process, Snapshot, Core       whose addresses: a live process, one that was kept, one that left a core file
+    Frame, Frames, Source         what an address is called
+    Reason                        why an address has no frames
+    WhenceError                   the root of all errors
+
+    lidia       archives                        profiles    pprof, OTLP, perf and folded stacks
+    procmap     what processes have mapped      gotrace     Go execution traces
+
+Names are those that linkers use (`_ZN3foo3barEv`) unless `demangle=True` is given. Importing whence is cheap: all of
+this is loaded when it is used.
 """
 
 from __future__ import annotations
@@ -17,17 +28,30 @@ from whence.errors import WhenceError
 from whence.model import Frame, Frames, Source
 
 if TYPE_CHECKING:
+    from whence import gotrace, lidia, procmap, profiles
     from whence.binary import Binary
     from whence.binary import open_binary as open
-    from whence.symbolize import Symbolizer
+    from whence.locate.locator import Locator
+    from whence.reasons import Reason
+    from whence.symbolize import Core, Process, Snapshot, Symbolized, Symbolizer
 
-__all__ = ["Binary", "Frame", "Frames", "Source", "Symbolizer", "WhenceError", "__version__", "open"]
+__all__ = [
+    "Binary", "Core", "Frame", "Frames", "Locator", "Process", "Reason", "Snapshot", "Source", "Symbolized",
+    "Symbolizer", "WhenceError", "__version__", "gotrace", "lidia", "open", "procmap", "profiles",
+]  # fmt: skip
 
 _LAZY = {
     "open": ("whence.binary", "open_binary"),
     "Binary": ("whence.binary", "Binary"),
+    "Core": ("whence.symbolize", "Core"),
+    "Locator": ("whence.locate.locator", "Locator"),
+    "Process": ("whence.symbolize", "Process"),
+    "Reason": ("whence.reasons", "Reason"),
+    "Snapshot": ("whence.symbolize", "Snapshot"),
+    "Symbolized": ("whence.symbolize", "Symbolized"),
     "Symbolizer": ("whence.symbolize", "Symbolizer"),
 }
+_ROOMS = ("gotrace", "lidia", "procmap", "profiles")
 
 
 def __dir__() -> list[str]:
@@ -40,4 +64,6 @@ def __getattr__(name: str) -> object:
     if name in _LAZY:
         module, attribute = _LAZY[name]
         return getattr(import_module(module), attribute)
+    if name in _ROOMS:
+        return import_module(f"whence.{name}")
     raise AttributeError(f"module 'whence' has no attribute {name!r}")

@@ -26,19 +26,37 @@ from whence.lidia.table import Table, as_words
 from whence.model import Frames, NameStyle, PathStyle
 
 if TYPE_CHECKING:
+    from typing import Protocol, TypedDict, Unpack
+
     from whence.elf import ElfFile
+    from whence.explanation import Explanation
     from whence.lidia import FrameTable, Range
+    from whence.locate.debug_files import DebugFiles
+    from whence.planner import Plan, Planner
     from whence.producers import Producers
+    from whence.reverse import LineSpan
+
+    class Locates(Protocol):
+        """What opens a path that a person named, with all that completes it (whence.locate.locator.Locator)."""
+
+        def open(
+            self, path: str | PathLike[str], *, demangle: bool | Callable[[str], str], **options: Unpack[ElfOptions]
+        ) -> Binary: ...
+
+    class ElfOptions(TypedDict, total=False):
+        """The options of `whence.open` that are about ELF files."""
+
+        dwarf: bool
+        symtab: bool
+        gopclntab: bool
+        jobs: int | None
+        names: NameStyle
+        paths: PathStyle
+
 
 ARCHIVE_MAGIC = b".dia"
 ADDRESS_END = 1 << 64
 SHARDS_KEPT = 64
-WHOLE_AFTER_SHARDS = 24
-FEW = 64  # addresses: a first question of no more is answered by the symbols at them, not by all
-MANY = (
-    1000  # addresses: debug info that has to be unpacked for them is read whole while it is; so for a second question
-)
-WHOLE_AT_SHARE = 4  # a question that needs more than 1/4 of the units builds the whole table
 
 
 class Binary:
@@ -55,14 +73,14 @@ class Binary:
         producers: Producers | None = None,
         table: Table | None = None,
         path: str = "",
-        demangle: Callable[[str], str] | None = None,
+        demangle: bool | Callable[[str], str] = False,
     ) -> None:
         self.path = path
-        self._demangle = demangle
+        self._demangle = demangler(demangle)
         self.producers = producers
         self._whole = table
         self._shards: OrderedDict[tuple[int, ...], Table] = OrderedDict()
-        self._made = 0
+        self._planner: Planner | None = None
         self._lock = Lock()
         self._closed = False
 
@@ -71,24 +89,22 @@ class Binary:
         cls,
         elf: ElfFile,
         *,
-        debug_dirs: Sequence[str] | None = None,
-        debug_files: Sequence[str | PathLike[str]] = (),
+        debug_files: DebugFiles | None = None,
         dwarf: bool = True,
         symtab: bool = True,
         gopclntab: bool = True,
         jobs: int | None = None,
-        demangle: Callable[[str], str] | None = None,
+        demangle: bool | Callable[[str], str] = False,
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
     ) -> Binary:
-        """Answer from an open ELF file, which the binary then owns. The options are those of `whence.open`."""
+        """Answer from an open ELF file, which the binary then owns, completed by what `debug_files` finds (default: in
+        /usr/lib/debug and beside the file). The other options are those of `whence.open`."""
         from whence.lidia import build, writer  # noqa: F401
-        from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
         from whence.producers import Producers
 
-        finder = DebugFiles(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
         producers = Producers(
-            elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
+            elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
             paths=paths,
         )  # fmt: skip
         producers.prepare()
@@ -146,24 +162,44 @@ class Binary:
         assert self.producers is not None
         if return_address:
             vaddrs = [vaddr - 1 for vaddr in vaddrs if vaddr]
-        debug_info = self.producers.dwarf
-        if (len(vaddrs) > MANY or self._made) and debug_info is not None and debug_info.should_stream:
-            return self.table()
-        units = tuple(self.producers.units_at(vaddrs))
-        every = debug_info.unit_count if debug_info is not None else 0
-        if len(units) * WHOLE_AT_SHARE > every or self._made >= WHOLE_AFTER_SHARDS:
+        plan = self._plan(vaddrs)
+        if plan.read == "whole":
             return self.table()
         with self._lock:
             self._still_open()
-            shard = self._shards.get(units)
+            shard = self._shards.get(plan.units)
             if shard is None:
-                self._made += 1
-                if self._made == 1 and len(vaddrs) <= FEW:  # the first question is often the only one
-                    return self._build(units, vaddrs)
-                shard = self._shards[units] = self._build(units)
+                assert self._planner is not None
+                self._planner.made += 1
+                if plan.read == "near":
+                    return self._build(plan.units, vaddrs)
+                shard = self._shards[plan.units] = self._build(plan.units)
                 if len(self._shards) > SHARDS_KEPT:
                     self._shards.popitem(last=False)
             return shard
+
+    def plan(self, vaddrs: Sequence[int]) -> Plan:
+        """What would be read for these addresses, and why."""
+        from whence.planner import Plan, Read
+
+        if self.producers is None:
+            return Plan(Read.WHOLE, (), "the archive answers")
+        if self._whole is not None:
+            return Plan(Read.WHOLE, (), "the whole table was built before")
+        return self._plan(vaddrs)
+
+    def _plan(self, vaddrs: Sequence[int]) -> Plan:
+        from whence.planner import Planner
+
+        assert self.producers is not None
+        if self._planner is None:
+            self._planner = Planner()
+        producers, debug_info = self.producers, self.producers.dwarf
+        packed = debug_info is not None and debug_info.should_stream
+        # units are counted after the look at them: that may be what reads their list
+        return self._planner.plan(
+            len(vaddrs), lambda: producers.units_at(vaddrs), lambda: unit_count(producers), packed
+        )
 
     def _recover(self) -> None:
         """What a thread was reading when it was interrupted, or when this forked child was made, is read anew."""
@@ -209,6 +245,35 @@ class Binary:
         asked = as_words(vaddrs)
         return self.table_for(asked, return_address=return_address).lookup_many(asked, return_address=return_address)
 
+    def find(self, name: str) -> list[Range]:
+        """The functions of a name, in order of vaddr: a range for each part of one that is split; [] for none.
+
+        `name` is a linkage name or a readable one, with or without parameters. Costs the whole table, built once.
+        """
+        from whence.reverse import functions_named
+
+        aliases = self.producers.symbol_vaddrs(name) if self.producers is not None else []
+        return functions_named(self.table(), name, aliases)
+
+    def find_line(self, file: str, line: int) -> list[LineSpan]:
+        """The code [vaddr, end) that a line of a source file became, in order of vaddr; [] for none.
+
+        `file` is a path or the last parts of one ("f.c", "src/f.c"). Costs the whole table, built once.
+        """
+        from whence.reverse import spans_of_line
+
+        return spans_of_line(self.table(), file, line)
+
+    def explain(self, vaddr: int, *, mapped: str = "") -> Explanation:
+        """Each step from a vaddr to its frames, or what is missing and what may help. Prints a step a line.
+
+        `mapped` is the path that a process knows the file by, where it is open under another one. Costs a lookup with
+        each source of names.
+        """
+        from whence.explanation import explain
+
+        return explain(self, index(vaddr), mapped)
+
     def ranges(self) -> Iterator[Range]:
         """Every range of the whole table in order of (va, depth)."""
         return iter(self.table())
@@ -246,38 +311,35 @@ class Binary:
         self.close()
 
 
+def unit_count(producers: Producers) -> int:
+    """How many units the debug info has."""
+    return producers.dwarf.unit_count if producers.dwarf is not None else 0
+
+
 def is_archive(path: str | PathLike[str]) -> bool:
     """Whether a file starts as an archive does. Raises OSError; ElfError when it is no regular file."""
     with open_regular(path, ElfError) as (descriptor, _):
         return os.read(descriptor, 4) == ARCHIVE_MAGIC
 
 
-def open_binary(
-    path: str | PathLike[str],
-    *,
-    debug_dirs: Sequence[str] | None = None,
-    debug_files: Sequence[str | PathLike[str]] = (),
-    dwarf: bool = True,
-    symtab: bool = True,
-    gopclntab: bool = True,
-    jobs: int | None = None,
-    demangle: Callable[[str], str] | None = None,
-    names: NameStyle = "qualified",
-    paths: PathStyle = "joined",
-) -> Binary:
-    """Open an ELF file or an archive (told by its magic) for lookups.
+def demangler(demangle: bool | Callable[[str], str]) -> Callable[[str], str] | None:
+    """What makes names readable, None for names as they are stored. True stands for whence.demangle.demangle."""
+    if demangle is True:
+        from whence.demangle import demangle as readable
 
-    `debug_dirs` replaces /usr/lib/debug in the search for separate debug files, `debug_files` are tried before;
-    `dwarf`, `symtab` and `gopclntab` leave a source out when false; `jobs` is the number of threads (default: one a
-    core). Frames have the names that linkers use (`_ZN3foo3barEv`) unless `demangle` makes them readable:
-    `whence.demangle.demangle` does. `names` says how debug info calls functions ("qualified", "linkage", "short": see
-    whence.model.NameStyle), `paths` how it names files ("joined", "once", "relative": whence.model.PathStyle).
-    Raises ElfError, LidiaError, Unsupported (a core file) and OSError.
-    """
-    if is_archive(path):
-        return Binary(table=lidia.open(path, demangle=demangle), path=os.fspath(path))
+        return readable
+    return demangle or None
+
+
+def open_archive(path: str | PathLike[str], *, demangle: bool | Callable[[str], str] = False) -> Binary:
+    """Open an archive for lookups. Raises LidiaError, OSError."""
+    name = os.fspath(path)
+    return Binary(table=lidia.open(name, demangle=demangler(demangle)), path=name)
+
+
+def open_elf(path: str | PathLike[str]) -> ElfFile:
+    """Open an ELF file that may name addresses. Raises ElfError, Unsupported for a core file, OSError."""
     from whence.elf import ElfFile
-    from whence.elf.kernels.constants import ET_CORE
 
     try:
         elf = ElfFile.open(path)
@@ -285,21 +347,55 @@ def open_binary(
         if error.code == WRONG_KIND:
             error.fault = "neither an ELF file nor an archive"
         raise
-    try:
-        if elf.type == ET_CORE:
-            core = Unsupported("a core file, which has no names of its own").in_file(elf.path)
-            raise core.with_hint("whence core reads it")
-        return Binary.from_elf(
-            elf,
-            debug_dirs=debug_dirs,
-            debug_files=debug_files,
-            dwarf=dwarf,
-            symtab=symtab,
-            gopclntab=gopclntab,
-            jobs=jobs,
-            demangle=demangle,
-            names=names,
+    return not_a_core(elf)
+
+
+def not_a_core(elf: ElfFile) -> ElfFile:
+    """The file; Unsupported, and it is closed, when it is a core file."""
+    from whence.elf.kernels.constants import ET_CORE
+
+    if elf.type == ET_CORE:
+        elf.close()
+        core = Unsupported("a core file, which has no names of its own").in_file(elf.path)
+        raise core.with_hint("whence core reads it")
+    return elf
+
+
+def open_binary(
+    path: str | PathLike[str],
+    *,
+    locator: Locates | None = None,
+    demangle: bool | Callable[[str], str] = False,
+    dwarf: bool = True,
+    symtab: bool = True,
+    gopclntab: bool = True,
+    jobs: int | None = None,
+    names: NameStyle = "qualified",
+    paths: PathStyle = "joined",
+) -> Binary:
+    """Open an ELF file or an archive (told by its magic) for lookups.
+
+    `locator` says where debug files and archives of stripped files come from (whence.Locator; without one: debug files
+    in /usr/lib/debug and beside the file). Frames have the names that linkers use (`_ZN3foo3barEv`); with `demangle`
+    readable ones (a function is called in place of whence.demangle.demangle). `dwarf`, `symtab` and `gopclntab` leave
+    a source out when false; `jobs` is the number of threads (default: one a core). `names` says how debug info calls
+    functions ("qualified", "linkage", "short": see whence.model.NameStyle), `paths` how it names files ("joined",
+    "once", "relative": whence.model.PathStyle).
+
+    Opening reads headers only; what a lookup needs is read then. Raises ElfError, LidiaError, Unsupported (a core
+    file) and OSError.
+    """
+    if is_archive(path):
+        return open_archive(path, demangle=demangle)
+    if locator is not None:
+        return locator.open(
+            path, demangle=demangle, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
             paths=paths,
+        )  # fmt: skip
+    elf = open_elf(path)
+    try:
+        return Binary.from_elf(
+            elf, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, demangle=demangle, names=names, paths=paths
         )
     except BaseException:
         elf.close()

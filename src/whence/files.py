@@ -25,6 +25,8 @@ from whence.errors import naming, not_regular
 if TYPE_CHECKING:
     from whence.errors import FormatError
 
+DELETED_MARK = " (deleted)"  # what Linux shows behind the path of a file that was removed, in /proc/PID/maps and links
+
 # Not every system has these.
 O_PATH = getattr(os, "O_PATH", 0)
 O_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)

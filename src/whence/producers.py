@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence.elf import ElfFile, functions
 from whence.errors import WhenceError
 from whence.interrupts import interruptible
-from whence.locate.debug_files import DebugFiles, Search
+from whence.locate.debug_files import DebugFiles
+from whence.locate.search import Search
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import arrange
+from whence.reasons import Reason
 
 if TYPE_CHECKING:
     from whence.dwarf.info import DebugInfo
@@ -112,30 +114,53 @@ class Producers:
         near: Sequence[int] | None = None,
         lines: bool = True,
         files: bool = True,
+        only: str = "",
     ) -> Ranges:
         """The table of everything; with `units` (offsets in .debug_info) only these units' share of the DWARF, with
-        `near` only the symbols and Go functions at these vaddrs.
+        `near` only the symbols and Go functions at these vaddrs, with `only` one source: "dwarf", "gopclntab" or
+        "symtab".
 
         Its names still lie in the files: who reads them does it in a `reading` block."""
         with self.reading():
-            return self._ranges(units, near, lines, files)
+            return self._ranges(units, near, lines, files, only)
 
     @interruptible
-    def _ranges(self, units: Iterable[int] | None, near: Sequence[int] | None, lines: bool, files: bool) -> Ranges:
+    def _ranges(
+        self, units: Iterable[int] | None, near: Sequence[int] | None, lines: bool, files: bool, only: str
+    ) -> Ranges:
         tables = []
         by_dwarf = Ranges(self.strings)
-        if self.dwarf is not None:
+        if self.dwarf is not None and only in ("", "dwarf"):
             by_dwarf = self.dwarf.ranges(units, jobs=self.jobs, lines=lines)
             tables.append(by_dwarf)
-        if self.pclntab is not None:
+        if self.pclntab is not None and only in ("", "gopclntab"):
             tables.append(self.pclntab.ranges(self.strings, lines=lines, files=files, near=near))
-        if self._symtab:
+        if self._symtab and only in ("", "symtab"):
             for file in dict.fromkeys((self.debug_elf, self.elf)):
                 symbols = functions(file, self.strings, program=self.elf, problems=self.problems, near=near)
                 if self.dwarf is not None and self.dwarf.bare:
                     take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
                 tables.append(symbols if near is None else symbols.holding(near))
         return arrange(tables) if tables else Ranges(self.strings)
+
+    def symbol_vaddrs(self, name: str) -> list[int]:
+        """Where the symbol tables say that a symbol of this name begins; of several in one table, the first."""
+        found = []
+        for elf in dict.fromkeys((self.elf, self.debug_elf)):
+            for table in (".symtab", ".dynsym"):
+                with suppress(WhenceError):
+                    symbols = elf.symbols(table)
+                    index = symbols.find(name)
+                    if index is not None and symbols.value[index]:
+                        found.append(symbols.value[index])
+        return found
+
+    def why_unnamed(self) -> Reason:
+        """Why an address of the file's code has no frames: the file is stripped, or all but this has a name."""
+        if self.dwarf is not None or self.pclntab is not None:
+            return Reason.NOT_IN_ARCHIVE
+        has_symbols = any(elf.section(".symtab") is not None for elf in (self.elf, self.debug_elf))
+        return Reason.NOT_IN_ARCHIVE if has_symbols else Reason.NO_DEBUG_FILE
 
     def again(self) -> Producers:
         """The same, with nothing read yet."""

@@ -1,11 +1,14 @@
-"""Why an address has no frames: one word, one sentence, one remedy each.
+"""Why an address has no frames: one word, one sentence, one remedy each; and what exactly would help.
 
-Every room and every output form spells reasons as they are spelt here; programs test the word or the member.
+Every room and every output form spells reasons as they are spelt here; programs test the word or the member. `Missing`
+is a reason with what was seen; `remedy_for` names the package, the file and the server of this machine's kind of Linux.
 """
 
 from __future__ import annotations
 
 import enum
+import os
+from typing import NamedTuple
 
 
 class Reason(enum.Enum):
@@ -45,8 +48,8 @@ class Reason(enum.Enum):
     )
     NO_FILE = (
         "the mapped file is not on this machine",
-        "give the file or an archive of it (addr --snapshot: a word; core, profile: --binary; profile also: "
-        "--archive-dir, --debuginfod)",
+        "give the file or an archive of it with --binary, a folder of archives with --archive-dir, or ask a server "
+        "with --debuginfod",
     )
     NOT_PLACED = (
         "nothing says where in the process the file was mapped",
@@ -94,3 +97,117 @@ class Reason(enum.Enum):
     def word(self) -> str:
         """As JSON and the command line show it, for instance ``no-debug-file``."""
         return self.name.lower().replace("_", "-")
+
+
+class Missing(NamedTuple):
+    """No frames: the reason, what exactly was seen, and what to do where that is known better than by the reason."""
+
+    reason: Reason
+    detail: str = ""
+    advice: str = ""
+
+    @property
+    def remedy(self) -> str:
+        return self.advice or self.reason.remedy
+
+    def __str__(self) -> str:
+        return f"{self.reason.sentence} ({self.detail})" if self.detail else self.reason.sentence
+
+
+# What was seen, and advice that is better than a reason's own remedy
+
+NOT_VERIFIED = "the mapped one was deleted, and no build-id tells whether this is the same"
+GIVE_FILE = "give the file it was with --binary, or record with build-ids (perf record --buildid-mmap)"
+OWN_PAGE = "nothing: the kernel lends this page to processes, and no file of it was recorded"
+NO_FRAME = (
+    "most often no address at all: code without frame pointers was walked by them (record with --call-graph dwarf)"
+)
+GIVE_KERNEL = "give the kernel's vmlinux, or the module with its symbols, with --binary"
+GIVE_KALLSYMS = "or the names of the kernel it was recorded on with --kallsyms (root can copy its /proc/kallsyms)"
+GIVE_PERF_MAP = (
+    "let the compiler write /tmp/perf-PID.map (node --perf-basic-prof, java -XX:+DumpPerfMapAtExit, python -X perf) "
+    "and give that file with --perf-map"
+)
+GIVE_PROGRAM = "a debug file does not say where its code lies in the program: give the program with --binary, too"
+MAKE_AGAIN = "make the archive again, or give the ELF file with --binary"
+NAMELESS = "nothing: the debug info is there, and this code has no name (padding, a PLT's head, hand-written code)"
+NOT_CODE = "compare the address with the segments: is it a runtime address or a file offset?"
+
+# Remedies that name the package, the file and the server
+
+SERVERS = {
+    "debian": "https://debuginfod.debian.net",
+    "ubuntu": "https://debuginfod.ubuntu.com",
+    "fedora": "https://debuginfod.fedoraproject.org",
+    "centos": "https://debuginfod.centos.org",
+    "arch": "https://debuginfod.archlinux.org",
+    "opensuse": "https://debuginfod.opensuse.org",
+    "alpine": "https://debuginfod.elfutils.org",
+}
+ANY_SERVER = "https://debuginfod.elfutils.org"
+OWN_PACKAGES = {"libc6": "libc6-dbg"}  # Debian keeps these in its main archive; others are PACKAGE-dbgsym
+HELPED = (Reason.NO_DEBUG_FILE, Reason.NO_FILE, Reason.BUILD_ID_MISMATCH)
+KEPT = 256
+_packages: dict[tuple[str, str], str] = {}
+
+
+def remedy_for(missing: Missing, path: str, build_id: str, root: str = "/") -> str:
+    """What to do about a file whose addresses have no names.
+
+    `build_id` is one that names files, in hex; "" where there is none.
+    """
+    if missing.advice or missing.reason not in HELPED:
+        return missing.remedy
+    ways = [missing.remedy]
+    if missing.reason is Reason.NO_DEBUG_FILE:
+        package = debug_package(path, root)
+        ways = [f"install {package}" if package else "install the debug package"]
+        ways.append(f"put {debug_path(build_id)} there" if build_id else "give a directory with --debug-dir")
+    if build_id:
+        ways.append(f"ask a server: --debuginfod {server(root)}")
+    return "; or ".join(ways)
+
+
+def debug_path(build_id: str) -> str:
+    """Where debuggers look for the debug file of a build-id."""
+    return f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+
+
+def debug_package(path: str, root: str = "/") -> str:
+    """The package with the debug file of an installed file, as Debian and its kin name it; "" where dpkg knows none."""
+    known = _packages.get((path, root))
+    if known is None:
+        if len(_packages) >= KEPT:
+            _packages.clear()
+        known = _packages[path, root] = _find_package(path, os.path.join(root, "var/lib/dpkg/info"))
+    return known
+
+
+def _find_package(path: str, folder: str) -> str:
+    wanted = [f"\n{one}\n".encode() for one in {path, path.removeprefix("/usr")}]
+    try:
+        names = os.listdir(folder) if path.startswith("/") else []
+    except OSError:
+        return ""
+    for name in names:
+        if name.endswith(".list"):
+            try:
+                with open(os.path.join(folder, name), "rb") as file:
+                    data = file.read()
+            except OSError:
+                continue
+            if any(one in data for one in wanted):
+                package = name.removesuffix(".list").partition(":")[0]
+                return OWN_PACKAGES.get(package, f"{package}-dbgsym")
+    return ""
+
+
+def server(root: str = "/") -> str:
+    """The debuginfod server of this kind of Linux (os-release(5)); the one that asks all of them otherwise."""
+    try:
+        with open(os.path.join(root, "etc/os-release"), encoding="utf-8", errors="replace") as file:
+            told = dict(line.rstrip("\n").split("=", 1) for line in file if "=" in line)
+    except OSError:
+        return ANY_SERVER
+    kinds = f"{told.get('ID', '')} {told.get('ID_LIKE', '')}".replace('"', "").split()
+    return next((SERVERS[one] for one in kinds if one in SERVERS), ANY_SERVER)

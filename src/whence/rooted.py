@@ -133,3 +133,12 @@ def real_path(path: str) -> str:
             return root + found.inside
     except OSError:
         return path
+
+
+def below(root: str, path: str) -> str:
+    """Where a path leads below a root (an unpacked image, another machine's disk), links and `..` followed inside it.
+
+    Raises OSError where it leads nowhere.
+    """
+    with place(root, path) as found:
+        return root.rstrip("/") + found.inside

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.live import compiled, python, running
+from whence.cli import addr
 from whence.cli.main import main
 from whence.cli.snapshot import answer_snapshot
 from whence.procmap import read_build_id
@@ -76,9 +77,7 @@ def test_a_snapshot_answers_when_the_process_is_gone(tmp_path: Path, capsys: pyt
     path, file = compiled(tmp_path), tmp_path / "snapshot.json"
     with running([path]) as (pid, words):
         assert main(["pid", str(pid), "--save-snapshot", str(file)]) == 0
-    options = Namespace(
-        snapshot=str(file), words=words, style="json", no_demangle=False, debug_dir=None, return_addresses=False
-    )
+    options = Namespace(**{**addr.PLAIN, "snapshot": str(file), "words": words, "style": "json"})
     assert answer_snapshot(options) == 0
     assert [a["frames"][0]["function"] for a in objects(capsys.readouterr().out)] == ["marker", "other"]  # type: ignore[index]
     moved = path.rename(tmp_path / "moved")

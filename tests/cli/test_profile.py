@@ -90,7 +90,7 @@ def test_overwriting_replaces_names_and_a_flame_graph_is_drawn(profile: Path, tm
 
 def test_verbose_tells_every_file_tried(profile: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(profile), "--coverage", "-v"]) == 0
-    assert "/gone/libvendor.so: /gone/libvendor.so: not there" in capfd.readouterr().err
+    assert "/gone/libvendor.so: /gone/libvendor.so (own path): not there" in capfd.readouterr().err
 
 
 def test_no_server_is_asked_unless_it_is_asked_for(profile: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from whence.elf.functions import functions
 from whence.elf.segments import Translation
 from whence.filter import FORMS, Filter, Form, Places, Style
 from whence.filter.forms import ANY_ADDRESS, Back, Holds
+from whence.locate.locator import Locator
 
 
 def place_of(path: Path, name: str) -> tuple[int, int]:
@@ -27,7 +28,7 @@ def place_of(path: Path, name: str) -> tuple[int, int]:
 
 
 def filtered(text: bytes, *binaries: Path, style: Style = Style.SAME, every: bool = False) -> bytes:
-    with Places([str(path) for path in binaries]) as places:
+    with Places(Locator(files=binaries)) as places:
         log = Filter(places, style=style, every=every)
         return log.feed(text) + log.finish()
 

@@ -76,7 +76,7 @@ def test_ctrl_c_ends_create_while_a_kernel_reads_dwarf_or_writes_names(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("kernel", ["units headers", "claims mark", "programs Programs"])
+@pytest.mark.parametrize("kernel", ["units headers", "claims mark", "lines LinePrograms"])
 def test_ctrl_c_ends_the_first_question_to_a_file_with_dwarf(kernel: str) -> None:
     asked = "addr", compiled("-g"), "1139"
     assert interrupted(COMMAND, f"dwarf.kernels.{kernel}", *asked) == "whence: interrupted\n"

@@ -14,7 +14,7 @@ import pytest
 
 from tests.forge.elf import Section, build_id_note, forge
 from whence import lidia
-from whence.lidia.extra import Extra
+from whence.lidia.layout import Extra
 from whence.locate.cache import MARKER, SERVERS, Cache
 
 

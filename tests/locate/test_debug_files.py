@@ -10,7 +10,8 @@ import pytest
 from tests.forge.elf import Section, build_id_note, debug_link, forge
 from whence.elf import ElfFile
 from whence.errors import Mismatch
-from whence.locate.debug_files import DebugFiles, Outcome
+from whence.locate.debug_files import DebugFiles
+from whence.locate.search import Outcome
 
 ID, OTHER = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 INFO = Section(".debug_info", b"some debug info")
@@ -138,11 +139,3 @@ def test_split_units_are_looked_for_where_they_were_compiled_and_beside(tmp_path
     place(tmp_path / "bin" / "a.dwp", INFO)
     with finder.dwp_for(near).require() as package:
         assert package.section(".debug_info") is not None
-
-
-def test_a_build_id_alone_finds_its_debug_file(debug_dir: Path, finder: DebugFiles) -> None:
-    expected = place(debug_dir / ".build-id" / ID[:2] / (ID[2:] + ".debug"), build_id_note(ID), INFO)
-    search = finder.by_build_id(ID)
-    assert search.path == str(expected)
-    search.require().close()
-    assert not finder.by_build_id("")

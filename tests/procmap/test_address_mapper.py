@@ -100,7 +100,7 @@ def test_every_runtime_address_goes_to_the_vaddr_the_kernel_put_there(
     if inside:
         assert mapper.runtime(mapping, runtime - bias) == runtime
         back = mapper.virtual_address_to_file_offset(runtime - bias)
-        assert back == mapping.file_offset(runtime)
+        assert back == mapping.file_offset_of(runtime)
 
 
 def test_only_executable_loaded_segments_count(tmp_path: Path) -> None:

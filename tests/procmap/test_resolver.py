@@ -29,7 +29,7 @@ def test_lookup_gives_the_mapping_with_its_build_id(tmp_path: Path) -> None:
     with Resolver(tmp_path) as resolver:
         mapping = resolver.lookup(7, 0x1FFF)
         assert mapping is not None
-        assert (mapping.path, mapping.build_id, mapping.file_offset(0x1010)) == (str(path), OLD, 0x3010)
+        assert (mapping.path, mapping.build_id, mapping.file_offset_of(0x1010)) == (str(path), OLD, 0x3010)
         assert mapping.openable_path() == str(path)
         assert resolver.lookup(7, 0xFFF) is None
         assert resolver.lookup(7, 0x2000) is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import threading
 from pathlib import Path
 
@@ -10,11 +12,13 @@ import pytest
 
 from tests.helpers.programs import compiled
 from tests.profiles.test_naming import program_profile
-from whence import profiles
+from whence import procmap, profiles
 from whence.errors import ProfileError
 from whence.locate.cache import Cache
+from whence.locate.locator import Locator
+from whence.locate.search import Wanted
+from whence.locate.sources import Candidate
 from whence.profiles import pprof, wire
-from whence.profiles.binaries import Candidate, matches
 from whence.profiles.coverage import coverage, text
 from whence.profiles.model import Mapping, Profile, SampleType
 from whence.reasons import Reason
@@ -127,7 +131,7 @@ def test_a_build_id_that_names_no_file_costs_no_names_but_its_own(build_id: str,
     profile.samples.add([profile.location(1, 0x1800)], [4])
     archives = tmp_path / "archives"
     archives.mkdir()
-    binaries = profiles.Binaries(cache=Cache(tmp_path / "cache"), archive_dirs=[archives], debug_dirs=[str(tmp_path)])
+    binaries = Locator(cache=Cache(tmp_path / "cache"), archive_dirs=[archives], dirs=[tmp_path])
     with binaries:
         reports = profiles.name(profile, binaries)
     assert [report.named > 0 for report in reports] == [True, False]
@@ -137,8 +141,20 @@ def test_a_build_id_that_names_no_file_costs_no_names_but_its_own(build_id: str,
 
 def test_gos_build_id_is_compared_in_either_form() -> None:
     assert len(GO_ID.encode().hex()) == 166
-    one = Candidate(Path("app"), ("ab" * 20, GO_ID), archive=False)
-    assert matches(one, Mapping(path="/bin/app", build_id=GO_ID.encode().hex()))
-    assert matches(one, Mapping(path="/bin/app", build_id=GO_ID))
-    assert matches(one, Mapping(path="/bin/app", build_id="AB" * 20))
-    assert not matches(one, Mapping(path="/bin/app", build_id=GO_ID.replace("k", "x").encode().hex()))
+    one = Candidate("app", "given", ("ab" * 20, GO_ID))
+    assert one.is_of(Wanted(GO_ID.encode().hex(), "/bin/app"))
+    assert one.is_of(Wanted(GO_ID, "/bin/app"))
+    assert one.is_of(Wanted("AB" * 20, "/bin/app"))
+    assert not one.is_of(Wanted(GO_ID.replace("k", "x").encode().hex(), "/bin/app"))
+
+
+def test_a_profiles_mapping_is_a_mapping_of_a_process() -> None:
+    mapping = Mapping(0x400000, 0x500000, 0x1000, "/bin/app", "ab12")
+    assert isinstance(mapping, procmap.Mapping)
+    assert mapping == procmap.Mapping("/bin/app", 0x400000, 0x500000, 0x1000, "ab12")
+    assert (mapping.end, mapping.size, mapping.extent) == (0x500000, 0x100000, (0x1000, 0x101000))
+    assert mapping.file_offset_of(0x400010) == 0x1010
+    assert pickle.loads(pickle.dumps(mapping)) == copy.copy(mapping) == mapping
+    moved = mapping._replace(start=0x600000, limit=0x700000)
+    assert (type(moved), moved.file_offset, moved.path) == (Mapping, 0x1000, "/bin/app")
+    assert repr(mapping) == "<Mapping 0x400000-0x500000 r-xp 0x1000 /bin/app>"

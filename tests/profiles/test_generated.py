@@ -9,9 +9,11 @@ import pytest
 
 from tests.forge import elf as forge
 from whence.cli import main
+from whence.elf import ElfFile
+from whence.locate.segments import placing_segments
 from whence.model import Frame, Source
 from whence.profiles import otlp, perf, pprof
-from whence.profiles.binaries import Binaries, segments_of
+from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import coverage
 from whence.profiles.lists import Lists
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
@@ -160,5 +162,6 @@ def test_code_that_perf_wrote_into_files_is_named_from_them(tmp_path: Path) -> N
     path.write_bytes(data)
     profile = Profile([SampleType("samples", "count")], [Mapping(CODE, CODE + 0x40, 0x40, str(path))])
     profile.samples.add([profile.location(0, CODE + 8)], [1])
-    assert [(one.vaddr, one.file_offset) for one in segments_of(path)] == [(0x1040, 0x40)]
+    with ElfFile.open(path) as elf:
+        assert [(one.vaddr, one.file_offset) for one in placing_segments(elf)] == [(0x1040, 0x40)]
     assert named(profile)[0] == ["generated"]

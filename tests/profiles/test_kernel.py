@@ -16,12 +16,14 @@ from tests.helpers.programs import folder
 from whence.cli import main
 from whence.elf import ElfFile
 from whence.lidia.build import create
+from whence.locate.locator import Locator
+from whence.locate.names import module_of, same_name
 from whence.profiles.binaries import Binaries
-from whence.profiles.kernel import is_kernel, module_of, named_alike
+from whence.profiles.kernel import is_kernel
+from whence.profiles.kinds import Kind, kind_of
 from whence.profiles.lists import Lists
 from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.naming import name
-from whence.profiles.reasons import Kind, kind_of
 from whence.reasons import Reason
 
 TEXT = 0xFFFFFFFF81000000
@@ -90,7 +92,7 @@ def of_kernel(mapping: Mapping, *runtime: int) -> Profile:
 
 def functions(profile: Profile, **options: object) -> list[str]:
     lists = options.pop("lists", None) or Lists(local=False)
-    with Binaries(lists=lists, **options) as binaries:  # type: ignore[arg-type]
+    with Binaries(Locator(**options), lists=lists) as binaries:  # type: ignore[arg-type]
         name(profile, binaries)
     return [frames[-1].function if frames else "" for frames in profile.frames]
 
@@ -102,7 +104,7 @@ def test_a_given_vmlinux_answers_wherever_the_kernel_was_moved(slide: int, offse
     start = TEXT + slide
     mapping = Mapping(start, start + 0x2000000, start if offset == "told" else 0, "[kernel.kallsyms]_text")
     profile = of_kernel(mapping, at["do_idle"] + slide, at["vfs_read"] + slide + 1, start + 0x1000000)
-    assert functions(profile, given=[vmlinux()])[:2] == ["do_idle", "vfs_read"]
+    assert functions(profile, files=[vmlinux()])[:2] == ["do_idle", "vfs_read"]
     assert profile.frames[1][-1].file.endswith("kernel.c")
     assert "no executable segment" in profile.reasons[2]
 
@@ -111,9 +113,9 @@ def test_a_mapping_that_begins_elsewhere_counts_from_the_symbol_it_names() -> No
     """Old perf maps the kernel from 0; the file offset is where the symbol after the bracket lies."""
     at = addresses(vmlinux())
     mapping = Mapping(0, (1 << 64) - 1, TEXT + SLIDE, "[kernel.kallsyms]_stext")
-    assert functions(of_kernel(mapping, at["vfs_read"] + SLIDE), given=[vmlinux()]) == [""]  # it has no _stext
+    assert functions(of_kernel(mapping, at["vfs_read"] + SLIDE), files=[vmlinux()]) == [""]  # it has no _stext
     mapping = Mapping(0, (1 << 64) - 1, TEXT + SLIDE, "[kernel.kallsyms]_text")
-    assert functions(of_kernel(mapping, at["vfs_read"] + SLIDE), given=[vmlinux()]) == ["vfs_read"]
+    assert functions(of_kernel(mapping, at["vfs_read"] + SLIDE), files=[vmlinux()]) == ["vfs_read"]
 
 
 def test_an_archive_of_a_vmlinux_answers_as_the_file_does(tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_an_archive_of_a_vmlinux_answers_as_the_file_does(tmp_path: Path) -> Non
     create(vmlinux(), tmp_path / "vmlinux.lidia")
     mapping = Mapping(TEXT + SLIDE, TEXT + SLIDE + 0x2000000, 0, "[kernel.kallsyms]_text")
     profile = of_kernel(mapping, at["do_idle"] + SLIDE)
-    assert functions(profile, given=[tmp_path / "vmlinux.lidia"]) == ["do_idle"]
+    assert functions(profile, files=[tmp_path / "vmlinux.lidia"]) == ["do_idle"]
 
 
 def test_a_kernel_that_says_nothing_of_where_it_was_is_placed_by_kallsyms_or_not_at_all(tmp_path: Path) -> None:
@@ -129,12 +131,12 @@ def test_a_kernel_that_says_nothing_of_where_it_was_is_placed_by_kallsyms_or_not
     moved, still = at["vfs_read"] + SLIDE, at["vfs_read"]
     loose = Mapping(path="[kernel.kallsyms]")
     profile = of_kernel(loose, moved)
-    assert functions(profile, given=[vmlinux()]) == [""]
+    assert functions(profile, files=[vmlinux()]) == [""]
     assert "nothing says where" in profile.reasons[0]
-    assert functions(of_kernel(loose, still), given=[vmlinux()]) == ["vfs_read"]
+    assert functions(of_kernel(loose, still), files=[vmlinux()]) == ["vfs_read"]
     (tmp_path / "kallsyms").write_text(KALLSYMS)
     profile = of_kernel(loose, moved)
-    assert functions(profile, given=[vmlinux()], lists=Lists(kallsyms=tmp_path / "kallsyms")) == ["vfs_read"]
+    assert functions(profile, files=[vmlinux()], lists=Lists(kallsyms=tmp_path / "kallsyms")) == ["vfs_read"]
     assert profile.frames[0][0].source == "dwarf"
 
 
@@ -146,7 +148,7 @@ def test_kallsyms_answer_where_the_vmlinux_does_not(tmp_path: Path) -> None:
     profile = of_kernel(mapping, at["do_idle"] + SLIDE, 0xFFFFFFFFC0402008)
     profile.location(NO_MAPPING, 0xFFFFFFFFC0401004)
     profile.location(NO_MAPPING, 0x1234)
-    found = functions(profile, given=[vmlinux()], lists=Lists(kallsyms=tmp_path / "kallsyms"))
+    found = functions(profile, files=[vmlinux()], lists=Lists(kallsyms=tmp_path / "kallsyms"))
     assert found == ["do_idle", "bpf_prog_6deef7357e7b4530_egress [bpf]", "xfs_read [xfs]", ""]
     assert [frames[0].source for frames in profile.frames[:3]] == ["dwarf", "kallsyms", "kallsyms"]
     assert "no mapping of the process" in profile.reasons[3]
@@ -165,10 +167,10 @@ def test_a_modules_sections_lie_one_behind_the_other_without_those_of_its_start(
     profile = of_kernel(
         Mapping(base, base + 0x9000, 0, "[snd_xfs]"), place[".text.xfs_read"] + 4, place[".text.unlikely"] + 4
     )
-    assert functions(profile, given=[module()]) == ["xfs_read", "xfs_fail"]
+    assert functions(profile, files=[module()]) == ["xfs_read", "xfs_fail"]
     assert profile.frames[0][0].file.endswith("module.c")
     profile = of_kernel(Mapping(path="[snd_xfs]"), base + 4)
-    assert functions(profile, given=[module()]) == [""]
+    assert functions(profile, files=[module()]) == [""]
 
 
 def test_the_names_of_the_running_kernel_are_used_for_a_profile_of_it_alone(tmp_path: Path) -> None:
@@ -208,11 +210,11 @@ def test_a_module_has_the_name_the_kernel_gives_it(path: str, module: str) -> No
 
 def test_which_file_is_called_like_which_mapping() -> None:
     kernel, guest = Mapping(path="[kernel.kallsyms]"), Mapping(path="[guest.kernel.kallsyms]_stext")
-    assert named_alike(Path("/usr/lib/debug/boot/vmlinux-6.1.0-9-amd64"), kernel)
-    assert named_alike(Path("vmlinux.lidia"), guest)
-    assert not named_alike(Path("/bin/app"), kernel)
-    assert named_alike(Path("snd-pcm.ko.debug"), Mapping(path="[snd_pcm]"))
-    assert not named_alike(Path("xfs.ko"), Mapping(path="[ext4]"))
+    assert same_name("/usr/lib/debug/boot/vmlinux-6.1.0-9-amd64", kernel.path)
+    assert same_name("vmlinux.lidia", guest.path)
+    assert not same_name("/bin/app", kernel.path)
+    assert same_name("snd-pcm.ko.debug", "[snd_pcm]")
+    assert not same_name("xfs.ko", "[ext4]")
     assert is_kernel(Mapping(0xFFFFFFFFC0401000, 0xFFFFFFFFC0402000, 0, "bpf_prog_1"))
     assert not is_kernel(Mapping(0x1000, 0x2000, 0, "/bin/app"))
 

@@ -15,16 +15,18 @@ from tests.helpers.programs import compiled
 from whence.elf import ElfFile
 from whence.lidia.build import create
 from whence.locate.cache import Cache
+from whence.locate.locator import Locator
+from whence.locate.search import Outcome
+from whence.locate.segments import skeleton
 from whence.model import Frame
 from whence.profiles import pprof
 from whence.profiles.addresses import vaddrs
-from whence.profiles.binaries import Binaries, skeleton
+from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import coverage, text, total
 from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.naming import Named, name
-from whence.profiles.reasons import Missing
-from whence.profiles.remedies import remedy
-from whence.reasons import Reason
+from whence.reasons import Missing, Reason
+from whence.reasons import remedy_for as remedy
 from whence.symbolize import internal_error
 from whence.window import ByteOrder
 
@@ -47,8 +49,8 @@ def program_profile(path: Path, build_id: str | None = None, file: str | None = 
 
 
 def named(profile: Profile, **options: object) -> tuple[list[Named], list[str]]:
-    with Binaries(**options) as binaries:  # type: ignore[arg-type]
-        reports = name(profile, binaries)
+    with Locator(**options) as locator:  # type: ignore[arg-type]
+        reports = name(profile, locator)
     return reports, [frames[-1].function if frames else "" for frames in profile.frames]
 
 
@@ -81,7 +83,7 @@ def test_a_file_that_was_deleted_is_believed_by_its_build_id_only() -> None:
     missing = next(iter(reports[0].missing))
     assert "was deleted" in missing.detail
     assert "--binary" in missing.remedy
-    given = named(program_profile(compiled(), build_id="", file=path), given=[compiled()])
+    given = named(program_profile(compiled(), build_id="", file=path), files=[compiled()])
     assert given[1][:2] == ["main", "sum"]
 
 
@@ -99,8 +101,8 @@ def test_a_given_file_answers_by_its_build_id_wherever_it_lies(tmp_path: Path) -
     moved = tmp_path / "elsewhere"
     shutil.copy(compiled(), moved)
     profile = program_profile(compiled(), file="/not/here/program")
-    assert named(profile, given=[moved])[1][:2] == ["main", "sum"]
-    _, functions = named(program_profile(compiled(), build_id="cd" * 20, file="/not/here/program"), given=[moved])
+    assert named(profile, files=[moved])[1][:2] == ["main", "sum"]
+    _, functions = named(program_profile(compiled(), build_id="cd" * 20, file="/not/here/program"), files=[moved])
     assert functions == ["", "", ""]
 
 
@@ -108,7 +110,7 @@ def test_a_given_file_answers_by_its_name_when_the_profile_has_no_build_id(tmp_p
     moved = tmp_path / "program"
     shutil.copy(compiled(), moved)
     profile = program_profile(compiled(), build_id="", file="/not/here/program")
-    assert named(profile, given=[moved], local=False)[1][:2] == ["main", "sum"]
+    assert named(profile, files=[moved], local=False)[1][:2] == ["main", "sum"]
 
 
 def test_an_archive_folder_answers_by_build_id_without_the_file(tmp_path: Path) -> None:
@@ -128,7 +130,9 @@ def test_a_damaged_archive_in_a_folder_costs_no_name_but_its_own(tmp_path: Path)
     reports, functions = named(program_profile(compiled(), file="/not/here"), archive_dirs=[tmp_path])
     assert functions[:2] == ["main", "sum"]
     assert reports[0].search is not None
-    assert any("a damaged one.lidia: not an ELF file" in str(one) for one in reports[0].search.tried)
+    (damaged,) = [one for one in reports[0].search.tried if one.path.endswith("a damaged one.lidia")]
+    assert (damaged.outcome, damaged.how) == (Outcome.BROKEN, "archive folder")
+    assert "not an ELF file" in str(damaged)
 
 
 def test_an_archive_says_where_its_file_is_loaded_and_one_that_does_not_is_not_guessed_at(tmp_path: Path) -> None:
@@ -223,7 +227,7 @@ def test_a_stripped_file_is_not_archived_for_its_debug_file_may_come(tmp_path: P
     place.parent.mkdir(parents=True)
     debug.rename(place)
     again = many(compiled(), str(stripped))
-    assert named(again, cache=cache, debug_dirs=[str(tmp_path / "debug")])[1][:2] == ["main", "sum"]
+    assert named(again, cache=cache, dirs=[str(tmp_path / "debug")])[1][:2] == ["main", "sum"]
 
 
 class OneFile:
@@ -258,14 +262,14 @@ def test_a_debug_file_that_is_given_is_placed_by_the_file_it_is_of(tmp_path: Pat
         size = code.vaddr % 4096 + code.memory_size + 4095 & -4096
         build_id = profile.mappings[0].build_id
         profile.mappings[0] = Mapping(BASE, BASE + size, code.file_offset & -4096, "/not/here", build_id)
-    assert named(profile, given=given, cache=Cache(tmp_path / "cache"))[1][:2] == ["main", "sum"]
+    assert named(profile, files=given, cache=Cache(tmp_path / "cache"))[1][:2] == ["main", "sum"]
 
 
 def test_a_debug_file_alone_names_no_address_it_can_not_place_and_says_what_is_missing(tmp_path: Path) -> None:
     _, debug = taken_apart(tmp_path)
     profile = program_profile(compiled(), file="/not/here")
     profile.mappings[0] = Mapping(BASE, BASE + (1 << 20), 0x1000, "/not/here", profile.mappings[0].build_id)
-    reports, functions = named(profile, given=[debug])
+    reports, functions = named(profile, files=[debug])
     assert functions == ["", "", ""]
     assert "give the program with --binary" in next(iter(reports[0].missing)).remedy
 
@@ -276,7 +280,7 @@ def test_a_skeleton_has_the_segments_of_its_file(tmp_path: Path, bits: int, orde
     text = forge.Section(".text", bytes(99), vaddr=0x41000, flags=6)
     path = tmp_path / "app"
     path.write_bytes(forge.forge([text], [forge.Segment(of=".text")], bits=bits, order=order))
-    with ElfFile.open(path) as elf, ElfFile.from_bytes(skeleton(path)) as bare:
+    with ElfFile.open(path) as elf, ElfFile.from_bytes(skeleton(elf)) as bare:
         assert bare.segments == elf.segments
         assert bare.sections == ()
 
@@ -437,7 +441,7 @@ def test_addresses_of_a_live_python_are_named_as_whence_pid_names_them() -> None
         for address in addresses:
             profile.location(0, address)
         _, ours = named(profile)
-        theirs = symbolizer.lookup_many(os.getpid(), addresses)
+        theirs = symbolizer.symbolize(os.getpid(), addresses)
         assert ours == [answer.frames[-1].function if answer.frames else "" for answer in theirs]
 
 

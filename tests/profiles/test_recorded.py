@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from whence.elf import ElfFile
+from whence.locate.locator import Locator
 from whence.model import Frame
 from whence.profiles import folded, perf, pprof
 from whence.profiles.addresses import vaddrs
@@ -137,8 +138,8 @@ def place_of(frame: Frame) -> str:
 def test_a_recorded_program_is_named_as_addr2line_names_it(tmp_path: Path, language: str) -> None:
     profile = perf.read(recorded(tmp_path, language))
     app = tmp_path / "app"
-    with Binaries(debug_dirs=[]) as binaries:
-        name(profile, binaries, overwrite=True)
+    with Binaries(Locator(dirs=[])) as binaries:
+        name(profile, binaries, overwrite=True, demangle=True)
     index = next(at for at, one in enumerate(profile.mappings) if one.path == str(app))
     # a frame under a signal handler starts at its function: the byte before is no code, and perf's own name stays
     members = [at for at, one in enumerate(profile.mapping) if one == index and at in profile.changed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -124,3 +125,9 @@ def test_every_address_has_the_answer_of_the_best_table_that_names_it(
                 root = answer(tree, address)[-1][0]
                 best[-1] = (root, *best[-1][1:])
         assert answer(got, address) == (best or [])
+
+
+def test_a_table_that_is_given_twice_is_refused() -> None:
+    one = table(Names(), [R(16 * row, 8, 0, "f") for row in range(100)])
+    with pytest.raises(ValueError, match="each table is given once"):
+        arrange([one, one])

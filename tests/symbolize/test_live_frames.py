@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy
 import pytest
 
+from tests.helpers.fakes import only
 from tests.helpers.live import compiled, may_unshare, python, running
 from whence.procmap import Kind, Resolver
-from whence.procmap.snapshot import Snapshot
-from whence.symbolize import Reason, SnapshotSymbolizer, Symbolizer
+from whence.symbolize import Process, Reason, Symbolizer
 
 
 @pytest.mark.parametrize("options", [("-pie", "-fPIE", "-Wl,-z,noseparate-code"), ("-no-pie", "-fno-pie")])
@@ -21,7 +21,7 @@ def test_functions_have_their_names_and_lines(tmp_path: Path, options: tuple[str
     path = compiled(tmp_path, *options)
     with running([path]) as (pid, words), Symbolizer() as symbolizer:
         marker, other = (int(word, 16) for word in words)
-        answers = symbolizer.lookup_many(pid, [marker, other, marker, 0x10])
+        answers = symbolizer.symbolize(pid, [marker, other, marker, 0x10])
         assert [a.frames[0].function if a.frames else a.reason for a in answers] == [
             "marker",
             "other",
@@ -30,16 +30,18 @@ def test_functions_have_their_names_and_lines(tmp_path: Path, options: tuple[str
         ]
         assert answers[0].frames[0].file.endswith("program.c")
         assert [answer.frames[0].line for answer in answers[:2]] == [3, 4]
-        snapshot = Snapshot.from_json(Snapshot.take(pid, symbolizer.resolver).to_json())
-    with SnapshotSymbolizer(snapshot) as later:  # the process is gone
-        assert [answer.frames for answer in later.answer([marker, other])] == [answer.frames for answer in answers[:2]]
+        snapshot = Process(pid).snapshot()
+    with Symbolizer() as later:  # the process is gone
+        assert [answer.frames for answer in later.symbolize(snapshot, [marker, other])] == [
+            answer.frames for answer in answers[:2]
+        ]
 
 
 def test_a_deleted_program_is_still_named(tmp_path: Path) -> None:
     path = compiled(tmp_path)
     with running([path]) as (pid, words), Symbolizer() as symbolizer:
         path.unlink()
-        answer = symbolizer.lookup(pid, int(words[0], 16))
+        answer = only(symbolizer, pid, int(words[0], 16))
         assert answer.frames[0].function == "marker"
         assert answer.mapping is not None
         assert answer.mapping.kind is Kind.DELETED
@@ -53,7 +55,7 @@ def test_a_program_in_another_mount_namespace_is_named(tmp_path: Path) -> None:
     with running(["unshare", "-m", "sh", "-c", script]) as (pid, words), Symbolizer() as symbolizer:
         if not words:
             pytest.skip("mounting a tmpfs is not allowed here")
-        assert symbolizer.lookup(pid, int(words[0], 16)).frames[0].function == "marker"
+        assert only(symbolizer, pid, int(words[0], 16)).frames[0].function == "marker"
 
 
 def test_the_vdso_is_named_from_memory() -> None:
@@ -61,7 +63,7 @@ def test_the_vdso_is_named_from_memory() -> None:
         vdso = [mapping for mapping in symbolizer.resolver.mappings(os.getpid()) if mapping.kind is Kind.VDSO]
         if not vdso:
             pytest.skip("this process has no vDSO")
-        answers = symbolizer.lookup_many(os.getpid(), range(vdso[0].start, vdso[0].limit, 16))
+        answers = symbolizer.symbolize(os.getpid(), range(vdso[0].start, vdso[0].limit, 16))
         names = {answer.frames[0].function for answer in answers if answer.frames}
         assert any("clock_gettime" in name for name in names)
         assert all(answer.reason in (None, Reason.NO_DEBUG_FILE, Reason.OUTSIDE_SEGMENTS) for answer in answers)
@@ -76,7 +78,7 @@ def test_generated_code_has_the_name_its_process_wrote_down() -> None:
     with running(python(code)) as (pid, words), Symbolizer() as symbolizer:
         address, perf_map = int(words[0], 16), words[1]
         try:
-            named, not_named = symbolizer.lookup_many(pid, [address + 16, address])
+            named, not_named = symbolizer.symbolize(pid, [address + 16, address])
             assert (named.frames[0].function, named.frames[0].source) == ("py::generated <file.py>", "perfmap")
             assert not_named.reason is Reason.NOT_FILE_BACKED
             assert not_named.mapping is not None
@@ -99,7 +101,7 @@ def test_a_perf_map_is_found_in_the_processs_own_tmp_under_its_own_pid() -> None
         assert words[1] == "/tmp/perf-1.map"
         (inner,) = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
         with Symbolizer() as symbolizer:
-            assert symbolizer.lookup(int(inner), int(words[0], 16)).frames[0].function == "inside"
+            assert only(symbolizer, int(inner), int(words[0], 16)).frames[0].function == "inside"
 
 
 def test_a_batch_over_every_process_never_fails() -> None:
@@ -109,7 +111,7 @@ def test_a_batch_over_every_process_never_fails() -> None:
             if name.isdigit():
                 requests += [(int(name), mapping.start + 64) for mapping in resolver.mappings(int(name))[:3]]
         requests.append((1 << 22, 0x1000))
-        answers = symbolizer.answer(requests[:60] + requests[-1:])
+        answers = symbolizer.symbolize_many(requests[:60] + requests[-1:])
     assert answers[-1].reason is Reason.NO_SUCH_PROCESS
     assert all(answer.frames or answer.reason for answer in answers)
 
@@ -121,9 +123,9 @@ def test_addresses_of_numpy_are_integers_like_others() -> None:
         for kind in ("u8", "i8"):
             asked = numpy.array([address, 0], kind)
             for back in (False, True):
-                found = symbolizer.lookup_many(os.getpid(), asked, return_addresses=back)
+                found = symbolizer.symbolize(os.getpid(), asked, return_address=back)
                 assert [type(answer.address) for answer in found] == [int, int]
-                assert found == symbolizer.lookup_many(os.getpid(), [address, 0], return_addresses=back)
+                assert found == symbolizer.symbolize(os.getpid(), [address, 0], return_address=back)
         for wrong in ("5", 5.0):
             with pytest.raises(TypeError, match="integer"):
-                symbolizer.lookup(os.getpid(), wrong)  # type: ignore[arg-type]
+                only(symbolizer, os.getpid(), wrong)  # type: ignore[arg-type]

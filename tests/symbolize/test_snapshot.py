@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.forge.elf import Symbol
 from tests.forge.proc import Line, process
-from tests.symbolize.test_symbolizer import ID, OTHER, Opener, mapped, program
+from tests.helpers.fakes import CODE_VADDR, ID, OTHER, FakeLocator, mapped, only, program
 from whence.errors import MapsError
-from whence.procmap import Resolver
+from whence.lidia.build import create
+from whence.locate.locator import Locator
+from whence.procmap import Mapping, Resolver
 from whence.procmap.snapshot import Snapshot
-from whence.symbolize import Reason, SnapshotSymbolizer, from_snapshot
+from whence.symbolize import Process, Reason, Symbolized, Symbolizer
+from whence.symbolize import Snapshot as Taken
 
 
 def taken(root: Path, *lines: Line) -> Snapshot:
@@ -43,9 +48,9 @@ def test_addresses_are_named_after_the_process_is_gone(tmp_path: Path) -> None:
     path = program(tmp_path / "app")
     file = tmp_path / "snapshot.json"
     file.write_text(taken(tmp_path, mapped(path), Line(0x8000_0000, 0x8000_1000)).to_json())
-    opener = Opener()
-    with from_snapshot(file, opener=opener) as symbolizer:
-        answers = symbolizer.answer([0x7000_0010, 0x7000_0011, 0x8000_0000, 0x10, 0x7000_0010])
+    locator = FakeLocator()
+    with Symbolizer(locator=locator) as symbolizer:
+        answers = symbolizer.symbolize(Taken(file), [0x7000_0010, 0x7000_0011, 0x8000_0000, 0x10, 0x7000_0010])
     assert [a.frames[0].function if a.frames else a.reason for a in answers] == [
         "app@0x401010",
         Reason.NOT_IN_ARCHIVE,
@@ -53,36 +58,62 @@ def test_addresses_are_named_after_the_process_is_gone(tmp_path: Path) -> None:
         Reason.UNMAPPED,
         "app@0x401010",
     ]
-    assert opener.opened[0].closed
+    assert locator.opened[0].closed
+
+
+def first(snapshot: Snapshot, **options: Any) -> Symbolized:
+    """The answer for an address of the program, by a Locator with these options."""
+    with Locator(**options) as locator, Symbolizer(locator=locator) as symbolizer:
+        return only(symbolizer, Taken.of(snapshot), 0x7000_0010)
 
 
 def test_another_file_under_the_old_name_does_not_answer(tmp_path: Path) -> None:
     path = program(tmp_path / "app")
     snapshot = taken(tmp_path, mapped(path))
     program(path, OTHER)
-    with SnapshotSymbolizer(snapshot, opener=Opener()) as symbolizer:
-        assert symbolizer.answer([0x7000_0010])[0].reason is Reason.BUILD_ID_MISMATCH
+    assert first(snapshot).reason is Reason.BUILD_ID_MISMATCH
     path.unlink()
-    with SnapshotSymbolizer(snapshot, opener=Opener()) as symbolizer:
-        assert symbolizer.answer([0x7000_0010])[0].reason is Reason.NO_FILE
+    assert first(snapshot).reason is Reason.NO_FILE
 
 
 def test_a_file_without_a_build_id_answers_while_it_is_the_same(tmp_path: Path) -> None:
     path = program(tmp_path / "app", "")
     snapshot = Snapshot.from_json(taken(tmp_path, mapped(path)).to_json())
-    with SnapshotSymbolizer(snapshot, opener=Opener()) as symbolizer:
-        assert symbolizer.answer([0x7000_0010])[0].frames[0].function == "app@0x401010"
+    with Symbolizer(locator=FakeLocator()) as symbolizer:
+        assert only(symbolizer, Taken.of(snapshot), 0x7000_0010).frames[0].function == "app@0x401010"
     path.write_bytes(path.read_bytes() + b"changed")
-    with SnapshotSymbolizer(snapshot, opener=Opener()) as symbolizer:
-        assert symbolizer.answer([0x7000_0010])[0].reason is Reason.NO_FILE
+    assert first(snapshot).reason is Reason.NO_FILE
 
 
-def test_an_archive_of_the_build_id_answers_where_the_binary_is_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["files", "archive_dirs"])
+def test_an_archive_of_the_build_id_answers_where_the_binary_is_missing(tmp_path: Path, option: str) -> None:
     path = program(tmp_path / "app")
     snapshot = Snapshot.from_json(taken(tmp_path, mapped(path)).to_json())
+    archive = tmp_path / "archives" / "any name.lidia"
+    archive.parent.mkdir()
+    create(program(path, symbols=[Symbol("main", CODE_VADDR, 0x20)]), archive)
     path.unlink()
-    with SnapshotSymbolizer(snapshot, binaries={ID: "/elsewhere/archive"}, opener=Opener()) as symbolizer:
-        assert symbolizer.answer([0x7000_0010])[0].frames[0].function == "archive@0x401010"
+    answer = first(snapshot, **{option: [archive if option == "files" else archive.parent]})
+    assert [frame.function for frame in answer.frames] == ["main"]
+
+
+def test_a_process_of_any_kind_is_named_by_its_mappings_and_build_ids(tmp_path: Path) -> None:
+    """The protocol: whatever has mappings() and build_id() can be named, live, kept or made by hand."""
+    path = program(tmp_path / "app", symbols=[Symbol("main", CODE_VADDR, 0x20)])
+    process(tmp_path, 7, [mapped(path)])
+
+    class Told:
+        def mappings(self) -> list[Mapping]:
+            return [Mapping(str(path), 0x7000_0000, 0x7000_1000, 0x1000)]
+
+        def build_id(self, mapping: Mapping) -> str:
+            return ID
+
+    live = Process(7, proc_root=tmp_path)
+    for view in (live, live.snapshot(), Told()):
+        assert [view.build_id(mapping) for mapping in view.mappings()] == [ID]
+        with Symbolizer(proc_root=tmp_path) as symbolizer:
+            assert only(symbolizer, view, 0x7000_0010).frames[0].function == "main"
 
 
 @pytest.mark.parametrize(
@@ -107,11 +138,10 @@ def test_a_snapshot_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest
     huge.touch()
     os.truncate(huge, 1 << 40)
     monkeypatch.setattr("whence.procmap.snapshot.SIZE_LIMIT", 1 << 20)
-    monkeypatch.setattr("whence.symbolize.snapshot.SIZE_LIMIT", 1 << 20)
     with pytest.raises(MapsError, match="it has at most 1 MiB"):
-        from_snapshot(huge)
+        Taken(huge)
     with pytest.raises(MapsError, match="/dev/zero: a device, not a regular file"):
-        from_snapshot("/dev/zero")
+        Taken("/dev/zero")
 
 
 @pytest.mark.parametrize(

@@ -5,90 +5,28 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from tests.forge.elf import Section, Segment, build_id_note, forge
 from tests.forge.proc import Line, process
+from tests.helpers.fakes import CODE_VADDR, ID, OTHER, FakeLocator, mapped, only, program
 from whence.elf import ElfFile
-from whence.errors import ElfError
-from whence.model import Frame, Frames, Source
-from whence.symbolize import Answer, Reason, Symbolizer, internal_error
-
-ID, OTHER = "aa" * 20, "bb" * 20
-CODE_VADDR = 0x401000
-
-
-class Fake:
-    """A binary that calls every even vaddr after its file and itself; odd ones have no name, 0x401ff0 breaks it."""
-
-    opened: list[Fake]
-
-    def __init__(self, path: str, build_id: str = "", memory: int = 10) -> None:
-        self.path, self.build_id, self.memory = path, build_id, memory
-        self.closed = False
-        self.producers: object = None
-
-    def lookup(self, vaddr: int) -> Frames:
-        assert not self.closed
-        if vaddr == 0x401FF0:
-            raise ElfError("unit", 1, "it is whole")
-        if vaddr == 0x401FE0:
-            raise RuntimeError("a bug")
-        return () if vaddr & 1 else (Frame(f"{Path(self.path).name}@{vaddr:#x}"),)
-
-    def lookup_many(self, vaddrs: Sequence[int]) -> list[Frames]:
-        return [self.lookup(vaddr) for vaddr in vaddrs]
-
-    def close(self) -> None:
-        assert not self.closed, "closed once"
-        self.closed = True
-
-
-class Opener:
-    def __init__(self, memory: int = 10) -> None:
-        self.opened: list[Fake] = []
-        self.memory = memory
-        self.build_ids: dict[str, str] = {}
-
-    def __call__(self, path: str) -> Fake:
-        if "broken" in path:
-            raise ElfError("header", 5, "it is whole")
-        if "bug" in path:
-            raise ZeroDivisionError("a bug")
-        fake = Fake(path, self.build_ids.get(path, ""), self.memory)
-        self.opened.append(fake)
-        return fake
-
-
-def program(path: Path, build_id: str = ID, offset: int = 0x1000) -> Path:
-    """A program whose code is at CODE_VADDR and at file offset 0x1000: never the same number."""
-    code = Section(".text", b"\x90" * 0x1000, vaddr=CODE_VADDR, flags=6)
-    pad = Section(".pad", b"\0" * 0x2000)
-    note = build_id_note(build_id) if build_id else Section(".nothing")
-    segments = [Segment(1, 5, file_offset=offset, vaddr=CODE_VADDR, file_size=0x1000, memory_size=0x1000, align=0x1000)]
-    segments += [Segment(4, 4, of=".note.gnu.build-id", align=4)] if build_id else []
-    path.write_bytes(forge([note, code, pad], segments))
-    return path
-
-
-def mapped(path: Path, start: int = 0x7000_0000) -> Line:
-    return Line(start, start + 0x1000, str(path), 0x1000, of=path)
+from whence.model import Frame, Source
+from whence.producers import Producers
+from whence.symbolize import Reason, Symbolized, Symbolizer, internal_error
 
 
 @pytest.fixture
-def opener() -> Opener:
-    return Opener()
+def locator() -> FakeLocator:
+    return FakeLocator()
 
 
-def test_a_runtime_address_becomes_a_vaddr_of_its_file_and_frames(tmp_path: Path, opener: Opener) -> None:
+def test_a_runtime_address_becomes_a_vaddr_of_its_file_and_frames(tmp_path: Path, locator: FakeLocator) -> None:
     path = program(tmp_path / "app")
     process(tmp_path, 7, [mapped(path)])
-    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
-        answer = symbolizer.lookup(7, 0x7000_0010)
+    with Symbolizer(proc_root=tmp_path, locator=locator) as symbolizer:
+        answer = only(symbolizer, 7, 0x7000_0010)
     assert answer.frames == (Frame("app@0x401010"),)
     assert (answer.file_offset, answer.vaddr, answer.reason) == (0x1010, 0x401010, None)
     assert answer.mapping is not None
@@ -96,17 +34,17 @@ def test_a_runtime_address_becomes_a_vaddr_of_its_file_and_frames(tmp_path: Path
     assert answer
 
 
-def test_a_return_address_is_looked_up_one_byte_before(tmp_path: Path, opener: Opener) -> None:
+def test_a_return_address_is_looked_up_one_byte_before(tmp_path: Path, locator: FakeLocator) -> None:
     process(tmp_path, 7, [mapped(program(tmp_path / "app"))])
-    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
-        first, last = symbolizer.lookup_many(7, [0x7000_0011, 0x7000_1000], return_addresses=True)
+    with Symbolizer(proc_root=tmp_path, locator=locator) as symbolizer:
+        first, last = symbolizer.symbolize(7, [0x7000_0011, 0x7000_1000], return_address=True)
     assert (first.address, first.vaddr, first.file_offset) == (0x7000_0011, 0x401011, 0x1011)
     assert first.frames == (Frame("app@0x401010"),)
     assert last.vaddr == 0x402000  # behind the last byte of the mapping: the call was inside
 
 
 def test_every_failure_is_a_reason_of_its_own_address(
-    tmp_path: Path, opener: Opener, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, locator: FakeLocator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(internal_error, "reraise", False)
     good, broken, bug = (
@@ -128,7 +66,7 @@ def test_every_failure_is_a_reason_of_its_own_address(
     ]
     process(tmp_path, 7, lines)
     gone.unlink()
-    opener.build_ids[str(other)] = ID
+    locator.build_ids[str(other)] = ID
     expected = {
         (7, 0x1000_0000): None,
         (7, 0x1000_0001): Reason.NOT_IN_ARCHIVE,
@@ -149,22 +87,22 @@ def test_every_failure_is_a_reason_of_its_own_address(
         (7, 1 << 64): Reason.UNMAPPED,
         (8, 0x10): Reason.NO_SUCH_PROCESS,
     }
-    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
-        answers = symbolizer.answer(expected)
+    with Symbolizer(proc_root=tmp_path, locator=locator) as symbolizer:
+        answers = symbolizer.symbolize_many(expected)
         assert {key: answer.reason for key, answer in zip(expected, answers, strict=True)} == expected
         assert all(bool(answer.frames) == (answer.reason is None) for answer in answers)
         assert [answer.address for answer in answers] == [address for _, address in expected]
-        assert symbolizer.answer(reversed(list(expected))) == answers[::-1]
-        assert symbolizer.answer([]) == []
+        assert symbolizer.symbolize_many(reversed(list(expected))) == answers[::-1]
+        assert symbolizer.symbolize_many([]) == []
 
 
 def test_an_internal_error_is_logged_once_with_its_traceback_and_the_batch_goes_on(
-    tmp_path: Path, opener: Opener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, locator: FakeLocator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(internal_error, "reraise", False)
     process(tmp_path, 7, [mapped(program(tmp_path / "app"))])
-    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
-        good, bug = symbolizer.lookup_many(7, [0x7000_0010, 0x7000_0FE0])
+    with Symbolizer(proc_root=tmp_path, locator=locator) as symbolizer:
+        good, bug = symbolizer.symbolize(7, [0x7000_0010, 0x7000_0FE0])
     assert good.frames
     assert (bug.reason, bug.detail) == (Reason.INTERNAL_ERROR, "RuntimeError: a bug")
     assert [record.name for record in caplog.records] == ["whence"]
@@ -172,10 +110,10 @@ def test_an_internal_error_is_logged_once_with_its_traceback_and_the_batch_goes_
     assert "RuntimeError: a bug" in caplog.text
 
 
-def test_an_internal_error_is_raised_in_tests(tmp_path: Path, opener: Opener) -> None:
+def test_an_internal_error_is_raised_in_tests(tmp_path: Path, locator: FakeLocator) -> None:
     process(tmp_path, 7, [mapped(program(tmp_path / "app"))])
-    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer, pytest.raises(RuntimeError, match="a bug"):
-        symbolizer.lookup_many(7, [0x7000_0010, 0x7000_0FE0])
+    with Symbolizer(proc_root=tmp_path, locator=locator) as symbolizer, pytest.raises(RuntimeError, match="a bug"):
+        symbolizer.symbolize(7, [0x7000_0010, 0x7000_0FE0])
 
 
 def test_each_reason_has_a_word_a_sentence_and_a_remedy() -> None:
@@ -187,71 +125,71 @@ def test_each_reason_has_a_word_a_sentence_and_a_remedy() -> None:
     assert len({reason.sentence for reason in Reason}) == len(Reason)
 
 
-def test_a_stripped_binary_says_so(tmp_path: Path, opener: Opener) -> None:
+def test_a_stripped_binary_says_so(tmp_path: Path, locator: FakeLocator) -> None:
     process(tmp_path, 7, [mapped(program(tmp_path / "app"))])
-    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
-        assert symbolizer.lookup(7, 0x7000_0001).reason is Reason.NOT_IN_ARCHIVE
-        with ElfFile.open(opener.opened[0].path) as elf:
-            opener.opened[0].producers = SimpleNamespace(dwarf=None, pclntab=None, elf=elf, debug_elf=elf)
-            assert symbolizer.lookup(7, 0x7000_0001).reason is Reason.NO_DEBUG_FILE
+    with Symbolizer(proc_root=tmp_path, locator=locator) as symbolizer:
+        assert only(symbolizer, 7, 0x7000_0001).reason is Reason.NOT_IN_ARCHIVE
+        with ElfFile.open(locator.opened[0].path) as elf:
+            locator.opened[0].producers = Producers(elf)
+            assert only(symbolizer, 7, 0x7000_0001).reason is Reason.NO_DEBUG_FILE
 
 
-def test_a_failure_is_not_remembered(tmp_path: Path, opener: Opener) -> None:
-    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
-        assert symbolizer.lookup(7, 0x7000_0000).reason is Reason.NO_SUCH_PROCESS
+def test_a_failure_is_not_remembered(tmp_path: Path, locator: FakeLocator) -> None:
+    with Symbolizer(proc_root=tmp_path, locator=locator) as symbolizer:
+        assert only(symbolizer, 7, 0x7000_0000).reason is Reason.NO_SUCH_PROCESS
         path = program(tmp_path / "broken", "")
         process(tmp_path, 7, [mapped(path)])
-        assert symbolizer.lookup(7, 0x7000_0000).reason is Reason.BROKEN_FILE
+        assert only(symbolizer, 7, 0x7000_0000).reason is Reason.BROKEN_FILE
         path.rename(tmp_path / "whole")
         process(tmp_path, 7, [mapped(tmp_path / "whole")])
         symbolizer.resolver.invalidate(7)
-        assert symbolizer.lookup(7, 0x7000_0000).frames
+        assert only(symbolizer, 7, 0x7000_0000).frames
 
 
-def test_one_file_in_many_processes_is_opened_once(tmp_path: Path, opener: Opener) -> None:
+def test_one_file_in_many_processes_is_opened_once(tmp_path: Path, locator: FakeLocator) -> None:
     path = program(tmp_path / "app")
     for pid in range(5):
         process(tmp_path, pid, [mapped(path, 0x1000_0000 * (pid + 1))])
-    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
-        answers = symbolizer.answer((pid, 0x1000_0000 * (pid + 1) + 2 * pid) for pid in range(5))
+    with Symbolizer(proc_root=tmp_path, locator=locator) as symbolizer:
+        answers = symbolizer.symbolize_many((pid, 0x1000_0000 * (pid + 1) + 2 * pid) for pid in range(5))
         assert [answer.frames[0].function for answer in answers] == [
             f"app@{CODE_VADDR + 2 * pid:#x}" for pid in range(5)
         ]
-        assert len(opener.opened) == 1
-    assert opener.opened[0].closed
+        assert len(locator.opened) == 1
+    assert locator.opened[0].closed
 
 
-def test_files_held_open_are_bounded_and_the_oldest_goes(tmp_path: Path, opener: Opener) -> None:
+def test_files_held_open_are_bounded_and_the_oldest_goes(tmp_path: Path, locator: FakeLocator) -> None:
     paths = [program(tmp_path / f"app{n}", f"{n:02x}" * 20) for n in range(6)]
     process(tmp_path, 7, [mapped(path, 0x1000_0000 * (n + 1)) for n, path in enumerate(paths)])
-    with Symbolizer(proc_root=tmp_path, opener=opener, max_files=3) as symbolizer:
+    with Symbolizer(proc_root=tmp_path, locator=locator, max_files=3) as symbolizer:
         for n in range(6):
-            assert symbolizer.lookup(7, 0x1000_0000 * (n + 1))
-            assert symbolizer.lookup(7, 0x1000_0000)  # used each time: it stays
+            assert only(symbolizer, 7, 0x1000_0000 * (n + 1))
+            assert only(symbolizer, 7, 0x1000_0000)  # used each time: it stays
         assert len(symbolizer.binaries) == 3
-        assert sorted(Path(fake.path).name for fake in opener.opened if not fake.closed) == ["app0", "app4", "app5"]
-    assert all(fake.closed for fake in opener.opened)
+        assert sorted(Path(fake.path).name for fake in locator.opened if not fake.closed) == ["app0", "app4", "app5"]
+    assert all(fake.closed for fake in locator.opened)
 
 
 def test_bytes_of_tables_are_bounded(tmp_path: Path) -> None:
-    opener = Opener(memory=100)
+    locator = FakeLocator(memory=100)
     paths = [program(tmp_path / f"app{n}", f"{n:02x}" * 20) for n in range(6)]
     process(tmp_path, 7, [mapped(path, 0x1000_0000 * (n + 1)) for n, path in enumerate(paths)])
-    with Symbolizer(proc_root=tmp_path, opener=opener, max_bytes=250) as symbolizer:
-        assert all(symbolizer.lookup_many(7, [0x1000_0000 * (n + 1) for n in range(6)]))
+    with Symbolizer(proc_root=tmp_path, locator=locator, max_bytes=250) as symbolizer:
+        assert all(symbolizer.symbolize(7, [0x1000_0000 * (n + 1) for n in range(6)]))
         assert symbolizer.binaries.memory == 200
 
 
-def test_many_threads_get_right_answers_while_binaries_come_and_go(tmp_path: Path, opener: Opener) -> None:
+def test_many_threads_get_right_answers_while_binaries_come_and_go(tmp_path: Path, locator: FakeLocator) -> None:
     paths = [program(tmp_path / f"app{n}", f"{n:02x}" * 20) for n in range(6)]
     process(tmp_path, 7, [mapped(path, 0x1000_0000 * (n + 1)) for n, path in enumerate(paths)])
-    wrong: list[Answer] = []
-    with Symbolizer(proc_root=tmp_path, opener=opener, max_files=2) as symbolizer:
+    wrong: list[Symbolized] = []
+    with Symbolizer(proc_root=tmp_path, locator=locator, max_files=2) as symbolizer:
 
         def ask(seed: int) -> None:
             for turn in range(100):
                 n = (seed * 5 + turn) % 6
-                answer = symbolizer.lookup(7, 0x1000_0000 * (n + 1) + 2 * turn)
+                answer = only(symbolizer, 7, 0x1000_0000 * (n + 1) + 2 * turn)
                 if not answer or answer.frames[0].function != f"app{n}@{CODE_VADDR + 2 * turn:#x}":
                     wrong.append(answer)
 
@@ -261,31 +199,31 @@ def test_many_threads_get_right_answers_while_binaries_come_and_go(tmp_path: Pat
         for worker in workers:
             worker.join()
     assert wrong == []
-    assert all(fake.closed for fake in opener.opened)
+    assert all(fake.closed for fake in locator.opened)
 
 
-def test_generated_code_is_named_by_the_processs_perf_map(tmp_path: Path, opener: Opener) -> None:
+def test_generated_code_is_named_by_the_processs_perf_map(tmp_path: Path, locator: FakeLocator) -> None:
     directory = process(tmp_path, 7, [Line(0x5000_0000, 0x5000_1000, permissions="rwxp")])
     (directory / "status").write_text(f"Name:\tx\nUid:\t{os.getuid()}\t{os.getuid()}\t0\t0\nNSpid:\t7\t2\n")
     (directory / "root" / "tmp").mkdir(parents=True)
     perf_map = directory / "root" / "tmp" / "perf-2.map"
-    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
-        assert symbolizer.lookup(7, 0x5000_0010).reason is Reason.NOT_FILE_BACKED
+    with Symbolizer(proc_root=tmp_path, locator=locator) as symbolizer:
+        assert only(symbolizer, 7, 0x5000_0010).reason is Reason.NOT_FILE_BACKED
         perf_map.write_text("50000000 20 LazyCompile:~main app.js:1\n")
-        assert symbolizer.lookup(7, 0x5000_0010).frames == (Frame("LazyCompile:~main app.js:1", source=Source.PERFMAP),)
-        assert symbolizer.lookup(7, 0x5000_0020).reason is Reason.NOT_FILE_BACKED
+        assert only(symbolizer, 7, 0x5000_0010).frames == (Frame("LazyCompile:~main app.js:1", source=Source.PERFMAP),)
+        assert only(symbolizer, 7, 0x5000_0020).reason is Reason.NOT_FILE_BACKED
         perf_map.write_text("50000000 20 LazyCompile:~main app.js:1\n50000020 10 later\n")
-        assert symbolizer.lookup(7, 0x5000_0020).frames[0].function == "later"
+        assert only(symbolizer, 7, 0x5000_0020).frames[0].function == "later"
         perf_map.unlink()
         perf_map.symlink_to("/etc/passwd")
-        assert symbolizer.lookup(7, 0x5000_0020).reason is Reason.NOT_FILE_BACKED
+        assert only(symbolizer, 7, 0x5000_0020).reason is Reason.NOT_FILE_BACKED
 
 
-def test_kernel_addresses_are_named_by_kallsyms_where_it_shows_them(tmp_path: Path, opener: Opener) -> None:
+def test_kernel_addresses_are_named_by_kallsyms_where_it_shows_them(tmp_path: Path, locator: FakeLocator) -> None:
     symbols = tmp_path / "kallsyms"
     symbols.write_text("ffffffff81000000 T one\nffffffff81000100 d data\nffffffff81000200 t two\t[mod]\n")
-    with Symbolizer(proc_root=tmp_path, opener=opener, kallsyms=str(symbols)) as symbolizer:
-        answers = symbolizer.lookup_many(7, [0xFFFFFFFF81000010, 0xFFFFFFFF81000210, 0xFFFFFFFF80000000])
+    with Symbolizer(proc_root=tmp_path, locator=locator, kallsyms=str(symbols)) as symbolizer:
+        answers = symbolizer.symbolize(7, [0xFFFFFFFF81000010, 0xFFFFFFFF81000210, 0xFFFFFFFF80000000])
         assert [a.frames[0].function if a.frames else a.reason for a in answers] == [
             "one",
             "two [mod]",
@@ -294,8 +232,8 @@ def test_kernel_addresses_are_named_by_kallsyms_where_it_shows_them(tmp_path: Pa
         assert answers[0].frames[0].source == "kallsyms"
     symbols.write_text("0000000000000000 T one\n")
     for path in (symbols, tmp_path / "missing"):
-        with Symbolizer(proc_root=tmp_path, opener=opener, kallsyms=str(path)) as symbolizer:
-            assert symbolizer.lookup(7, 0xFFFFFFFF81000010).reason is Reason.KERNEL_HIDDEN
+        with Symbolizer(proc_root=tmp_path, locator=locator, kallsyms=str(path)) as symbolizer:
+            assert only(symbolizer, 7, 0xFFFFFFFF81000010).reason is Reason.KERNEL_HIDDEN
 
 
 def test_the_documented_reasons_are_the_reasons() -> None:
@@ -304,11 +242,11 @@ def test_the_documented_reasons_are_the_reasons() -> None:
     assert rows[1:] == [[reason.word, reason.sentence] for reason in Reason]
 
 
-def test_a_pid_that_is_used_again_answers_for_the_new_process_at_once(tmp_path: Path, opener: Opener) -> None:
+def test_a_pid_that_is_used_again_answers_for_the_new_process_at_once(tmp_path: Path, locator: FakeLocator) -> None:
     process(tmp_path, 7, [mapped(program(tmp_path / "old"))], start_time=100)
-    with Symbolizer(proc_root=tmp_path, opener=opener) as symbolizer:
-        assert symbolizer.lookup(7, 0x7000_0010).frames == (Frame("old@0x401010"),)
+    with Symbolizer(proc_root=tmp_path, locator=locator) as symbolizer:
+        assert only(symbolizer, 7, 0x7000_0010).frames == (Frame("old@0x401010"),)
         process(tmp_path, 7, [mapped(program(tmp_path / "new", OTHER))], start_time=101)
-        assert symbolizer.lookup(7, 0x7000_0010).frames == (Frame("new@0x401010"),)
+        assert only(symbolizer, 7, 0x7000_0010).frames == (Frame("new@0x401010"),)
         shutil.rmtree(tmp_path / "7")
-        assert symbolizer.lookup(7, 0x7000_0010).reason is Reason.NO_SUCH_PROCESS
+        assert only(symbolizer, 7, 0x7000_0010).reason is Reason.NO_SUCH_PROCESS

@@ -7,27 +7,32 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from whence.binary import Binary, open_binary
+from whence.binary import Binary, is_archive, open_archive
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
-from whence.cli.words import ADDRESS, plain, threads
+from whence.cli.words import ADDRESS, plain
 from whence.errors import shown
-from whence.lidia.render import Asked, Renderer
+from whence.lidia.render import Queries, Renderer
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
 
 INTERMIXED = True
-PLAIN = {  # the options when none is given; `words` are all the others
-    "style": "llvm", "no_demangle": False, "return_addresses": False, "debug_dir": None, "jobs": None, "snapshot": None,
+PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among them); `words` are all the others
+    "style": "llvm", "no_demangle": False, "return_addresses": False, "snapshot": None,
+    "binary": [], "archive_dir": [], "debug_dir": None, "debuginfod": None, "debuginfod_allow": None, "cache_dir": None,
+    "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
 BLOCK = 1 << 16
 NO_FRAMES = b'"frames": [], "reason": '
 
 
 def configure(parser: ArgumentParser) -> None:
+    from whence.cli.options import add_locator_options, add_name_options
+
     parser.usage = "whence addr FILE [ADDRESS...] [options]"
     parser.add_argument(
         "words",
@@ -44,25 +49,17 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--json", dest="style", action="store_const", const="json", default="llvm", help="the same as --style json"
     )
-    parser.add_argument("--no-demangle", action="store_true", help="names as the linker has them")
     parser.add_argument(
         "--return-addresses", action="store_true", help="each address is one past a call: look up the byte before it"
-    )
-    parser.add_argument(
-        "--debug-dir",
-        action="append",
-        metavar="DIR",
-        help="look here for debug files instead of /usr/lib/debug (may be repeated)",
-    )
-    parser.add_argument(
-        "--jobs", type=threads, metavar="N", help="threads (default: as many as this process may use cores)"
     )
     parser.add_argument(
         "--snapshot",
         metavar="FILE",
         help="a process as whence pid --save-snapshot wrote it: words are runtime addresses of it, and binaries or "
-        "archives that answer for its files; printed as whence pid does (--json: as JSON)",
+        "archives that answer for its files (as --binary does); printed as whence pid does (--json: as JSON)",
     )
+    add_name_options(parser)
+    add_locator_options(parser)
 
 
 def run(options: Namespace) -> int:
@@ -81,7 +78,7 @@ def run(options: Namespace) -> int:
         if not ADDRESS.fullmatch(word):
             print(f"whence addr: {word!r} is not an address in hex", file=sys.stderr)
             return WRONG_USE
-    with open_binary(path, debug_dirs=options.debug_dir, jobs=options.jobs) as binary:
+    with opened(path, options) as binary:
         desk = Desk(binary, options)
         for block in [("\n".join(words) + "\n").encode()] if words else lines_from(sys.stdin.fileno()):
             out = memoryview(desk.answer(block))
@@ -91,6 +88,19 @@ def run(options: Namespace) -> int:
         for problem in binary.problems[:5]:
             print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
         return SOME_UNKNOWN if desk.unknown else ANSWERED
+
+
+@contextmanager
+def opened(path: str, options: Namespace) -> Iterator[Binary]:
+    """The file that the command names. An archive needs no more than itself."""
+    if is_archive(path):
+        with open_archive(path) as binary:
+            yield binary
+        return
+    from whence.cli.options import locator_of
+
+    with locator_of(options) as locator, locator.open(path) as binary:
+        yield binary
 
 
 def lines_from(descriptor: int) -> Iterator[bytes]:
@@ -119,7 +129,7 @@ class Desk:
 
     def answer(self, block: bytes) -> bytes:
         """The answers to lines with an address each, in order."""
-        asked = Asked(block)
+        asked = Queries(block)
         if self.binary.is_archive:
             table = self.binary.table()
         else:
@@ -134,7 +144,7 @@ class Desk:
         if found_nothing:
             self._report_bad_lines(asked)
             if self.style == "json" and not self.binary.is_archive:
-                lines = zip(out.splitlines(), asked.vaddrs, asked.bad, strict=True)
+                lines = zip(out.splitlines(), asked.vaddrs, asked.is_bad, strict=True)
                 out = b"".join(line + b"\n" if bad else self._reasoned(line, vaddr) for line, vaddr, bad in lines)
         return out
 
@@ -144,7 +154,7 @@ class Desk:
         return Renderer(table, self.style, demangle=names, return_addresses=self.back, width=bits // 4)  # type: ignore[arg-type]
 
     @staticmethod
-    def _report_bad_lines(asked: Asked) -> None:
+    def _report_bad_lines(asked: Queries) -> None:
         for line in asked.bad_lines():
             print(f"whence addr: '{shown(line.decode('utf-8', 'replace'))}' is not an address in hex", file=sys.stderr)
 
@@ -153,7 +163,7 @@ class Desk:
         head, found, _ = line.partition(NO_FRAMES)
         if not found:
             return line + b"\n"
-        from whence.symbolize import Reason
+        from whence.reasons import Reason
 
         vaddr = asked - self.back
         producers = self.binary.producers
@@ -161,10 +171,8 @@ class Desk:
         inside = any(
             segment.vaddr <= vaddr < segment.vaddr + segment.memory_size for segment in producers.elf.code_segments()
         )
-        if producers.elf.segments and not inside:
-            reason = Reason.OUTSIDE_SEGMENTS
-        else:
-            reason = Reason.NOT_IN_ARCHIVE if len(self.binary.table()) else Reason.NO_DEBUG_FILE
+        outside = producers.elf.segments and not inside
+        reason = Reason.OUTSIDE_SEGMENTS if outside else producers.why_unnamed()
         return head + NO_FRAMES + f'"{reason.word}"}}\n'.encode()
 
 

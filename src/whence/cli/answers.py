@@ -10,27 +10,21 @@ from dataclasses import dataclass
 
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.words import address, plain
-from whence.demangle import demangle
 from whence.errors import WhenceError
 from whence.model import Frame
-from whence.procmap import Mapping, Resolver
-from whence.symbolize import Answer, Reason
+from whence.procmap import Mapping
+from whence.symbolize import Process, Reason, Symbolized
 
 
-def executable_mappings(resolver: Resolver, pid: int) -> list[Mapping]:
+def executable_mappings(process: Process) -> list[Mapping]:
     """Raises ProcessLookupError, and WhenceError with a remedy when the process may not be looked at."""
     try:
-        return resolver.require(pid)
+        return process.mappings()
     except PermissionError as error:
         raise WhenceError(error.strerror).with_hint(Reason.PERMISSION_DENIED.remedy) from None
 
 
-def demangled(answers: Iterable[Answer]) -> list[Answer]:
-    """The same answers with readable names."""
-    return [a._replace(frames=tuple(f._replace(function=demangle(f.function)) for f in a.frames)) for a in answers]
-
-
-def as_object(answer: Answer) -> dict[str, object]:
+def as_object(answer: Symbolized) -> dict[str, object]:
     """One answer as JSON has it; addresses in hex, because JSON readers round 64-bit numbers."""
     found: dict[str, object] = {"address": hex(answer.address)}
     found["frames"] = [
@@ -59,7 +53,7 @@ def as_object(answer: Answer) -> dict[str, object]:
     return found
 
 
-def as_lines(answer: Answer) -> list[str]:
+def as_lines(answer: Symbolized) -> list[str]:
     """The address with where it lies, then a line for each frame, innermost first, or the reason."""
     if answer.frames:
         return [where(answer), *(f"    {frame_text(frame)}" for frame in answer.frames)]
@@ -69,7 +63,7 @@ def as_lines(answer: Answer) -> list[str]:
     return [where(answer), f"    ?? {answer.reason.word}: {answer.reason.sentence}{detail}"]
 
 
-def where(answer: Answer) -> str:
+def where(answer: Symbolized) -> str:
     """The address, and the file with the vaddr in it (or the file offset, where no segment has it)."""
     place = f"{answer.address:#x}"
     if answer.mapping is None:
@@ -93,7 +87,7 @@ class ThreadPlace:
 
     head: dict[str, object]
     title: str
-    answer: Answer | None
+    answer: Symbolized | None
     why: str = ""
 
 
@@ -111,9 +105,8 @@ def show_threads(places: Sequence[ThreadPlace], as_json: bool) -> int:
     return ANSWERED if all(place.answer for place in places) else SOME_UNKNOWN
 
 
-def show(answers: list[Answer], as_json: bool, readable: bool) -> int:
-    """Print answers (their names demangled if `readable`), remedies on stderr; gives the exit code."""
-    answers = demangled(answers) if readable else answers
+def show(answers: list[Symbolized], as_json: bool) -> int:
+    """Print answers, remedies on stderr; gives the exit code."""
     for answer in answers:
         print(json.dumps(as_object(answer)) if as_json else "\n".join(as_lines(answer)))
     tell_remedies(answers)
@@ -125,7 +118,7 @@ def addresses_from(words: Sequence[str]) -> list[int]:
     return [address(word) for word in (sys.stdin.read().split() if list(words) == ["-"] else words)]
 
 
-def tell_remedies(answers: Iterable[Answer]) -> None:
+def tell_remedies(answers: Iterable[Symbolized]) -> None:
     """On stderr, for each reason what may help."""
     for reason, count in Counter(answer.reason for answer in answers if answer.reason is not None).items():
         assert isinstance(reason, Reason)

@@ -10,15 +10,13 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.answers import ThreadPlace, addresses_from, demangled, show, show_threads
+from whence.cli.answers import ThreadPlace, addresses_from, show, show_threads
 from whence.cli.main import SOME_UNKNOWN, WRONG_USE
 from whence.cli.maps import show_mappings
-from whence.cli.pid import write_snapshot
-from whence.cli.snapshot import build_ids_of
+from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
+from whence.cli.pid import save_snapshot
 from whence.cli.words import plain
-from whence.elf import ElfFile
-from whence.procmap.core import Core, read_core
-from whence.symbolize import SnapshotSymbolizer, opener_with
+from whence.symbolize import Core, Symbolizer
 
 INTERMIXED = True
 
@@ -26,54 +24,43 @@ INTERMIXED = True
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("core", metavar="CORE", help="a core file, of Linux or of gdb's gcore")
     parser.add_argument("addresses", nargs="*", metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin')
-    parser.add_argument("--json", action="store_true", help="a JSON object a line")
     parser.add_argument("--return-addresses", action="store_true", help="addresses are one past a call")
-    parser.add_argument(
-        "--binary",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="a file of the process, or an archive (repeatable)",
-    )
-    parser.add_argument("--debug-dir", action="append", metavar="DIR", help="search here for debug files (repeatable)")
-    parser.add_argument("--no-demangle", action="store_true", help="names as the linker has them")
     parser.add_argument("--maps", action="store_true", help="list executable mappings with build-ids instead")
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
+    add_json_option(parser)
+    add_name_options(parser)
+    add_locator_options(parser)
 
 
 def run(options: Namespace) -> int:
-    with ElfFile.open(options.core) as elf:
-        core = read_core(elf)
-        for problem in elf.problems:
-            print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
+    core = Core(options.core)
+    for problem in core.problems:
+        print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
     if core.missing:
         print(f"whence: {plain(options.core)} is cut short: {core.missing:,} bytes are missing", file=sys.stderr)
     if options.save_snapshot:
-        return write_snapshot(core.snapshot.to_json(), options.save_snapshot)
+        return save_snapshot(core, options.save_snapshot)
     if options.maps:
-        return show_mappings(core.snapshot.mappings, options.json, f"{options.core} tells of no executable memory")
+        return show_mappings(core.mappings(), options.json, f"{options.core} tells of no executable memory")
     try:
         addresses = addresses_from(options.addresses)
     except ValueError as error:
         print(f"whence core: {plain(error)}", file=sys.stderr)
         return WRONG_USE
-    opener = opener_with(options.debug_dir)
-    binaries = build_ids_of(options.binary, opener)
-    with SnapshotSymbolizer(core.snapshot, binaries=binaries, opener=opener) as symbolizer:
+    with symbolizer_of(options) as symbolizer:
         if options.addresses:
-            answers = symbolizer.answer(addresses, return_addresses=options.return_addresses)
-            return show(answers, options.json, not options.no_demangle)
+            answers = symbolizer.symbolize(core, addresses, return_address=options.return_addresses)
+            return show(answers, options.json)
         if not core.threads:
             print(f"whence: {plain(options.core)} tells of no thread", file=sys.stderr)
             return SOME_UNKNOWN
-        return show_threads(thread_places(symbolizer, core, not options.no_demangle), options.json)
+        return show_threads(thread_places(symbolizer, core), options.json)
 
 
-def thread_places(symbolizer: SnapshotSymbolizer, core: Core, readable: bool) -> list[ThreadPlace]:
+def thread_places(symbolizer: Symbolizer, core: Core) -> list[ThreadPlace]:
     """Where every thread was."""
     placed = [thread for thread in core.threads if thread.pc is not None]
-    answers = symbolizer.answer(thread.pc or 0 for thread in placed)
-    answers = demangled(answers) if readable else answers
+    answers = symbolizer.symbolize(core, [thread.pc or 0 for thread in placed])
     answer_of = dict(zip(placed, answers, strict=True))
     return [
         ThreadPlace(

@@ -102,7 +102,7 @@ def show_living(pid: int, stacks: list[list[int]]) -> int:
     pcs = [pc for pc, _ in Counter(stack[0] for stack in stacks).most_common()]
     shown: set[str] = set()
     with Symbolizer() as symbolizer:
-        answers = symbolizer.lookup_many(pid, pcs)
+        answers = symbolizer.symbolize(pid, pcs)
     for answer in answers:
         function = answer.frames[-1].function if answer.frames else ""
         if function and function not in shown and len(shown) < NAMED:
@@ -133,7 +133,7 @@ def show_archive(folder: Path, program: Path) -> Path:
 def show_lookup(archive: Path, mappings: Sequence[Mapping], program: Path, runtime: int) -> int:
     """A runtime address, looked up in the archive by its vaddr; gives that."""
     mapping = next(one for one in mappings if one.start <= runtime < one.limit)
-    vaddr = AddressMapper(program).file_offset_to_virtual_address(mapping.file_offset(runtime))
+    vaddr = AddressMapper(program).file_offset_to_virtual_address(mapping.file_offset_of(runtime))
     assert vaddr is not None
     with lidia.open(archive) as table:
         show_frames(f"{vaddr:#x}", table.lookup(vaddr))

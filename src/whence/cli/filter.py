@@ -9,11 +9,12 @@ from contextlib import ExitStack
 
 from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, BROKEN_INPUT
-from whence.cli.snapshot import build_ids_of
+from whence.cli.options import add_locator_options, add_name_options, locator_of
 from whence.cli.words import plain
 from whence.filter import Filter, Places, Style
 from whence.filter.places import Runtime
-from whence.symbolize import SnapshotSymbolizer, Symbolizer, from_snapshot, opener_with
+from whence.locate.locator import Locator
+from whence.symbolize import Core, Process, ProcessView, Snapshot, Symbolizer
 
 BLOCK = 1 << 20
 STDIN = "-"
@@ -21,13 +22,6 @@ STDIN = "-"
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("files", nargs="*", metavar="FILE", help='text to read ("-" or none: stdin)')
-    parser.add_argument(
-        "--binary",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="a file that the log tells of, or an archive of it: goes before the log's own paths (repeatable)",
-    )
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--pid", type=int, metavar="PID", help="runtime addresses are of this process")
     source.add_argument("--core", metavar="CORE", help="runtime addresses are of the process that left this core file")
@@ -39,18 +33,22 @@ def configure(parser: ArgumentParser) -> None:
         default=Style.SAME,
         help="as the log's own tools write names (the default), as llvm-symbolizer -p does, or as JSON",
     )
+    parser.add_argument(
+        "--json", dest="style", action="store_const", const=Style.JSON, default=Style.SAME, help="same as --style json"
+    )
     parser.add_argument("--all", action="store_true", help="name every address 0x... that stands by itself")
     parser.add_argument("--links", action="store_true", help="make files hyperlinks of the terminal (OSC 8)")
-    parser.add_argument("--debug-dir", action="append", metavar="DIR", help="search here for debug files (repeatable)")
+    add_name_options(parser)
+    add_locator_options(parser)
 
 
 def run(options: Namespace) -> int:
     """0; 3 when a file can't be read (the others are copied)."""
     status = ANSWERED
-    opener = opener_with(options.debug_dir)
     with ExitStack() as stack:
-        runtime = runtime_of(options, stack)
-        places = stack.enter_context(Places(options.binary, runtime=runtime, opener=opener))
+        locator = stack.enter_context(locator_of(options))
+        runtime = runtime_of(options, locator, stack)
+        places = stack.enter_context(Places(locator, runtime=runtime, demangle=not options.no_demangle))
         for path in options.files or [STDIN]:
             log = Filter(places, style=options.style, every=options.all, links=options.links)
             try:
@@ -69,27 +67,20 @@ def run(options: Namespace) -> int:
     return status
 
 
-def runtime_of(options: Namespace, stack: ExitStack) -> Runtime | None:
+def runtime_of(options: Namespace, locator: Locator, stack: ExitStack) -> Runtime | None:
     """What answers for runtime addresses; None when nothing was given."""
-    opener = opener_with(options.debug_dir)
+    process: ProcessView
+    symbolizer = stack.enter_context(Symbolizer(locator=locator))
     if options.pid is not None:
-        live = stack.enter_context(Symbolizer(opener=opener))
-        executable_mappings(live.resolver, options.pid)  # no process, no right: an error with a remedy
-        return lambda address: live.lookup(options.pid, address)
-    if not (options.core or options.snapshot):
-        return None
-    binaries = build_ids_of(options.binary, opener)
-    if options.core:
-        from whence.elf import ElfFile
-        from whence.procmap.core import read_core
-
-        with ElfFile.open(options.core) as elf:
-            snapshot = read_core(elf).snapshot
-        gone = SnapshotSymbolizer(snapshot, binaries=binaries, opener=opener)
+        process = Process(options.pid, resolver=symbolizer.resolver)
+        executable_mappings(process)  # no process, no right: an error with a remedy
+    elif options.core:
+        process = Core(options.core)
+    elif options.snapshot:
+        process = Snapshot(options.snapshot)
     else:
-        gone = from_snapshot(options.snapshot, binaries=binaries, opener=opener)
-    stack.enter_context(gone)
-    return lambda address: gone.answer([address])[0]
+        return None
+    return lambda address: symbolizer.symbolize(process, [address])[0]
 
 
 def copy(log: Filter, descriptor: int) -> None:

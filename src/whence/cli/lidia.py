@@ -8,7 +8,8 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
-from whence.cli.words import address, plain, threads
+from whence.cli.options import add_json_option, add_locator_options, add_name_options, locator_of
+from whence.cli.words import address, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,7 @@ def configure(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="create|info|verify|dump", required=True)
     alike: dict[str, Any] = {"allow_abbrev": False, "formatter_class": parser.formatter_class}
     create = actions.add_parser("create", help="archive an ELF file", **alike)
-    create.add_argument("binary", metavar="BINARY", help="the ELF file")
+    create.add_argument("file", metavar="BINARY", help="the ELF file")
     create.add_argument("-o", "--output", metavar="OUT", help="default: BINARY's name + .lidia in the current folder")
     create.add_argument("--no-lines", action="store_true", help="leave line numbers out")
     create.add_argument("--no-files", action="store_true", help="leave file names out")
@@ -44,26 +45,18 @@ def configure(parser: ArgumentParser) -> None:
         help="how strings are delimited (default: length); the Go package, and so Pyroscope, can't read nul",
     )
     create.add_argument("--demangle", action="store_true", help="store readable names instead of linkage names")
-    create.add_argument(
-        "--jobs", type=threads, metavar="N", help="threads (default: as many as this process may use cores)"
-    )
-    create.add_argument(
-        "--debug-dir",
-        action="append",
-        metavar="DIR",
-        help="search here for debug files instead of /usr/lib/debug (may be repeated)",
-    )
-    create.add_argument("--json", action="store_true", help="what went in, as one JSON object")
+    add_json_option(create, "what went in, as one JSON object")
+    add_locator_options(create)
     for name, text in (("info", "header, sizes, build-id, producer, sources"), ("verify", "structure and checksums")):
         action = actions.add_parser(name, help=text, **alike)
         action.add_argument("archive", metavar="ARCHIVE")
-        action.add_argument("--json", action="store_true")
+        add_json_option(action, "one JSON object")
     dump = actions.add_parser("dump", help="ranges with nesting, lines and call sites", **alike)
     dump.add_argument("archive", metavar="ARCHIVE")
     dump.add_argument("start", metavar="START", nargs="?", type=address, help="first address, hex")
     dump.add_argument("end", metavar="END", nargs="?", type=address, help="end address (not included), hex")
-    dump.add_argument("--no-demangle", action="store_true", help="names as the archive has them")
-    dump.add_argument("--json", action="store_true", help="a JSON object a line")
+    add_name_options(dump)
+    add_json_option(dump)
 
 
 def run(options: Namespace) -> int:
@@ -76,17 +69,17 @@ def create(options: Namespace) -> int:
     from whence.cli.streams import refuse_terminal
     from whence.lidia.build import create as create_archive
 
-    output = options.output or os.path.basename(options.binary) + ".lidia"
-    if os.path.exists(output) and os.path.samefile(output, options.binary):
+    output = options.output or os.path.basename(options.file) + ".lidia"
+    if os.path.exists(output) and os.path.samefile(output, options.file):
         print(f"whence lidia create: {plain(output)} is the binary itself", file=sys.stderr)
         return WRONG_USE
     if options.compat and (options.strings != "length" or options.demangle):
         print("whence lidia create: --compat go leaves no choice of --strings and --demangle", file=sys.stderr)
         return WRONG_USE
     refuse_terminal(output, "an archive")
-    with Progress(f"archiving {options.binary}", quiet=options.json):
+    with locator_of(options) as locator, Progress(f"archiving {options.file}", quiet=options.json):
         created = create_archive(
-            options.binary,
+            options.file,
             output,
             lines=not options.no_lines,
             files=not options.no_files,
@@ -96,7 +89,7 @@ def create(options: Namespace) -> int:
             compat=options.compat,
             strings=options.strings,
             demangle=options.demangle,
-            debug_dirs=options.debug_dir,
+            debug_files=locator.debug_files,
             jobs=options.jobs,
         )
     for problem in created.problems[:20]:
@@ -108,12 +101,12 @@ def create(options: Namespace) -> int:
         status = BROKEN_INPUT if created.problems else SOME_UNKNOWN
         print("whence: nothing in it names an address: no debug info, symbols or Go tables were found", file=sys.stderr)
     counts = created.written
-    input_size, output_size = os.stat(options.binary).st_size, counts.size
+    input_size, output_size = os.stat(options.file).st_size, counts.size
     if options.json:
         print(
             as_text(
                 {
-                    "binary": options.binary,
+                    "binary": options.file,
                     "archive": output,
                     "debug_file": created.debug_file,
                     "ranges": counts.ranges,

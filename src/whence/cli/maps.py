@@ -9,19 +9,22 @@ from argparse import ArgumentParser, Namespace
 
 from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
+from whence.cli.options import add_json_option
 from whence.cli.words import plain
-from whence.procmap import Mapping, Resolver, maps
+from whence.files import DELETED_MARK
+from whence.procmap import Mapping, maps
+from whence.symbolize import Process
 
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("pid", type=int, metavar="PID")
     parser.add_argument("--all", action="store_true", help="every mapping, not only the executable ones")
-    parser.add_argument("--json", action="store_true", help="a JSON object a line")
+    add_json_option(parser)
 
 
 def run(options: Namespace) -> int:
-    with Resolver() as resolver:
-        mappings = every(resolver, options.pid) if options.all else executable_mappings(resolver, options.pid)
+    with Process(options.pid) as process:
+        mappings = every(process) if options.all else executable_mappings(process)
     nothing = f"process {options.pid} has no memory of its own: it ended, or is a part of the kernel"
     return show_mappings(mappings, options.json, nothing)
 
@@ -35,23 +38,22 @@ def show_mappings(mappings: list[Mapping], as_json: bool, nothing: str) -> int:
     return ANSWERED if mappings else SOME_UNKNOWN
 
 
-def every(resolver: Resolver, pid: int) -> list[Mapping]:
+def every(process: Process) -> list[Mapping]:
     """All mappings, with build-ids where there is a file. Raises ProcessLookupError, WhenceError."""
-    known = {mapping.start: mapping for mapping in executable_mappings(resolver, pid)}
-    process = resolver.directory(pid)
+    known = {mapping.start: mapping for mapping in executable_mappings(process)}
     found = []
-    for mapping in maps.parse(maps.read(process), process, wanted=0).mappings:
+    for mapping in maps.parse(maps.read(process.directory), process.directory, wanted=0).mappings:
         same = known.get(mapping.start)
         if same is not None and same.limit == mapping.limit:
             found.append(same)
         else:
-            found.append(mapping._replace(build_id=resolver.build_id_of(mapping)))
+            found.append(mapping._replace(build_id=process.build_id(mapping)))
     return found
 
 
 def as_line(mapping: Mapping) -> str:
     """start-limit, permissions, offset, kind, build-id ("-" when there is none), path."""
-    path = plain(mapping.path) + (" (deleted)" if mapping.deleted else "")
+    path = plain(mapping.path) + (DELETED_MARK if mapping.deleted else "")
     place = f"{mapping.start:012x}-{mapping.limit:012x} {mapping.shown_permissions} {mapping.offset:08x}"
     return f"{place} {mapping.kind.value:9} {mapping.build_id or '-':40} {path}".rstrip()
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from whence.binary import Binary, open_binary
 from whence.errors import WhenceError, plain
+from whence.locate.locator import Locator
 from whence.model import Frame, Source
 
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ ARCHITECTURE = re.compile(
 class Module:
     """A file that answers questions: its debug info, its symbols, and what else names addresses."""
 
-    def __init__(self, path: str, dirs: Sequence[str] | None, names: NameStyle, paths: PathStyle) -> None:
-        self._path, self._dirs = path, dirs
-        self.binary = open_binary(path, debug_dirs=dirs, symtab=False, gopclntab=False, names=names, paths=paths)
+    def __init__(self, path: str, locator: Locator, names: NameStyle, paths: PathStyle) -> None:
+        self._path, self._locator = path, locator
+        self.binary = open_binary(path, locator=locator, symtab=False, gopclntab=False, names=names, paths=paths)
         self._others: Binary | None = None
 
     @property
@@ -56,7 +57,7 @@ class Module:
         if self.elf is None:
             return ()
         if self._others is None:
-            self._others = open_binary(self._path, debug_dirs=self._dirs, dwarf=False)
+            self._others = open_binary(self._path, locator=self._locator, dwarf=False)
         return self._others.lookup(vaddr)
 
     @cached_property
@@ -144,7 +145,8 @@ class Modules:
     """The files that were asked about, each opened once; the least recently asked ones are closed beyond a bound."""
 
     def __init__(self, program: str, dirs: Sequence[str], names: NameStyle, paths: PathStyle) -> None:
-        self._program, self._dirs, self._names, self._paths = program, dirs, names, paths
+        self._program, self._names, self._paths = program, names, paths
+        self._locator = Locator(dirs=dirs or None)
         self._open: OrderedDict[str, Module | None] = OrderedDict()
 
     def __getitem__(self, name: str) -> Module | None:
@@ -153,7 +155,7 @@ class Modules:
             self._open.move_to_end(name)
             return self._open[name]
         try:
-            self._open[name] = Module(self.path_of(name), self._dirs or None, self._names, self._paths)
+            self._open[name] = Module(self.path_of(name), self._locator, self._names, self._paths)
         except (WhenceError, OSError, ValueError, MemoryError) as error:
             self.complain(name, error)
             self._open[name] = None
@@ -172,13 +174,10 @@ class Modules:
         return name if os.path.exists(name) else ARCHITECTURE.sub("", name)
 
     def _path_by_build_id(self, build_id: str) -> str:
-        from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
-
         digits = build_id.lower() if len(build_id) % 2 == 0 else "0" + build_id.lower()
-        search = DebugFiles(self._dirs or DEBUG_DIRS).by_build_id(digits)
-        if search.elf is None:
+        search = self._locator.find(build_id=digits)
+        if not search:
             raise FileNotFoundError(2, "could not find build ID")
-        search.elf.close()
         return search.path
 
     def give_up(self, name: str, error: Exception) -> None:

@@ -8,20 +8,12 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.answers import (
-    ThreadPlace,
-    addresses_from,
-    demangled,
-    executable_mappings,
-    show,
-    show_threads,
-)
+from whence.cli.answers import ThreadPlace, addresses_from, executable_mappings, show, show_threads
 from whence.cli.main import ANSWERED, WRONG_USE
+from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
 from whence.cli.words import plain
-from whence.files import atomic_write
-from whence.procmap import Resolver
-from whence.procmap.threads import Thread, threads
-from whence.symbolize import Symbolizer, opener_with
+from whence.procmap.threads import Thread
+from whence.symbolize import Process, Snapshot, Symbolizer
 
 INTERMIXED = True
 ENDED = "ZXx"  # states of threads that are no more: zombie, dead
@@ -30,56 +22,44 @@ ENDED = "ZXx"  # states of threads that are no more: zombie, dead
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("pid", type=int, metavar="PID")
     parser.add_argument("addresses", nargs="*", metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin')
-    parser.add_argument("--json", action="store_true", help="a JSON object a line")
     parser.add_argument("--return-addresses", action="store_true", help="addresses are one past a call")
-    parser.add_argument("--debug-dir", action="append", metavar="DIR", help="search here for debug files (repeatable)")
-    parser.add_argument("--no-demangle", action="store_true", help="names as the linker has them")
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
+    add_json_option(parser)
+    add_name_options(parser)
+    add_locator_options(parser)
 
 
 def run(options: Namespace) -> int:
-    if options.save_snapshot:
-        return snapshot(options.pid, options.save_snapshot)
     try:
         addresses = addresses_from(options.addresses)
     except ValueError as error:
         print(f"whence pid: {plain(error)}", file=sys.stderr)
         return WRONG_USE
-    with Symbolizer(opener=opener_with(options.debug_dir)) as symbolizer:
-        # no process, no right: an error, rather than one reason an address
-        executable_mappings(symbolizer.resolver, options.pid)
+    with symbolizer_of(options) as symbolizer:
+        process = Process(options.pid, resolver=symbolizer.resolver)
+        executable_mappings(process)  # no process, no right: an error, rather than one reason an address
+        if options.save_snapshot:
+            return save_snapshot(process.snapshot(), options.save_snapshot)
         if options.addresses:
-            answers = symbolizer.lookup_many(options.pid, addresses, return_addresses=options.return_addresses)
-            return show(answers, options.json, not options.no_demangle)
-        return show_threads(thread_places(symbolizer, options), options.json)
+            answers = symbolizer.symbolize(process, addresses, return_address=options.return_addresses)
+            return show(answers, options.json)
+        return show_threads(thread_places(symbolizer, process), options.json)
 
 
-def snapshot(pid: int, out: str) -> int:
-    from whence.procmap.snapshot import Snapshot
-
-    with Resolver() as resolver:
-        executable_mappings(resolver, pid)  # no process, no right: an error with a remedy
-        text = Snapshot.take(pid, resolver).to_json()
-    return write_snapshot(text, out)
-
-
-def write_snapshot(text: str, out: str) -> int:
+def save_snapshot(snapshot: Snapshot, out: str) -> int:
     """Write a snapshot's JSON to a file, or "-" for stdout; gives the exit code."""
     if out == "-":
-        print(text)
+        print(snapshot.to_json())
     else:
-        with atomic_write(out) as file:
-            file.write((text + "\n").encode())
+        snapshot.save(out)
     return ANSWERED
 
 
-def thread_places(symbolizer: Symbolizer, options: Namespace) -> list[ThreadPlace]:
+def thread_places(symbolizer: Symbolizer, process: Process) -> list[ThreadPlace]:
     """Where every thread of the process is."""
-    found = threads(symbolizer.resolver.directory(options.pid))
+    found = process.threads()
     stopped = [thread for thread in found if thread.pc is not None]
-    answers = symbolizer.lookup_many(options.pid, [thread.pc or 0 for thread in stopped])
-    if not options.no_demangle:
-        answers = demangled(answers)
+    answers = symbolizer.symbolize(process, [thread.pc or 0 for thread in stopped])
     answer_of = {thread.tid: answer for thread, answer in zip(stopped, answers, strict=True)}
     return [
         ThreadPlace(

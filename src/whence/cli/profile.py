@@ -9,8 +9,8 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from whence.cli.files import add_file_options, files
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
+from whence.cli.options import add_json_option, add_locator_options, add_name_options, locator_of
 from whence.cli.progress import Progress
 from whence.cli.streams import by_ending, refuse_terminal
 from whence.cli.words import plain
@@ -41,13 +41,14 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--coverage", action="store_true", help="print what got names for each binary, and what did not"
     )
-    parser.add_argument("--json", action="store_true", help="print the coverage as JSON")
+    add_json_option(parser, "print the coverage as JSON")
     parser.add_argument("--fail-under", type=share, metavar="PERCENT", help="exit 1 when fewer frames have names")
     parser.epilog = (
         "Exit codes: 0 done, also when some addresses have no names; 1 fewer have names than --fail-under asks; "
         "2 wrong use; 3 an input that can't be read."
     )
-    add_file_options(parser)
+    add_name_options(parser)
+    add_locator_options(parser)
     more = parser.add_argument_group("names of code that is in no file")
     more.add_argument(
         "--perf-map",
@@ -75,6 +76,8 @@ share.__name__ = "percentage"  # as argparse calls it
 
 def run(options: Namespace) -> int:
     from whence.profiles import formats
+    from whence.profiles.binaries import Binaries
+    from whence.profiles.lists import Lists
     from whence.profiles.naming import name
 
     title = os.path.basename(options.profile) if options.profile != "-" else "profile"
@@ -94,8 +97,19 @@ def run(options: Namespace) -> int:
     output = options.output or (None if reporting or options.flamegraph else "-")
     if output is not None and formats.is_binary(profile, format, output):
         refuse_terminal(output, f"an {format} profile" if format == "otlp" else f"a {format} profile")
-    with files(options) as binaries, Progress("naming", quiet=options.quiet) as progress:
-        reports = name(profile, binaries, overwrite=options.overwrite, progress=shown_on(progress))
+    lists = Lists(options.perf_map, options.kallsyms)
+    with (
+        locator_of(options) as locator,
+        Binaries(locator, lists=lists) as binaries,
+        Progress("naming", quiet=options.quiet) as progress,
+    ):
+        reports = name(
+            profile,
+            binaries,
+            overwrite=options.overwrite,
+            demangle=not options.no_demangle,
+            progress=shown_on(progress),
+        )
     if output is not None:
         with Progress(f"writing {format}", quiet=options.quiet):
             data = formats.to_bytes(profile, format, title, json=output.endswith(".json") or None)

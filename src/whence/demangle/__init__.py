@@ -11,7 +11,9 @@ be demangled is given back as it is, and so is what would be unwise to demangle.
 
 The demangler runs compiled code over names from untrusted files. Names longer than 4096 bytes can crash it, and names
 that refer back to their own parts can make it write a gigabyte. So a name goes in only when its text is bounded first:
-at once when it has few references, else after a closer look (expansion.py).
+at once when it has few references, else after a closer look (expansion.py). And as a file may hold any number of names
+that are just short enough, all texts together are bounded by a budget: once it is used up, only names go in whose text
+is short for certain.
 """
 
 from __future__ import annotations
@@ -19,17 +21,22 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from whence.budget import Budget
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_NAME = 4096
 CACHED = 1 << 16
 FEW = 24  # references: of 4096 bytes they make at most 4096 * 3^8 characters
+MAX_TEXT = 1 << 16  # characters of a readable name: what is longer helps nobody
+TIMES, ALLOWANCE = 32, 1 << 25  # of the linkage names so far, what their texts may take together; real ones take 3 to 6
 
 MANGLED = ("_Z", "__Z", "___Z", "____Z", "_R", "__R", "$s", "$S", "_$s", "_$S", "_T0", "_Tt")
 
 
 _text_of: Callable[[str], str] | None = None  # the demangler, once a name needed it
+_texts = Budget("names", "readable names", 0, times=TIMES, allowance=ALLOWANCE)
 
 
 def _load() -> Callable[[str], str]:
@@ -51,17 +58,26 @@ def _demangled(name: str) -> str:
     base, at, version = name.partition("@")
     if not bounded(base):
         return name
+    _texts.grow(_texts.stored + len(base))
+    if _texts.spent > _texts.most and not bounded(base, TIMES * len(base)):
+        return name
     try:
         text: str = (_text_of or _load())(base)
     except TypeError:  # not UTF-8
         return name
-    return text + at + version if text else name
+    _texts.spent += len(text)
+    return text + at + version if text and len(text) <= MAX_TEXT else name
 
 
-def bounded(name: str) -> bool:
-    """Whether the text of a mangled name is sure to be of a reasonable size."""
-    if name.startswith(("_Z", "_R")) and name.count("_") + name.count("Dp") + name.count("sp") <= FEW:
-        return True  # every other reference to a part ends in an underscore
+def bounded(name: str, most: int = 0) -> bool:
+    """Whether the text of a mangled name is sure to be of a reasonable size (or of at most so many characters)."""
+    if not most and name.startswith(("_Z", "_R")) and _references(name) <= FEW:
+        return True
     from whence.demangle import expansion
 
-    return expansion.bounded(name)
+    return expansion.bounded(name, most or expansion.MAX_TEXT)
+
+
+def _references(name: str) -> int:
+    """How many references to its own parts a name of C++ or Rust has, or more: each ends in "_", or is a pack."""
+    return name.count("_") + name.count("Dp") + name.count("sp")

@@ -29,13 +29,13 @@ TOKEN = re.compile(
 PLAIN = frozenset("INFJ")  # brackets in which every part that ends can be referred to
 
 
-def bounded(name: str) -> bool:
-    """Whether the text of a mangled name is sure to be of a reasonable size."""
+def bounded(name: str, most: int = MAX_TEXT) -> bool:
+    """Whether the text of a mangled name is sure to have at most so many characters."""
     start = name.lstrip("_")
     references = len(REFERENCES.get(start[:1], REFERENCES["$"]).findall(name))
-    if len(name) * 3 ** (references / 3) <= MAX_TEXT:
+    if len(name) * 3 ** (references / 3) <= most:
         return True
-    return start[:1] == "Z" and expansion(start[1:]) <= MAX_TEXT
+    return start[:1] == "Z" and expansion(start[1:]) <= most
 
 
 class Group:

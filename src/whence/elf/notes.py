@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from whence.budget import Budget
 from whence.elf.kernels import constants
 from whence.elf.sections import Section
 from whence.elf.segments import Segment
@@ -20,6 +21,7 @@ from whence.window import ByteOrder, Window
 
 HEAD_SIZE = 12
 BUILD_ID_LIMIT = 64  # bytes; linkers write 8 to 32
+TIMES, ALLOWANCE = 2, 1 << 16  # of a file, what its notes may take together: they don't overlap
 
 
 class Note(Record, frozen=True):
@@ -63,13 +65,18 @@ def read_notes(
     blocks += [(s.file_offset, s.file_size, s.align) for s in segments if s.type == constants.PT_NOTE]
     found: dict[int, Note] = {}
     problems: list[ElfError] = []
+    budget = Budget("notes", "notes", len(data), times=TIMES, allowance=ALLOWANCE, error=ElfError)
     for number, (file_offset, size, align) in enumerate(blocks):
         try:
             for note in walk(data, file_offset, size, align, order):
                 if note.file_offset in found:
                     break  # walked before: a section and its segment hold the same notes
+                budget.charge(HEAD_SIZE + len(note.desc))
                 found[note.file_offset] = note
         except ElfError as error:
+            if budget.spent > budget.most:
+                problems.append(error)
+                break
             if number < told or not told:
                 problems.append(error)
     return list(found.values()), problems

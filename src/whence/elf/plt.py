@@ -16,10 +16,12 @@ from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from whence.budget import Budget
 from whence.elf import layout
 from whence.elf.kernels import constants
 from whence.elf.sections import Section
 from whence.elf.symbols import SymbolTable
+from whence.errors import ElfError
 from whence.window import cstring
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ GLOB_DAT = {
 }
 RELA_WORDS = 3  # r_offset, r_info, r_addend
 NAME_LIMIT = 4096
+NAMES_TIMES, NAMES_ALLOWANCE = 16, 1 << 20  # of the names in the file, what those of stubs may take together
 
 ENDBR64, BND, JUMP, PUSH = b"\xf3\x0f\x1e\xfa", 0xF2, b"\xff\x25", 0x68
 BTI_C = 0xD503245F
@@ -56,6 +59,10 @@ def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
     order = list(lazy.values())
     missing = {slot for _, _, slot in jumps if slot >= 0 and slot not in lazy}
     eager = _relocations(elf, ".rela.dyn", GLOB_DAT[elf.machine], missing) if missing else {}
+    names = Budget(
+        table.names_part, "names of stubs", len(table.names), times=NAMES_TIMES, allowance=NAMES_ALLOWANCE,
+        error=ElfError,
+    )  # fmt: skip
     found = []
     for vaddr, size, slot in jumps:
         if slot < 0:
@@ -64,6 +71,7 @@ def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
             symbol = lazy.get(slot) or eager.get(slot, 0)
         name = _name(elf, table, symbol) if symbol else b""
         if name:
+            names.charge(len(name))
             found.append((vaddr, size, name))
     return found
 

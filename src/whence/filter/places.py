@@ -5,54 +5,65 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from whence.demangle import demangle
 from whence.elf.segments import Translation
-from whence.errors import WhenceError
 from whence.filter.forms import Holds
+from whence.locate.locator import Locator
+from whence.locate.search import Wanted
 from whence.model import Frames
 from whence.procmap import maps
-from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Mapping
 from whence.reasons import Reason
-from whence.symbolize.answer import Answer
-from whence.symbolize.binaries import Failure, Names, Opener, checked, opener_with
 from whence.symbolize.naming import name_all
+from whence.symbolize.opening import Locates, open_wanted
+from whence.symbolize.pool import Names, OpenError, PooledBinary
+from whence.symbolize.symbolized import Symbolized
 
 MAX_ANSWERS = 1 << 16
 MAX_FILES = 64
 MAX_MODULES = 1 << 14
 PAGE = 4096
-Runtime = Callable[[int], Answer]
+Runtime = Callable[[int], Symbolized]
+
+
+class LocatesFiles(Locates, Protocol):
+    """What is needed of a Locator: its given files, too."""
+
+    @property
+    def files(self) -> Sequence[str]: ...
+
+    def open(self, path: str) -> Names: ...
 
 
 class Places:
     """Names for addresses of modules, of a process and of functions. A context manager: it holds binaries open.
 
-    `binaries` are paths that answer for their build-ids and file names, and before the paths that a log tells.
-    `runtime` answers for runtime addresses (of a process, a core file, a snapshot). Without it the mappings that the
-    log itself tells do, and a single binary for addresses as its own headers count. Raises OSError and WhenceError
-    for a binary that can't be opened.
+    `locator` finds the files that a log tells; the files given to it answer for their build-ids and file names before
+    the log's own paths do. `runtime` answers for runtime addresses (of a process, a core file, a snapshot). Without it
+    the mappings that the log itself tells do, and a single given file for addresses as its own headers count. Names are
+    readable unless `demangle` is false. Raises OSError and WhenceError for a given file that can't be opened.
     """
 
     def __init__(
-        self, binaries: Iterable[str] = (), *, runtime: Runtime | None = None, opener: Opener | None = None
+        self, locator: LocatesFiles | None = None, *, runtime: Runtime | None = None, demangle: bool = True
     ) -> None:
         self.reasons: Counter[tuple[Reason, str]] = Counter()
-        self._opener = opener or opener_with()
+        self._locator: LocatesFiles = locator or Locator()
         self._runtime = runtime
+        self._readable = demangle
         self._given: list[tuple[str, Names]] = []
-        self._opened: dict[tuple[str, str], Names | Failure] = {}
+        self._opened: dict[tuple[str, str], PooledBinary | OpenError] = {}
         self._answers: dict[tuple[object, ...], Frames] = {}
         self._functions: dict[int, dict[str, list[tuple[int, int]]]] = {}
         self._mappings: list[Mapping] = []
-        self._mappers: dict[str, AddressMapper | None] = {}
         self._modules: dict[int, tuple[str, str]] = {}
         self._ranges: list[tuple[int, int, int, int]] = []
         try:
-            for path in binaries:
-                self._given.append((path, self._opener(path)))
+            for path in self._locator.files:
+                self._given.append((path, self._locator.open(path)))
         except BaseException:
             self.close()
             raise
@@ -71,7 +82,7 @@ class Places:
 
     def _close_opened(self) -> None:
         for found in self._opened.values():
-            if not isinstance(found, Failure):
+            if not isinstance(found, OpenError):
                 found.close()
         self._opened.clear()
 
@@ -128,7 +139,8 @@ class Places:
     def _keep(self, key: tuple[object, ...], frames: Frames) -> Frames:
         if len(self._answers) >= MAX_ANSWERS:
             self._answers.clear()
-        frames = tuple(frame._replace(function=demangle(frame.function)) for frame in frames)
+        if self._readable:
+            frames = tuple(frame._replace(function=demangle(frame.function)) for frame in frames)
         self._answers[key] = frames
         return frames
 
@@ -137,7 +149,7 @@ class Places:
     def _in_module(self, module: str, build_id: str, number: int, holds: Holds = Holds.VADDR) -> Frames:
         try:
             binary = self._binary(module, build_id)
-        except Failure as failure:
+        except OpenError as failure:
             return self._unnamed(failure.reason, module)
         vaddr = vaddr_in(binary, number, holds)
         return self._unnamed(Reason.OUTSIDE_SEGMENTS, module) if vaddr is None else self._frames(binary, vaddr, module)
@@ -171,21 +183,17 @@ class Places:
 
     def _in_mapping(self, mapping: Mapping, address: int) -> Frames:
         path = self._path(mapping.path)
-        if path not in self._mappers:
-            try:
-                self._mappers[path] = AddressMapper(path)
-            except (OSError, WhenceError):
-                self._mappers[path] = None
-        mapper = self._mappers[path]
-        if mapper is None:
-            return self._unnamed(Reason.NO_FILE, mapping.path)
-        vaddr = mapper.vaddr(mapping, address)
+        try:
+            mapper = self._open(path, "").mapper
+        except OpenError as error:
+            return self._unnamed(error.reason, mapping.path)
+        vaddr = mapper.vaddr(mapping, address) if mapper is not None else None
         return self._unnamed(Reason.OUTSIDE_SEGMENTS, path) if vaddr is None else self._in_module(path, "", vaddr)
 
     def _in_function(self, symbol: str, offset: int, size: int | None, module: str, build_id: str, back: int) -> Frames:
         try:
             binaries = [self._binary(module, build_id)] if module else [binary for _, binary in self._given]
-        except Failure as failure:
+        except OpenError as failure:
             return self._unnamed(failure.reason, module)
         if not binaries:
             return self._unnamed(Reason.NO_FILE, module or "the kernel or program")
@@ -226,18 +234,24 @@ class Places:
         return next((m.path for m in self._mappings if os.path.basename(m.path) == module), module)
 
     def _binary(self, module: str, build_id: str) -> Names:
-        """The binary of a module. Raises Failure."""
+        """The binary of a module. Raises OpenError."""
         build_id = build_id.lower()
         name = os.path.basename(module)
-        mismatch: Failure | None = None
+        mismatch: OpenError | None = None
         for path, binary in self._given:
             if build_id and binary.build_id == build_id:
                 return binary
             if _stem(os.path.basename(path)) == _stem(name) or (name == "vmlinux" and _stem(path).startswith(name)):
                 if not build_id or not binary.build_id:
                     return binary
-                mismatch = Failure(Reason.BUILD_ID_MISMATCH, f"{path} has {binary.build_id}, the log {build_id}")
-        path = self._path(module)
+                mismatch = OpenError(Reason.BUILD_ID_MISMATCH, f"{path} has {binary.build_id}, the log {build_id}")
+        try:
+            return self._open(self._path(module), build_id).binary
+        except OpenError as error:
+            raise mismatch or error from None
+
+    def _open(self, path: str, build_id: str) -> PooledBinary:
+        """The file that answers for a path or a build-id, opened once. Raises OpenError, also once more."""
         key = path, build_id
         found = self._opened.get(key)
         if found is None:
@@ -246,15 +260,14 @@ class Places:
                 self._functions = {id(binary): self._functions[id(binary)] for _, binary in self._given
                                    if id(binary) in self._functions}  # fmt: skip
             try:
-                if "/" not in path:
-                    raise Failure(Reason.NO_FILE, f"the log has no path for {path}")
-                if not os.path.exists(path):
-                    raise Failure(Reason.NO_FILE, path)
-                found = checked(path, build_id, None, self._opener).binary
-            except Failure as failure:
-                found = mismatch or failure
+                if "/" not in path and not build_id:
+                    raise OpenError(Reason.NO_FILE, f"the log has no path for {path}")
+                wanted = Wanted(build_id, os.path.abspath(path) if "/" in path else path)
+                found = open_wanted(wanted, self._locator, 1)
+            except OpenError as failure:
+                found = failure
             self._opened[key] = found
-        if isinstance(found, Failure):
+        if isinstance(found, OpenError):
             raise found
         return found
 

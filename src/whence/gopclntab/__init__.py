@@ -11,7 +11,7 @@ docs/formats/gopclntab.md has. Read are the layouts of Go 1.2 to 1.27, both poin
     textbase.py     what entries count from; refused with a reason rather than guessed
     functions.py    functab and records as columns
     inlining.py     which layout the inline trees have, and where they lie
-    lay.py          columns into ranges
+    ranges.py       columns into ranges
     table.py        Pclntab: all of it through one door
 
 >>> from whence.elf import ElfFile

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from whence.errors import GopclntabError
 from whence.gopclntab.header import Header
-from whence.gopclntab.inlining import Shape
 from whence.gopclntab.kernels import functions as functions_kernel
+from whence.gopclntab.kernels.functions import NO_FUNCTION
+from whence.records import Record
 
-NO_FUNCTION = 0xFFFFFFFF
 SAMPLES = 256
 
 
@@ -36,11 +36,11 @@ class Functions:
 ROW_COLUMNS = ("entry", "end", "tree", "name", "pcsp", "pcfile", "pcln", "cu", "pcinl", "start")
 
 
-class Columns:
+class FunctionColumns:
     """What the records say, a row per row of functab.
 
     `name` is an offset, NO_FUNCTION in a damaged row; `start` the line the function starts on, 0 where records do not
-    tell. `tree` is where the inline tree lies, as funcdata has it.
+    tell. `tree` is where the inline tree lies, as funcdata has it, NO_TREE where there is none.
     `longest` and `together` are bytes of code: of the longest function, and of all. `damaged` counts rows.
     """
 
@@ -67,11 +67,11 @@ class Columns:
         )
         self.damaged = self.longest = self.together = 0
 
-    def holding(self, vaddrs: Iterable[int]) -> Columns:
+    def holding(self, vaddrs: Iterable[int]) -> FunctionColumns:
         """The rows whose code holds any of the vaddrs, in the same order."""
         rows = array("I", bytes(4 * len(self.entry)))
-        del rows[functions_kernel.holding(self.entry, self.end, array("Q", sorted(vaddrs)), rows) :]
-        some = Columns(0)
+        del rows[functions_kernel.rows_holding(self, array("Q", sorted(vaddrs)), rows) :]
+        some = FunctionColumns(0)
         for name in ROW_COLUMNS:
             column: array[int] = getattr(self, name)
             setattr(some, name, array(column.typecode, [column[row] for row in rows]))
@@ -95,37 +95,45 @@ def sample_offsets(data: memoryview, header: Header) -> list[int]:
     return [field(data, header, 2 * index) for index in sampled] + [field(data, header, 2 * count)]
 
 
-def read_functions(data: memoryview, header: Header, shape: Shape, base: int, code: int) -> Columns:
-    """The columns. `base` is added to entries; the functions may claim at most twice `code` bytes of code."""
-    columns = Columns(header.functions)
+class RecordLayout(Record, frozen=True):
+    """Where functab and the fields of its records lie, as the kernel reads them. Offsets in a record count from the
+    field behind its entry; -1 is a field that the version does not have."""
+
+    big: bool
+    functab: int  # offset in the table
+    count: int
+    field: int  # the width of a field of functab, and of a record's entry
+    records: int  # what offsets of records count from
+    cu_at: int
+    last_at: int
+    start_at: int
+    wide_last: bool  # the number of funcdata is all of the last word, not its last byte
+    pcdata: int  # which of the pcdata and funcdata tell of inlined calls
+    funcdata: int
+    pointer: int  # the width of a funcdata pointer; 0 where funcdata are 32-bit offsets
+
+
+def read_functions(
+    data: memoryview, header: Header, inlined_in: tuple[int, int], base: int, code: int
+) -> FunctionColumns:
+    """The columns. `inlined_in` are the indexes of the pcdata and the funcdata that tell of inlined calls. `base` is
+    added to entries; the functions may claim at most twice `code` bytes of code."""
+    columns = FunctionColumns(header.functions)
     version = header.version
-    columns.damaged, first, columns.longest, columns.together = functions_kernel.read(
-        data,
+    layout = RecordLayout(
         header.order == "big",
         header.functab_at,
         header.functions,
         header.field,
-        header.functab_at if version.cu_at >= 0 else 0,
-        header.field,
+        header.functab_at if version.has_units else 0,
         version.cu_at,
         version.last_at,
         version.start_at,
-        version.cu_at < 0 and _counts_are_words(data, header),
-        shape.pcdata,
-        shape.funcdata,
+        not version.has_units and _counts_are_words(data, header),
+        *inlined_in,
         0 if version.relative else header.pointer,
-        base,
-        columns.entry,
-        columns.end,
-        columns.name,
-        columns.pcsp,
-        columns.pcfile,
-        columns.pcln,
-        columns.cu,
-        columns.pcinl,
-        columns.start,
-        columns.tree,
     )
+    columns.damaged, first, columns.longest, columns.together = functions_kernel.read(data, layout, base, columns)
     if columns.damaged == header.functions:
         rule = "its rows lead to records that repeat their entries"
         raise GopclntabError("functab", 2 * first * header.field, rule, "none that does")
@@ -148,7 +156,7 @@ def _counts_are_words(data: memoryview, header: Header) -> bool:
     return True
 
 
-def move(columns: Columns, base: int, pieces: list[tuple[int, int, int]]) -> None:
+def move(columns: FunctionColumns, base: int, pieces: list[tuple[int, int, int]]) -> None:
     """Put entries where the linker moved their piece of text, and rows in order of entry again.
 
     Offsets count as if the pieces lay together.

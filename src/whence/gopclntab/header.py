@@ -15,9 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from whence.errors import GopclntabError
+from whence.gopclntab.kernels import constants
 from whence.window import ByteOrder, Window
 
-HEADER_START = 8
+ZERO_AT, QUANTUM_AT, POINTER_AT, HEADER_START = 4, 6, 7, 8
+QUANTA, POINTERS = (1, 2, 4), (4, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +34,33 @@ class Version:
     last_at: int  # in the record: the word whose last byte is the number of funcdata
     start_at: int = -1  # in the record: the line the function starts on; -1: it is not told
 
+    @property
+    def has_units(self) -> bool:
+        """Whether file numbers count in a unit of files; before, in the files of the program."""
+        return self.cu_at >= 0
 
+
+# the magics, as internal/abi/symtab.go names them
+Go12PCLnTabMagic = 0xFFFFFFFB
+Go116PCLnTabMagic = 0xFFFFFFFA
+Go118PCLnTabMagic = 0xFFFFFFF0
+Go120PCLnTabMagic = 0xFFFFFFF1
+
+_CU = constants.FUNC_cuOffset
 _WORDS_116 = ("functions", "files", "names_at", "units_at", "texts_at", "pctab_at", "functab_at")
 _WORDS_118 = ("functions", "files", "text", "names_at", "units_at", "texts_at", "pctab_at", "functab_at")
 
 VERSIONS = (
-    Version("1.2", 0xFFFFFFFB, ("functions",), relative=False, cu_at=-1, last_at=28),
-    Version("1.16", 0xFFFFFFFA, _WORDS_116, relative=False, cu_at=28, last_at=32),
-    Version("1.18", 0xFFFFFFF0, _WORDS_118, relative=True, cu_at=28, last_at=32),
-    Version("1.20", 0xFFFFFFF1, _WORDS_118, relative=True, cu_at=28, last_at=36, start_at=32),
+    Version("1.2", Go12PCLnTabMagic, ("functions",), relative=False, cu_at=-1, last_at=constants.FUNC_last_go1_2),
+    Version("1.16", Go116PCLnTabMagic, _WORDS_116, relative=False, cu_at=_CU, last_at=constants.FUNC_last_go1_16),
+    Version("1.18", Go118PCLnTabMagic, _WORDS_118, relative=True, cu_at=_CU, last_at=constants.FUNC_last_go1_16),
+    Version(
+        *("1.20", Go120PCLnTabMagic, _WORDS_118),
+        relative=True,
+        cu_at=_CU,
+        last_at=constants.FUNC_last_go1_20,
+        start_at=constants.FUNC_startLine,
+    ),
 )
 
 ORDERS: tuple[ByteOrder, ...] = ("little", "big")
@@ -85,7 +105,7 @@ def looks_like_header(data: memoryview, at: int = 0) -> bool:
     head = bytes(data[at : at + HEADER_START])
     if len(head) < HEADER_START or head[:4] not in MAGICS:
         return False
-    return head[4:6] == b"\0\0" and head[6] in (1, 2, 4) and head[7] in (4, 8)
+    return head[ZERO_AT:QUANTUM_AT] == b"\0\0" and head[QUANTUM_AT] in QUANTA and head[POINTER_AT] in POINTERS
 
 
 def read_header(data: memoryview) -> Header:
@@ -96,13 +116,13 @@ def read_header(data: memoryview) -> Header:
         raise GopclntabError("header", 0, "the magic is one that Go 1.2, 1.16, 1.18 or 1.20 writes", window.raw(0, 4))
     version, order = known
     window = Window(data, "header", order, GopclntabError)
-    if window.raw(4, 2) != b"\0\0":
-        raise GopclntabError("header", 4, "two bytes behind the magic are zero", window.raw(4, 2))
-    quantum, pointer = window.u8(6), window.u8(7)
-    if quantum not in (1, 2, 4):
-        raise GopclntabError("header", 6, "the quantum is 1, 2 or 4", quantum)
-    if pointer not in (4, 8):
-        raise GopclntabError("header", 7, "the pointer size is 4 or 8", pointer)
+    if window.raw(ZERO_AT, 2) != b"\0\0":
+        raise GopclntabError("header", ZERO_AT, "two bytes behind the magic are zero", window.raw(ZERO_AT, 2))
+    quantum, pointer = window.u8(QUANTUM_AT), window.u8(POINTER_AT)
+    if quantum not in QUANTA:
+        raise GopclntabError("header", QUANTUM_AT, "the quantum is 1, 2 or 4", quantum)
+    if pointer not in POINTERS:
+        raise GopclntabError("header", POINTER_AT, "the pointer size is 4 or 8", pointer)
     words = window.unpack(("I" if pointer == 4 else "Q") * len(version.words), HEADER_START)
     header = Header(version, order, quantum, pointer, **dict(zip(version.words, words)))
     if not header.functab_at:  # 1.2: functab follows the header, and every offset counts from the table's start

@@ -25,15 +25,23 @@ from typing import TYPE_CHECKING
 from whence.elf import ElfFile
 from whence.elf.kernels import constants
 from whence.gopclntab.find import symbol_value
+from whence.gopclntab.kernels.constants import (
+    FUNCDATA_InlTree,
+    FUNCDATA_InlTree_go1_9,
+    FUNCDATA_InlTree_go1_13,
+    NODE_file,
+    PCDATA_InlTreeIndex,
+    PCDATA_InlTreeIndex_go1_9,
+)
+from whence.gopclntab.kernels.functions import NO_TREE
 from whence.gopclntab.moduledata import GOFUNC, ModuleData
 from whence.window import ByteOrder
 
 if TYPE_CHECKING:
-    from whence.gopclntab.functions import Columns
+    from whence.gopclntab.functions import FunctionColumns
 
 SAMPLES = 128
 ENOUGH = 0.9
-NO_TREE = 0xFFFFFFFFFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +57,17 @@ class Shape:
     start_at: int = -1  # of the line the inlined function starts on; -1: it is not told
 
 
+# size, name_at, parent_width of a node
+POSITION, BOTH, PC = (16, 12, 4), (20, 12, 2), (16, 4, 0)
 SHAPES = {
-    "1.2": (Shape(2, 4, 20, 12, 2), Shape(1, 2, 20, 12, 2), Shape(1, 2, 16, 12, 4)),
-    "1.16": (Shape(2, 3, 20, 12, 2),),
-    "1.18": (Shape(2, 3, 20, 12, 2),),
-    "1.20": (Shape(2, 3, 16, 4, 0, 8, 12),),
+    "1.2": (
+        Shape(PCDATA_InlTreeIndex, FUNCDATA_InlTree_go1_13, *BOTH),
+        Shape(PCDATA_InlTreeIndex_go1_9, FUNCDATA_InlTree_go1_9, *BOTH),
+        Shape(PCDATA_InlTreeIndex_go1_9, FUNCDATA_InlTree_go1_9, *POSITION),
+    ),
+    "1.16": (Shape(PCDATA_InlTreeIndex, FUNCDATA_InlTree, *BOTH),),
+    "1.18": (Shape(PCDATA_InlTreeIndex, FUNCDATA_InlTree, *BOTH),),
+    "1.20": (Shape(PCDATA_InlTreeIndex, FUNCDATA_InlTree, *PC, 8, 12),),
 }
 
 
@@ -97,7 +111,7 @@ def find_trees(
     module: ModuleData | None,
     shape: Shape,
     names: memoryview,
-    columns: Columns,
+    columns: FunctionColumns,
 ) -> Trees | None:
     """Where the trees lie, if this shape fits those of the sampled functions; None when it does not. No data when no
     function has a tree in this shape's place.
@@ -137,5 +151,5 @@ def _fits(trees: Trees, order: ByteOrder, names: memoryview, at: int, span: int)
         parent = int.from_bytes(node[: shape.parent_width], order, signed=True)
         if shape.parent_width == 2 and node[3]:  # padding; a 32-bit -1 has ones here
             return False
-        return parent == -1 and int.from_bytes(node[4:8], order, signed=True) >= 0
+        return parent == -1 and int.from_bytes(node[NODE_file : NODE_file + 4], order, signed=True) >= 0
     return int.from_bytes(node[shape.pc_at : shape.pc_at + 4], order) < span

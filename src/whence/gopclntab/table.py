@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 
 from whence.elf import ElfFile
 from whence.gopclntab.find import Place, find
-from whence.gopclntab.functions import NO_FUNCTION, Columns, Function, Functions, move, read_functions, sample_offsets
+from whence.gopclntab.functions import Function, FunctionColumns, Functions, move, read_functions, sample_offsets
 from whence.gopclntab.header import read_header
 from whence.gopclntab.image import Image
 from whence.gopclntab.inlining import SHAPES, Trees, find_trees
-from whence.gopclntab.lay import lay
+from whence.gopclntab.kernels.functions import NO_FUNCTION
 from whence.gopclntab.moduledata import GOFUNC, find_moduledata, text_sections
+from whence.gopclntab.ranges import function_ranges, make_tables
 from whence.gopclntab.textbase import choose, executable_extents
 from whence.ranges import Ranges, StringSpace
 
@@ -69,7 +70,7 @@ class Pclntab:
     def _strings(self) -> tuple[memoryview, memoryview, memoryview]:
         """The bytes of function names, of file names, and of the table from file numbers to file names."""
         header, data = self.header, self._data
-        if header.version.cu_at >= 0:
+        if header.version.has_units:
             starts = (header.names_at, header.texts_at, header.units_at)
             names, texts, units = (data[start : header.end_of(start, len(data))] for start in starts)
             return names, texts, units
@@ -78,11 +79,11 @@ class Pclntab:
         count = int.from_bytes(data[start : start + 4], header.order)
         return data, data, data[start : start + 4 * min(count, len(data) // 4)]
 
-    def _read(self) -> tuple[Columns, Trees | None]:
+    def _read(self) -> tuple[FunctionColumns, Trees | None]:
         """The functions, and their inline trees by the first shape that fits."""
         code = min(self._elf.size, sum(end - start for start, end in executable_extents(self._elf)))
         for shape in SHAPES[self.version]:
-            columns = read_functions(self._data, self.header, shape, self.text_base, code)
+            columns = read_functions(self._data, self.header, (shape.pcdata, shape.funcdata), self.text_base, code)
             version, order = self.version, self.header.order
             trees = find_trees(self._elf, version, order, self._module, shape, self._names, columns)
             if trees is not None and len(trees.data):
@@ -124,18 +125,13 @@ class Pclntab:
         (or `files`) call lines (or call files) are left out as well. Counts damage in `skipped`.
         """
         header = self.header
-        pctab = self._data if header.version.cu_at < 0 else self._data[header.pctab_at :]
-        out, unlined, uninlined = lay(
+        pctab = self._data if not header.version.has_units else self._data[header.pctab_at :]
+        out, self.skipped["lines"], self.skipped["inlined calls"] = function_ranges(
             strings,
-            header,
+            make_tables(strings, header, pctab, self._names, self._texts, self._file_table),
             self._columns if near is None else self._columns.holding(near),
-            pctab,
-            self._names,
-            self._texts,
-            self._file_table,
             self._trees if inlines else None,
             lines=lines,
             files=files,
         )
-        self.skipped["lines"], self.skipped["inlined calls"] = unlined, uninlined
         return out

@@ -3,11 +3,11 @@
 In: a table of ranges (whence.ranges), or an archive that whence or the Go package wrote. Out: frames for addresses.
 The format is docs/formats/lidia.md's; the header and the four sections are the documented ones to the byte.
 
-    layout.py   the header, checked            extra.py    what stands behind the documented sections
+    layout.py   the bytes: header, sections, the extra section behind them, checksums
     writer.py   ranges -> archive              builder.py  ranges added by hand -> archive
-    table.py    open, look up, iterate         results.py  what lookups and iteration return
-    verify.py   checksums and structure        render.py   whole answers as text, for the command line
-    starts.py   on which lines functions start
+    build.py    ELF file -> archive            table.py    open, look up, iterate
+    verify.py   checksums and structure        results.py  what lookups and iteration return
+    render.py   answers as text, for the command line
 
 What the Go package's documentation names, and what it is called here:
 
@@ -46,7 +46,7 @@ from whence.lidia.table import Table, from_bytes, open
 if TYPE_CHECKING:
     from whence.lidia.build import Created, create, create_from_elf
     from whence.lidia.builder import Builder
-    from whence.lidia.extra import Extra
+    from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, LineTable, LineTableEntry, Range
     from whence.lidia.verify import Info
     from whence.lidia.writer import Written, to_bytes, write
@@ -76,7 +76,7 @@ __all__ = [
 _LATER = {
     "Builder": "whence.lidia.builder",
     "Created": "whence.lidia.build",
-    "Extra": "whence.lidia.extra",
+    "Extra": "whence.lidia.layout",
     "Frame": "whence.model",
     "FrameTable": "whence.lidia.results",
     "Info": "whence.lidia.verify",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from os import PathLike, fspath
 from typing import Any, BinaryIO, Literal, TypedDict, Unpack
@@ -20,9 +20,9 @@ from whence.elf import ElfFile
 from whence.elf.layout import machine_name
 from whence.files import atomic_write
 from whence.interrupts import interruptible
-from whence.lidia.extra import Extra
+from whence.lidia.layout import Extra
 from whence.lidia.writer import Written, names_budget, write
-from whence.locate.debug_files import DEBUG_DIRS, DebugFiles
+from whence.locate.debug_files import DebugFiles
 from whence.model import Source
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
@@ -59,8 +59,7 @@ class Options(TypedDict, total=False):
     compat: Literal["go"] | None
     strings: Literal["length", "nul"]
     demangle: bool
-    debug_dirs: Sequence[str] | None
-    debug_files: Sequence[str | PathLike[str]]
+    debug_files: DebugFiles | None
     jobs: int | None
 
 
@@ -69,8 +68,9 @@ def create(executable: str | PathLike[str], output: str | PathLike[str], **optio
 
     `symtab`, `gopclntab` and `dwarf` leave a source of names unread when false; `lines` and `files` leave those out,
     `crc` the checksums (all true). `compat="go"` writes the Go package's very bytes. `strings` says how names are
-    delimited ("length" or "nul"), `demangle` stores readable ones (false). `debug_dirs` replaces /usr/lib/debug in the
-    search for debug files, `debug_files` are tried before; `jobs` is the number of threads (None: one a core).
+    delimited ("length" or "nul"), `demangle` stores readable ones (false). `debug_files` finds the file's debug file
+    (a Locator's `debug_files`; None: in /usr/lib/debug and beside the file); `jobs` is the number of threads (None: one
+    a core).
 
     Raises ElfError when the file is not ELF, OSError when one of the two can't be opened.
     """
@@ -91,8 +91,7 @@ def create_from_elf(
     compat: Literal["go"] | None = None,
     strings: Literal["length", "nul"] = "length",
     demangle: bool = False,
-    debug_dirs: Sequence[str] | None = None,
-    debug_files: Sequence[str | PathLike[str]] = (),
+    debug_files: DebugFiles | None = None,
     jobs: int | None = None,
 ) -> Created:
     """Archive an open ELF file into a path or a writable; the options are those of `create`."""
@@ -101,20 +100,35 @@ def create_from_elf(
         table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
         written = _write(table, output, elf.reading, crc=True, lines=False, files=False, strings="length", compat="go")
         return Created(written, _sources(table), time.perf_counter() - began, "", _unnamed(table, written))
-    finder = DebugFiles(DEBUG_DIRS if debug_dirs is None else debug_dirs, debug_files)
-    with Producers(elf, finder=finder, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs) as producers:
-        table = producers.ranges(lines=lines, files=files)
-        if files:
-            table = caller_files(table)
-        if demangle:
-            _demangle(table)
-        extra = extra_of(elf)
-        written = _write(
-            table, output, producers.reading, crc=crc, lines=lines, files=files, strings=strings, extra=extra
+    with Producers(elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs) as producers:
+        return archive_producers(
+            producers, output, crc=crc, lines=lines, files=files, strings=strings, demangle=demangle, began=began
         )
-        debug_file = "" if producers.debug_elf is elf else str(producers.debug_elf.path)
-        problems = (*producers.all_problems(), *_unnamed(table, written))
-        return Created(written, _sources(table), time.perf_counter() - began, debug_file, problems)
+
+
+def archive_producers(
+    producers: Producers,
+    output: str | BinaryIO,
+    *,
+    crc: bool = True,
+    lines: bool = True,
+    files: bool = True,
+    strings: Literal["length", "nul"] = "length",
+    demangle: bool = False,
+    began: float | None = None,
+) -> Created:
+    """Archive all that an ELF file's sources name, into a path or a writable; the options are those of `create`."""
+    began = time.perf_counter() if began is None else began
+    table = producers.ranges(lines=lines, files=files)
+    if files:
+        table = caller_files(table)
+    if demangle:
+        _demangle(table)
+    extra = extra_of(producers.elf)
+    written = _write(table, output, producers.reading, crc=crc, lines=lines, files=files, strings=strings, extra=extra)
+    debug_file = "" if producers.debug_elf is producers.elf else str(producers.debug_elf.path)
+    problems = (*producers.all_problems(), *_unnamed(table, written))
+    return Created(written, _sources(table), time.perf_counter() - began, debug_file, problems)
 
 
 def _unnamed(table: Ranges, written: Written) -> tuple[str, ...]:
@@ -135,7 +149,7 @@ def _write(
 
 def extra_of(elf: ElfFile) -> Extra:
     """What an archive says of its origin."""
-    segments = tuple((one.file_offset, one.vaddr, one.file_size) for one in elf.code_segments())
+    segments = tuple((segment.file_offset, segment.vaddr, segment.file_size) for segment in elf.code_segments())
     return Extra(elf.build_id, machine_name(elf.machine), PRODUCER, segments=segments)
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO
 
 from whence.lidia import writer
-from whence.lidia.extra import Extra
+from whence.lidia.layout import Extra
 from whence.model import Source
 from whence.ranges import Ranges, StringSpace
 from whence.ranges.arrange import arrange

@@ -9,29 +9,69 @@
     0x80
 
 A range is eight fields: length, depth, function, file, line index, line count, call file, call line. Names are offsets
-into the strings; a line entry is two fields, the offset from the range's va and the line. What may stand behind the
-line tables is described in extra.py.
+into the strings; a line entry is two fields, the offset from the range's vaddr and the line. The numbers that kernels
+need too are in kernels/queries.pxd.
+
+What stands behind the line tables is an extra section that readers of the documented format do not see:
+
+    chunks, one after the other: tag (4 ASCII letters) · u32 0 · u64 size · that many bytes
+    footer, the last 32 bytes of the file:
+      0x00  8  file offset of the first chunk, which is the end of the line tables
+      0x08  8  size of all chunks
+      0x10  4  CRC32C of all chunks; 0: none was made
+      0x14  4  version, 1
+      0x18  8  magic "\\0whence+"
+
+    tag   content
+    BLID  the build-id, raw
+    MACH  the machine, text
+    PROD  what wrote the archive, text
+    FROM  the files it was made from, text, one a line
+    SEGS  where the code of the file lies: for each executable segment u64 file offset, u64 vaddr, u64 bytes in the file
+    FLAG  u32; bit 0: functions do not overlap and none is empty, so a walk back may end at the first function
+    SRCB  a byte per range: which table named it (model.Source)
+    SRCR  the same as runs: u32 count, so many u32 first ranges, so many bytes
+    STRT  where functions start: rows of u32 function, u32 file (offsets in the strings), u32 line, in that order
+
+Chunks with other tags are skipped. A damaged extra section never stops a lookup: `Table.info` and `verify` report it.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+import sys
+from typing import TYPE_CHECKING, Final
 
-from whence.errors import FormatError, LidiaError, cut_off, empty_file, wrong_magic
+from whence.errors import ChecksumError, FormatError, LidiaError, cut_off, empty_file, wrong_magic
+from whence.lidia.kernels.queries import LINE_FIELDS, RANGE_FIELDS, START_FIELDS
+from whence.records import Record, values_of
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from typing_extensions import Buffer
 
 MAGIC: Final = b".dia"
 VERSION: Final = 1
 HEADER_SIZE: Final = 0x80
-RANGE_FIELDS: Final = 8
-LINE_FIELDS: Final = 2
 
-_LAYOUT: Final = struct.Struct("<4sI QQQII QQQII QQII QQQII")
-assert _LAYOUT.size == HEADER_SIZE
+_HEADER: Final = struct.Struct("<4sI QQQII QQQII QQII QQQII")
+assert _HEADER.size == HEADER_SIZE
+
+FOOTER: Final = struct.Struct("<QQII8s")
+FOOTER_MAGIC: Final = b"\0whence+"
+FOOTER_VERSION: Final = 1
+_CHUNK: Final = struct.Struct("<4sIQ")
+_SEGMENT: Final = struct.Struct("<QQQ")
+START: Final = struct.Struct(f"<{START_FIELDS}I")
+TIDY: Final = 1  # of FLAG
+BUILD_ID, MACHINE, PRODUCER, MADE_FROM, SEGMENTS = b"BLID", b"MACH", b"PROD", b"FROM", b"SEGS"
+FLAGS, SOURCE_BYTES, SOURCE_RUNS, STARTS = b"FLAG", b"SRCB", b"SRCR", b"STRT"
 
 # Length-prefixed strings as the Go package and whence write them: "" and then this.
 OVERFLOW: Final = b"[overflow]"
-LENGTH_PREFIXED_START: Final = b"\0\0\0\0\x0a\0\0\0" + OVERFLOW
+LENGTH_PREFIXED_START: Final = bytes(4) + struct.pack("<I", len(OVERFLOW)) + OVERFLOW
 
 # What names and line entries that ranges share may add up to, in bytes, where all of them are asked for: so many times
 # the bytes that are stored, plus an allowance. Archives of real programs need 4 times at most.
@@ -40,11 +80,13 @@ NAMES_ALLOWANCE: Final = 1 << 24
 LINES_TIMES: Final = 4
 LINES_ALLOWANCE: Final = 1 << 20
 
-NAMES: Final = ("VA table", "range table", "strings", "line tables")
+VA_TABLE, RANGE_TABLE, STRINGS, LINE_TABLES = "VA table", "range table", "strings", "line tables"
+_FIELDS: Final[dict[str, int]] = {RANGE_TABLE: RANGE_FIELDS, LINE_TABLES: LINE_FIELDS}  # of an entry
 
 
-class Section(NamedTuple):
-    """One of the four: `width` is the size of an entry or field (1 for strings), `entries` how many there are."""
+class Section(Record, frozen=True):
+    """One of the four: `width` is the size of an entry or field in bytes (1 for strings), `entries` how many there are;
+    `offset` is in the file."""
 
     name: str
     width: int
@@ -55,8 +97,7 @@ class Section(NamedTuple):
     @property
     def size(self) -> int:
         """In bytes."""
-        per_entry = {"range table": RANGE_FIELDS, "line tables": LINE_FIELDS}.get(self.name, 1)
-        return self.entries * self.width * per_entry
+        return self.entries * self.width * _FIELDS.get(self.name, 1)
 
     @property
     def start(self) -> int:
@@ -65,25 +106,35 @@ class Section(NamedTuple):
 
     @property
     def end(self) -> int:
+        """The offset behind the section."""
         return self.offset + self.size
 
+    def with_crc(self, crc: int) -> Section:
+        return Section(self.name, self.width, self.entries, self.offset, crc)
 
-class Header(NamedTuple):
-    """The four sections."""
+
+class Header(Record, frozen=True):
+    """The four sections, in the order in which they lie; iteration returns them."""
 
     va: Section
     ranges: Section
     strings: Section
     lines: Section
 
+    def __iter__(self) -> Iterator[Section]:
+        return iter((self.va, self.ranges, self.strings, self.lines))
+
     @property
     def end(self) -> int:
         """Where the line tables end: the documented archive ends here."""
         return max(HEADER_SIZE, *(section.end for section in self if section.size))
 
+    def with_crcs(self, crcs: Iterable[int]) -> Header:
+        return Header(*(section.with_crc(crc) for section, crc in zip(self, crcs, strict=True)))
+
     def pack(self) -> bytes:
         va, ranges, strings, lines = self
-        return _LAYOUT.pack(
+        return _HEADER.pack(
             MAGIC, VERSION,
             va.width, va.entries, va.offset, va.crc, 0,
             ranges.width, ranges.entries, ranges.offset, ranges.crc, 0,
@@ -102,7 +153,7 @@ class Header(NamedTuple):
         if len(data) < HEADER_SIZE:
             raise cut_off(LidiaError, "header", 0, HEADER_SIZE, len(data))
         (_, version, va_width, va_count, va_offset, va_crc, _, width, count, offset, crc, _, size, strings_offset,
-         strings_crc, _, line_width, line_count, line_offset, line_crc, _) = _LAYOUT.unpack_from(data)  # fmt: skip
+         strings_crc, _, line_width, line_count, line_offset, line_crc, _) = _HEADER.unpack_from(data)  # fmt: skip
         header = cls(
             Section("VA table", va_width, va_count, va_offset, va_crc),
             Section("range table", width, count, offset, crc),
@@ -138,8 +189,194 @@ class Header(NamedTuple):
                 raise cut_off(LidiaError, section.name, 0, section.size, max(0, file_size - section.offset))
 
 
+class Extra(Record, frozen=True):
+    """What an archive says about itself. Absent text is ""; `build_id` is hex; `segments` are (file offset, vaddr,
+    bytes in the file) of the executable segments; `tidy`: functions lie apart, none is empty."""
+
+    build_id: str = ""
+    machine: str = ""
+    producer: str = ""
+    made_from: tuple[str, ...] = ()
+    tidy: bool = False
+    segments: tuple[tuple[int, int, int], ...] = ()
+
+    def replaced(self, **changes: object) -> Extra:
+        """A copy with other values of some fields."""
+        return Extra(**{**dict(zip(type(self)._fields, values_of(self), strict=True)), **changes})  # type: ignore[arg-type]
+
+
+def pack_extra(
+    extra: Extra,
+    sources: bytes,
+    runs: tuple[Sequence[int], bytes] | None,
+    offset: int,
+    declared: array[int] | None = None,
+    *,
+    crc: bool = True,
+) -> bytes:
+    """The chunks and the footer. `sources`: a byte per range; `runs` (first ranges, values): the same in short;
+    `declared`: the numbers of STRT, row by row. Without `crc` the checksum is 0, as those of the sections are then."""
+    chunks = []
+    for tag, content in (
+        (BUILD_ID, bytes.fromhex(extra.build_id)),
+        (MACHINE, extra.machine.encode()),
+        (PRODUCER, extra.producer.encode()),
+        (MADE_FROM, "\n".join(extra.made_from).encode("utf-8", "surrogateescape")),
+        (SEGMENTS, b"".join(_SEGMENT.pack(*segment) for segment in extra.segments)),
+        (FLAGS, struct.pack("<I", TIDY if extra.tidy else 0)),
+    ):
+        if content:
+            chunks.append((tag, content))
+    if runs is not None and 4 + 5 * len(runs[0]) < len(sources):
+        starts, values = runs
+        chunks.append((SOURCE_RUNS, struct.pack(f"<I{len(starts)}I", len(starts), *starts) + values))
+    elif sources:
+        chunks.append((SOURCE_BYTES, sources))
+    if declared:
+        chunks.append((STARTS, little_endian(declared)))
+    body = b"".join(_CHUNK.pack(tag, 0, len(content)) + content for tag, content in chunks)
+    return body + FOOTER.pack(offset, len(body), crc32c_of(body) if crc else 0, FOOTER_VERSION, FOOTER_MAGIC)
+
+
+def little_endian(numbers: array[int]) -> bytes:
+    """The numbers' bytes as the format wants them, whatever the machine."""
+    if sys.byteorder == "big":
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+class ExtraSection:
+    """An extra section as a reader found it, in an archive whose line tables end at `end`; one that is not there has no
+    chunks. Reads the footer and the heads of the chunks, no content.
+
+    `chunks` maps tags to (file offset, size); `problem` is what is wrong with the section, or None.
+    """
+
+    __slots__ = ("_crc", "_data", "_end", "_start", "chunks", "problem")
+
+    def __init__(self, data: memoryview, end: int) -> None:
+        self._data, self._crc, self._start, self._end = data, 0, 0, 0
+        self.chunks: dict[bytes, tuple[int, int]] = {}
+        self.problem: LidiaError | None = None
+        at = len(data) - FOOTER.size
+        if at < 0:
+            return
+        offset, size, crc, version, magic = FOOTER.unpack_from(data, at)
+        if magic != FOOTER_MAGIC:
+            return
+        if offset > at or offset + size != at:
+            rule = f"the chunks end at {at:#x}"
+            self.problem = LidiaError("footer", at + 8, rule, f"{size} bytes from {offset:#x} on")
+            return
+        if version != FOOTER_VERSION:
+            self.problem = LidiaError("footer", at + 0x14, f"the version is {FOOTER_VERSION}", version)
+            return
+        chunks: dict[bytes, tuple[int, int]] = {}
+        cursor = offset
+        while cursor < at:
+            if at - cursor < _CHUNK.size:
+                self.problem = LidiaError("extra", cursor, f"a chunk has at least {_CHUNK.size} bytes", at - cursor)
+                return
+            tag, _, length = _CHUNK.unpack_from(data, cursor)
+            cursor += _CHUNK.size
+            if length > at - cursor:
+                self.problem = LidiaError(
+                    "extra", cursor, f"a chunk fits in the {at - cursor} bytes that are left", length
+                )
+                return
+            chunks.setdefault(tag, (cursor, length))
+            cursor += length
+        self.chunks, self._crc, self._start, self._end = chunks, crc, offset, at
+        if offset != end:
+            rule = f"the chunks begin where the line tables end, at {end:#x}"
+            self.problem = LidiaError("footer", at, rule, f"{offset:#x}")
+
+    def check(self) -> None:
+        """Raise LidiaError when the section is broken, ChecksumError when its bytes have another checksum."""
+        if self.problem is not None:
+            raise self.problem
+        found = crc32c_of(self._data[self._start : self._end]) if self._crc else 0
+        if found != self._crc:
+            raise ChecksumError("extra", self._start, f"its bytes have the CRC32C {self._crc:#010x}", f"{found:#010x}")
+
+    def content(self, tag: bytes) -> bytes:
+        """The bytes of a chunk; b"" of one that is not there."""
+        offset, size = self.chunks.get(tag, (0, 0))
+        return bytes(self._data[offset : offset + size])
+
+    def read(self) -> Extra:
+        """What the chunks say. What cannot be read is left out."""
+        flags, segments = self.content(FLAGS), self.content(SEGMENTS)
+        machine, producer, files = (
+            self.content(tag).decode("utf-8", "surrogateescape") for tag in (MACHINE, PRODUCER, MADE_FROM)
+        )
+        return Extra(
+            self.content(BUILD_ID).hex(),
+            machine,
+            producer,
+            tuple(files.split("\n")) if files else (),
+            len(flags) == 4 and bool(flags[0] & TIDY),
+            tuple(_SEGMENT.iter_unpack(segments[: len(segments) // _SEGMENT.size * _SEGMENT.size])),
+        )
+
+
+class Sections:
+    """Where everything lies in an archive's bytes: the kernels read this object's attributes by name.
+
+    Offsets are in the file, widths in bytes, the rest are counts; all of it lies inside the bytes. `sources` counts the
+    bytes that say which table named each range, `runs` those of the other form; at most one of them is not 0.
+    """
+
+    __slots__ = (
+        "entries", "field_width", "line_offset", "line_width", "nul", "range_offset", "ranges", "run_offset", "runs",
+        "source_offset", "sources", "start_offset", "starts", "string_offset", "string_size", "tidy", "va_offset",
+        "va_width",
+    )  # fmt: skip
+
+    def __init__(self, data: memoryview, header: Header, extra: ExtraSection, *, nul: bool, tidy: bool) -> None:
+        self.va_offset, self.va_width, self.ranges = header.va.start, header.va.width, header.va.entries
+        self.range_offset, self.field_width = header.ranges.start, header.ranges.width
+        self.string_offset, self.string_size, self.nul = header.strings.start, header.strings.entries, nul
+        self.line_offset, self.line_width, self.entries = header.lines.start, header.lines.width, header.lines.entries
+        self.tidy = tidy
+        self.source_offset, self.sources = extra.chunks.get(SOURCE_BYTES, (0, 0))
+        self.run_offset = self.runs = 0
+        if self.sources != self.ranges:
+            self.sources = 0
+            offset, size = extra.chunks.get(SOURCE_RUNS, (0, 0))
+            runs = int.from_bytes(data[offset : offset + 4], "little") if size >= 4 else 0
+            if size == 4 + 5 * runs:
+                self.run_offset, self.runs = offset + 4, runs
+        self.start_offset, size = extra.chunks.get(STARTS, (0, 0))
+        self.starts = size // START.size
+
+
 def too_many_names(part: str, what: str, stored: int) -> FormatError:
     """The error of names that overlap: more is asked for than the bytes that are stored justify."""
     from whence.budget import Budget
 
     return Budget(part, what, stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError).reached()
+
+
+_STEP: Final = 1 << 20
+
+
+def crc32c(parts: Iterable[bytes]) -> int:
+    """CRC32C (Castagnoli), as the sections carry it, of several parts one after the other."""
+    import google_crc32c
+
+    value: int = 0
+    for part in parts:
+        value = google_crc32c.extend(value, part)
+    return value
+
+
+def crc32c_of(data: Buffer) -> int:
+    """The same of one buffer, a piece at a time.
+
+    >>> hex(crc32c_of(b"123456789"))
+    '0xe3069283'
+    """
+    view = memoryview(data)
+    return crc32c(bytes(view[offset : offset + _STEP]) for offset in range(0, len(view), _STEP))

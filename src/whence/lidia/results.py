@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from whence.kernels.columns import Column
-    from whence.lidia.kernels.lookup import Archive, FrameColumns
+    from whence.lidia.kernels.queries import Archive, FrameColumns
     from whence.mapped import MappedFile
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
 from array import array
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self, overload
 
 from whence.errors import LidiaError, WhenceError, naming
 from whence.files import open_regular
-from whence.lidia import extra as extras
-from whence.lidia.kernels import lookup as lookup_kernel
+from whence.lidia.kernels.queries import LINE_FIELDS, LINES_OUTSIDE, RANGE_FIELDS, Archive, FrameColumns, Texts
 from whence.lidia.layout import (
     HEADER_SIZE,
     LENGTH_PREFIXED_START,
@@ -22,7 +22,10 @@ from whence.lidia.layout import (
     LINES_TIMES,
     NAMES_ALLOWANCE,
     NAMES_TIMES,
+    RANGE_TABLE,
+    ExtraSection,
     Header,
+    Sections,
 )
 from whence.mapped import MappedFile
 from whence.model import SOURCES, Frame, Source
@@ -62,19 +65,12 @@ class Table:
         self.header = header = Header.unpack(bytes(self._data[:HEADER_SIZE]), len(self._data))
         strings = self._data[header.strings.offset : header.strings.end]
         self.encoding = _encoding(strings)
-        self._extra = extras.find(self._data, header.end)
-        self.about = extras.read(self._data, self._extra)
-        source, runs = _sources(self._data, self._extra, header.va.entries)
-        self._places = (
-            (header.va.start, header.va.width, header.va.entries),
-            (header.ranges.start, header.ranges.width),
-            (header.strings.start, header.strings.entries),
-            (header.lines.start, header.lines.width, header.lines.entries),
-            self.encoding == "nul", source, runs, _starts(self._extra),
-        )  # fmt: skip
+        self._extra = ExtraSection(self._data, header.end)
+        self.about = self._extra.read()
+        self._sections = Sections(self._data, header, self._extra, nul=self.encoding == "nul", tidy=self.about.tidy)
         seed = int.from_bytes(os.urandom(8), "little")
-        self._archive = lookup_kernel.Archive(self._data, self._places, self.about.tidy, seed)
-        self._archive.dress(Frame, SOURCES, demangle)
+        self._archive = Archive(self._data, self._sections, seed)
+        self._archive.set_frame_factory(Frame, SOURCES, demangle)
         self._inspected: inspect_kernel.Rows | None = None
         if crc:
             self.check_crc()
@@ -114,9 +110,7 @@ class Table:
         columns = self.find_frames(as_words(vaddrs), return_address=return_address)
         return FrameTable(self._still_open(), columns, self._mapped)
 
-    def find_frames(
-        self, vaddrs: memoryview | array[int], *, return_address: bool = False
-    ) -> lookup_kernel.FrameColumns:
+    def find_frames(self, vaddrs: memoryview | array[int], *, return_address: bool = False) -> FrameColumns:
         """The same as numbers alone, for who renders them."""
         archive, mapped = self._still_open(), self._mapped
         find = archive.find_frames
@@ -129,28 +123,23 @@ class Table:
             mapped.check()
         return columns
 
-    def start_lines(self, columns: lookup_kernel.FrameColumns) -> memoryview:
-        """On which line the function of each frame starts, in the frame's file; 0 where it is not known."""
-        out = array("I", bytes(4 * len(columns.line)))
-        self._still_open().starts(columns.function.numbers(), columns.file.numbers(), columns.line.numbers(), out)
-        self.check()
-        return memoryview(out)
+    def texts_of(self, frames: FrameColumns) -> Texts:
+        """The texts that such frames show, for who renders them."""
+        return Texts(self._still_open(), frames)
 
     def _fault(self) -> LidiaError:
-        place = self._archive.fault_at
-        row = self._rows().row(place)
-        if self._archive.fault == 2:
-            return LidiaError(
-                "range table", place * 8 * self.header.ranges.width,
-                f"its line entries are among the {self.header.lines.entries}", f"{row[5]} and {row[6]} from there",
-                path=self.path,
-            )  # fmt: skip
-        return LidiaError(
-            "range table", place * 8 * self.header.ranges.width,
-            f"its names lie in the {self.header.strings.size} bytes of the strings",
-            f"function {row[3]:#x}, file {row[4]:#x}, call file {row[7]:#x}",
-            path=self.path,
-        )  # fmt: skip
+        index = self._archive.fault_index
+        row = self._rows().row(index)
+        if self._archive.fault == LINES_OUTSIDE:
+            rule = f"its line entries are among the {self.header.lines.entries}"
+            return self._broken(index, rule, f"{row[5]} and {row[6]} from there")
+        rule = f"its names lie in the {self.header.strings.size} bytes of the strings"
+        return self._broken(index, rule, f"function {row[3]:#x}, file {row[4]:#x}, call file {row[7]:#x}")
+
+    def _broken(self, index: int, rule: str, found: object) -> LidiaError:
+        """The error of a range."""
+        offset = index * RANGE_FIELDS * self.header.ranges.width
+        return LidiaError(RANGE_TABLE, offset, rule, found, path=self.path)
 
     # What is in it
 
@@ -158,6 +147,16 @@ class Table:
     def strings(self) -> memoryview:
         """The bytes of the strings."""
         return self._data[self.header.strings.offset : self.header.strings.end]
+
+    def vaddrs(self) -> array[int]:
+        """The vaddr that each range starts with, in order."""
+        section = self.header.va
+        self._still_open()
+        with self._reading():
+            starts = array("Q" if section.width == 8 else "I", bytes(self._data[section.offset : section.end]))
+        if sys.byteorder == "big":
+            starts.byteswap()
+        return starts if starts.typecode == "Q" else array("Q", starts)
 
     def __len__(self) -> int:
         """How many ranges there are."""
@@ -169,7 +168,7 @@ class Table:
         if self._inspected is None:
             from whence.lidia.kernels.inspect import Rows
 
-            self._inspected = Rows(self._data, self._places)
+            self._inspected = Rows(self._data, self._sections)
         return self._inspected
 
     @overload
@@ -200,9 +199,7 @@ class Table:
         if mapped is not None:
             mapped.check()
         if None in texts or lines is None:
-            at = index * 8 * self.header.ranges.width
-            rule = "its names and line entries lie in their sections"
-            raise LidiaError("range table", at, rule, row[3:8], path=self.path)
+            raise self._broken(index, "its names and line entries lie in their sections", row[3:8])
         names = [text.decode("utf-8", "surrogateescape") for text in texts]
         named_by = SOURCES[source] if source < len(SOURCES) else Source.UNKNOWN
         return Range(vaddr, length, names[0], names[1], names[2], call_line, depth, lines, named_by, start_line)
@@ -217,23 +214,19 @@ class Table:
     def _ranges(self, indexes: range) -> Iterator[Range]:
         from whence.budget import Budget
 
-        size, entry = len(self._data), 2 * self.header.lines.width
+        stored, entry = len(self._data), LINE_FIELDS * self.header.lines.width
         names = Budget(
-            "range table", "names of ranges", size, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError
+            RANGE_TABLE, "names of ranges", stored, times=NAMES_TIMES, allowance=NAMES_ALLOWANCE, error=LidiaError
         )
         lines = Budget(
-            "range table",
-            "line entries of ranges",
-            size,
-            times=LINES_TIMES,
-            allowance=LINES_ALLOWANCE,
+            RANGE_TABLE, "line entries of ranges", stored, times=LINES_TIMES, allowance=LINES_ALLOWANCE,
             error=LidiaError,
-        )
+        )  # fmt: skip
         for index in indexes:
-            one = self._range(index)
-            names.charge(len(one.function) + len(one.file) + len(one.call_file))
-            lines.charge(entry * len(one.line_table))
-            yield one
+            found = self._range(index)
+            names.charge(len(found.function) + len(found.file) + len(found.call_file))
+            lines.charge(entry * len(found.line_table))
+            yield found
 
     def info(self) -> Info:
         """What is in the archive. Reads all of it once."""
@@ -241,7 +234,7 @@ class Table:
 
         self._still_open()
         with self._reading():
-            return verify.info(self._data, self._places, self.header, self._extra, self.about, self.encoding, self.path)
+            return verify.info(self._data, self._sections, self._extra, self)
 
     # Checking
 
@@ -251,7 +244,7 @@ class Table:
 
         self._still_open()
         with self._reading():
-            return verify.problems(self._data, self._places, self.header, self._extra)
+            return verify.problems(self._data, self._sections, self.header, self._extra)
 
     def notes(self) -> list[str]:
         """What is worth knowing and breaks no rule, a sentence each: ranges without a length, as the Go package writes
@@ -259,7 +252,7 @@ class Table:
         from whence.lidia import verify
 
         self._still_open()
-        return verify.notes(self._data, self._places)
+        return verify.notes(self._data, self._sections)
 
     def _check(self, section: Section) -> None:
         from whence.lidia.verify import check_crc
@@ -313,7 +306,7 @@ class Table:
         self._data = memoryview(b"")
         self._mapped = None  # a lookup or a FrameTable may still read it: the last of them lets it go
 
-    def _still_open(self) -> lookup_kernel.Archive:
+    def _still_open(self) -> Archive:
         archive = self._archive
         if archive is None:
             raise ValueError("the archive is closed")
@@ -366,27 +359,6 @@ def _encoding(strings: memoryview) -> str:
     from whence.lidia.kernels.inspect import count_strings
 
     return "length" if count_strings(strings)[1] == len(strings) else "nul"
-
-
-def _sources(data: memoryview, found: extras.Found | None, count: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Where the bytes that name each range's source are: (offset, count) of bytes, and of runs."""
-    if found is None:
-        return (0, 0), (0, 0)
-    offset, size = found.chunks.get(b"SRCB", (0, 0))
-    if size == count:
-        return (offset, size), (0, 0)
-    offset, size = found.chunks.get(b"SRCR", (0, 0))
-    if size >= 4:
-        runs = int.from_bytes(data[offset : offset + 4], "little")
-        if size == 4 + 5 * runs:
-            return (0, 0), (offset + 4, runs)
-    return (0, 0), (0, 0)
-
-
-def _starts(found: extras.Found | None) -> tuple[int, int]:
-    """Where the rows that say on which lines functions start are: (offset, count)."""
-    offset, size = found.chunks.get(b"STRT", (0, 0)) if found is not None else (0, 0)
-    return offset, size // extras.START.size
 
 
 def as_words(vaddrs: Iterable[int]) -> memoryview | array[int]:

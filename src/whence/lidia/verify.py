@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from whence.errors import ChecksumError, FormatError, LidiaError
 from whence.interrupts import interruptible
-from whence.lidia import extra as extras
-from whence.lidia import starts
-from whence.lidia.crc import crc32c_of
 from whence.lidia.kernels import inspect as inspect_kernel
+from whence.lidia.kernels.queries import RANGE_FIELDS
+from whence.lidia.layout import (
+    RANGE_TABLE,
+    START,
+    STARTS,
+    VA_TABLE,
+    ExtraSection,
+    Header,
+    Section,
+    Sections,
+    crc32c_of,
+)
 from whence.model import SOURCES
 
 if TYPE_CHECKING:
-    from whence.lidia.layout import Header, Section
+    from whence.lidia.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +60,6 @@ class Info:
     extra_problem: str
 
 
-Places = tuple[Any, ...]  # where the sections lie, as the kernels take it
-
-
 class Inspected(NamedTuple):
     """What a walk over all ranges found. The last five are the first range that breaks a rule, -1 when none does."""
 
@@ -80,59 +87,57 @@ def check_crc(data: memoryview, section: Section) -> None:
 
 
 @interruptible
-def info(
-    data: memoryview, places: Places, header: Header, extra: extras.Found | None, about: extras.Extra,
-    encoding: str, path: str,
-) -> Info:  # fmt: skip
+def info(data: memoryview, sections: Sections, extra: ExtraSection, table: Table) -> Info:
     """What is in an archive; reads all of it."""
-    found = Inspected(*inspect_kernel.inspect(data, places))
-    named = inspect_kernel.count_sources(data, places)
-    strings = data[header.strings.offset : header.strings.end]
+    header, about = table.header, table.about
+    found = Inspected(*inspect_kernel.inspect(data, sections))
+    named = inspect_kernel.count_sources(data, sections)
+    strings = table.strings
     return Info(
-        path=path, size=len(data), ranges=header.va.entries, functions=found.functions, inlined=found.inlined,
+        path=table.path, size=len(data), ranges=header.va.entries, functions=found.functions, inlined=found.inlined,
         deepest=found.deepest, with_file=found.with_file, with_lines=found.with_lines,
         without_length=found.without_length,
-        strings=inspect_kernel.count_strings(strings)[0] if encoding == "length" else bytes(strings).count(0),
-        encoding=encoding, line_entries=header.lines.entries, va_width=header.va.width,
+        strings=inspect_kernel.count_strings(strings)[0] if not sections.nul else bytes(strings).count(0),
+        encoding=table.encoding, line_entries=header.lines.entries, va_width=header.va.width,
         field_width=header.ranges.width, line_width=header.lines.width, va_size=header.va.size,
         range_size=header.ranges.size, string_size=header.strings.size, line_size=header.lines.size,
         trailing_size=len(data) - header.end, build_id=about.build_id, machine=about.machine, producer=about.producer,
         made_from=about.made_from,
         sources={str(source): count for source, count in zip(SOURCES, named, strict=False) if source and count},
-        starts=places[7][1], extra_problem=problem_of_extra(data, extra),
+        starts=sections.starts, extra_problem=problem_of_extra(extra),
     )  # fmt: skip
 
 
 @interruptible
-def problems(data: memoryview, places: Places, header: Header, extra: extras.Found | None) -> list[str]:
+def problems(data: memoryview, sections: Sections, header: Header, extra: ExtraSection) -> list[str]:
     """Everything that is wrong, a sentence each."""
-    found = Inspected(*inspect_kernel.inspect(data, places))
+    found = Inspected(*inspect_kernel.inspect(data, sections))
     out = []
     for section in header:
         try:
             check_crc(data, section)
         except ChecksumError as error:
             out.append(str(error))
-    entry = 8 * header.ranges.width
-    for place, part, width, rule in (
-        (found.unordered, "VA table", header.va.width, "ranges are in order of (va, depth)"),
-        (found.name_outside, "range table", entry, f"names lie in the {header.strings.size} bytes of the strings"),
-        (found.lines_outside, "range table", entry, f"line entries are among the {header.lines.entries} of the tables"),
+    entry = RANGE_FIELDS * header.ranges.width
+    for index, part, width, rule in (
+        (found.unordered, VA_TABLE, header.va.width, "ranges are in order of (va, depth)"),
+        (found.name_outside, RANGE_TABLE, entry, f"names lie in the {header.strings.size} bytes of the strings"),
+        (found.lines_outside, RANGE_TABLE, entry, f"line entries are among the {header.lines.entries} of the tables"),
     ):
-        if place >= 0:
-            out.append(str(LidiaError(part, place * width, rule, f"range {place}")))
-    if found.untidy >= 0 and extras.read(data, extra).tidy:
+        if index >= 0:
+            out.append(str(LidiaError(part, index * width, rule, f"range {index}")))
+    if found.untidy >= 0 and sections.tidy:
         rule = "functions lie apart and hold what is inlined into them, as the extra section says"
-        out.append(str(LidiaError("range table", found.untidy * entry, rule, f"range {found.untidy}")))
-    out += starts.problems(data, extra, header)
-    problem = problem_of_extra(data, extra)
+        out.append(str(LidiaError(RANGE_TABLE, found.untidy * entry, rule, f"range {found.untidy}")))
+    out += problems_of_starts(extra, header.strings.size)
+    problem = problem_of_extra(extra)
     return [*out, problem] if problem else out
 
 
 @interruptible
-def notes(data: memoryview, places: Places) -> list[str]:
+def notes(data: memoryview, sections: Sections) -> list[str]:
     """What is worth knowing of an archive and breaks no rule, a sentence each."""
-    found = Inspected(*inspect_kernel.inspect(data, places))
+    found = Inspected(*inspect_kernel.inspect(data, sections))
     if not found.without_length:
         return []
     count = "1 range has" if found.without_length == 1 else f"{found.without_length:,} ranges have"
@@ -140,12 +145,27 @@ def notes(data: memoryview, places: Places) -> list[str]:
     return [f"{what}: the Go package keeps such symbols"]
 
 
-def problem_of_extra(data: memoryview, extra: extras.Found | None) -> str:
+def problem_of_extra(extra: ExtraSection) -> str:
     """What is wrong with the extra section; "" when it is whole, or when there is none."""
-    if extra is None:
-        return ""
     try:
-        extras.check(data, extra)
+        extra.check()
     except FormatError as error:
         return str(error)
     return ""
+
+
+def problems_of_starts(extra: ExtraSection, string_size: int) -> list[str]:
+    """What is wrong with the rows of where functions start, a sentence for each rule that is broken."""
+    offset, size = extra.chunks.get(STARTS, (0, 0))
+    rows = list(START.iter_unpack(extra.content(STARTS)[: size // START.size * START.size]))
+    part = STARTS.decode()
+    out = []
+    if size % START.size:
+        out.append(LidiaError(part, offset, f"it is a whole number of rows of {START.size} bytes", size))
+    if wrong := next((row for row, (before, after) in enumerate(pairwise(rows), 1) if before >= after), 0):
+        out.append(LidiaError(part, offset + wrong * START.size, "rows are in order, each once", rows[wrong]))
+    outside = (row for row, (function, file, _) in enumerate(rows) if function >= string_size or file >= string_size)
+    if (wrong := next(outside, -1)) >= 0:
+        rule = f"names lie in the {string_size} bytes of the strings"
+        out.append(LidiaError(part, offset + wrong * START.size, rule, rows[wrong]))
+    return list(map(str, out))

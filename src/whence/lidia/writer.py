@@ -15,18 +15,28 @@ from __future__ import annotations
 import io
 import os
 from array import array
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from whence._version import __version__
 from whence.budget import Budget
 from whence.files import atomic_write
 from whence.interrupts import interruptible
-from whence.lidia import extra
-from whence.lidia.crc import crc32c
 from whence.lidia.kernels import encode as encode_kernel
+from whence.lidia.kernels import starts as starts_kernel
 from whence.lidia.kernels import strings as strings_kernel
-from whence.lidia.layout import HEADER_SIZE, Header, Section
-from whence.lidia.starts import rows_of
+from whence.lidia.layout import (
+    HEADER_SIZE,
+    LINE_TABLES,
+    RANGE_TABLE,
+    STRINGS,
+    VA_TABLE,
+    Extra,
+    Header,
+    Section,
+    crc32c,
+    pack_extra,
+)
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import order as order_kernel
 from whence.records import Record
@@ -41,6 +51,7 @@ Compat = Literal["go"] | None
 _STEP = 1 << 15  # ranges encoded at once
 _PIECE = 1 << 20  # bytes handed over at once
 _U32 = 0xFFFFFFFF
+ABSENT = 0xFFFFFFFF  # the number of a name that the archive does not have
 
 
 class Written(Record, frozen=True):
@@ -79,7 +90,7 @@ def write(
     files: bool = True,
     strings: Strings = "length",
     compat: Compat = None,
-    extra: extra.Extra | None = None,
+    extra: Extra | None = None,
 ) -> Written:
     """Write an archive of ranges in order of (va, depth), as `whence.ranges.arrange` leaves them.
 
@@ -95,7 +106,7 @@ def write(
 
 def _write(
     ranges: Ranges, out: BinaryIO, crc: bool, lines: bool, files: bool, strings: Strings, compat: Compat,
-    about: extra.Extra | None,
+    about: Extra | None,
 ) -> Written:  # fmt: skip
     if strings not in ("length", "nul"):
         raise ValueError(f"strings are stored by 'length' or 'nul', not {strings!r}")
@@ -104,10 +115,10 @@ def _write(
     body = interruptible(_Body)(ranges, lines, files, strings == "nul", compat == "go")
     sized = body.header
     if compat is None:
-        about = (about or extra.Extra())._replace(tidy=body.tidy)
+        about = (about or Extra()).replaced(tidy=body.tidy)
         if not about.producer:
-            about = about._replace(producer=f"whence {__version__}")
-        tail = extra.pack(about, *body.sources(), sized.end, body.starts, crc=crc)
+            about = about.replaced(producer=f"whence {__version__}")
+        tail = pack_extra(about, *body.sources(), sized.end, body.starts, crc=crc)
     else:
         tail = b""
         crc = True
@@ -117,11 +128,11 @@ def _write(
         made = [crc32c(_passed(part, out)) for part in body.parts()]
         out.write(tail)
         out.seek(start)
-        out.write(_with_crcs(sized, made).pack())
+        out.write(sized.with_crcs(made).pack())
         out.seek(start + sized.end + len(tail))
     else:
         made = [crc32c(part) for part in body.parts()] if crc else [0, 0, 0, 0]
-        out.write(_with_crcs(sized, made).pack())
+        out.write(sized.with_crcs(made).pack())
         for part in body.parts():
             out.writelines(part)
         out.write(tail)
@@ -144,10 +155,6 @@ def _passed(parts: Iterator[bytes], out: BinaryIO) -> Iterator[bytes]:
     for part in parts:
         out.write(part)
         yield part
-
-
-def _with_crcs(header: Header, crcs: list[int]) -> Header:
-    return Header(*(section._replace(crc=crc) for section, crc in zip(header, crcs, strict=True)))
 
 
 class _Body:
@@ -185,14 +192,14 @@ class _Body:
         self.va, self.depth, self.line_count, self.call_line = (
             ranges.va, ranges.depth, ranges.line_count, ranges.call_line
         )  # fmt: skip
-        self.starts = rows_of(ranges, self.names, self.string) if lines and files and not go else array("I")
+        self.starts = start_rows(ranges, self.names, self.string) if lines and files and not go else array("I")
         if not ordered:
             self._sort()
         most_field = max(most_length, self.string[-1], self.store.count)
-        va = Section("VA table", 8 if most_va > _U32 else 4, count, HEADER_SIZE, 0)
-        fields = Section("range table", 8 if most_field > _U32 else 4, count, va.end, 0)
-        texts = Section("strings", 1, self.names.size, fields.end, 0)
-        self.header = Header(va, fields, texts, Section("line tables", line_width, self.store.count, texts.end, 0))
+        va = Section(VA_TABLE, 8 if most_va > _U32 else 4, count, HEADER_SIZE, 0)
+        fields = Section(RANGE_TABLE, 8 if most_field > _U32 else 4, count, va.end, 0)
+        texts = Section(STRINGS, 1, self.names.size, fields.end, 0)
+        self.header = Header(va, fields, texts, Section(LINE_TABLES, line_width, self.store.count, texts.end, 0))
 
     def _sort(self) -> None:
         """By (va, depth), equal ones as they were."""
@@ -253,3 +260,44 @@ class _Body:
 def _pieces(kernel: Any, size: int) -> Iterator[bytes]:
     for at in range(0, size, _PIECE):
         yield kernel.part(at, min(at + _PIECE, size))
+
+
+def start_rows(ranges: Ranges, names: strings_kernel.Interner, string: array[int]) -> array[int]:
+    """The rows of STRT, three numbers each: function, file (offsets of strings) and line, in that order, each row once.
+
+    A row holds for frames of that very function in that very file, so a declaration is kept where the archive has both
+    names. A file may be spelt in two ways: link-time optimization writes the lines of code below another directory than
+    the declarations (`/build/x/src/a.c`, and `./src/a.c` after -ffile-prefix-map). A relative path that the archive
+    does not have is taken for the one absolute path that ends with it.
+
+    `names` has numbered the names of the ranges, `string` says where each begins. None where offsets have over 32 bits.
+    """
+    starts = ranges.starts
+    if not len(starts) or string[-1] > 0xFFFFFFFF:
+        return array("I")
+    function, file = _blank(len(starts)), _blank(len(starts))
+    names.find(starts.function, function)
+    names.find(starts.file, file)
+    if ABSENT in file:
+        file = _respelled(ranges, names, file)
+    out = _blank(3 * len(starts))
+    del out[3 * starts_kernel.settle(function, file, starts.line, string, out) :]
+    return out
+
+
+def _respelled(ranges: Ranges, names: strings_kernel.Interner, file: array[int]) -> array[int]:
+    """The numbers of the files, with the absolute paths that absent relative ones mean."""
+    refs = ranges.starts.file
+    backwards = sorted((path[::-1], number) for number, path in names.absolute_paths())  # equal endings side by side
+    meant: dict[int, int] = {}
+    for ref in {ref for ref, number in zip(refs, file) if number == ABSENT}:
+        ending = (b"/" + ranges.strings.raw(ref).removeprefix(b"./"))[::-1]
+        at = bisect_left(backwards, (ending, 0))
+        alike = [number for path, number in backwards[at : at + 2] if path.startswith(ending)]
+        if len(alike) == 1:
+            meant[ref] = alike[0]
+    return array("I", [meant.get(ref, number) for ref, number in zip(refs, file)])
+
+
+def _blank(count: int) -> array[int]:
+    return array("I", bytes(4 * count))

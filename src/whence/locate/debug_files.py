@@ -4,8 +4,9 @@ A search tries candidates in the order debuggers agree on and keeps what became 
 answer can say where nobody looked yet:
 
     debug file   the file itself; debug files given by hand; DEBUG_DIR/.build-id/xx/rest.debug; the .gnu_debuglink name
-                 in the file's folder, in .debug/ there, and in DEBUG_DIR/the file's folder
-    dwz's        the .gnu_debugaltlink name (relative to the file that has it); DEBUG_DIR/.build-id; DEBUG_DIR/.dwz
+                 in the file's folder, in .debug/ there, and in DEBUG_DIR/the file's folder; debuginfod
+    dwz's        the .gnu_debugaltlink name (relative to the file that has it); DEBUG_DIR/.build-id; DEBUG_DIR/.dwz;
+                 debuginfod
     .dwp         FILE.dwp beside the file; DEBUG_DIR/.build-id/xx/rest.dwp
     .dwo         its name in the compilation's folder; beside the file; in the file's folder under its bare name
 
@@ -17,109 +18,81 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from enum import Enum
+from typing import TYPE_CHECKING
 
 from whence import rooted
 from whence.elf import ElfFile
-from whence.errors import ElfError, Mismatch, WhenceError, without_file
+from whence.errors import ElfError, WhenceError, without_file
 from whence.files import open_regular
 from whence.locate.crc import stored_crc32
-from whence.records import Record, field
+from whence.locate.search import Outcome, Search
+
+if TYPE_CHECKING:
+    from whence.locate.sources import Fetcher
 
 DEBUG_DIRS = ("/usr/lib/debug",)
+"""Where debug files lie when nobody says otherwise."""
 DEBUG_INFO = ".debug_info"
-
-
-class Outcome(Enum):
-    """What became of a candidate."""
-
-    TAKEN = "taken"
-    ABSENT = "not there"
-    MISMATCH = "belongs to another file"
-    BROKEN = "damaged or unreadable"
-    EMPTY = "holds no debug info"
-    REPLACED = "lies where the wanted file was, with another build-id"
-    UNVERIFIED = "nothing tells whether it is the wanted file"
-
-
-class Tried(Record, frozen=True):
-    """A candidate: its path, how it came to be one ("build-id", "debug link", ...), what became of it and why."""
-
-    path: str
-    how: str
-    outcome: Outcome
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.path} ({self.how}): {self.outcome.value}{': ' + self.detail if self.detail else ''}"
-
-
-class Search(Record):
-    """The end of a search: `elf` is the open file that was taken (the caller closes it), or None."""
-
-    wanted: str
-    elf: ElfFile | None = None
-    path: str = ""
-    how: str = ""
-    tried: list[Tried] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return self.elf is not None
-
-    @property
-    def mismatches(self) -> list[Tried]:
-        """Files that were there and belong to another binary: worth telling, for a person may have put them there."""
-        return [one for one in self.tried if one.outcome is Outcome.MISMATCH]
-
-    def require(self) -> ElfFile:
-        """The file; without one Mismatch when a wrong one was there, else FileNotFoundError with all that was tried."""
-        if self.elf is not None:
-            return self.elf
-        if self.mismatches:
-            raise Mismatch("; ".join(map(str, self.mismatches)))
-        raise FileNotFoundError(2, f"no {self.wanted} ({'; '.join(map(str, self.tried)) or 'nothing names one'})")
-
 
 Candidates = Iterable[tuple[str, str]]  # path, how
 
 
 class DebugFiles:
-    """Looks for files under the given debug folders and beside the files themselves. Holds no state; thread-safe."""
+    """Looks for files that complete an ELF file: given ones, in debug folders, beside it, on servers. Thread-safe.
+
+    `given` are paths of debug files that go first. `open_elf` opens a candidate; `mapped` is the name that an
+    allow-list of servers is asked about, where the file is open under another one. For a file that is reached through
+    the root of a process, that root's /usr/lib/debug comes before the debug folders: a container's debug packages lie
+    there, and no link in it leads out of it (whence.rooted).
+    """
 
     def __init__(
         self,
         debug_dirs: Iterable[str | os.PathLike[str]] = DEBUG_DIRS,
-        debug_files: Iterable[str | os.PathLike[str]] = (),
+        given: Iterable[str | os.PathLike[str]] = (),
+        *,
+        debuginfod: Fetcher | None = None,
+        open_elf: Callable[[str], ElfFile] = ElfFile.open,
+        mapped: str = "",
     ) -> None:
         self.debug_dirs = tuple(os.fspath(one) for one in debug_dirs)
-        self.debug_files = tuple(os.fspath(one) for one in debug_files)
+        self.given = tuple(os.fspath(one) for one in given)
+        self.debuginfod = debuginfod
+        self._open_elf = open_elf
+        self._mapped = mapped
+
+    def __repr__(self) -> str:
+        return f"<DebugFiles in {', '.join(self.debug_dirs) or 'no folder'}>"
+
+    def for_file(self, mapped: str, given: Iterable[str | os.PathLike[str]] = ()) -> DebugFiles:
+        """The same for a file that a process mapped as `mapped`, with these debug files first."""
+        every = (*given, *self.given)
+        return DebugFiles(
+            self.debug_dirs, every, debuginfod=self.debuginfod, open_elf=self._open_elf, mapped=mapped
+        )  # fmt: skip
 
     def debug_file(self, elf: ElfFile) -> Search:
         """The file with the DWARF of a file: `elf` itself when it has some."""
         search = Search("debug file")
-        if len_of(elf, DEBUG_INFO):
+        if has_debug_info(elf):
             search.elf, search.path, search.how = elf, elf.path, "itself"
-            search.tried.append(Tried(elf.path, "itself", Outcome.TAKEN))
+            search.tell(elf.path, "itself", Outcome.TAKEN)
             return search
-        search.tried.append(Tried(elf.path, "itself", Outcome.EMPTY))
+        search.tell(elf.path, "itself", Outcome.EMPTY)
         crc = -1
-        candidates = [(one, "given") for one in self.debug_files]
-        candidates += self._build_id_files(elf.build_id, ".debug")
+        candidates = [(one, "given") for one in self.given]
+        candidates += self._build_id_files(elf.build_id, ".debug", elf.path)
         try:
             link = elf.debug_link
         except WhenceError as error:
             link = None
-            search.tried.append(Tried(elf.path, "debug link", Outcome.BROKEN, error.message))
+            search.tell(elf.path, "debug link", Outcome.BROKEN, error.message)
         if link is not None and os.path.basename(link.name):
             crc = link.crc
             candidates += self._linked(elf.path, os.path.basename(link.name))
         self._take(search, candidates, lambda found: belongs(found, elf, crc), elf.path)
-        return search
-
-    def by_build_id(self, build_id: str) -> Search:
-        """The debug file of a build-id, when the file itself is not at hand."""
-        search = Search(f"debug file of build-id {build_id}")
-        self._take(search, self._build_id_files(build_id, ".debug"), lambda found: same_id(found, build_id))
+        if not search and not elf.is_go:  # Go's own tables name all code, stripped or not
+            self._fetch(search, elf.build_id, elf.path)
         return search
 
     def alt_file(self, elf: ElfFile) -> Search:
@@ -128,22 +101,24 @@ class DebugFiles:
         try:
             link = elf.alt_link
         except WhenceError as error:
-            search.tried.append(Tried(elf.path, "alt link", Outcome.BROKEN, error.message))
+            search.tell(elf.path, "alt link", Outcome.BROKEN, error.message)
             return search
         if link is None:
             return search
         candidates = [(inside_of(folder, link.name), "alt link") for folder in folders_of(elf.path)]
-        candidates += self._build_id_files(link.build_id, ".debug")
+        candidates += self._build_id_files(link.build_id, ".debug", elf.path)
         name = os.path.basename(link.name)
-        candidates += [(os.path.join(folder, ".dwz", name), "dwz folder") for folder in self.debug_dirs]
+        candidates += [(os.path.join(folder, ".dwz", name), "dwz folder") for folder in self._folders(elf.path)]
         self._take(search, candidates, lambda found: same_id(found, link.build_id), elf.path)
+        if not search:
+            self._fetch(search, link.build_id, elf.path)
         return search
 
     def dwp_for(self, path: str | os.PathLike[str], build_id: str = "") -> Search:
         """The package of split units beside a file. Its units have ids, which the DWARF reader compares."""
         search = Search("package of split units")
         beside = [(f"{path}.dwp", "beside")]
-        self._take(search, [*beside, *self._build_id_files(build_id, ".dwp")], lambda _: "")
+        self._take(search, [*beside, *self._build_id_files(build_id, ".dwp", os.fspath(path))], lambda _: "")
         return search
 
     def dwo(self, comp_dir: str, name: str, near: str | os.PathLike[str] = "") -> Search:
@@ -160,9 +135,25 @@ class DebugFiles:
         self._take(search, candidates, lambda _: "")
         return search
 
-    def _build_id_files(self, build_id: str, suffix: str) -> Iterator[tuple[str, str]]:
+    def _folders(self, path: str) -> tuple[str, ...]:
+        """The debug folders for a file: first those in the root of the process it is reached through."""
+        root, _ = rooted.split(path)
+        return (*(root + folder for folder in DEBUG_DIRS), *self.debug_dirs) if root else self.debug_dirs
+
+    def _fetch(self, search: Search, build_id: str, path: str) -> None:
+        """Ask the servers for a debug file, where there are some."""
+        how = "debuginfod debuginfo"
+        if self.debuginfod is None or not build_id:
+            return
+        fetched = self.debuginfod.fetch(build_id, "debuginfo", self._mapped or rooted.split(path)[1])
+        if fetched is None:
+            search.tell("", how, Outcome.ABSENT, "not found")
+        else:
+            self._take(search, [(str(fetched), how)], lambda found: same_id(found, build_id))
+
+    def _build_id_files(self, build_id: str, suffix: str, path: str) -> Iterator[tuple[str, str]]:
         if len(build_id) > 2:
-            for folder in self.debug_dirs:
+            for folder in self._folders(path):
                 yield os.path.join(folder, ".build-id", build_id[:2], build_id[2:] + suffix), "build-id"
 
     def _linked(self, path: str, name: str) -> Iterator[tuple[str, str]]:
@@ -170,13 +161,12 @@ class DebugFiles:
         for folder in folders:
             yield os.path.join(folder, name), "debug link"
             yield os.path.join(folder, ".debug", name), "debug link"
-        for top in self.debug_dirs:
+        for top in self._folders(path):
             for folder in folders:
                 inside = os.path.abspath(rooted.split(folder)[1])
                 yield os.path.join(top, inside.lstrip("/"), name), "debug link"
 
-    @staticmethod
-    def _take(search: Search, candidates: Candidates, check: Callable[[ElfFile], str], itself: str = "") -> None:
+    def _take(self, search: Search, candidates: Candidates, check: Callable[[ElfFile], str], itself: str = "") -> None:
         """Open candidates in turn until `check` finds no fault; what became of each is recorded."""
         seen = {rooted.real_path(itself)} if itself else set()
         for path, how in candidates:
@@ -185,31 +175,31 @@ class DebugFiles:
             seen.add(real)
             found = None
             try:
-                found = ElfFile.open(path)
+                found = self._open_elf(path)
                 fault = check(found)
             except FileNotFoundError:
-                search.tried.append(Tried(path, how, Outcome.ABSENT))
+                search.tell(path, how, Outcome.ABSENT)
                 continue
             except (OSError, WhenceError) as error:
                 if found is not None:
                     found.close()
                 absent = isinstance(error, NotADirectoryError)
                 outcome = Outcome.ABSENT if absent else Outcome.BROKEN
-                search.tried.append(Tried(path, how, outcome, without_file(error)))
+                search.tell(path, how, outcome, without_file(error))
                 continue
             if fault:
                 found.close()
-                search.tried.append(Tried(path, how, Outcome.MISMATCH, fault))
+                search.tell(path, how, Outcome.MISMATCH, fault)
                 continue
             search.elf, search.path, search.how = found, path, how
-            search.tried.append(Tried(path, how, Outcome.TAKEN))
+            search.tell(path, how, Outcome.TAKEN)
             return
 
 
-def len_of(elf: ElfFile, name: str) -> int:
-    """The bytes of a section as they lie in the file; 0 when it is not there or only claimed (SHT_NOBITS)."""
-    section = elf.section(name)
-    return section.size if section is not None and section.in_file else 0
+def has_debug_info(elf: ElfFile) -> bool:
+    """Whether a file has bytes of .debug_info, not only a claim to some (SHT_NOBITS)."""
+    section = elf.section(DEBUG_INFO)
+    return section is not None and section.in_file and section.size > 0
 
 
 def folders_of(path: str) -> list[str]:

@@ -20,6 +20,7 @@ of names that are not in ELF files: perf maps and kallsyms.
     core.py            a core file as such a snapshot, with threads
 
     >>> import ctypes, os
+    >>> from whence.procmap import AddressMapper, Resolver
     >>> address = ctypes.cast(ctypes.pythonapi.Py_GetVersion, ctypes.c_void_p).value
     >>> with Resolver() as resolver:
     ...     mapping = resolver.lookup(os.getpid(), address)
@@ -29,9 +30,34 @@ of names that are not in ELF files: perf maps and kallsyms.
 Refused: a file whose name is the mapping's but whose inode is not.
 """
 
-from whence.procmap.address_mapper import AddressMapper
-from whence.procmap.build_id import read_build_id, read_go_build_id
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from whence.procmap.mapping import Kind, Mapping
-from whence.procmap.resolver import Resolver
+
+if TYPE_CHECKING:
+    from whence.procmap.address_mapper import AddressMapper
+    from whence.procmap.build_id import read_build_id, read_go_build_id
+    from whence.procmap.resolver import Resolver
 
 __all__ = ["AddressMapper", "Kind", "Mapping", "Resolver", "read_build_id", "read_go_build_id"]
+
+_LAZY = {  # where each lies: profiles need the mapping alone, not what reads ELF files
+    "AddressMapper": "whence.procmap.address_mapper",
+    "Resolver": "whence.procmap.resolver",
+    "read_build_id": "whence.procmap.build_id",
+    "read_go_build_id": "whence.procmap.build_id",
+}
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'whence.procmap' has no attribute {name!r}")

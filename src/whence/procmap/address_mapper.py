@@ -75,7 +75,7 @@ class AddressMapper:
 
     def vaddr(self, mapping: Mapping, runtime: int) -> int | None:
         """The vaddr of a runtime address inside a mapping of this file."""
-        return self.file_offset_to_virtual_address(mapping.file_offset(runtime), mapping)
+        return self.file_offset_to_virtual_address(mapping.file_offset_of(runtime), mapping)
 
     def runtime(self, mapping: Mapping, vaddr: int) -> int | None:
         """The runtime address of a vaddr in a mapping of this file; None when the mapping does not hold it."""

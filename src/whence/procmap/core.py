@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from whence.budget import Budget
 from whence.elf import ElfFile, Note, Segment
 from whence.elf.kernels import constants
 from whence.errors import WRONG_KIND, ElfError, MapsError, naming
@@ -32,6 +33,7 @@ from whence.procmap.snapshot import Snapshot, SnapshotFile, stamp_of
 
 PERMISSIONS = ((constants.PF_R, READ), (constants.PF_W, WRITE), (constants.PF_X, EXECUTE))
 HEAD_LIMIT = 1 << 16  # bytes of a mapped file that are looked at for its headers
+HEADS_TIMES, HEADS_ALLOWANCE = 2, 1 << 20  # of the core, what those may take together: memory is written down once
 
 SIGNAL_AT = 12  # in struct elf_prstatus: pr_cursig, 16 bits
 TID_AT = {64: 32, 32: 24}  # pr_pid
@@ -110,7 +112,7 @@ def _mapped(elf: ElfFile, note: Note) -> list[_Mapped]:
     names_at = (2 + 3 * count) * size
     if names_at > len(data):
         raise MapsError("core NT_FILE", 0, f"its {count} entries fit in its {len(data)} bytes")
-    names = data[names_at:].split(b"\0")
+    names = data[names_at:].split(b"\0", count)
     if len(names) <= count:
         raise MapsError("core NT_FILE", names_at, f"it has a name for each of its {count} entries", len(names) - 1)
     rows = struct.iter_unpack(mark + 3 * word, data[2 * size : names_at])
@@ -152,6 +154,10 @@ def _mappings(elf: ElfFile, mapped: list[_Mapped]) -> tuple[list[Mapping], list[
     loads = {segment.vaddr: segment for segment in elf.segments if segment.type == constants.PT_LOAD}
     starts = [entry.start for entry in mapped]
     beginning, files = _beginnings(mapped), dict[_Mapped, SnapshotFile]()
+    heads = Budget(
+        "core PT_LOAD", "beginnings of mapped files", elf.size, times=HEADS_TIMES, allowance=HEADS_ALLOWANCE,
+        error=MapsError,
+    )  # fmt: skip
     vdso = _auxiliary(elf).get(constants.AT_SYSINFO_EHDR)
     found: list[tuple[Mapping, SnapshotFile | None]] = []
 
@@ -165,7 +171,7 @@ def _mappings(elf: ElfFile, mapped: list[_Mapped]) -> tuple[list[Mapping], list[
         if kind.has_file:
             base = beginning[entry]
             if base not in files:
-                files[base] = _file(elf, path, loads.get(base.start))
+                files[base] = _file(elf, path, loads.get(base.start), heads)
             file = files[base]
         build_id, offset = file.build_id if file is not None else "", entry.offset + start - entry.start
         mapping = Mapping(path, start, min(limit, entry.end), offset, build_id, kind, permissions, deleted=deleted)
@@ -208,11 +214,12 @@ def _beginnings(mapped: list[_Mapped]) -> dict[_Mapped, _Mapped]:
     return found
 
 
-def _file(elf: ElfFile, path: str, load: Segment | None) -> SnapshotFile:
+def _file(elf: ElfFile, path: str, load: Segment | None, heads: Budget) -> SnapshotFile:
     """A mapped file by what the core has of its first page."""
     if load is None:
         return SnapshotFile(path, "", None)
     head = elf.data[load.file_offset : load.file_offset + min(load.file_size, HEAD_LIMIT)]
+    heads.charge(len(head))
     mapper: AddressMapper | None = None
     build_id = ""
     with suppress(ElfError):

@@ -9,6 +9,7 @@ Without CAP_SYSLOG (kernel.kptr_restrict) every address reads as zero: then noth
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from whence.procmap.names import NamedAddresses
 
@@ -16,12 +17,18 @@ from whence.procmap.names import NamedAddresses
 KERNEL_START = 1 << 63
 LONGEST = 1 << 20  # bytes that the last function before a gap is taken to have at most
 _LINE = re.compile(rb"^([0-9a-fA-F]{1,16}) [tTwW] (\S+)(?:[ \t]+\[(\S+)\])?[ \t]*$", re.MULTILINE)
+_TEXT = re.compile(rb"^([0-9a-fA-F]{8,16}) [tT] _text$", re.MULTILINE)
 
 
 class KernelNames(NamedAddresses):
-    """Functions of the running kernel and its modules; empty when addresses are hidden."""
+    """Functions of a kernel and its modules; empty when addresses are hidden. `text_address` is where _text lies, None
+    where that is not told."""
 
-    __slots__ = ()
+    __slots__ = ("text_address",)
+
+    def __init__(self, ranges: Iterable[tuple[int, int, str]] = (), text_address: int | None = None) -> None:
+        super().__init__(ranges)
+        self.text_address = text_address
 
     @classmethod
     def read(cls, path: str = "/proc/kallsyms") -> KernelNames:
@@ -44,4 +51,6 @@ class KernelNames(NamedAddresses):
                 first[start] = f"{text} [{module.decode('utf-8', 'surrogateescape')}]" if module else text
         starts = sorted(first)
         ends = [*starts[1:], min(starts[-1] + LONGEST, (1 << 64) - 1)] if starts else []
-        return cls((start, min(end, start + LONGEST), first[start]) for start, end in zip(starts, ends, strict=True))
+        text = _TEXT.search(data)
+        ranges = ((start, min(end, start + LONGEST), first[start]) for start, end in zip(starts, ends, strict=True))
+        return cls(ranges, int(text[1], 16) or None if text is not None else None)

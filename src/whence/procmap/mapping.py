@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from whence import rooted
-from whence.files import must_be_regular, open_looked_at
+from whence.files import DELETED_MARK, must_be_regular, open_looked_at
 
-READ, WRITE, EXECUTE, SHARED = 1, 2, 4, 8
-
-DELETED_MARK = " (deleted)"
+READ, WRITE, EXECUTE, SHARED = 1, 2, 4, 8  # permissions, as PROCMAP_QUERY has them
 
 
 class Kind(enum.StrEnum):
@@ -84,12 +82,15 @@ class Mapping(NamedTuple):
 
     `process` is the directory of the process ("/proc/123", "" in a snapshot); `linked` whether the links in its
     map_files can be read. `device` compares with st_dev.
+
+    >>> Mapping("/opt/app", 0x401000, 0x403000, 0x1000, "ab12")
+    <Mapping 0x401000-0x403000 r-xp 0x1000 /opt/app>
     """
 
-    path: str
-    start: int
-    limit: int
-    offset: int
+    path: str = ""
+    start: int = 0
+    limit: int = 0
+    offset: int = 0
     build_id: str = ""
     kind: Kind = Kind.FILE
     permissions: int = READ | EXECUTE
@@ -98,6 +99,10 @@ class Mapping(NamedTuple):
     deleted: bool = False
     process: str = ""
     linked: bool = False
+
+    def __repr__(self) -> str:
+        shown = f"{self.start:#x}-{self.limit:#x} {self.shown_permissions} {self.offset:#x} {self.path}".rstrip()
+        return f"<{type(self).__name__} {shown}>"
 
     @property
     def map_files(self) -> str:
@@ -131,7 +136,7 @@ class Mapping(NamedTuple):
         letters = zip("rwx", (READ, WRITE, EXECUTE), strict=True)
         return "".join(c if bits & bit else "-" for c, bit in letters) + ("s" if bits & SHARED else "p")
 
-    def file_offset(self, runtime: int) -> int:
+    def file_offset_of(self, runtime: int) -> int:
         """The byte of the file behind a runtime address of this range."""
         return runtime - self.start + self.offset
 
@@ -180,7 +185,7 @@ class Mapping(NamedTuple):
 
         Raises FileNotFoundError when the file can't be reached (or was replaced), PermissionError when it may not be.
         """
-        return self._opened(False)[1]
+        return self.open_with_name()[1]
 
     def openable_path(self, prefer_name: bool = False) -> str:
         """The first path that opens the mapped file (see `candidates`), "" when none does.
@@ -188,14 +193,14 @@ class Mapping(NamedTuple):
         What the path names may change between this look and the caller's own open.
         """
         try:
-            path, descriptor = self._opened(prefer_name)
+            path, descriptor = self.open_with_name(prefer_name)
         except OSError:
             return ""
         os.close(descriptor)
         return path
 
-    def _opened(self, prefer_name: bool) -> tuple[str, int]:
-        """The first candidate that is the mapped file, with an open descriptor of it."""
+    def open_with_name(self, prefer_name: bool = False) -> tuple[str, int]:
+        """The first candidate that is the mapped file, with an open descriptor of it. Raises as `open` does."""
         denied: OSError | None = None
         for path, checked in self.candidates(prefer_name):
             try:

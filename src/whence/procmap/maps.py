@@ -4,7 +4,7 @@
     start        limit        perms offset  device inode     name: the rest of the line
 
     >>> maps = parse(b"1000-2000 r-xp 00003000 fe:00 42     /opt/a b\\\\012c\\n7000-8000 rw-p 0 00:00 0 \\n", "/proc/7")
-    >>> maps.mappings[0].path, hex(maps.mappings[0].file_offset(0x1010))
+    >>> maps.mappings[0].path, hex(maps.mappings[0].file_offset_of(0x1010))
     ('/opt/a b\\nc', '0x3010')
     >>> len(maps.mappings)  # only executable ranges, unless others are asked for
     1

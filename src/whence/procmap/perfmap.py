@@ -9,8 +9,10 @@ everyone's, so only a regular file that belongs to the process's user (or root) 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+from collections.abc import Iterable
 
 from whence.files import open_looked_at
 from whence.procmap.names import NamedAddresses
@@ -46,14 +48,22 @@ def read(process: str, pid: int, known: Status | None = None) -> tuple[Status, b
     None when there is no perf map to believe.
     """
     try:
-        descriptor = open_looked_at(path_of(process, pid), follow=False)
+        return read_file(path_of(process, pid), status_numbers(process, "Uid")[1:2], known)
     except OSError:
         return None
+
+
+def read_file(path: str, owners: Iterable[int], known: Status | None = None) -> tuple[Status, bytes | None]:
+    """The same of the perf map at a path that everyone can write to, at most its first SIZE_LIMIT bytes.
+
+    Raises OSError: NotRegularError when it is no regular file, PermissionError when it is neither one of the owners'
+    (user ids) nor root's.
+    """
+    descriptor = open_looked_at(path, follow=False)
     try:
         status = os.fstat(descriptor)
-        owners = {0, *status_numbers(process, "Uid")[1:2]}
-        if status.st_uid not in owners:
-            return None
+        if status.st_uid not in (0, *owners):
+            raise PermissionError(errno.EPERM, "is another user's", path)
         found = (status.st_ino, status.st_mtime_ns, status.st_size)
         if found == known:
             return found, None
@@ -63,7 +73,5 @@ def read(process: str, pid: int, known: Status | None = None) -> tuple[Status, b
             parts.append(part)
             left -= len(part)
         return found, b"".join(parts)
-    except OSError:
-        return None
     finally:
         os.close(descriptor)

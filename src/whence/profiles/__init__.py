@@ -23,8 +23,8 @@ A profile that breaks a rule of its format is a ProfileError; an address that ha
     from whence import profiles
 
     profile = profiles.open("cpu.pb.gz")
-    with profiles.Binaries(given=["app.debug"]) as binaries:
-        for report in profiles.name(profile, binaries):
+    with whence.Locator(files=["app.debug"]) as locator:
+        for report in profiles.name(profile, locator):
             print(report.path, report.named, report.locations)
     profiles.write(profile, "named.pb.gz")
 """

@@ -32,11 +32,6 @@ def is_runtime(mapping: Mapping, address: int) -> bool:
     return 0 < mapping.start <= address < (mapping.limit or 1 << 64)
 
 
-def has_nobits(segments: Iterable[Segment]) -> bool:
-    """Whether a segment of code has none of its bytes in the file: it is a debug file's."""
-    return Translation.of_code(segments).has_nobits
-
-
 def extent(mapping: Mapping) -> tuple[int, int]:
     """What a mapping shows of its file: the first byte and the one behind the last."""
     return mapping.file_offset, mapping.file_offset + mapping.limit - mapping.start

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from whence.errors import plain
+from whence.locate.identity import key
 from whence.profiles.kernels.stacks import weigh
 from whence.profiles.model import Profile
 from whence.profiles.naming import Named
-from whence.profiles.reasons import Missing
-from whence.profiles.remedies import remedy
+from whence.reasons import Missing, remedy_for
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Row:
         return percent(self.lines, self.samples)
 
     def remedy(self, missing: Missing) -> str:
-        return remedy(missing, self.path, self.build_id)
+        return remedy_for(missing, self.path, key(self.build_id))
 
     def as_json(self) -> dict[str, object]:
         return {

@@ -11,54 +11,28 @@ file, those of the initialization elsewhere (kernel/module/main.c).
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_REL
 from whence.elf.segments import SMALLEST_PAGE as PAGE
 from whence.elf.segments import Segment, Translation
-from whence.errors import WhenceError
+from whence.locate.names import IMAGE, is_image, module_of
 from whence.profiles.addresses import NOWHERE
 from whence.profiles.model import Mapping
 
 HALF = 1 << 63  # on 64-bit machines the kernel has the upper half
-IMAGE = re.compile(r"\[(?:guest\.)?kernel(?:\.\w+)*\](?P<symbol>_\w+)?|(?:.*/)?vmlinu[xz][^/]*")
-MODULE = re.compile(
-    r"\[(?:guest\.kernel\.)?(?P<short>[\w-]+)\]|(?:.*/)?(?P<file>[^/]+?)\.ko(?:\.debug)?(?:\.(?:xz|zst|gz))?"
-)
 FIRST_SYMBOLS = ("_text", "_stext")
 MASK = (1 << 64) - 1
 
 Placing = Callable[[Mapping, "array[int]"], "array[int]"]
 
 
-def is_image(mapping: Mapping) -> bool:
-    """Whether a mapping is of the kernel itself."""
-    return bool(IMAGE.fullmatch(mapping.path))
-
-
-def module_of(path: str) -> str:
-    """The name of a module as the kernel has it (dashes are underscores to it); "" for what is none."""
-    found = MODULE.fullmatch(path)
-    return (found["short"] or found["file"]).replace("-", "_") if found else ""
-
-
 def is_kernel(mapping: Mapping) -> bool:
     """Whether a mapping is the kernel's own code or a module's."""
-    return mapping.start >= HALF or is_image(mapping) or bool(module_of(mapping.path))
-
-
-def named_alike(path: Path, mapping: Mapping) -> bool:
-    """Whether a file's name is what the file of such a mapping is called: vmlinux-6.1, xfs.ko."""
-    name = path.name.removesuffix(".lidia").removesuffix(".debug")
-    if is_image(mapping):
-        return name.startswith("vmlinux")
-    module = module_of(mapping.path)
-    return bool(module) and name.endswith(".ko") and module_of(name) == module
+    return mapping.start >= HALF or is_image(mapping.path) or bool(module_of(mapping.path))
 
 
 def first_address(mapping: Mapping) -> int | None:
@@ -76,18 +50,16 @@ def symbol_address(elf: ElfFile, name: str) -> int | None:
     return None if index is None else symbols.value[index]
 
 
-def placing(path: Path, segments: Sequence[Segment] | None, running: int | None) -> Placing:
-    """How addresses of the kernel become vaddrs of a file: a vmlinux, a module, or an archive of one.
+def placing(elf: ElfFile | None, segments: Sequence[Segment] | None, running: int | None) -> Placing:
+    """How addresses of the kernel become vaddrs of a file: a vmlinux, a module, or (`elf` is None) an archive of one.
 
     `running` is where _text lies in the running kernel, if that is known better than from the mapping.
     """
-    try:
-        with ElfFile.open(path) as elf:
-            if elf.type == ET_REL:
-                return module_placing(elf)
-            starts = {name: at for name in FIRST_SYMBOLS if (at := symbol_address(elf, name)) is not None}
-    except WhenceError:  # an archive
-        starts = {}
+    starts = {}
+    if elf is not None:
+        if elf.type == ET_REL:
+            return module_placing(elf)
+        starts = {name: at for name in FIRST_SYMBOLS if (at := symbol_address(elf, name)) is not None}
     code = Translation.of_code(one for one in segments or () if one.vaddr)
     linked = min((one.vaddr for one in code.segments), default=None)
 

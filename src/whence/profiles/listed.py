@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from whence.demangle import demangle
 from whence.model import Frame, Frames
 from whence.profiles import bounds
+from whence.profiles.kinds import MAP_PATH, Kind
 from whence.profiles.lists import Listed, Lists
 from whence.profiles.model import Label, Mapping, Profile
-from whence.profiles.reasons import MAP_PATH, NO_FRAME, Kind, Missing
-from whence.reasons import Reason
+from whence.reasons import NO_FRAME, Missing, Reason
 
 Answer = tuple[int, Frames | Missing, str]
 """A location, its frames or why there are none, and which list answered."""
@@ -57,7 +56,7 @@ def generated_names(
 
 
 def frames_of(listed: Listed, name: str) -> Frames:
-    return (Frame(demangle(name), source=listed.source),)
+    return (Frame(name, source=listed.source),)
 
 
 class Processes:

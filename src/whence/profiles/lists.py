@@ -18,20 +18,19 @@ from typing import NamedTuple
 
 from whence.elf.notes import build_id, walk
 from whence.errors import ProfileError, WhenceError
-from whence.files import NotRegularError, open_input, open_looked_at
+from whence.files import NotRegularError, open_input
+from whence.locate.names import is_image, module_of
 from whence.model import Source
 from whence.procmap import perfmap
 from whence.procmap.kallsyms import KernelNames
 from whence.procmap.names import NamedAddresses
-from whence.profiles.kernel import first_address, is_image, module_of
+from whence.profiles.kernel import first_address
 from whence.profiles.model import Mapping
-from whence.profiles.reasons import GIVE_KALLSYMS, GIVE_KERNEL, GIVE_PERF_MAP, Missing
-from whence.reasons import Reason
+from whence.reasons import GIVE_KALLSYMS, GIVE_KERNEL, GIVE_PERF_MAP, Missing, Reason
 
 KALLSYMS = "/proc/kallsyms"
 KERNEL_NOTES = "/sys/kernel/notes"
 MAP_NAME = re.compile(r"perf-(\d+)\.map")
-FIRST = re.compile(rb"^([0-9a-fA-F]{8,16}) [tT] _text$", re.MULTILINE)
 
 
 class Listed(NamedTuple):
@@ -121,7 +120,7 @@ class Lists:
 
     def _of_this_machine(self, mapping: Mapping) -> KernelNames | None:
         """The running kernel's names, when the mapping is of this kernel."""
-        image = is_image(mapping)
+        image = is_image(mapping.path)
         if image and mapping.build_id and mapping.build_id.lower() != self._running_build_id():
             return None
         if self._kernel is None:
@@ -156,21 +155,17 @@ def read_kallsyms(path: Path) -> tuple[KernelNames, int | None]:
     """The names, and where _text lies. Raises OSError, ProfileError."""
     with open_input(path, ProfileError) as file:
         data = file.read()
-    first = FIRST.search(data)
-    return KernelNames.parse(data), (int(first[1], 16) or None) if first else None
+    names = KernelNames.parse(data)
+    return names, names.text_address
 
 
 def read_perf_map(path: str) -> Listed | Missing:
     """The perf map at a path that everyone can write to, if it may be believed."""
     try:
-        descriptor = open_looked_at(path, follow=False)
+        _, data = perfmap.read_file(path, (os.geteuid(),))
     except NotRegularError:
         return Missing(Reason.NOT_FILE_BACKED, f"{path} is no regular file", GIVE_PERF_MAP)
     except OSError as error:
         why = "is not there" if isinstance(error, FileNotFoundError) else (error.strerror or str(error))
         return Missing(Reason.NOT_FILE_BACKED, f"{path} {why}", GIVE_PERF_MAP)
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if status.st_uid not in (0, os.geteuid()):
-            return Missing(Reason.NOT_FILE_BACKED, f"{path} is another user's", GIVE_PERF_MAP)
-        return Listed(perfmap.parse(file.read(perfmap.SIZE_LIMIT)), Source.PERFMAP, path)
+    return Listed(perfmap.parse(data or b""), Source.PERFMAP, path)

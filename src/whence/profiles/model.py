@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from whence.errors import ProfileError
 from whence.model import Frames
+from whence.procmap import mapping as procmap_mapping
 from whence.profiles.bounds import NO_BOUND
 
 NO_MAPPING = -1
@@ -44,19 +45,27 @@ class Label(NamedTuple):
     unit: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
-    """[start, limit) of a process showed `path` from byte file_offset on.
+class Mapping(procmap_mapping.Mapping):
+    """A mapping of a process as a profile tells it: [start, limit) showed `path` from byte file_offset on.
 
     Where the addresses are runtime ones, start is where the file was mapped; where they are vaddrs already, start and
-    limit are 0 or do not hold the address.
+    limit are 0 or do not hold the address. What a profile does not say of a mapping has its default.
     """
 
-    start: int = 0
-    limit: int = 0
-    file_offset: int = 0
-    path: str = ""
-    build_id: str = ""
+    __slots__ = ()
+
+    def __new__(
+        cls, start: int = 0, limit: int = 0, file_offset: int = 0, path: str = "", build_id: str = ""
+    ) -> Mapping:
+        return super().__new__(cls, path, start, limit, file_offset, build_id)
+
+    def __getnewargs__(self) -> tuple[int, int, int, str, str]:
+        return self.start, self.limit, self.offset, self.path, self.build_id
+
+    @property
+    def file_offset(self) -> int:
+        """The first byte of the file that it shows: `offset`."""
+        return self.offset
 
 
 @dataclass(slots=True, repr=False)

@@ -11,17 +11,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 
-from whence.demangle import demangle
+from whence.binary import demangler
+from whence.locate.locator import Locator
+from whence.locate.segments import has_nobits
 from whence.model import Frames
-from whence.profiles.addresses import NOWHERE, has_nobits
-from whence.profiles.binaries import Binaries, Search
+from whence.profiles.addresses import NOWHERE
+from whence.profiles.binaries import Binaries, MappingSearch
 from whence.profiles.kernel import HALF
+from whence.profiles.kinds import Kind, kind_of
 from whence.profiles.listed import Answer, Processes, generated_names, kernel_names
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
-from whence.profiles.reasons import OWN_PAGE, Kind, Missing, kind_of
-from whence.reasons import Reason
-from whence.symbolize.binaries import Names
+from whence.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
 from whence.symbolize.naming import name_all
+from whence.symbolize.pool import Names
 
 FIRST, LAST = itemgetter(0), itemgetter(-1)  # of a chain: the innermost frame, the function itself
 LINE_OF, SOURCE_OF = attrgetter("line"), attrgetter("source")
@@ -33,7 +35,7 @@ class Named:
 
     path: str
     build_id: str
-    search: Search | None = None
+    search: MappingSearch | None = None
     locations: int = 0
     named: int = 0
     with_lines: int = 0
@@ -46,16 +48,23 @@ class Named:
 
 def name(
     profile: Profile,
-    binaries: Binaries,
+    binaries: Binaries | Locator,
     *,
     overwrite: bool = False,
+    demangle: bool | Callable[[str], str] = False,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Named]:
     """Give frames or a reason to every location that has none (with `overwrite`: to every location).
 
-    A location that had frames keeps them when no better ones are found. Gives one report a file, in order of mappings;
-    `progress` is called with a file's path, how many files are done and how many there are.
+    The files are found by a Locator, or by Binaries that are to answer for several profiles. Names are those that
+    linkers use, with `demangle` readable ones (then `profile.system_names` tells what they were). A location that had
+    frames keeps them when no better ones are found. Returns one report a file, in order of mappings. `progress` is
+    called with a file's path, how many files are done and how many there are.
     """
+    if isinstance(binaries, Locator):
+        with Binaries(binaries) as opened:
+            return name(profile, opened, overwrite=overwrite, demangle=demangle, progress=progress)
+    readable = _readable(demangler(demangle), profile.system_names)
     groups: dict[int, list[int]] = {}
     for location, where in enumerate(profile.mapping):
         groups.setdefault(where, []).append(location)
@@ -70,14 +79,36 @@ def name(
         report.members += members
         wanted = [one for one in members if overwrite or not profile.frames[one]]
         if wanted:
-            _name_mapping(processes, mapping, wanted, binaries, report)
+            _name_mapping(processes, mapping, wanted, binaries, report, readable)
     for report in reports.values():
         _count(profile, report)
     return list(reports.values())
 
 
+Readable = Callable[[str], str] | None
+
+
+def _readable(demangle: Readable, system_names: dict[str, str]) -> Readable:
+    """What makes names readable and notes in `system_names` what they were; None to leave them."""
+    if demangle is None:
+        return None
+
+    def readable(function: str) -> str:
+        text = demangle(function)
+        if text != function:
+            system_names[text] = function
+        return text
+
+    return readable
+
+
 def _name_mapping(
-    processes: Processes, mapping: Mapping | None, members: list[int], binaries: Binaries, report: Named
+    processes: Processes,
+    mapping: Mapping | None,
+    members: list[int],
+    binaries: Binaries,
+    report: Named,
+    readable: Readable,
 ) -> None:
     profile = processes.profile
     kinds: dict[Kind, list[int]] = {}
@@ -93,23 +124,34 @@ def _name_mapping(
         if mapping is not None and (kind is Kind.FILE or (kind is Kind.KERNEL and mapping.path)):
             report.search = search = binaries.search(mapping, len(part))
             if search.opened is not None:
-                _ask(profile, search, mapping, part, report)
+                _ask(profile, search, mapping, part, report, readable)
             elif search.missing is not None:
                 _answer(profile, [(at, search.missing, "") for at in part], report)
         if kind is Kind.KERNEL:
             left = [(at, profile.address[at]) for at in part if at not in profile.changed]
-            listed = kernel_names(mapping, left, binaries.lists)
+            listed = _made_readable(kernel_names(mapping, left, binaries.lists), readable)
             _answer(profile, listed, report, better=report.search is not None and report.search.opened is not None)
         elif kind in (Kind.GENERATED, Kind.NOWHERE):
-            _answer(profile, generated_names(processes, mapping, part, kind, binaries.lists), report)
+            found = generated_names(processes, mapping, part, kind, binaries.lists)
+            _answer(profile, _made_readable(found, readable), report)
 
 
-def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int], report: Named) -> None:
+def _made_readable(answers: Iterable[Answer], readable: Readable) -> Iterable[Answer]:
+    """Answers of lists of names, their names made readable."""
+    for location, answer, how in answers:
+        if readable is not None and not isinstance(answer, Missing):
+            answer = tuple(frame._replace(function=readable(frame.function)) for frame in answer)
+        yield location, answer, how
+
+
+def _ask(
+    profile: Profile, search: MappingSearch, mapping: Mapping, members: list[int], report: Named, readable: Readable
+) -> None:
     """Name the members from the file that was found for their mapping."""
     assert search.opened is not None
     opened = search.opened
     where = opened.vaddrs(mapping, array("Q", map(profile.address.__getitem__, members)))
-    chains, missing = _chains(opened.binary, sorted({*where} - {NOWHERE}), profile.system_names)
+    chains, missing = _chains(opened.binary, sorted({*where} - {NOWHERE}), readable)
     answers = list(map(chains.get, where))
     frames_of, reasons = profile.frames, profile.reasons
     found = [frames for frames in answers if frames]
@@ -125,9 +167,9 @@ def _ask(profile: Profile, search: Search, mapping: Mapping, members: list[int],
     if named is members:
         return
     placed = mapping.start and opened.segments is not None
-    advice = "" if opened.segments is not None else "make the archive again, or give the ELF file with --binary"
+    advice = "" if opened.segments is not None else MAKE_AGAIN
     if has_nobits(opened.segments or ()):
-        advice = "a debug file does not say where its code lies in the program: give the program with --binary, too"
+        advice = GIVE_PROGRAM
     missing[NOWHERE] = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, "", advice)
     for location, vaddr, answer in zip(members, where, answers, strict=True):
         if answer is None:
@@ -147,20 +189,8 @@ def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, bette
             _leave(profile, location, answer, report)
 
 
-def _chains(
-    binary: Names, vaddrs: Sequence[int], system_names: dict[str, str]
-) -> tuple[dict[int, Frames], dict[int, Missing]]:
-    """The frames of each vaddr that has some, and why the others have none.
-
-    Names are readable ones; what those were before goes to `system_names`.
-    """
-
-    def readable(function: str) -> str:
-        text = demangle(function)
-        if text != function:
-            system_names[text] = function
-        return text
-
+def _chains(binary: Names, vaddrs: Sequence[int], readable: Readable) -> tuple[dict[int, Frames], dict[int, Missing]]:
+    """The frames of each vaddr that has some, and why the others have none."""
     chains: dict[int, Frames] = {}
     missing: dict[int, Missing] = {}
     for vaddr, (frames, reason, detail) in name_all(binary, vaddrs, function=readable, file=own_file).items():

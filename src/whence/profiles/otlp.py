@@ -11,19 +11,35 @@ process.executable.build_id.gnu and .go. A sample without values counts its time
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from whence._version import __version__
 from whence.budget import Budget
 from whence.errors import ProfileError
-from whence.model import Frame
-from whence.profiles import bounds, gz, otlp_binary, otlp_json
-from whence.profiles.json_text import written
+from whence.profiles import bounds, gz, json_text, otlp_json, wire
+from whence.profiles.kernels import stacks as stacks_kernel
 from whence.profiles.model import NO_MAPPING, Profile
 from whence.profiles.otlp_json import Text
-from whence.profiles.otlp_schema import Document, encoded, jsonable
-from whence.profiles.otlp_tables import BUILD_IDS, Tables, first_location, profile_of
-from whence.profiles.wire import Messages
+from whence.profiles.otlp_tables import (
+    BUILD_IDS,
+    FUNCTION,
+    PID,
+    VALUE_TYPE,
+    Kind,
+    Lists,
+    Names,
+    Tables,
+    first_location,
+    profile_of,
+    signed,
+)
+from whence.profiles.schema import OTLP, Document
+from whence.profiles.wire import Messages, NewNames
+
+WHOLE = "ProfilesData"
+DICTIONARY = OTLP.number(WHOLE, "dictionary")
 
 
 @dataclass(slots=True)
@@ -53,7 +69,7 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
         origin = Origin(document, None, tables, compressed)
     else:
         whole = Messages.whole(plain, "ProfilesData", budget)
-        tables = otlp_binary.tables_of(whole)
+        tables = tables_of(whole)
         origin = Origin(None, whole, tables, compressed)
     profile = profile_of(tables, budget)
     profile.origin = origin
@@ -70,56 +86,16 @@ def write(profile: Profile, *, json: bool | None = None) -> bytes:
             out = otlp_json.renamed(profile, origin.document, names, first_location(origin.tables)).encode()
         else:
             assert origin.whole is not None
-            out = otlp_binary.renamed(profile, origin.whole, names, first_location(origin.tables))
+            out = renamed_binary(profile, origin.whole, names, first_location(origin.tables))
         return gz.deflated(out) if origin.compressed else out
     document = document_of(profile)
-    return written(jsonable(document)).encode() if json else encoded(document)
+    return json_text.written(OTLP.jsonable(document, WHOLE)).encode() if json else OTLP.encoded(document, WHOLE)
 
 
 def is_text(profile: Profile) -> bool:
     """Whether `write` gives JSON that a person can read: the profile was read from such."""
     origin = profile.origin
     return isinstance(origin, Origin) and origin.document is not None and not origin.compressed
-
-
-class Names:
-    """The string and function tables as they grow; new entries are listed in the order they get their index."""
-
-    def __init__(self, profile: Profile, tables: Tables | None = None) -> None:
-        self.profile = profile
-        self.new_strings: list[str] = []
-        self.new_functions: list[Document] = []
-        self.strings: dict[str, int] = {}
-        self._strings = tables.strings if tables else 0
-        self._functions = len(tables.functions) if tables else 0
-        self._known: dict[tuple[str, str, int], int] = {}
-        for index in range(self._strings):
-            self.strings.setdefault(tables.text(index) if tables else "", index)
-        self.string("")
-        if not self._functions:
-            self.new_functions.append({})
-            self._functions = 1
-
-    def string(self, text: str) -> int:
-        found = self.strings.get(text)
-        if found is None:
-            found = self.strings[text] = self._strings
-            self._strings += 1
-            self.new_strings.append(text)
-        return found
-
-    def function(self, frame: Frame) -> int:
-        """The index of a frame's function."""
-        name, file, start = frame.function, frame.file, frame.start_line
-        found = self._known.get((name, file, start))
-        if found is None:
-            found = self._known[name, file, start] = self._functions
-            self._functions += 1
-            system = self.profile.system_names.get(name, name)
-            entry = {"nameStrindex": self.string(name), "systemNameStrindex": self.string(system)}
-            entry |= {"filenameStrindex": self.string(file)}
-            self.new_functions.append(entry | ({"startLine": start} if start else {}))
-        return found
 
 
 def document_of(profile: Profile) -> Document:
@@ -190,3 +166,155 @@ def document_of(profile: Profile) -> Document:
     }
     scope = {"scope": {"name": "whence", "version": __version__}, "profiles": profiles}
     return {"resourceProfiles": [{"scopeProfiles": [scope]}], "dictionary": dictionary}
+
+
+# the binary form
+
+
+def dictionary_of(whole: Messages) -> Messages:
+    found = OTLP.inside(whole, "ProfilesData", "dictionary")
+    if len(found) != 1:
+        raise ProfileError("ProfilesData", None, "it has one dictionary", len(found))
+    return found
+
+
+def tables_of(whole: Messages) -> Tables:
+    """The tables of a ProfilesData message."""
+    dictionary = dictionary_of(whole)
+    tables = Tables()
+    strings = OTLP.inside(dictionary, "ProfilesDictionary", "stringTable", "string_table")
+    tables.strings, tables.text = len(strings), strings.text
+    mappings = OTLP.inside(dictionary, "ProfilesDictionary", "mappingTable", "mapping_table")
+    whole.budget.charge(bounds.MAPPING * len(mappings))
+    rows = OTLP.columns(mappings, "Mapping", "memoryStart", "memoryLimit", "fileOffset", "filenameStrindex")
+    attributes = lists(mappings, "Mapping", "attributeIndices")
+    tables.mappings = [(*row, attributes[index]) for index, row in enumerate(zip(*rows, strict=True))]
+    locations = OTLP.inside(dictionary, "ProfilesDictionary", "locationTable", "location_table")
+    tables.location_mapping, tables.location_address = OTLP.columns(locations, "Location", "mappingIndex", "address")
+    lines = OTLP.inside(locations, "Location", "lines", "line")
+    tables.line_location = array("Q", lines.parent)
+    tables.line_function, tables.line = OTLP.columns(lines, "Line", "functionIndex", "line")
+    functions = OTLP.inside(dictionary, "ProfilesDictionary", "functionTable", "function_table")
+    whole.budget.charge(bounds.FRAME * (len(functions) + len(lines)))
+    tables.functions = list(zip(*OTLP.columns(functions, "Function", *FUNCTION), strict=True))
+    stacks = OTLP.inside(dictionary, "ProfilesDictionary", "stackTable", "stack_table")
+    tables.stacks = lists(stacks, "Stack", "locationIndices")
+    _attributes(tables, OTLP.inside(dictionary, "ProfilesDictionary", "attributeTable", "attribute_table"))
+    resources = OTLP.inside(whole, "ProfilesData", "resourceProfiles", "resource_profiles")
+    scopes = OTLP.inside(resources, "ResourceProfiles", "scopeProfiles", "scope_profiles")
+    profiles = OTLP.inside(scopes, "ScopeProfiles", "profiles", "profile")
+    whole.budget.charge(bounds.INNER_PROFILE * len(profiles))
+    pids: dict[int, int] = {}  # of resources
+    for index in range(len(profiles)):
+        kind = _kind(profiles.one(index))
+        resource = scopes.parent[profiles.parent[index]]
+        if resource not in pids:
+            pids[resource] = _pid(resources.one(resource), strings)
+        kind.pid = pids[resource]
+        tables.kinds.append(kind)
+    return tables
+
+
+def lists(messages: Messages, message: str, field: str) -> Lists:
+    """The repeated numbers of each message."""
+    return Lists(*OTLP.lists(messages, message, field))
+
+
+def _attributes(tables: Tables, attributes: Messages) -> None:
+    attributes.budget.charge(bounds.LABEL * len(attributes))
+    keys, units = OTLP.columns(attributes, "KeyValueAndUnit", "keyStrindex", "unitStrindex")
+    values = _values(attributes, "KeyValueAndUnit", tables.strings, tables.text)
+    tables.attributes += [
+        (key, text, number, unit) for key, (text, number), unit in zip(keys, values, units, strict=True)
+    ]
+
+
+def _values(attributes: Messages, message: str, strings: int, text: Callable[[int], str]) -> list[tuple[str, int]]:
+    """The AnyValue of each message, as text and as a number."""
+    attributes.budget.charge(bounds.FRAME * len(attributes))
+    out = [("", 0)] * len(attributes)
+    values = OTLP.inside(attributes, message, "value")
+    numbers, indices = OTLP.columns(values, "AnyValue", "intValue", "stringValueStrindex")
+    texts = OTLP.inside(values, "AnyValue", "stringValue", "string_value")
+    own = {parent: texts.text(index) for index, parent in enumerate(texts.parent)}
+    for row, (parent, number, index) in enumerate(zip(values.parent, numbers, indices, strict=True)):
+        out[parent] = text(index) if 0 < index < strings else own.get(row, ""), signed(number)
+    return out
+
+
+def _pid(resource: Messages, strings: Messages) -> int:
+    """The process a resource says its profiles are of; 0 when it does not."""
+    attributes = OTLP.inside(OTLP.inside(resource, "ResourceProfiles", "resource"), "Resource", "attributes")
+    keys = OTLP.inside(attributes, "KeyValue", "key")
+    named = {parent: keys.text(index) for index, parent in enumerate(keys.parent)}
+    (indices,) = OTLP.columns(attributes, "KeyValue", "keyStrindex")
+    values = _values(attributes, "KeyValue", len(strings), strings.text)
+    for row, (index, (_, number)) in enumerate(zip(indices, values, strict=True)):
+        if (named.get(row) or (strings.text(index) if 0 < index < len(strings) else "")) == PID:
+            return number
+    return 0
+
+
+def _kind(profile: Messages) -> Kind:
+    (time,), (duration,), (period,) = OTLP.columns(profile, "Profile", "timeUnixNano", "durationNano", "period")
+    kind = Kind(0, 0, time, duration, signed(period))
+    kind.type, kind.unit = _value_type(profile, "sampleType", "sample_type")
+    kind.period_type = _value_type(profile, "periodType", "period_type")
+    samples = OTLP.inside(profile, "Profile", "samples", "sample")
+    samples.budget.charge(bounds.ENTRY * len(samples))
+    (kind.stack,) = OTLP.columns(samples, "Sample", "stackIndex")
+    values, times = lists(samples, "Sample", "values"), lists(samples, "Sample", "timestampsUnixNano")
+    kind.value = wire.room("q", len(samples))
+    stacks_kernel.add_up(values.values, values.first, times.first, kind.value)
+    kind.attributes = lists(samples, "Sample", "attributeIndices")
+    return kind
+
+
+def _value_type(profile: Messages, field: str, part: str) -> tuple[int, int]:
+    """The string indices of a ValueType; the last one given counts."""
+    types = OTLP.inside(profile, "Profile", field, part)
+    return next(zip(*(reversed(one) for one in OTLP.columns(types, "ValueType", *VALUE_TYPE)), strict=True), (0, 0))
+
+
+def renamed_binary(profile: Profile, whole: Messages, names: Names, skip: int) -> bytes:
+    """The message again with the frames of profile.changed; only the dictionary's bytes differ."""
+    if not profile.changed:
+        return whole.data
+    dictionary = dictionary_of(whole)
+    bounds.writing(profile.stored, "the lines of named locations").charge(
+        bounds.JSON_VALUE * sum(len(profile.frames[location]) for location in profile.changed)
+    )
+    first = array("Q", bytes(8 * (len(profile.address) + skip + 1)))
+    functions, lines = array("Q"), array("Q")
+    for location, frames in enumerate(profile.frames):
+        if location in profile.changed:
+            for frame in frames:
+                functions.append(names.function(frame))
+                lines.append(max(0, frame.line))
+        first[location + skip + 1] = len(lines)
+    body = wire.splice(
+        dictionary,
+        NewNames(
+            OTLP.number("ProfilesDictionary", "locationTable"),
+            OTLP.number("Location", "lines"),
+            OTLP.number("Line", "functionIndex"),
+            OTLP.number("Line", "line"),
+            first,
+            functions,
+            lines,
+        ),
+    )
+    more = {"functionTable": names.new_functions, "stringTable": names.new_strings}
+    body += OTLP.encoded(more, "ProfilesDictionary")
+    start, end = dictionary.start[0], dictionary.end[0]
+    return whole.data[: field_start(whole.data, start)] + wire.payload(DICTIONARY, bytes(body)) + whole.data[end:]
+
+
+def field_start(data: bytes, body: int) -> int:
+    """Where the dictionary's field starts whose payload starts at `body`: before its length and its tag."""
+    at = body - 1
+    while at > 0 and data[at - 1] & 0x80:  # a length's bytes but the last are 0x80 and above; the tag is not
+        at -= 1
+    if data[at - 1 : at] != wire.tag(DICTIONARY):
+        raise ProfileError("ProfilesData", at, "the tag of its dictionary is one byte", data[at - 1 : at])
+    return at - 1

@@ -11,18 +11,15 @@ from array import array
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.profiles import bounds, json_text, wire
 from whence.profiles.kernels import stacks as stacks_kernel
 from whence.profiles.model import Profile
-from whence.profiles.otlp_schema import Document, jsonable
-from whence.profiles.otlp_tables import PID, Kind, Lists, Tables
-
-if TYPE_CHECKING:
-    from whence.profiles.otlp import Names
+from whence.profiles.otlp_tables import FUNCTION, PID, VALUE_TYPE, Kind, Lists, Names, Tables
+from whence.profiles.schema import OTLP, Document
 
 INT64 = range(-(1 << 63), 1 << 64)
 MASK = (1 << 64) - 1
@@ -197,8 +194,7 @@ def _fill(tables: Tables, dictionary: Document) -> None:
             lines += rows
     tables.line_function, tables.line = field(lines, "functionIndex", "line"), field(lines, "line", "line")
     functions = entries(dictionary, "functionTable", part)
-    names = ("nameStrindex", "systemNameStrindex", "filenameStrindex", "startLine")
-    tables.functions = list(zip(*(field(functions, name, "function") for name in names), strict=True))
+    tables.functions = list(zip(*(field(functions, name, "function") for name in FUNCTION), strict=True))
     for one in entries(dictionary, "attributeTable", part):
         key, unit = number(one, "keyStrindex", "attribute") & MASK, number(one, "unitStrindex", "attribute") & MASK
         tables.attributes.append((key, *_value(one, strings), unit))
@@ -227,11 +223,9 @@ def _kind(one: Any) -> Kind:
     part = "profile"
     kind = Kind(0, 0, number(one, "timeUnixNano", part), number(one, "durationNano", part), number(one, "period", part))
     sample_type, period_type = (one.get(name, {}) for name in ("sampleType", "periodType"))
-    kind.type, kind.unit = (number(sample_type, name, "sampleType") for name in ("typeStrindex", "unitStrindex"))
-    kind.period_type = (
-        number(period_type, "typeStrindex", "periodType"),
-        number(period_type, "unitStrindex", "periodType"),
-    )
+    kind.type, kind.unit = (number(sample_type, name, "sampleType") for name in VALUE_TYPE)
+    type_, unit = (number(period_type, name, "periodType") for name in VALUE_TYPE)
+    kind.period_type = type_, unit
     samples = entries(one, "samples", part)
     kind.stack = field(samples, "stackIndex", "sample")
     values, times = lists(samples, "values", "sample"), lists(samples, "timestampsUnixNano", "sample")
@@ -253,7 +247,7 @@ def renamed(profile: Profile, document: Text, names: Names, skip: int) -> str:
         lines = [
             {"functionIndex": names.function(frame), "line": max(0, frame.line)} for frame in profile.frames[location]
         ]
-        lines = [jsonable(line, "Line") for line in lines]
+        lines = [OTLP.jsonable(line, "Line") for line in lines]
         locations[location + skip] = {**locations[location + skip], "lines": lines}
-    functions = [jsonable(one, "Function") for one in names.new_functions]
+    functions = [OTLP.jsonable(one, "Function") for one in names.new_functions]
     return document.changed(locations, {"functionTable": functions, "stringTable": names.new_strings})

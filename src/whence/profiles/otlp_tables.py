@@ -17,9 +17,14 @@ from whence.model import Frame
 from whence.profiles import bounds, wire
 from whence.profiles.kernels import stacks as stacks_kernel
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
+from whence.profiles.schema import Document
 
 BUILD_IDS = ("process.executable.build_id.gnu", "process.executable.build_id.go", "process.executable.build_id.htlhash")
 PID = "process.pid"
+
+# What the two forms read in the order of the tables below
+FUNCTION = ("nameStrindex", "systemNameStrindex", "filenameStrindex", "startLine")
+VALUE_TYPE = ("typeStrindex", "unitStrindex")
 
 
 def column() -> array[int]:
@@ -238,3 +243,43 @@ def _samples(profile: Profile, checked: Checked, skip: int) -> Samples:
                 labels = known[row] = labels if any(one.key == PID for one in labels) else labels + told
             out.labels.append(labels)
     return out
+
+
+class Names:
+    """The string and function tables as they grow; new entries are listed in the order they get their index."""
+
+    def __init__(self, profile: Profile, tables: Tables | None = None) -> None:
+        self.profile = profile
+        self.new_strings: list[str] = []
+        self.new_functions: list[Document] = []
+        self.strings: dict[str, int] = {}
+        self._strings = tables.strings if tables else 0
+        self._functions = len(tables.functions) if tables else 0
+        self._known: dict[tuple[str, str, int], int] = {}
+        for index in range(self._strings):
+            self.strings.setdefault(tables.text(index) if tables else "", index)
+        self.string("")
+        if not self._functions:
+            self.new_functions.append({})
+            self._functions = 1
+
+    def string(self, text: str) -> int:
+        found = self.strings.get(text)
+        if found is None:
+            found = self.strings[text] = self._strings
+            self._strings += 1
+            self.new_strings.append(text)
+        return found
+
+    def function(self, frame: Frame) -> int:
+        """The index of a frame's function."""
+        name, file, start = frame.function, frame.file, frame.start_line
+        found = self._known.get((name, file, start))
+        if found is None:
+            found = self._known[name, file, start] = self._functions
+            self._functions += 1
+            system = self.profile.system_names.get(name, name)
+            entry = {"nameStrindex": self.string(name), "systemNameStrindex": self.string(system)}
+            entry |= {"filenameStrindex": self.string(file)}
+            self.new_functions.append(entry | ({"startLine": start} if start else {}))
+        return found

@@ -16,10 +16,10 @@ from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import bounds
+from whence.profiles.kinds import GENERATED
 from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType
 from whence.profiles.perf_lines import LINE, Header, Place, behind, header_of, looks_like, place_of
 from whence.profiles.perf_memory import Memories, RuntimeAddresses
-from whence.profiles.reasons import GENERATED
 from whence.profiles.text import lines_of
 
 __all__ = ["looks_like", "read"]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from whence.budget import Budget
 from whence.profiles import bounds
+from whence.profiles.kinds import Kind, kind_of
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.perf_lines import FORK, MMAP, UNKNOWN, Place
-from whence.profiles.reasons import Kind, kind_of
 
 ANONYMOUS = ("//anon", "/anon_hugepage")
 BUILD_ID = re.compile(r"<?([0-9a-f]{16,64})>?$")
@@ -162,7 +162,7 @@ class Memories:
             return
         start = {index: PLACED + (at << 32) for at, index in enumerate(sorted(files))}
         for index, base in start.items():
-            profile.mappings[index] = replace(profile.mappings[index], start=base, limit=base + (1 << 32))
+            profile.mappings[index] = profile.mappings[index]._replace(start=base, limit=base + (1 << 32))
         for location, index in enumerate(profile.mapping):
             if index in start and not profile.address[location] >> 32:
                 profile.address[location] += start[index]

@@ -24,24 +24,20 @@ from dataclasses import dataclass, field
 
 from whence.budget import Budget
 from whence.errors import ProfileError
-from whence.model import Frame, Frames, Source
+from whence.model import Frame, Frames
 from whence.profiles import bounds, gz, wire
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
-from whence.profiles.pprof_writer import encoded, renamed
-from whence.profiles.wire import Ids, Messages
+from whence.profiles.schema import PPROF, Document
+from whence.profiles.wire import Ids, Messages, NewNames
 
-# Field numbers of Profile
-SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING = 1, 2, 3, 4, 5, 6
-DROP, KEEP, TIME, DURATION, PERIOD_TYPE, PERIOD, COMMENT, DEFAULT_TYPE, DOC_URL = range(7, 16)
-
-# (field number, its name) of each message's string indices, and how many fields a row of its table needs
-STRINGS_OF = {
-    "sample_type": ((1, "type"), (2, "unit")),
-    "mapping": ((5, "filename"), (6, "build_id")),
-    "function": ((2, "name"), (3, "system_name"), (4, "filename")),
-    "label": ((1, "key"), (2, "str"), (4, "num_unit")),
+# Fields that are indices into string_table
+TEXTS = {
+    "ValueType": ("type", "unit"),
+    "Mapping": ("filename", "build_id"),
+    "Function": ("name", "system_name", "filename"),
+    "Label": ("key", "str", "num_unit"),
 }
-WIDTH = {"sample_type": 3, "mapping": 11, "location": 6, "line": 4, "function": 6, "label": 5}
+TEXTS_OF_PROFILE = ("drop_frames", "keep_frames", "default_sample_type", "doc_url")
 
 
 @dataclass(slots=True)
@@ -52,7 +48,6 @@ class Origin:
     compressed: bool
     whole: Messages
     strings: Messages
-    functions: array[int] = field(repr=False)  # rows of WIDTH["function"]
     function_ids: Ids
 
 
@@ -66,45 +61,43 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
     budget = budget or bounds.reading(len(data))
     plain = gz.inflated(data, budget) if packed else data
     whole = Messages.whole(plain, "profile", budget)
-    strings = whole.field(STRING, "string_table")
+    strings = PPROF.inside(whole, "Profile", "string_table")
     if not len(strings) or strings.raw(0):
         raise ProfileError(
             "string_table", None, "its first string is empty", strings.raw(0) if len(strings) else "none"
         )
-
-    def rows(messages: Messages) -> array[int]:
-        table = messages.table(WIDTH[messages.part])
-        for number, name in STRINGS_OF.get(messages.part, ()):
-            rule = f"{name} is an index into string_table"
-            wire.below(table, WIDTH[messages.part], number, len(strings), messages.part, rule)
-        return table
-
-    types = rows(whole.field(SAMPLE_TYPE, "sample_type"))
-    mappings = rows(whole.field(MAPPING, "mapping"))
-    functions = rows(whole.field(FUNCTION, "function"))
-    budget.charge(bounds.TYPE * (len(types) // 3) + bounds.MAPPING * (len(mappings) // WIDTH["mapping"]))
-    origin = Origin(plain, compressed, whole, strings, functions, _ids(functions, "function", budget))
+    tables = Tables(strings)
+    types = PPROF.inside(whole, "Profile", "sample_type")
+    mappings = PPROF.inside(whole, "Profile", "mapping")
+    functions = PPROF.inside(whole, "Profile", "function")
+    locations = PPROF.inside(whole, "Profile", "location")
+    budget.charge(bounds.TYPE * len(types) + bounds.MAPPING * len(mappings))
+    (function_ids,) = PPROF.columns(functions, "Function", "id")
+    origin = Origin(plain, compressed, whole, strings, tables.ids(function_ids, "function"))
     profile = Profile(origin=origin)
     text = strings.text
-    profile.sample_types = [SampleType(text(types[i + 1]), text(types[i + 2])) for i in range(0, len(types), 3)]
+    profile.sample_types = tables.types(types)
+    mapping_ids, *rows = tables.columns(
+        mappings, "Mapping", "id", "memory_start", "memory_limit", "file_offset", "filename", "build_id"
+    )
     profile.mappings = [
-        Mapping(mappings[i + 2], mappings[i + 3], mappings[i + 4], text(mappings[i + 5]), text(mappings[i + 6]))
-        for i in range(0, len(mappings), WIDTH["mapping"])
+        Mapping(start, limit, offset, text(path), text(build_id))
+        for start, limit, offset, path, build_id in zip(*rows, strict=True)
     ]
-    locations = whole.field(LOCATION, "location")
-    table = locations.table(WIDTH["location"])
-    ids = _ids(table, "location", budget)
-    _locations(profile, locations, table, _ids(mappings, "mapping", budget))
-    _names(profile, locations, origin)
-    _about(profile, origin, whole.table(16))
+    location_ids, wanted, profile.address = PPROF.columns(locations, "Location", "id", "mapping_id", "address")
+    ids = tables.ids(location_ids, "location")
+    profile.mapping = _mappings(wanted, tables.ids(mapping_ids, "mapping"))
+    profile.frames = [()] * len(locations)
+    _names(profile, locations, functions, tables, origin.function_ids)
+    _about(profile, tables, whole)
     profile.stored = bounds.stored(budget)
-    samples = whole.field(SAMPLE, "sample")
+    samples = PPROF.inside(whole, "Profile", "sample")
     kinds = len(profile.sample_types)
-    if not ids.all_known(samples, kinds):
+    if not ids.all_known(samples, PPROF.number("Sample", "location_id"), PPROF.number("Sample", "value"), kinds):
         _stacks(samples, ids, kinds)  # says which sample breaks which rule
-    labels = samples.field(3, "label")
-    label_rows = rows(labels)
-    profile.load = lambda: _samples(kinds, samples, ids, labels, label_rows, strings)
+    labels = PPROF.inside(samples, "Sample", "label")
+    label_columns = tables.columns(labels, "Label", "key", "str", "num", "num_unit")
+    profile.load = lambda: _samples(kinds, samples, ids, labels, label_columns, strings)
     return profile
 
 
@@ -119,52 +112,65 @@ def write(profile: Profile, *, compress: bool | None = None) -> bytes:
     return gz.deflated(plain) if compress or compress is None else bytes(plain)
 
 
-def _ids(rows: array[int], part: str, budget: Budget) -> Ids:
-    budget.charge(bounds.ID * (len(rows) // WIDTH[part]))
-    return Ids(rows[1 :: WIDTH[part]], part)
+class Tables:
+    """A profile's tables as columns; indices into string_table are checked."""
+
+    def __init__(self, strings: Messages) -> None:
+        self.strings = strings
+
+    def columns(self, messages: Messages, kind: str, *fields: str) -> list[array[int]]:
+        found = PPROF.columns(messages, kind, *fields)
+        for name, column in zip(fields, found, strict=True):
+            if name in TEXTS[kind]:
+                rule = f"{name} is an index into string_table"
+                wire.below(column, len(self.strings), messages.part, rule)
+        return found
+
+    def types(self, messages: Messages) -> list[SampleType]:
+        text = self.strings.text
+        types, units = self.columns(messages, "ValueType", "type", "unit")
+        return [SampleType(text(type), text(unit)) for type, unit in zip(types, units, strict=True)]
+
+    def ids(self, column: array[int], part: str) -> Ids:
+        self.strings.budget.charge(bounds.ID * len(column))
+        return Ids(column, part)
 
 
-def _locations(profile: Profile, locations: Messages, table: array[int], mapping_ids: Ids) -> None:
-    """Columns of the locations: a mapping_id of 0 is none, any other must be there."""
-    width = WIDTH["location"]
-    wanted = table[2::width]
+def _mappings(wanted: array[int], mapping_ids: Ids) -> array[int]:
+    """The mapping of each location: a mapping_id of 0 is none, any other must be there."""
     held = array("Q", filter(None, wanted))
     found = mapping_ids.positions(held, "location", "mapping_id is the id of a mapping")
     if len(held) == len(wanted):
-        profile.mapping = array("q", found)
-    else:
-        rest = iter(found)
-        profile.mapping = array("q", (next(rest) if one else NO_MAPPING for one in wanted))
-    profile.address = table[3::width]
-    profile.frames = [()] * len(locations)
+        return array("q", found)
+    rest = iter(found)
+    return array("q", (next(rest) if one else NO_MAPPING for one in wanted))
 
 
-def _names(profile: Profile, locations: Messages, origin: Origin) -> None:
-    """Frames of the locations that come with lines."""
-    lines = locations.field(4, "line")
+def _names(profile: Profile, locations: Messages, functions: Messages, tables: Tables, function_ids: Ids) -> None:
+    """Frames of the locations that come with lines. The functions are checked in any case."""
+    columns = tables.columns(functions, "Function", "name", "system_name", "filename", "start_line")
+    lines = PPROF.inside(locations, "Location", "line")
     if not len(lines):
         return
     lines.budget.charge(bounds.FRAME * len(lines))
-    table = lines.table(WIDTH["line"])
-    functions = origin.function_ids.positions(table[1 :: WIDTH["line"]], "line", "function_id is the id of a function")
-    text = origin.strings.text
+    wanted, numbers = PPROF.columns(lines, "Line", "function_id", "line")
+    text = tables.strings.text
     names: dict[int, tuple[str, str, int]] = {}
     previous = -1
     chain: list[Frame] = []
     frames: list[Frames] = profile.frames
-    for row, (parent, function) in enumerate(zip(lines.parent, functions, strict=True)):
+    found = function_ids.positions(wanted, "line", "function_id is the id of a function")
+    for parent, function, line in zip(lines.parent, found, numbers, strict=True):
         if parent != previous:
             if chain:
                 frames[previous] = _chain(chain)
             chain = []
             previous = parent
         if function not in names:
-            at = function * WIDTH["function"]
-            name, system, file, start = origin.functions[at + 2 : at + 6]
+            name, system, file, start = (column[function] for column in columns)
             names[function] = text(name or system), text(file), max(0, _signed(start))
-        line = table[row * WIDTH["line"] + 2]
         name_text, file_text, start = names[function]
-        chain.append(Frame(name_text, file_text, line if line < 1 << 63 else 0, True, Source.UNKNOWN, start))
+        chain.append(Frame(name_text, file_text, line if line < 1 << 63 else 0, True, start_line=start))
     frames[previous] = _chain(chain)
 
 
@@ -173,26 +179,21 @@ def _chain(chain: list[Frame]) -> Frames:
     return tuple(chain)
 
 
-def _about(profile: Profile, origin: Origin, fields: array[int]) -> None:
+def _about(profile: Profile, tables: Tables, whole: Messages) -> None:
     """What the profile says about itself."""
-    strings, whole = origin.strings, origin.whole
-    comments, _ = whole.numbers(COMMENT)
-    wire.below(array("Q", comments), 1, 0, len(strings), "comment", "it is an index into string_table")
-    texts = (DROP, "drop_frames"), (KEEP, "keep_frames"), (DEFAULT_TYPE, "default_sample_type"), (DOC_URL, "doc_url")
-    for number, name in texts:
-        if fields[number] >= len(strings):
-            raise ProfileError(name, None, "it is an index into string_table", f"{fields[number]} of {len(strings)}")
+    strings = tables.strings
+    comments, _ = PPROF.lists(whole, "Profile", "comment")
+    wire.below(comments, len(strings), "comment", "it is an index into string_table")
+    numbers = ("time_nanos", "duration_nanos", "period")
+    found = PPROF.columns(whole, "Profile", *numbers, *TEXTS_OF_PROFILE)  # in one scan: it is the whole profile
+    values = {name: column[0] for name, column in zip((*numbers, *TEXTS_OF_PROFILE), found, strict=True)}
+    for name in TEXTS_OF_PROFILE:
+        if values[name] >= len(strings):
+            raise ProfileError(name, None, "it is an index into string_table", f"{values[name]} of {len(strings)}")
     profile.comments = [strings.text(index) for index in comments]
-    profile.time_ns = _signed(fields[TIME])
-    profile.duration_ns = _signed(fields[DURATION])
-    profile.period = _signed(fields[PERIOD])
-    kind = whole.field(PERIOD_TYPE, "period_type")
-    if len(kind):
-        rows = kind.table(3)
-        wire.below(rows, 3, 1, len(strings), "period_type", "type is an index into string_table")
-        wire.below(rows, 3, 2, len(strings), "period_type", "unit is an index into string_table")
-        profile.period_type = SampleType(strings.text(rows[-2]), strings.text(rows[-1]))
-    wanted = strings.text(fields[DEFAULT_TYPE])
+    profile.time_ns, profile.duration_ns, profile.period = (_signed(values[name]) for name in numbers)
+    profile.period_type = (tables.types(PPROF.inside(whole, "Profile", "period_type")) or [SampleType("", "")])[-1]
+    wanted = strings.text(values["default_sample_type"])
     names = [kind.type for kind in profile.sample_types]
     profile.default_type = names.index(wanted) if wanted in names else max(0, len(names) - 1)
 
@@ -203,9 +204,9 @@ def _signed(value: int) -> int:
 
 def _stacks(samples: Messages, ids: Ids, kinds: int) -> tuple[array[int], array[int], array[int]]:
     """Where each sample's stack starts, the locations of all stacks, and the values of all samples; checked."""
-    stack, first = samples.numbers(1)
+    stack, first = PPROF.lists(samples, "Sample", "location_id")
     where = ids.positions(stack, "sample", "location_id is the id of a location")
-    values, per_sample = samples.numbers(2)
+    values, per_sample = PPROF.lists(samples, "Sample", "value")
     if per_sample != array("Q", range(0, kinds * len(samples) + 1, kinds) if kinds else bytes(8 * (len(samples) + 1))):
         wrong = next(i for i in range(len(samples)) if per_sample[i + 1] - per_sample[i] != kinds)
         found = per_sample[wrong + 1] - per_sample[wrong]
@@ -213,25 +214,217 @@ def _stacks(samples: Messages, ids: Ids, kinds: int) -> tuple[array[int], array[
     return first, where, values
 
 
-def _samples(kinds: int, samples: Messages, ids: Ids, labels: Messages, rows: array[int], strings: Messages) -> Samples:
+def _samples(
+    kinds: int, samples: Messages, ids: Ids, labels: Messages, label_columns: list[array[int]], strings: Messages
+) -> Samples:
     first, stack, values = _stacks(samples, ids, kinds)
     signed = array("q", values.tobytes())
     samples.budget.charge(2 * bounds.ENTRY * len(samples) + bounds.LABELS * len(labels))
     own, columns = array("I", range(len(samples))), [signed[kind::kinds] for kind in range(kinds)]
     out = Samples(first, stack, own, columns, [()] * len(samples))
     known: dict[tuple[int, ...], Label] = {}
-    width = WIDTH["label"]
     parents = labels.parent
-    told: list[Label] = []  # of one sample
-    for row, parent in enumerate(parents):
-        key = tuple(rows[row * width + 1 : row * width + 5])
+    of_sample: list[Label] = []
+    for row, (parent, key) in enumerate(zip(parents, zip(*label_columns, strict=True), strict=True)):
         label = known.get(key)
         if label is None:
             labels.budget.charge(bounds.LABEL)
-            label = Label(strings.text(key[0]), strings.text(key[1]), _signed(key[2]), strings.text(key[3]))
+            name, text, number, unit = key
+            label = Label(strings.text(name), strings.text(text), _signed(number), strings.text(unit))
             known[key] = label
-        told.append(label)
+        of_sample.append(label)
         if row + 1 == len(parents) or parents[row + 1] != parent:
-            out.labels[parent] = tuple(told)
-            told = []
+            out.labels[parent] = tuple(of_sample)
+            of_sample = []
+    return out
+
+
+# writing: what `renamed` adds (functions, strings) goes behind what is there; locations that got frames are written
+# again with lines for them, mappings get their has_* flags, every other byte is passed on as it lies
+
+RENAMED_LINE = 64  # bytes of columns and of the message
+HAS_FUNCTIONS, HAS_FILENAMES, HAS_LINES, HAS_INLINES = 1, 2, 4, 8  # has_functions and the three fields behind it
+FLAGS = ("has_functions", "has_filenames", "has_line_numbers", "has_inline_frames")
+
+
+FUNCTION = ("id", "name", "system_name", "filename", "start_line")  # fields 1 to 5
+
+
+class Names:
+    """The string and function tables as they grow: each string and each function once."""
+
+    def __init__(self, profile: Profile, strings: Messages | None = None, next_function: int = 1) -> None:
+        self.system_names = profile.system_names
+        self.strings: dict[str, int] = {}
+        self.functions: dict[tuple[str, str, int], int] = {}
+        self._new_strings: list[bytes] = []
+        self._new_functions = array("Q")  # rows of FUNCTION
+        self._next_string = len(strings) if strings else 0
+        self._next_function = next_function
+        if strings:
+            for index in range(self._next_string):
+                self.strings.setdefault(strings.text(index), index)
+        self.string("")
+
+    def string(self, text: str) -> int:
+        index = self.strings.get(text)
+        if index is None:
+            index = self.strings[text] = self._next_string
+            self._next_string += 1
+            self._new_strings.append(text.encode("utf-8", "surrogateescape"))
+        return index
+
+    def function(self, name: str, file: str, start_line: int) -> int:
+        """The id of a function."""
+        key = name, file, start_line
+        known = self.functions.get(key)
+        if known is None:
+            known = self.functions[key] = self._next_function
+            self._next_function += 1
+            text = self.string(name)
+            system = self.system_names.get(name)
+            system_text = text if system is None else self.string(system)
+            self._new_functions.extend((known, text, system_text, self.string(file), start_line))
+        return known
+
+    def tables(self) -> bytes:
+        """What came new to the two tables, as fields of the profile."""
+        functions = wire.rows(PPROF.number("Profile", "function"), self._new_functions, len(FUNCTION))
+        return bytes(functions) + wire.texts(PPROF.number("Profile", "string_table"), self._new_strings)
+
+
+def flags_of(frames: Frames) -> int:
+    """What a mapping can claim to have once one of its locations has these frames."""
+    flags = HAS_FUNCTIONS
+    if any(frame.file for frame in frames):
+        flags |= HAS_FILENAMES
+    if any(frame.line for frame in frames):
+        flags |= HAS_LINES | HAS_INLINES
+    return flags | (HAS_INLINES if len(frames) > 1 else 0)
+
+
+def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: array[int]) -> bytes | bytearray:
+    """The bytes of `whole` with the frames of profile.changed in place of the lines those locations had."""
+    if not profile.changed:
+        return whole.data
+    bounds.writing(profile.stored, "the lines of named locations").charge(
+        RENAMED_LINE * sum(len(profile.frames[location]) for location in profile.changed)
+    )
+    names = Names(profile, strings, max(function_ids, default=0) + 1)
+    first = array("Q", bytes(8 * (len(profile.address) + 1)))
+    functions, lines = array("Q"), array("Q")
+    flags = bytearray(len(profile.mappings))
+    changed, function = profile.changed, names.function
+    for location, (mapping, frames) in enumerate(zip(profile.mapping, profile.frames, strict=True)):
+        if location in changed:
+            bits = HAS_FUNCTIONS
+            for name, file, line, inlined, _, start_line in frames:
+                functions.append(function(name, file, start_line))
+                if line > 0:
+                    lines.append(line)
+                    bits |= HAS_LINES | HAS_INLINES
+                else:
+                    lines.append(0)
+                if file:
+                    bits |= HAS_FILENAMES
+                if inlined:
+                    bits |= HAS_INLINES
+            if mapping != NO_MAPPING:
+                flags[mapping] |= bits
+        first[location + 1] = len(lines)
+    out = wire.splice(
+        whole,
+        NewNames(
+            PPROF.number("Profile", "location"),
+            PPROF.number("Location", "line"),
+            PPROF.number("Line", "function_id"),
+            PPROF.number("Line", "line"),
+            first,
+            functions,
+            lines,
+            PPROF.number("Profile", "mapping"),
+            PPROF.number("Mapping", FLAGS[0]),
+            bytes(flags),
+        ),
+    )
+    out += names.tables()
+    return out
+
+
+def encoded(profile: Profile) -> bytes:
+    """The whole profile from its model."""
+    names = Names(profile)
+
+    def kind(one: SampleType) -> Document:
+        return {"type": names.string(one.type), "unit": names.string(one.unit)}
+
+    head: Document = {"sample_type": [kind(one) for one in profile.sample_types]}
+    flags = bytearray(len(profile.mappings))
+    locations: list[bytes] = []
+    for index, (mapping, address, frames) in enumerate(
+        zip(profile.mapping, profile.address, profile.frames, strict=True)
+    ):
+        if frames and mapping != NO_MAPPING:
+            flags[mapping] |= flags_of(frames)
+        location: Document = {"id": index + 1, "mapping_id": mapping + 1, "address": address}
+        if frames:
+            location["line"] = [
+                {"function_id": names.function(frame.function, frame.file, frame.start_line), "line": frame.line}
+                for frame in frames
+            ]
+        locations.append(wire.payload(PPROF.number("Profile", "location"), PPROF.encoded(location, "Location")))
+    samples = _encoded_samples(profile, names)
+    mappings = [_mapping(index + 1, one, flags[index], names) for index, one in enumerate(profile.mappings)]
+    tables: Document = {"mapping": mappings}
+    rest: Document = {"time_nanos": profile.time_ns, "duration_nanos": profile.duration_ns, "period": profile.period}
+    if profile.period_type.type:
+        rest["period_type"] = kind(profile.period_type)
+    rest["comment"] = [names.string(one) for one in profile.comments]
+    if profile.default_type < len(profile.sample_types) - 1:
+        rest["default_sample_type"] = names.string(profile.sample_types[profile.default_type].type)
+    return b"".join(
+        [
+            PPROF.encoded(head, "Profile"),
+            *samples,
+            PPROF.encoded(tables, "Profile"),
+            *locations,
+            PPROF.encoded(rest, "Profile"),
+            names.tables(),
+        ]
+    )
+
+
+def _mapping(number: int, mapping: Mapping, flags: int, names: Names) -> Document:
+    document: Document = {
+        "id": number,
+        "memory_start": mapping.start,
+        "memory_limit": mapping.limit,
+        "file_offset": mapping.file_offset,
+        "filename": names.string(mapping.path),
+        "build_id": names.string(mapping.build_id),
+    }
+    return document | {name: flags >> bit & 1 for bit, name in enumerate(FLAGS)}
+
+
+def _encoded_samples(profile: Profile, names: Names) -> list[bytes]:
+    samples = profile.samples
+    sample, label = PPROF.number("Profile", "sample"), PPROF.number("Sample", "label")
+    location, value = PPROF.number("Sample", "location_id"), PPROF.number("Sample", "value")
+    out = []
+    ids = [wire.varint(index + 1) for index in range(len(profile.address))]
+    labels: dict[Label, bytes] = {}
+    budget = bounds.writing(profile.stored, "samples with a stack each, as pprof has them,")
+    for index in range(len(samples)):
+        at = samples.of[index]
+        stack = samples.first[at + 1] - samples.first[at]
+        budget.charge(bounds.STRING + bounds.ENTRY * (stack + len(samples.values)))
+        body = wire.payload(location, b"".join([ids[one] for one in samples.locations(index)]))
+        body += wire.packed(value, [column[index] for column in samples.values])
+        for one in samples.labels[index]:
+            if one not in labels:
+                text = {"key": names.string(one.key), "str": names.string(one.text), "num": one.number}
+                encoded = PPROF.encoded(text | {"num_unit": names.string(one.unit)}, "Label")
+                labels[one] = wire.payload(label, encoded)
+            body += labels[one]
+        out.append(wire.payload(sample, body))
     return out

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from whence.files import DELETED_MARK
 from whence.profiles import bounds
 from whence.profiles.addresses import is_runtime
 from whence.profiles.model import Profile
@@ -32,7 +33,7 @@ def binary_of(profile: Profile, location: int) -> str:
     mapping = profile.mapping_of(location)
     if mapping is None:
         return ""
-    path = mapping.path.removesuffix(" (deleted)")
+    path = mapping.path.removesuffix(DELETED_MARK)
     if path.startswith("["):  # the symbol perf writes behind [kernel.kallsyms] is no part of its name
         return (path[: path.find("]") + 1] or path)[-NAME_MAX:]
     return os.path.basename(path[-NAME_MAX - 1 :])[-NAME_MAX:]

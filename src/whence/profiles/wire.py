@@ -14,18 +14,19 @@ from dataclasses import dataclass, field
 from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.profiles import bounds
+from whence.profiles.kernels import fields
 from whence.profiles.kernels import splice as splice_kernel
 from whence.profiles.kernels import wire as wire_kernel
 
-FAULTS = {
-    1: "a varint ends inside its message",
-    2: "a varint fits in 64 bits",
-    3: "a field ends inside its message",
-    4: "a field is a varint, a fixed number or has a length",
-    5: "field numbers start at 1",
-    6: "the data holds still while it is read",
-    7: "a message field has a length",
-    8: "an id names an entry of its table",
+RULES = {
+    fields.CUT_VARINT: "a varint ends inside its message",
+    fields.LONG_VARINT: "a varint fits in 64 bits",
+    fields.CUT_FIELD: "a field ends inside its message",
+    fields.WIRE_TYPE: "a field is a varint, a fixed number or has a length",
+    fields.FIELD_ZERO: "field numbers start at 1",
+    fields.NO_ROOM: "the data holds still while it is read",
+    fields.WRONG_TYPE: "a message field has a length",
+    fields.UNKNOWN: "an id names an entry of its table",
 }
 
 
@@ -80,7 +81,7 @@ class Messages:
 
     def count(self, number: int) -> int:
         """How many fields `number` with a length these have."""
-        return self._checked(wire_kernel.messages(self.data, self.start, self.end, number, _q(), _q(), array("I")))
+        return self.checked(wire_kernel.messages(self.data, self.start, self.end, number, _q(), _q(), array("I")))
 
     def field(self, number: int, part: str) -> Messages:
         """The messages, strings or bytes in field `number` of these."""
@@ -88,7 +89,7 @@ class Messages:
         self.budget.charge(20 * rows)
         found = Messages(self.data, part, room("Q", rows), room("Q", rows), room("I", rows), self.budget)
         if rows:
-            self._checked(
+            self.checked(
                 wire_kernel.messages(self.data, self.start, self.end, number, found.start, found.end, found.parent)
             )
         return found
@@ -97,24 +98,25 @@ class Messages:
         """Scalar fields numbered below `width`, `width` values for each message; 0 where there is none."""
         self.budget.charge(8 * len(self) * width)
         rows = room("Q", len(self) * width)
-        self._checked(wire_kernel.scalars(self.data, self.start, self.end, width, rows))
+        self.checked(wire_kernel.scalars(self.data, self.start, self.end, width, rows))
         return rows
 
     def numbers(self, number: int, fixed64: bool = False) -> tuple[array[int], array[int]]:
         """Values of a repeated scalar and, for each message, where its values start (one more at the end)."""
         self.budget.charge(8 * len(self))
         first = room("Q", len(self) + 1)
-        rows = self._checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, _q(), first))
+        rows = self.checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, _q(), first))
         self.budget.charge(2 * bounds.ENTRY * rows)  # columns of other types are made of these
         values = room("Q", rows)
         if rows:
-            self._checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, values, first))
+            self.checked(wire_kernel.repeated(self.data, self.start, self.end, number, fixed64, values, first))
         return values, first
 
-    def _checked(self, result: tuple[int, int, int]) -> int:
+    def checked(self, result: tuple[int, int, int]) -> int:
+        """The rows of a kernel's answer (rows, fault, offset). ProfileError where there is a fault."""
         rows, fault, offset = result
         if fault:
-            raise ProfileError(self.part, offset, FAULTS[fault], self.data[offset : offset + 10])
+            raise ProfileError(self.part, offset, RULES[fault], self.data[offset : offset + 10])
         return rows
 
 
@@ -134,9 +136,10 @@ class Ids:
                 raise ProfileError(part, None, "an id is given once", f"{twice} twice")
             self._order = array("Q", sorted(self._order, key=ids.__getitem__))
 
-    def all_known(self, messages: Messages, values: int) -> bool:
-        """Whether each message has only ids of this table in field 1, and so many numbers in field 2."""
-        return bool(wire_kernel.sound(messages.data, messages.start, messages.end, self.ids, self._order, values))
+    def all_known(self, messages: Messages, id_field: int, value_field: int, values: int) -> bool:
+        """Whether each message has only ids of this table in one field, and so many numbers in another."""
+        extents = messages.data, messages.start, messages.end
+        return bool(wire_kernel.all_known(*extents, self.ids, self._order, id_field, value_field, values))
 
     def positions(self, wanted: array[int], part: str, rule: str) -> array[int]:
         """Where each wanted id stands in the table; one that is not there breaks the rule."""
@@ -149,14 +152,14 @@ class Ids:
 
 def first_beyond(column: array[int], limit: int) -> int:
     """Where a column first has a number that is not below the limit; -1 when all are."""
-    return int(wire_kernel.first_beyond(column, 1, 0, limit))
+    return int(wire_kernel.first_beyond(column, limit))
 
 
-def below(rows: array[int], width: int, number: int, limit: int, part: str, rule: str) -> None:
-    """Raise unless field `number` of every row is below the limit."""
-    row = wire_kernel.first_beyond(rows, width, number, limit)
+def below(column: array[int], limit: int, part: str, rule: str) -> None:
+    """Raise unless every number of a column is below the limit."""
+    row = first_beyond(column, limit)
     if row >= 0:
-        raise ProfileError(f"{part} {row}", None, rule, f"{rows[row * width + number]} of {limit}")
+        raise ProfileError(f"{part} {row}", None, rule, f"{column[row]} of {limit}")
 
 
 def varint(value: int) -> bytes:
@@ -176,16 +179,21 @@ def varint(value: int) -> bytes:
 
 def number(field: int, value: int) -> bytes:
     """A varint field; nothing for 0, which is what an absent field means."""
-    return varint(field << 3) + varint(value) if value else b""
+    return varint(field << 3 | fields.VARINT) + varint(value) if value else b""
 
 
 def fixed64(field: int, value: int) -> bytes:
-    return varint(field << 3 | 1) + (value & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little") if value else b""
+    return varint(field << 3 | fields.FIXED64) + (value & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little") if value else b""
+
+
+def tag(field: int) -> bytes:
+    """What stands before a field with a length."""
+    return varint(field << 3 | fields.LENGTH)
 
 
 def payload(field: int, body: bytes) -> bytes:
     """A field with a length: a message, bytes or text."""
-    return varint(field << 3 | 2) + varint(len(body)) + body
+    return tag(field) + varint(len(body)) + body
 
 
 def text(field: int, value: str) -> bytes:
@@ -203,12 +211,12 @@ SHORT = 0x80
 
 def texts(field: int, values: list[bytes]) -> bytes:
     """A repeated string or bytes field."""
-    tag = varint(field << 3 | 2)
-    heads = [tag + bytes([size]) for size in range(SHORT)]
+    start = tag(field)
+    heads = [start + bytes([size]) for size in range(SHORT)]
     out: list[bytes] = []
     for raw in values:
         size = len(raw)
-        out += (heads[size], raw) if size < SHORT else (tag, varint(size), raw)
+        out += (heads[size], raw) if size < SHORT else (start, varint(size), raw)
     return b"".join(out)
 
 
@@ -220,22 +228,30 @@ def rows(field: int, table: array[int], width: int) -> bytearray:
     return out
 
 
-def splice(
-    message: Messages,
-    location: int,
-    line: int,
-    first: array[int],
-    functions: array[int],
-    lines: array[int],
-    mapping: int = 0,
-    flags: bytes = b"",
-) -> bytearray:
-    """The one message again, its locations with new lines and its mappings with new flags (the kernel says how)."""
+@dataclass(slots=True)
+class NewNames:
+    """What `splice` puts into a message, and the numbers of the fields it goes into.
+
+    Location i gets a line for each of functions/lines[first[i]:first[i + 1]] in place of its own, if there are some.
+    Mapping j gets a true field `flag` + k for each set bit k of flags[j]; `mapping` 0 is for formats without.
+    """
+
+    location: int
+    line: int  # of a location
+    line_function: int  # of a line: its function, its line
+    line_line: int
+    first: array[int] = field(repr=False)
+    functions: array[int] = field(repr=False)
+    lines: array[int] = field(repr=False)
+    mapping: int = 0
+    flag: int = 0
+    flags: bytes = b""
+
+
+def splice(message: Messages, new: NewNames) -> bytearray:
+    """The one message again, its locations with new lines and its mappings with new flags."""
     start, end = message.start[0], message.end[0]
-    out = bytearray(end - start + 48 * len(lines) + 24 * len(first) + 24 * len(flags) + 16)
-    size, fault, offset = splice_kernel.splice(
-        message.data, start, end, location, line, first, functions, lines, mapping, flags, out
-    )
-    message._checked((size, fault, offset))
+    out = bytearray(splice_kernel.splice_room(end - start, len(new.first), len(new.lines), len(new.flags)))
+    size = message.checked(splice_kernel.splice(message.data, start, end, new, out))
     del out[size:]
     return out

@@ -39,6 +39,8 @@ def arrange(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
     for table in tables:
         bounds.append(bounds[-1] + len(table))
     joined = join(tables)
+    if len(joined) != bounds[-1]:
+        raise ValueError("each table is given once")
     cut = [_stretches(joined, low, high, last_wins) for low, high in pairwise(bounds)]
     start, end, place = cut[0]
     name = place

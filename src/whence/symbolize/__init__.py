@@ -1,10 +1,12 @@
-"""From runtime addresses of processes, or of snapshots of them, to frames or a reason.
+"""From runtime addresses of processes to frames or a reason: live ones, snapshots of them, and core files.
 
-    symbolizer.py  Symbolizer: live processes, many at once, in batches
-    snapshot.py    the same from a snapshot file, where the process is gone
+    symbolizer.py  Symbolizer: many processes at once, in batches
+    process.py     Process, Snapshot, Core: whose addresses are named, behind one protocol
+    gone.py        the way of an address where the process is gone
+    opening.py     the binary behind a mapping, with a Locator's help
     elsewhere.py   names that are in no ELF file: perf maps, kallsyms
-    answer.py      Answer: frames or a reason, with mapping, file offset and vaddr
-    binaries.py    binaries held open, least recently used goes
+    symbolized.py  Symbolized: frames or a reason, with mapping, file offset and vaddr
+    pool.py        binaries held open, least recently used goes
     internal_error.py  exceptions that are bugs: logged, and a reason of their own
     naming.py      frames of many vaddrs in one binary
 
@@ -12,9 +14,8 @@ Reasons are those of whence.reasons. One address, process or file that fails nev
 """
 
 from whence.reasons import Reason
-from whence.symbolize.answer import Answer
-from whence.symbolize.binaries import opener_with
-from whence.symbolize.snapshot import SnapshotSymbolizer, from_snapshot
+from whence.symbolize.process import Core, Process, ProcessView, Snapshot
+from whence.symbolize.symbolized import Symbolized
 from whence.symbolize.symbolizer import Symbolizer
 
-__all__ = ["Answer", "Reason", "SnapshotSymbolizer", "Symbolizer", "from_snapshot", "opener_with"]
+__all__ = ["Core", "Process", "ProcessView", "Reason", "Snapshot", "Symbolized", "Symbolizer"]

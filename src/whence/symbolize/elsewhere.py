@@ -13,7 +13,7 @@ from whence.procmap.kallsyms import KernelNames
 from whence.procmap.mapping import Mapping
 from whence.procmap.names import NamedAddresses
 from whence.reasons import Reason
-from whence.symbolize.answer import Answer
+from whence.symbolize.symbolized import Symbolized
 
 MAX_PERF_MAPS = 32
 HIDDEN_SECONDS = 10.0  # how long the kernel's names are taken to stay hidden
@@ -22,7 +22,10 @@ HIDDEN_SECONDS = 10.0  # how long the kernel's names are taken to stay hidden
 class Elsewhere:
     """The lists of names that were read last. Safe for use from many threads."""
 
-    def __init__(self, directory: Callable[[int], str], kallsyms: str) -> None:
+    def __init__(
+        self, directory: Callable[[int], str], kallsyms: str, readable: Callable[[str], str] | None = None
+    ) -> None:
+        self._readable = readable or str
         self._directory = directory
         self._kallsyms = kallsyms
         self._kernel: KernelNames | None = None
@@ -36,30 +39,32 @@ class Elsewhere:
             self._kernel = None
             self._hidden = (0.0, "")
 
-    def generated(self, pid: int, places: list[tuple[int, Mapping]]) -> list[Answer]:
+    def generated(self, pid: int, places: list[tuple[int, Mapping]]) -> list[Symbolized]:
         """Answers for addresses in memory without a file, by the process's perf map."""
         names = self._perf_map(pid)
         answers = []
         for address, mapping in places:
             name = names.lookup(address)
             if name:
-                answers.append(Answer(address, (Frame(name, source=Source.PERFMAP),), None, mapping))
+                answers.append(
+                    Symbolized(address, (Frame(self._readable(name), source=Source.PERFMAP),), None, mapping)
+                )
             else:
-                answers.append(Answer(address, (), Reason.NOT_FILE_BACKED, mapping))
+                answers.append(Symbolized(address, (), Reason.NOT_FILE_BACKED, mapping))
         return answers
 
-    def in_kernel(self, address: int) -> Answer:
+    def in_kernel(self, address: int) -> Symbolized:
         """The answer for an address of the kernel's half."""
         with self._lock:
             if self._kernel is None and monotonic() >= self._hidden[0]:
                 self._read_kernel()
             kernel, (_, why) = self._kernel, self._hidden
         if kernel is None:
-            return Answer(address, reason=Reason.KERNEL_HIDDEN, detail=why)
+            return Symbolized(address, reason=Reason.KERNEL_HIDDEN, detail=why)
         name = kernel.lookup(address)
         if not name:
-            return Answer(address, reason=Reason.UNMAPPED)
-        return Answer(address, (Frame(name, source=Source.KALLSYMS),))
+            return Symbolized(address, reason=Reason.UNMAPPED)
+        return Symbolized(address, (Frame(self._readable(name), source=Source.KALLSYMS),))
 
     def _read_kernel(self) -> None:
         why = ""

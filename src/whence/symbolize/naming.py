@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
+from typing import TYPE_CHECKING
 
 from whence.lidia.results import FrameTable
 from whence.model import Frames
 from whence.reasons import Reason
-from whence.symbolize.binaries import Names
 from whence.symbolize.internal_error import reason_of
+from whence.symbolize.pool import Names
+
+if TYPE_CHECKING:
+    from whence.producers import Producers
 
 Named = dict[int, tuple[Frames, Reason | None, str]]
 Through = tuple[Callable[[str], str] | None, Callable[[str], str] | None]  # functions, files
@@ -77,8 +81,5 @@ def _chains(found: Iterable[Frames], through: Through) -> list[Frames]:
 
 def why_nothing(binary: Names) -> Reason:
     """Whether a binary is stripped, so that it names only what it exports, or names all but this."""
-    producers = getattr(binary, "producers", None)
-    if producers is None or producers.dwarf is not None or producers.pclntab is not None:
-        return Reason.NOT_IN_ARCHIVE
-    has_symbols = any(elf.section(".symtab") is not None for elf in (producers.elf, producers.debug_elf))
-    return Reason.NOT_IN_ARCHIVE if has_symbols else Reason.NO_DEBUG_FILE
+    producers: Producers | None = getattr(binary, "producers", None)
+    return Reason.NOT_IN_ARCHIVE if producers is None else producers.why_unnamed()

@@ -1,31 +1,36 @@
-"""From (pid, runtime address) to frames or a reason, in batches.
+"""From runtime addresses of processes to frames or a reason, in batches.
 
-The way of one address: mapping (procmap) -> file offset -> vaddr (the file's segments) -> frames (its binary).
-Addresses of one file are named together. The ways that lead through no file: the vDSO is read from memory, generated
-code is looked up in the process's perf map, kernel addresses in kallsyms.
+The way of one address: mapping (procmap) -> file offset -> vaddr (the file's segments) -> frames (its binary, which a
+Locator finds). Addresses of one file are named together. The ways that lead through no file: the vDSO is read from
+memory, generated code is looked up in the process's perf map, kernel addresses in kallsyms.
 """
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import index
+from typing import TYPE_CHECKING
 
-import whence
-from whence.elf import ElfFile
-from whence.errors import WhenceError
-from whence.procmap.address_mapper import AddressMapper
+from whence.binary import demangler
+from whence.locate.locator import Locator
 from whence.procmap.kallsyms import KERNEL_START
 from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.reader import GATE, GATE_SIZE
 from whence.procmap.resolver import Resolver
-from whence.procmap.vdso import read_vdso
 from whence.reasons import Reason
-from whence.symbolize.answer import Answer
-from whence.symbolize.binaries import Binaries, Failure, Held, Opener, key_of, open_mapped, opener_with
 from whence.symbolize.elsewhere import Elsewhere
+from whence.symbolize.gone import symbolize_gone
 from whence.symbolize.naming import name_all
+from whence.symbolize.opening import Locates, open_mapped, open_vdso
+from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary, key_of
+from whence.symbolize.process import Process, ProcessView
+from whence.symbolize.symbolized import Symbolized
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
 
 MAX_FILES = 256
 MAX_BYTES = 1 << 30
@@ -33,31 +38,40 @@ REFRESH = 10.0  # seconds after which mappings are asked for again: libraries co
 
 
 class Symbolizer:
-    """Names runtime addresses of live processes. Safe for use from many threads; a context manager.
+    """Names runtime addresses of processes: live ones, snapshots and core files. Safe for use from many threads.
 
-    At most `max_files` binaries are held open, and tables of `max_bytes` (the binary in use may exceed that by itself).
-    `opener(path)` opens a binary for lookups: `whence.open` unless given (see `opener_with`).
+    `locator` finds the files (default: a Locator of its own, with debug files in /usr/lib/debug); `demangle` makes
+    names readable (False: names as linkers write them). At most `max_files` binaries are held open, and tables of
+    `max_bytes` (the binary in use may exceed that by itself). A live process is read below `proc_root`, or by a
+    `resolver` to share. A context manager: closing closes the files; it stays usable.
     """
 
     def __init__(
         self,
         *,
-        resolver: Resolver | None = None,
-        proc_root: str | os.PathLike[str] = "/proc",
-        opener: Opener | None = None,
+        locator: Locates | None = None,
+        demangle: bool | Callable[[str], str] = False,
         max_files: int = MAX_FILES,
         max_bytes: int = MAX_BYTES,
+        resolver: Resolver | None = None,
+        proc_root: str | os.PathLike[str] = "/proc",
         kallsyms: str = "/proc/kallsyms",
     ) -> None:
         self.resolver = resolver or Resolver(proc_root, refresh=REFRESH)
-        self.binaries = Binaries(max_files, max_bytes)
-        self._opener = opener or opener_with()
-        self._elsewhere = Elsewhere(self.resolver.directory, kallsyms)
+        self.binaries = BinaryPool(max_files, max_bytes)
+        self._locator = locator or Locator()
+        self._readable = demangler(demangle)
+        self._elsewhere = Elsewhere(self.resolver.directory, kallsyms, self._readable)
+
+    def __repr__(self) -> str:
+        return f"<whence.Symbolizer: {len(self.binaries)} files open>"
 
     def __enter__(self) -> Symbolizer:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -66,34 +80,51 @@ class Symbolizer:
         self.resolver.close()
         self._elsewhere.clear()
 
-    def lookup(self, pid: int, address: int) -> Answer:
-        """The answer for one runtime address."""
-        return self.lookup_many(pid, (address,))[0]
+    def symbolize(
+        self, process: int | ProcessView, addresses: Iterable[int], *, return_address: bool = False
+    ) -> list[Symbolized]:
+        """Frames, or the reason why there are none, for each runtime address of a process, in their order.
 
-    def lookup_many(self, pid: int, addresses: Iterable[int], *, return_addresses: bool = False) -> list[Answer]:
-        """One answer for each runtime address of one process, in their order."""
-        return self.answer(((pid, address) for address in addresses), return_addresses=return_addresses)
-
-    def answer(self, requests: Iterable[tuple[int, int]], *, return_addresses: bool = False) -> list[Answer]:
-        """One answer for each (pid, runtime address), in their order. Never raises for what it is asked about.
-
-        With `return_addresses` each address is one past a call: the byte before it is looked up.
+        `process` is a Process or its pid, a Snapshot, a Core, or anything with `mappings` and `build_id`. With
+        `return_address` each address is one past a call: the byte before it is looked up. Never raises for what an
+        address, a file or a live process is; TypeError for an address that is no integer. Costs a search in the
+        mappings for each distinct address, and opens each file once.
         """
-        if return_addresses:
-            return [one.after() for one in self.answer((pid, index(address) - 1) for pid, address in requests)]
-        asked = [(pid, index(address)) for pid, address in requests]
-        known, changed = self._answered(asked)
+        return self.symbolize_many(((process, address) for address in addresses), return_address=return_address)
+
+    def symbolize_many(
+        self, requests: Iterable[tuple[int | ProcessView, int]], *, return_address: bool = False
+    ) -> list[Symbolized]:
+        """The same for (process, runtime address) of many processes: a file that several have mapped is asked once."""
+        back = 1 if return_address else 0
+        asked = [(_whose(process), index(address) - back) for process, address in requests]
+        gone: dict[int, tuple[ProcessView, set[int]]] = {}
+        live: list[tuple[int, int]] = []
+        for process, address in dict.fromkeys(asked):
+            if isinstance(process, int):
+                live.append((process, address))
+            else:
+                gone.setdefault(id(process), (process, set()))[1].add(address)
+        found: dict[tuple[object, int], Symbolized] = {}
+        for process, addresses in gone.values():
+            answers = symbolize_gone(process, addresses, self.binaries, self._locator, self._readable)
+            found.update(((id(process), address), answer) for address, answer in answers.items())
+        known, changed = self._answered(live)
         if changed:  # a file was written to since it was opened: once more, with what is there now
             for pid in {pid for pid, _ in changed}:
                 self.resolver.invalidate(pid)
             known.update(self._answered(changed)[0])
-        return [known[request] for request in asked]
+        answers_in_order = [
+            known[process, address] if isinstance(process, int) else found[id(process), address]
+            for process, address in asked
+        ]
+        return [one.after() for one in answers_in_order] if return_address else answers_in_order
 
     def _answered(
         self, asked: Sequence[tuple[int, int]]
-    ) -> tuple[dict[tuple[int, int], Answer], list[tuple[int, int]]]:
+    ) -> tuple[dict[tuple[int, int], Symbolized], list[tuple[int, int]]]:
         """The answers, and those of them that count no longer because a file of theirs was written to."""
-        known: dict[tuple[int, int], Answer] = {}
+        known: dict[tuple[int, int], Symbolized] = {}
         changed: list[tuple[int, int]] = []
         by_file: dict[object, list[tuple[int, int, Mapping]]] = defaultdict(list)
         generated: dict[int, list[tuple[int, Mapping]]] = defaultdict(list)
@@ -102,7 +133,7 @@ class Symbolizer:
             by_pid[pid].add(address)
         for pid, addresses in by_pid.items():
             for address, place in self._locate(pid, addresses).items():
-                if isinstance(place, Answer):
+                if isinstance(place, Symbolized):
                     known[pid, address] = place
                 elif place.kind.has_file or place.kind is Kind.VDSO:
                     by_file[place].append((pid, address, place))
@@ -121,13 +152,13 @@ class Symbolizer:
 
     # where an address lies
 
-    def _locate(self, pid: int, addresses: Iterable[int]) -> dict[int, Mapping | Answer]:
-        found: dict[int, Mapping | Answer] = {}
-        failure: Answer | None = None
+    def _locate(self, pid: int, addresses: Iterable[int]) -> dict[int, Mapping | Symbolized]:
+        found: dict[int, Mapping | Symbolized] = {}
+        failure: Symbolized | None = None
         self.resolver.confirm(pid)
         for address in sorted(addresses):
             if not 0 <= address < 1 << 64:
-                found[address] = Answer(address, reason=Reason.UNMAPPED, detail="an address has 64 bits")
+                found[address] = Symbolized(address, reason=Reason.UNMAPPED, detail="an address has 64 bits")
             elif address >= KERNEL_START and address & -GATE_SIZE != GATE:
                 found[address] = self._elsewhere.in_kernel(address)
             elif failure is not None:
@@ -136,88 +167,87 @@ class Symbolizer:
                 try:
                     found[address] = self._mapping(pid, address)
                 except OSError as error:
-                    failure = found[address] = Answer(address, reason=_process_reason(error), detail=str(error))
+                    failure = found[address] = Symbolized(address, reason=_process_reason(error), detail=str(error))
         return found
 
-    def _mapping(self, pid: int, address: int) -> Mapping | Answer:
+    def _mapping(self, pid: int, address: int) -> Mapping | Symbolized:
         mapping = self.resolver.lookup(pid, address)  # the quick way; what it doesn't find is asked for again
         if mapping is not None:
             return mapping
         mapping = self.resolver.find(pid, address, 0)
         if mapping is None:
-            return Answer(address, reason=Reason.UNMAPPED)
-        return mapping if mapping.is_exec else Answer(address, reason=Reason.NOT_EXECUTABLE, mapping=mapping)
+            return Symbolized(address, reason=Reason.UNMAPPED)
+        return mapping if mapping.is_exec else Symbolized(address, reason=Reason.NOT_EXECUTABLE, mapping=mapping)
 
     # addresses of files
 
     def _by_key(
         self, by_file: dict[object, list[tuple[int, int, Mapping]]]
-    ) -> tuple[dict[object, list[tuple[int, int, Mapping]]], dict[tuple[int, int], Answer]]:
+    ) -> tuple[dict[object, list[tuple[int, int, Mapping]]], dict[tuple[int, int], Symbolized]]:
         """The places of one file together, however many mappings and processes it is in."""
         merged: dict[object, list[tuple[int, int, Mapping]]] = defaultdict(list)
-        failed: dict[tuple[int, int], Answer] = {}
+        failed: dict[tuple[int, int], Symbolized] = {}
         for places in by_file.values():
             try:
                 merged[key_of(places[0][2])] += places
             except OSError as error:
                 reason = Reason.PERMISSION_DENIED if isinstance(error, PermissionError) else Reason.FILE_GONE
-                failure = Failure(reason, str(error))
+                failure = OpenError(reason, str(error))
                 failed.update(((pid, address), self._failed(pid, address, m, failure)) for pid, address, m in places)
         return merged, failed
 
     def _in_file(
         self, key: object, places: list[tuple[int, int, Mapping]]
-    ) -> tuple[dict[tuple[int, int], Answer], bool]:
+    ) -> tuple[dict[tuple[int, int], Symbolized], bool]:
         """The answers, and whether they hold: the file is still what it was when it was opened."""
         mapping = places[0][2]
         try:
-            with self.binaries.use(key, lambda: self._open(mapping)) as held:
+            with self.binaries.use(key, lambda: self._open(mapping, len(places))) as held:
                 named = self._name(held, places)
                 fault = held.fault()
                 if not fault:
                     return named, True
                 self.binaries.drop(held)
-                failure = Failure(Reason.BROKEN_FILE, fault)
-        except Failure as error:
+                failure = OpenError(Reason.BROKEN_FILE, fault)
+        except OpenError as error:
             return {(pid, address): self._failed(pid, address, m, error) for pid, address, m in places}, True
         return {(pid, address): self._failed(pid, address, m, failure) for pid, address, m in places}, False
 
-    def _failed(self, pid: int, address: int, mapping: Mapping, failure: Failure) -> Answer:
+    def _failed(self, pid: int, address: int, mapping: Mapping, failure: OpenError) -> Symbolized:
         """No binary answers; but what lies in a memfd may be generated code with a perf map."""
         if mapping.kind is Kind.MEMFD:
             answer = self._elsewhere.generated(pid, [(address, mapping)])[0]
             if answer:
                 return answer
-        offset = mapping.file_offset(address) if mapping.kind.has_file else None
-        return Answer(address, (), failure.reason, mapping, offset, None, failure.detail)
+        offset = mapping.file_offset_of(address) if mapping.kind.has_file else None
+        return Symbolized(address, (), failure.reason, mapping, offset, None, failure.detail)
 
-    def _open(self, mapping: Mapping) -> Held:
-        if mapping.kind is not Kind.VDSO:
-            return open_mapped(mapping, self._opener)
-        try:
-            elf = ElfFile.from_bytes(read_vdso(mapping), "[vdso]")
-            return Held(whence.Binary.from_elf(elf), AddressMapper.from_elf(elf))
-        except PermissionError as error:
-            raise Failure(Reason.PERMISSION_DENIED, str(error)) from None
-        except (OSError, WhenceError) as error:
-            raise Failure(Reason.BROKEN_FILE, str(error)) from None
+    def _open(self, mapping: Mapping, addresses: int) -> PooledBinary:
+        if mapping.kind is Kind.VDSO:
+            return open_vdso(mapping, self._locator)
+        return open_mapped(mapping, self._locator, addresses)
 
-    def _name(self, held: Held, places: list[tuple[int, int, Mapping]]) -> dict[tuple[int, int], Answer]:
-        answers: dict[tuple[int, int], Answer] = {}
+    def _name(self, held: PooledBinary, places: list[tuple[int, int, Mapping]]) -> dict[tuple[int, int], Symbolized]:
+        answers: dict[tuple[int, int], Symbolized] = {}
         vaddrs: dict[tuple[int, int], tuple[Mapping, int, int]] = {}
         for pid, address, mapping in places:
-            file_offset = mapping.file_offset(address)
+            file_offset = mapping.file_offset_of(address)
             vaddr = held.mapper.file_offset_to_virtual_address(file_offset, mapping) if held.mapper else None
             if vaddr is None:
-                answers[pid, address] = Answer(address, (), Reason.OUTSIDE_SEGMENTS, mapping, file_offset)
+                answers[pid, address] = Symbolized(address, (), Reason.OUTSIDE_SEGMENTS, mapping, file_offset)
             else:
                 vaddrs[pid, address] = (mapping, file_offset, vaddr)
         if vaddrs:
-            named = name_all(held.binary, [vaddr for _, _, vaddr in vaddrs.values()])
+            named = name_all(held.binary, [vaddr for _, _, vaddr in vaddrs.values()], function=self._readable)
             for (pid, address), (mapping, file_offset, vaddr) in vaddrs.items():
                 frames, reason, detail = named[vaddr]
-                answers[pid, address] = Answer(address, frames, reason, mapping, file_offset, vaddr, detail)
+                answers[pid, address] = Symbolized(address, frames, reason, mapping, file_offset, vaddr, detail)
         return answers
+
+
+def _whose(process: int | ProcessView) -> int | ProcessView:
+    """A live process by its pid; others as they are."""
+    return process.pid if isinstance(process, Process) else process
 
 
 def _process_reason(error: OSError) -> Reason:

@@ -5,102 +5,86 @@ a record that disagree are damage of that function alone. What a record's fields
 """
 
 import cython
+from cython.cimports.whence.gopclntab.kernels.constants import (
+    FUNC_nameOff,
+    FUNC_npcdata,
+    FUNC_pcfile,
+    FUNC_pcln,
+    FUNC_pcsp,
+)
+from cython.cimports.whence.kernels.bytes import number, u32
 
-NONE = cython.declare(cython.uint, 0xFFFFFFFF)  # in `name`: a row that names no function
-NO_TREE = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # in `tree`: nothing inlined here
+NO_FUNCTION = 0xFFFFFFFF  # in `name`: a row that names no function; in `cu`: one that has no unit
+NO_TREE = 0xFFFFFFFFFFFFFFFF  # in `tree`: nothing inlined here
+NONE = cython.declare(cython.uint, NO_FUNCTION)
+WITHOUT_TREE = cython.declare(cython.ulonglong, NO_TREE)
 
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def u32(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, big: cython.bint) -> cython.uint:
-    if big:
-        return (
-            cython.cast(cython.uint, data[at]) << 24
-            | cython.cast(cython.uint, data[at + 1]) << 16
-            | cython.cast(cython.uint, data[at + 2]) << 8
-            | cython.cast(cython.uint, data[at + 3])
-        )
-    return (
-        cython.cast(cython.uint, data[at + 3]) << 24
-        | cython.cast(cython.uint, data[at + 2]) << 16
-        | cython.cast(cython.uint, data[at + 1]) << 8
-        | cython.cast(cython.uint, data[at])
-    )
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-@cython.inline
-def word(
-    data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, width: cython.int, big: cython.bint
-) -> cython.ulonglong:
-    if width == 4:
-        return u32(data, at, big)
-    if big:
-        return cython.cast(cython.ulonglong, u32(data, at, big)) << 32 | u32(data, at + 4, big)
-    return cython.cast(cython.ulonglong, u32(data, at + 4, big)) << 32 | u32(data, at, big)
+Record = cython.struct(  # where the fields of a _func lie: as functions.RecordLayout, whose words the names are
+    entry_width=cython.int,
+    cu_at=cython.int,
+    last_at=cython.int,
+    start_at=cython.int,
+    wide_last=cython.bint,
+    pcdata=cython.uint,
+    funcdata=cython.uint,
+    pointer=cython.int,
+)
 
 
-def read(
-    data: cython.const[cython.uchar][::1],
-    big: cython.bint,
-    functab: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    field: cython.int,
-    records: cython.Py_ssize_t,
-    entry_width: cython.int,
-    cu_at: cython.int,
-    last_at: cython.int,
-    start_at: cython.int,
-    wide_last: cython.bint,
-    pcdata: cython.uint,
-    funcdata: cython.uint,
-    pointer: cython.int,
-    base: cython.ulonglong,
-    entry: cython.ulonglong[::1],
-    end: cython.ulonglong[::1],
-    name: cython.uint[::1],
-    pcsp: cython.uint[::1],
-    pcfile: cython.uint[::1],
-    pcln: cython.uint[::1],
-    cu: cython.uint[::1],
-    pcinl: cython.uint[::1],
-    start_line: cython.uint[::1],
-    tree: cython.ulonglong[::1],
-) -> tuple[int, int, int, int]:
-    """Fill the columns, one row per row of functab. Gives (damaged rows, the first of them or -1, longest, together):
+def read(data: cython.const[cython.uchar][::1], layout, base: cython.ulonglong, columns) -> tuple[int, int, int, int]:
+    """Fill the columns, one row per row of functab. Returns (damaged rows, the first of them or -1, longest, together):
     the bytes of code of the longest function, and of all.
 
-    `functab` and `records` are offsets into `data`; the caller has checked that functab lies inside. `pointer` is the
-    width of a funcdata pointer, 0 where funcdata are 32-bit offsets. `cu_at` < 0: records know no unit,
-    `start_at` < 0: no start line. A damaged row and a row that only separates text sections have name NONE; the second
-    kind is not counted.
+    `layout` is a functions.RecordLayout; the caller has checked that functab lies inside `data`. `base` is added to
+    entries. `columns` is a functions.FunctionColumns with room for all rows. A damaged row and a row that only
+    separates text sections have the name NO_FUNCTION; the second kind is not counted.
     """
+    entry: cython.ulonglong[::1] = columns.entry
+    end: cython.ulonglong[::1] = columns.end
+    tree: cython.ulonglong[::1] = columns.tree
+    name: cython.uint[::1] = columns.name
+    pcsp: cython.uint[::1] = columns.pcsp
+    pcfile: cython.uint[::1] = columns.pcfile
+    pcln: cython.uint[::1] = columns.pcln
+    cu: cython.uint[::1] = columns.cu
+    pcinl: cython.uint[::1] = columns.pcinl
+    start_line: cython.uint[::1] = columns.start
+    big: cython.bint = layout.big
+    functab: cython.Py_ssize_t = layout.functab
+    count: cython.Py_ssize_t = layout.count
+    field: cython.int = layout.field
+    records: cython.Py_ssize_t = layout.records
+    record: Record
     size: cython.Py_ssize_t = data.shape[0]
-    at: cython.Py_ssize_t
-    arrays: cython.Py_ssize_t
+    p: cython.p_const_uchar
+    row: cython.p_const_uchar
     i: cython.Py_ssize_t
     first_bad: cython.Py_ssize_t = -1
+    bad: cython.Py_ssize_t = 0
     last: cython.ulonglong
     longest: cython.ulonglong = 0
     together: cython.ulonglong = 0
-    bad: cython.Py_ssize_t = 0
     start: cython.ulonglong
     stop: cython.ulonglong
-    record: cython.ulonglong
-    npcdata: cython.uint
-    nfuncdata: cython.uint
-    offset: cython.uint
+    offset: cython.ulonglong
+    record.entry_width = field
+    record.cu_at = layout.cu_at
+    record.last_at = layout.last_at
+    record.start_at = layout.start_at
+    record.wide_last = layout.wide_last
+    record.pcdata = layout.pcdata
+    record.funcdata = layout.funcdata
+    record.pointer = layout.pointer
+    if count > entry.shape[0]:
+        count = entry.shape[0]
+    p = cython.address(data[0])
     with cython.nogil:
-        last = word(data, functab + 2 * count * field, field, big)
+        last = number(p + functab + 2 * count * field, field, big)
         for i in range(count):
-            at = functab + 2 * i * field
-            start = word(data, at, field, big)
-            record = word(data, at + field, field, big)
-            stop = word(data, at + 2 * field, field, big)
+            row = p + functab + 2 * i * field
+            start = number(row, field, big)
+            offset = number(row + field, field, big)
+            stop = number(row + 2 * field, field, big)
             entry[i] = base + start
             end[i] = base + stop
             name[i] = NONE
@@ -110,65 +94,88 @@ def read(
             cu[i] = NONE
             pcinl[i] = 0
             start_line[i] = 0
-            tree[i] = NO_TREE
-            if record == 0:
+            tree[i] = WITHOUT_TREE
+            if offset == 0:
                 continue
-            if stop < start or stop > last or stop - start > NONE or record > cython.cast(cython.ulonglong, size):
+            if (
+                stop < start
+                or stop > last
+                or stop - start > NONE
+                or offset > cython.cast(cython.ulonglong, size)
+                or records + cython.cast(cython.Py_ssize_t, offset) > size - record.entry_width - record.last_at - 4
+                or number(p + records + offset, record.entry_width, big) != start
+            ):
                 bad += 1
                 if first_bad < 0:
                     first_bad = i
                 continue
-            at = records + cython.cast(cython.Py_ssize_t, record)
-            if at > size - entry_width - last_at - 4 or word(data, at, entry_width, big) != start:
-                bad += 1
-                if first_bad < 0:
-                    first_bad = i
-                continue
-            at += entry_width
-            name[i] = u32(data, at, big)
+            row = p + records + offset + record.entry_width
+            name[i] = u32(row + FUNC_nameOff, big)
             together += stop - start
             if stop - start > longest:
                 longest = stop - start
-            pcsp[i] = u32(data, at + 12, big)
-            pcfile[i] = u32(data, at + 16, big)
-            pcln[i] = u32(data, at + 20, big)
-            npcdata = u32(data, at + 24, big)
-            if cu_at >= 0:
-                cu[i] = u32(data, at + cu_at, big)
-            else:
-                cu[i] = 0
-            if start_at >= 0:
-                start_line[i] = u32(data, at + start_at, big)
-            nfuncdata = u32(data, at + last_at, big) if wide_last else data[at + last_at + 3]
-            arrays = at + last_at + 4
-            if pcdata >= npcdata or funcdata >= nfuncdata or npcdata > cython.cast(cython.ulonglong, size) // 4:
-                continue
-            at = arrays + 4 * cython.cast(cython.Py_ssize_t, npcdata)
-            if pointer:
-                at += (pointer - at % pointer) % pointer
-            at += cython.cast(cython.Py_ssize_t, funcdata) * (pointer if pointer else 4)
-            if at > size - (pointer if pointer else 4):
-                continue
-            pcinl[i] = u32(data, arrays + 4 * cython.cast(cython.Py_ssize_t, pcdata), big)
-            if pcinl[i] == 0:
-                continue
-            if pointer:
-                record = word(data, at, pointer, big)
-                tree[i] = NO_TREE if record == 0 else record
-            else:
-                offset = u32(data, at, big)
-                tree[i] = NO_TREE if offset == NONE else cython.cast(cython.ulonglong, offset)
+            pcsp[i] = u32(row + FUNC_pcsp, big)
+            pcfile[i] = u32(row + FUNC_pcfile, big)
+            pcln[i] = u32(row + FUNC_pcln, big)
+            cu[i] = u32(row + record.cu_at, big) if record.cu_at >= 0 else 0
+            if record.start_at >= 0:
+                start_line[i] = u32(row + record.start_at, big)
+            pcinl[i] = tree_index(p, size, row - p, cython.address(record), big, cython.address(tree[i]))
     return bad, first_bad, longest, together
 
 
-def holding(
-    entry: cython.const[cython.ulonglong][::1],
-    end: cython.const[cython.ulonglong][::1],
-    vaddrs: cython.const[cython.ulonglong][::1],
-    rows: cython.uint[::1],
-) -> int:
-    """Write the numbers of the rows whose code holds any of the vaddrs, which ascend; gives how many. In a damaged
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def tree_index(
+    data: cython.p_const_uchar,
+    size: cython.Py_ssize_t,
+    offset: cython.Py_ssize_t,
+    record: cython.pointer(Record),
+    big: cython.bint,
+    tree: cython.p_ulonglong,
+) -> cython.uint:
+    """Where the table of inlined calls of the record at `offset` lies, 0 where it has none; `tree` becomes its funcdata
+    value.
+
+    The record's pcdata (32 bits each) follow its last word, and its funcdata those: pointers, aligned in the table, or
+    32-bit offsets.
+    """
+    npcdata: cython.uint = u32(data + offset + FUNC_npcdata, big)
+    last: cython.p_const_uchar = data + offset + record.last_at
+    nfuncdata: cython.uint = u32(last, big) if record.wide_last else last[3]
+    arrays: cython.Py_ssize_t = offset + record.last_at + 4
+    width: cython.int = record.pointer if record.pointer else 4
+    at: cython.Py_ssize_t
+    index: cython.uint
+    value: cython.ulonglong
+    if record.pcdata >= npcdata or record.funcdata >= nfuncdata:
+        return 0
+    if npcdata > cython.cast(cython.ulonglong, size) // 4:
+        return 0
+    at = arrays + 4 * cython.cast(cython.Py_ssize_t, npcdata)
+    if record.pointer:
+        at += (record.pointer - at % record.pointer) % record.pointer
+    at += cython.cast(cython.Py_ssize_t, record.funcdata) * width
+    if at > size - width:
+        return 0
+    index = u32(data + arrays + 4 * cython.cast(cython.Py_ssize_t, record.pcdata), big)
+    if index == 0:
+        return 0
+    value = number(data + at, width, big)
+    if record.pointer:
+        tree[0] = WITHOUT_TREE if value == 0 else value
+    else:
+        tree[0] = WITHOUT_TREE if value == NONE else value
+    return index
+
+
+def rows_holding(columns, vaddrs: cython.const[cython.ulonglong][::1], rows: cython.uint[::1]) -> int:
+    """Write the numbers of the rows whose code holds any of the vaddrs, which ascend. Returns how many. In a damaged
     table entries need not ascend, so every row is looked at."""
+    entry: cython.const[cython.ulonglong][::1] = columns.entry
+    end: cython.const[cython.ulonglong][::1] = columns.end
     count: cython.Py_ssize_t = 0
     row: cython.Py_ssize_t
     low: cython.Py_ssize_t

@@ -2,7 +2,17 @@
 
 import cython
 from cython.cimports.libc.string import memset
-from cython.cimports.whence.lidia.kernels.sections import (
+from cython.cimports.whence.lidia.kernels.queries import (
+    CALL_FILE,
+    DEPTH,
+    FILE,
+    FUNCTION,
+    LENGTH,
+    LENGTH_PREFIX,
+    LINE_COUNT,
+    LINE_FIELDS,
+    LINE_INDEX,
+    RANGE_FIELDS,
     View,
     end_of,
     field,
@@ -24,19 +34,19 @@ class Rows:
     _view: View
     _v: cython.pointer(View)
 
-    def __cinit__(self, data: cython.const[cython.uchar][::1], places: tuple):
-        """`places` says where the sections lie in the data (Table has checked them)."""
+    def __cinit__(self, data: cython.const[cython.uchar][::1], sections: object):
+        """`sections` (layout.Sections) says where everything lies in the data."""
         self._bytes = data
         self._v = cython.address(self._view)
-        view_of(self._v, cython.address(data[0]) if data.shape[0] else cython.NULL, places)
+        view_of(self._v, cython.address(data[0]) if data.shape[0] else cython.NULL, sections)
 
-    def row(self, place: cython.Py_ssize_t):
+    def row(self, index: cython.Py_ssize_t):
         """(va, length, depth, function, file, line index, line count, call file, call line, source) of a range; None
         when there is no such range."""
-        if place < 0 or place >= self._view.count:
+        if index < 0 or index >= self._view.count:
             return None
-        fields: list = [field(self._v, place, number) for number in range(8)]
-        return (va_of(self._v, place), *fields, source_of(self._v, place))
+        fields: list = [field(self._v, index, number) for number in range(RANGE_FIELDS)]
+        return (va_of(self._v, index), *fields, source_of(self._v, index))
 
     def text(self, offset: cython.ulonglong):
         """The text at an offset of the strings as it is stored; None when it does not lie inside."""
@@ -45,7 +55,7 @@ class Rows:
             return None
         if size == 0:
             return b""
-        start: cython.ulonglong = offset if self._view.nul else offset + 4
+        start: cython.ulonglong = offset if self._view.nul else offset + LENGTH_PREFIX
         return cython.cast(cython.p_char, self._view.string)[start : start + size]
 
     def lines(self, index: cython.ulonglong, count: cython.ulonglong, make: object):
@@ -59,7 +69,7 @@ class Rows:
             return None
         out: list = []
         for at in range(index, index + count):
-            entry = self._view.line + at * (2 * width)
+            entry = self._view.line + at * (LINE_FIELDS * width)
             out.append(make(load(entry, width), load(entry + width, width)))
         return tuple(out)
 
@@ -68,14 +78,14 @@ class Rows:
         return start_of(self._v, function, file, line)
 
 
-def count_sources(data: cython.const[cython.uchar][::1], places: tuple):
+def count_sources(data: cython.const[cython.uchar][::1], sections: object):
     """How many ranges each source named: a number for each of the 256 values of a source's byte."""
     counts: cython.Py_ssize_t[256]
     at: cython.Py_ssize_t
     v: View
     memset(cython.address(v), 0, cython.sizeof(View))
     if data.shape[0]:
-        view_of(cython.address(v), cython.address(data[0]), places)
+        view_of(cython.address(v), cython.address(data[0]), sections)
     for at in range(256):
         counts[at] = 0
     with cython.nogil:
@@ -85,8 +95,8 @@ def count_sources(data: cython.const[cython.uchar][::1], places: tuple):
     return [counts[at] for at in range(256)]
 
 
-def inspect(data: cython.const[cython.uchar][::1], places: tuple):
-    """Walk over all ranges and strings; gives counts and the first range that breaks each rule (-1: none).
+def inspect(data: cython.const[cython.uchar][::1], sections: object):
+    """Walk over all ranges and strings. Returns counts and the first range that breaks each rule (-1: none).
 
     (functions, inlined, deepest, with file, with lines, empties, out of order, empty, name outside, lines outside, not
     tidy)
@@ -95,7 +105,7 @@ def inspect(data: cython.const[cython.uchar][::1], places: tuple):
     v: View
     memset(cython.address(v), 0, cython.sizeof(View))
     if data.shape[0]:
-        view_of(cython.address(v), cython.address(data[0]), places)
+        view_of(cython.address(v), cython.address(data[0]), sections)
     number: cython.int
     index: cython.ulonglong
     count: cython.ulonglong
@@ -117,25 +127,25 @@ def inspect(data: cython.const[cython.uchar][::1], places: tuple):
         while v.nul and closed and v.string[closed - 1]:
             closed -= 1
         for at in range(v.count):
-            depth = field(cython.address(v), at, 1)
+            depth = field(cython.address(v), at, DEPTH)
             if depth == 0:
                 functions += 1
-                if untidy < 0 and (field(cython.address(v), at, 0) == 0 or va_of(cython.address(v), at) < until):
+                if untidy < 0 and (field(cython.address(v), at, LENGTH) == 0 or va_of(cython.address(v), at) < until):
                     untidy = at
                 until = end_of(cython.address(v), at)
             elif untidy < 0 and (functions == 0 or end_of(cython.address(v), at) > until):
                 untidy = at
             if depth > deepest:
                 deepest = depth
-            if field(cython.address(v), at, 3):
+            if field(cython.address(v), at, FILE):
                 files += 1
-            index = field(cython.address(v), at, 4)
-            count = field(cython.address(v), at, 5)
+            index = field(cython.address(v), at, LINE_INDEX)
+            count = field(cython.address(v), at, LINE_COUNT)
             if count:
                 lines += 1
                 if rows < 0 and (index > v.lines or count > v.lines - index):
                     rows = at
-            if field(cython.address(v), at, 0) == 0:
+            if field(cython.address(v), at, LENGTH) == 0:
                 empties += 1
                 if empty < 0:
                     empty = at
@@ -143,14 +153,14 @@ def inspect(data: cython.const[cython.uchar][::1], places: tuple):
                 if va_of(cython.address(v), at) < va_of(cython.address(v), at - 1):
                     unordered = at
                 elif va_of(cython.address(v), at) == va_of(cython.address(v), at - 1) and depth < field(
-                    cython.address(v), at - 1, 1
+                    cython.address(v), at - 1, DEPTH
                 ):
                     unordered = at
             if outside < 0:
-                for number in range(2, 7):
-                    index = field(cython.address(v), at, number)
-                    if number == 4 or number == 5:
+                for number in range(RANGE_FIELDS):
+                    if number != FUNCTION and number != FILE and number != CALL_FILE:
                         continue
+                    index = field(cython.address(v), at, number)
                     if v.nul:
                         missing = index >= closed and (index > 0 or v.string_size > 0)
                     else:
@@ -167,10 +177,10 @@ def count_strings(data: cython.const[cython.uchar][::1]):
     length: cython.ulonglong
     found: cython.Py_ssize_t = 0
     with cython.nogil:
-        while size - at >= 4:
+        while size - at >= LENGTH_PREFIX:
             length = load(cython.address(data[at]), 4)
-            if length > size - at - 4:
+            if length > size - at - LENGTH_PREFIX:
                 break
-            at += 4 + length
+            at += LENGTH_PREFIX + length
             found += 1
     return found, at

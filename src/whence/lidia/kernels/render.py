@@ -1,60 +1,113 @@
-"""Answers to text: the loops of `whence addr`.
+"""Answers as text: the loops of `whence addr`, a writer for each style.
 
 Texts go from the archive's strings to the output without becoming Python objects on the way, but for names that are
-demangled: those come as bytes of a second buffer.
+demangled: those come as bytes of a second buffer (see Texts in queries.py).
 """
 
 import cython
-from cython.cimports.libc.stdlib import free, malloc, realloc
-from cython.cimports.libc.string import memcpy
+from cython.cimports.libc.stdlib import realloc
+from cython.cimports.libc.string import memcpy, strlen
+from cython.cimports.whence.kernels.vector import Bytes, grow, release
+from cython.cimports.whence.lidia.kernels.queries import (
+    WHENCE_READABLE,
+    FrameColumns,
+    Queries,
+    Texts,
+    View,
+    start_of,
+)
 
-OTHER = cython.declare(cython.ulonglong, 0x8000000000000000)  # marks a start in the second buffer
-KEPT = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes of room that stay from one text to the next
-LLVM = cython.declare(cython.int, 0)
-GNU = cython.declare(cython.int, 1)
-JSON = cython.declare(cython.int, 2)
+ROOM = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes that are not given back from one text to the next
 # Eight bytes at once: below a space, DEL and above leave a top bit set when these are taken away or added.
 EIGHT_SPACES = cython.declare(cython.ulonglong, 0x2020202020202020)
 EIGHT_ONES = cython.declare(cython.ulonglong, 0x0101010101010101)
 EIGHT_TOP_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)
 
+Answers = cython.struct(  # the columns of queries, frames and texts, as the writers read them
+    queries=cython.Py_ssize_t,
+    text=cython.p_uchar,
+    vaddr=cython.p_ulonglong,
+    bad=cython.p_uchar,
+    text_start=cython.p_uint,
+    text_size=cython.p_uint,
+    starts=cython.p_uint,
+    function_at=cython.p_ulonglong,
+    file_at=cython.p_ulonglong,
+    line=cython.p_uint,
+    inlined=cython.p_uchar,
+    source=cython.p_uchar,
+    function=cython.p_uint,
+    file=cython.p_uint,
+    start=cython.p_ulonglong,
+    size=cython.p_uint,
+    view=cython.pointer(View),
+    readable=cython.p_uchar,
+)
+
+
+@cython.cfunc
+def answers_of(queries: Queries, frames: FrameColumns, texts: Texts) -> Answers:
+    """The columns. The three objects have to outlive it."""
+    data: cython.p_char = queries.text
+    if frames.starts.vector.count != queries.vaddr.vector.count + 1:
+        raise ValueError("the frames are of other queries")
+    return Answers(
+        queries.vaddr.vector.count,
+        cython.cast(cython.p_uchar, data),
+        cython.cast(cython.p_ulonglong, queries.vaddr.vector.items),
+        cython.cast(cython.p_uchar, queries.bad.vector.items),
+        cython.cast(cython.p_uint, queries.start.vector.items),
+        cython.cast(cython.p_uint, queries.size.vector.items),
+        cython.cast(cython.p_uint, frames.starts.vector.items),
+        cython.cast(cython.p_ulonglong, frames.function.vector.items),
+        cython.cast(cython.p_ulonglong, frames.file.vector.items),
+        cython.cast(cython.p_uint, frames.line.vector.items),
+        cython.cast(cython.p_uchar, frames.inlined.vector.items),
+        cython.cast(cython.p_uchar, frames.source.vector.items),
+        cython.cast(cython.p_uint, texts.function.vector.items),
+        cython.cast(cython.p_uint, texts.file.vector.items),
+        cython.cast(cython.p_ulonglong, texts.start.vector.items),
+        cython.cast(cython.p_uint, texts.size.vector.items),
+        texts.archive.view,
+        texts.readable.items,
+    )
+
 
 @cython.final
 @cython.cclass
-class Text:
+class Writer:
     """The text being written."""
 
-    size = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    _room: cython.Py_ssize_t
-    _bytes: cython.p_uchar
+    _out: Bytes
     _failed: cython.bint
+    _sources: tuple  # bytes of each source's name
+    _no_frames: bytes
+    _no_address: bytes
 
-    def __cinit__(self):
-        self._room = 1 << 16
-        self._bytes = cython.cast(cython.p_uchar, malloc(self._room))
-        if self._bytes == cython.NULL:
-            raise MemoryError
+    def __cinit__(self, sources: tuple = (), no_frames: bytes = b"", no_address: bytes = b""):
+        """For JSON: the names of sources by number, and the two reasons as JSON values."""
+        self._sources, self._no_frames, self._no_address = sources, no_frames, no_address
 
     def __dealloc__(self):
-        free(self._bytes)
+        release(cython.address(self._out))
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     @cython.inline
     def _need(self, more: cython.Py_ssize_t) -> cython.bint:
-        room: cython.Py_ssize_t
-        now: cython.p_uchar
-        if self.size + more <= self._room:
+        """Make room for `more` bytes."""
+        if self._out.count + more <= self._out.room:
             return True
-        room = (self.size + more) * 2
-        now = cython.cast(cython.p_uchar, realloc(self._bytes, room))
-        if now == cython.NULL:
-            self._failed = True
-            return False
-        self._bytes = now
-        self._room = room
-        return True
+        if grow(
+            cython.cast(cython.pp_void, cython.address(self._out.items)),
+            cython.address(self._out.room),
+            self._out.count + more,
+            1,
+        ):
+            return True
+        self._failed = True
+        return False
 
     @cython.cfunc
     @cython.nogil
@@ -62,8 +115,16 @@ class Text:
     @cython.inline
     def _put(self, text: cython.pointer(cython.const[cython.char]), size: cython.Py_ssize_t) -> cython.void:
         if size and self._need(size):
-            memcpy(self._bytes + self.size, text, size)
-            self.size += size
+            memcpy(self._out.items + self._out.count, text, size)
+            self._out.count += size
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _literal(self, text: cython.pointer(cython.const[cython.char])) -> cython.void:
+        """A literal of this file; compilers know its length."""
+        self._put(text, strlen(text))
 
     @cython.cfunc
     @cython.nogil
@@ -92,7 +153,7 @@ class Text:
             digit = cython.cast(cython.int, value & 15)
             digits[at] = cython.cast(cython.char, digit + 48 if digit < 10 else digit + 87)
             value >>= 4
-        self._put(b"0x", 2)
+        self._literal(b"0x")
         self._put(cython.address(digits[at]), 16 - at)
 
     @cython.cfunc
@@ -109,7 +170,7 @@ class Text:
         code: cython.int
         if not self._need(6 * size + 2):
             return
-        self._put(b'"', 1)
+        self._literal(b'"')
         while at < size:
             letter = text[at]
             more = 0
@@ -119,7 +180,7 @@ class Text:
                 at += step
                 continue
             if letter == 34 or letter == 92:
-                self._put(b"\\", 1)
+                self._literal(b"\\")
             elif letter >= 128:
                 more = _sequence(text + at, size - at)
             if letter < 32 or (letter >= 128 and more == 0):
@@ -134,10 +195,10 @@ class Text:
                 at += 1
                 continue
             for step in range(more + 1 if more == 0 else more):
-                self._bytes[self.size] = text[at]
-                self.size += 1
+                self._out.items[self._out.count] = text[at]
+                self._out.count += 1
                 at += 1
-        self._put(b'"', 1)
+        self._literal(b'"')
 
     @cython.cfunc
     @cython.nogil
@@ -180,153 +241,146 @@ class Text:
             at += step
         self._put(cython.cast(cython.p_char, text + begin), size - begin)
 
-    def write(
-        self,
-        style: cython.int,
-        asked: cython.const[cython.ulonglong][::1],
-        bad: cython.const[cython.uchar][::1],
-        given: cython.const[cython.uchar][::1],
-        given_start: cython.const[cython.uint][::1],
-        given_size: cython.const[cython.uint][::1],
-        starts: cython.const[cython.uint][::1],
-        function: cython.const[cython.uint][::1],
-        file: cython.const[cython.uint][::1],
-        line: cython.const[cython.uint][::1],
-        start_line: cython.const[cython.uint][::1],
-        inlined: cython.const[cython.uchar][::1],
-        source: cython.const[cython.uchar][::1],
-        text_start: cython.const[cython.ulonglong][::1],
-        text_size: cython.const[cython.uint][::1],
-        strings: cython.const[cython.uchar][::1],
-        others: cython.const[cython.uchar][::1],
-        words: cython.const[cython.uchar][::1],
-        word_start: cython.const[cython.uint][::1],
-        reasons: cython.const[cython.uchar][::1],
-        width: cython.int,
-    ):
-        """Write the answers. `function` and `file` are rows of the texts.
-
-        A text whose start has its highest bit set lies in `others`, else in `strings`. `reasons` has two JSON values,
-        parted by a newline: for what nothing covers, and for what is not an address. `start_line` is for JSON alone.
-        """
-        row: cython.Py_ssize_t
-        frame: cython.Py_ssize_t
-        base: cython.pointer(cython.const[cython.uchar]) = cython.NULL
-        other: cython.pointer(cython.const[cython.uchar]) = cython.NULL
-        input: cython.pointer(cython.const[cython.uchar]) = cython.NULL
-        word: cython.int
-        cut: cython.Py_ssize_t = 0
-        if strings.shape[0]:
-            base = cython.address(strings[0])
-        if others.shape[0]:
-            other = cython.address(others[0])
-        if given.shape[0]:
-            input = cython.address(given[0])
-        while cut < reasons.shape[0] and reasons[cut] != 10:
-            cut += 1
-        with cython.nogil:
-            for row in range(asked.shape[0]):
-                if self._failed:
-                    break
-                if style == LLVM:
-                    if bad[row]:
-                        self._plain(input + given_start[row], given_size[row])
-                        self._put(b"\n", 1)
-                        continue
-                    if starts[row] == starts[row + 1]:
-                        self._put(b"??\n??:0:0\n", 10)
-                elif style == GNU:
-                    self._hex(0 if bad[row] else asked[row], width)
-                    self._put(b"\n", 1)
-                    if starts[row] == starts[row + 1]:
-                        self._put(b"??\n??:0\n", 8)
-                else:
-                    self._put(b'{"address": ', 12)
-                    if bad[row]:
-                        self._quoted(input + given_start[row], given_size[row])
-                    else:
-                        self._put(b'"', 1)
-                        self._hex(asked[row], 1)
-                        self._put(b'"', 1)
-                    self._put(b', "frames": [', 13)
-                for frame in range(starts[row], starts[row + 1]):
-                    if style == JSON:
-                        self._put(
-                            b', {"function": ' if frame > starts[row] else b'{"function": ',
-                            15 if frame > starts[row] else 13,
-                        )
-                        self._quoted(_text(base, other, text_start[function[frame]]), text_size[function[frame]])
-                        self._put(b', "file": ', 10)
-                        self._quoted(_text(base, other, text_start[file[frame]]), text_size[file[frame]])
-                        self._put(b', "line": ', 10)
-                        self._decimal(line[frame])
-                        self._put(b', "start_line": ', 16)
-                        self._decimal(start_line[frame])
-                        self._put(
-                            b', "inlined": true, "source": "' if inlined[frame] else b', "inlined": false, "source": "',
-                            30 if inlined[frame] else 31,
-                        )
-                        word = source[frame]
-                        if word + 1 < word_start.shape[0]:
-                            self._put(
-                                cython.cast(cython.p_char, cython.address(words[word_start[word]])),
-                                word_start[word + 1] - word_start[word],
-                            )
-                        self._put(b'"}', 2)
-                        continue
-                    self._name(base, other, text_start[function[frame]], text_size[function[frame]])
-                    self._put(b"\n", 1)
-                    self._name(base, other, text_start[file[frame]], text_size[file[frame]])
-                    self._put(b":", 1)
-                    if style == GNU and line[frame] == 0:
-                        self._put(b"?", 1)
-                    else:
-                        self._decimal(line[frame])
-                    if style == LLVM:
-                        self._put(b":0", 2)
-                    self._put(b"\n", 1)
-                if style == LLVM:
-                    self._put(b"\n", 1)
-                elif style == JSON:
-                    self._put(b'], "reason": ', 13)
-                    if bad[row]:
-                        self._put(
-                            cython.cast(cython.p_char, cython.address(reasons[0])) + cut + 1, reasons.shape[0] - cut - 1
-                        )
-                    elif starts[row] == starts[row + 1]:
-                        self._put(cython.cast(cython.p_char, cython.address(reasons[0])), cut)
-                    else:
-                        self._put(b"null", 4)
-                    self._put(b"}\n", 2)
-        if self._failed:
-            raise MemoryError
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _name(self, all: cython.pointer(Answers), text: cython.uint) -> cython.void:
+        """A text, or ?? for an empty one."""
+        if all.size[text]:
+            self._plain(text_at(all, text), all.size[text])
+        else:
+            self._literal(b"??")
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     @cython.inline
-    def _name(
-        self,
-        base: cython.pointer(cython.const[cython.uchar]),
-        other: cython.pointer(cython.const[cython.uchar]),
-        start: cython.ulonglong,
-        size: cython.uint,
-    ) -> cython.void:
-        """A text, or ?? for an empty one."""
-        if size:
-            self._plain(_text(base, other, start), size)
+    def _function_and_file(self, all: cython.pointer(Answers), frame: cython.Py_ssize_t) -> cython.void:
+        """The function, and on a line of its own the file and a colon."""
+        self._name(all, all.function[frame])
+        self._literal(b"\n")
+        self._name(all, all.file[frame])
+        self._literal(b":")
+
+    def write_llvm(self, queries: Queries, frames: FrameColumns, texts: Texts):
+        """In llvm-symbolizer's form; what is not an address comes back as it is. MemoryError."""
+        all: Answers = answers_of(queries, frames, texts)
+        row: cython.Py_ssize_t
+        frame: cython.Py_ssize_t
+        with cython.nogil:
+            for row in range(all.queries):
+                if self._failed:
+                    break
+                if all.bad[row]:
+                    self._plain(all.text + all.text_start[row], all.text_size[row])
+                    self._literal(b"\n")
+                    continue
+                if all.starts[row] == all.starts[row + 1]:
+                    self._literal(b"??\n??:0:0\n")
+                for frame in range(all.starts[row], all.starts[row + 1]):
+                    self._function_and_file(cython.address(all), frame)
+                    self._decimal(all.line[frame])
+                    self._literal(b":0\n")
+                self._literal(b"\n")
+        self._check()
+
+    def write_gnu(self, queries: Queries, frames: FrameColumns, texts: Texts, width: cython.int):
+        """In the form of `addr2line -a -f -i`, addresses with `width` digits; 0 for what is none. MemoryError."""
+        all: Answers = answers_of(queries, frames, texts)
+        row: cython.Py_ssize_t
+        frame: cython.Py_ssize_t
+        with cython.nogil:
+            for row in range(all.queries):
+                if self._failed:
+                    break
+                self._hex(0 if all.bad[row] else all.vaddr[row], width)
+                self._literal(b"\n")
+                if all.starts[row] == all.starts[row + 1]:
+                    self._literal(b"??\n??:0\n")
+                for frame in range(all.starts[row], all.starts[row + 1]):
+                    self._function_and_file(cython.address(all), frame)
+                    if all.line[frame]:
+                        self._decimal(all.line[frame])
+                    else:
+                        self._literal(b"?")
+                    self._literal(b"\n")
+        self._check()
+
+    def write_json(self, queries: Queries, frames: FrameColumns, texts: Texts):
+        """A JSON object a line for each query. MemoryError."""
+        all: Answers = answers_of(queries, frames, texts)
+        row: cython.Py_ssize_t
+        frame: cython.Py_ssize_t
+        no_frames: cython.p_char = self._no_frames
+        no_address: cython.p_char = self._no_address
+        sources: cython.Py_ssize_t = len(self._sources)
+        source: cython.p_char[256]
+        number: cython.int
+        for number in range(256):
+            source[number] = cython.cast(bytes, self._sources[number]) if number < sources else b""
+        with cython.nogil:
+            for row in range(all.queries):
+                if self._failed:
+                    break
+                self._literal(b'{"address": ')
+                if all.bad[row]:
+                    self._quoted(all.text + all.text_start[row], all.text_size[row])
+                else:
+                    self._literal(b'"')
+                    self._hex(all.vaddr[row], 1)
+                    self._literal(b'"')
+                self._literal(b', "frames": [')
+                for frame in range(all.starts[row], all.starts[row + 1]):
+                    if frame > all.starts[row]:
+                        self._literal(b", ")
+                    self._frame(cython.address(all), frame, source[all.source[frame]])
+                self._literal(b'], "reason": ')
+                if all.bad[row]:
+                    self._literal(no_address)
+                elif all.starts[row] == all.starts[row + 1]:
+                    self._literal(no_frames)
+                else:
+                    self._literal(b"null")
+                self._literal(b"}\n")
+        self._check()
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _frame(self, all: cython.pointer(Answers), frame: cython.Py_ssize_t, source: cython.p_char) -> cython.void:
+        """A frame as a JSON object."""
+        function: cython.uint = all.function[frame]
+        file: cython.uint = all.file[frame]
+        self._literal(b'{"function": ')
+        self._quoted(text_at(all, function), all.size[function])
+        self._literal(b', "file": ')
+        self._quoted(text_at(all, file), all.size[file])
+        self._literal(b', "line": ')
+        self._decimal(all.line[frame])
+        self._literal(b', "start_line": ')
+        self._decimal(start_of(all.view, all.function_at[frame], all.file_at[frame], all.line[frame]))
+        if all.inlined[frame]:
+            self._literal(b', "inlined": true, "source": "')
         else:
-            self._put(b"??", 2)
+            self._literal(b', "inlined": false, "source": "')
+        self._literal(source)
+        self._literal(b'"}')
+
+    @cython.cfunc
+    def _check(self):
+        if self._failed:
+            raise MemoryError
 
     def take(self):
         """What was written since it was last taken. The room stays, but for an unusual lot of it."""
-        found = cython.cast(cython.p_char, self._bytes)[: self.size]
-        self.size = 0
-        if self._room > KEPT:
-            now = realloc(self._bytes, KEPT)
-            if now != cython.NULL:
-                self._bytes = cython.cast(cython.p_uchar, now)
-                self._room = KEPT
+        found = cython.cast(cython.p_char, self._out.items)[: self._out.count]
+        self._out.count = 0
+        if self._out.room > ROOM:
+            fewer = realloc(self._out.items, ROOM)
+            if fewer != cython.NULL:
+                self._out.items = cython.cast(cython.p_uchar, fewer)
+                self._out.room = ROOM
         return found
 
 
@@ -334,12 +388,10 @@ class Text:
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def _text(
-    base: cython.pointer(cython.const[cython.uchar]),
-    other: cython.pointer(cython.const[cython.uchar]),
-    start: cython.ulonglong,
-) -> cython.pointer(cython.const[cython.uchar]):
-    return other + (start - OTHER) if start >= OTHER else base + start
+def text_at(all: cython.pointer(Answers), text: cython.uint) -> cython.pointer(cython.const[cython.uchar]):
+    if all.start[text] & WHENCE_READABLE:
+        return all.readable + (all.start[text] ^ WHENCE_READABLE)
+    return all.view.string + all.start[text]
 
 
 @cython.cfunc

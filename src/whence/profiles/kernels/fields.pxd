@@ -1,4 +1,5 @@
-# How the kernels of profiles read and write fields of protocol buffers.
+# How the kernels of profiles read and write fields of protocol buffers (protobuf.dev, "Encoding"). The numbers are
+# those of the module of the same name for Python, too.
 
 cdef struct Field:
     unsigned long long number
@@ -6,9 +7,15 @@ cdef struct Field:
     unsigned long long value  # of a varint or fixed field
     Py_ssize_t start  # of the payload
     Py_ssize_t end  # of the payload, and of the field
-    int fault  # 0, or what is wrong: the numbers of FAULTS in wire.py
+    int fault  # 0, or what is wrong: CUT_VARINT to UNKNOWN
 
-cdef enum:
+cpdef enum:  # wire types
+    VARINT = 0
+    FIXED64 = 1
+    LENGTH = 2  # what has a length: messages, text, bytes, packed numbers
+    FIXED32 = 5
+
+cpdef enum:  # what is wrong with a field; wire.py has the rules in words
     CUT_VARINT = 1
     LONG_VARINT = 2
     CUT_FIELD = 3
@@ -71,9 +78,9 @@ cdef inline void read_field(const unsigned char* data, Py_ssize_t at, Py_ssize_t
     field.value = 0
     if field.number == 0:
         field.fault = FIELD_ZERO
-    elif field.wire == 0:
+    elif field.wire == VARINT:
         field.value = read_varint(data, field.start, end, field)
-    elif field.wire == 2:
+    elif field.wire == LENGTH:
         size = read_varint(data, field.start, end, field)
         if field.fault:
             return
@@ -82,8 +89,8 @@ cdef inline void read_field(const unsigned char* data, Py_ssize_t at, Py_ssize_t
             field.fault = CUT_FIELD
             return
         field.end = field.start + <Py_ssize_t>size
-    elif field.wire == 1 or field.wire == 5:
-        size = 8 if field.wire == 1 else 4
+    elif field.wire == FIXED64 or field.wire == FIXED32:
+        size = 8 if field.wire == FIXED64 else 4
         if size > <unsigned long long>(end - field.start):
             field.fault = CUT_FIELD
             return

@@ -1,33 +1,55 @@
 """Protocol buffers, written: a message again with other lines in its locations, and tables as repeated messages.
 
-Nothing here knows pprof or OTLP: `wire` names the fields, and says how much room `out` needs. Faults are those of
-wire_kernel.
+Nothing here knows pprof or OTLP: `wire` names the fields, and says how much room `out` needs. Faults: fields.pxd.
 """
 
 import cython
 from cython.cimports.libc.string import memcpy
-from cython.cimports.whence.profiles.kernels.fields import NO_ROOM, Field, put_varint, read_field, varint_size
+from cython.cimports.whence.profiles.kernels.fields import (
+    LENGTH,
+    NO_ROOM,
+    VARINT,
+    Field,
+    put_varint,
+    read_field,
+    varint_size,
+)
+
+LARGEST_FIELD = cython.declare(cython.uint, (1 << 29) - 1)
+
+
+@cython.ccall
+def splice_room(
+    size: cython.Py_ssize_t, locations: cython.Py_ssize_t, lines: cython.Py_ssize_t, mappings: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """At most how many bytes `splice` writes for a message of `size` bytes: tags have 5 bytes, numbers 10."""
+    return size + 24 * locations + 48 * lines + 48 * mappings + 16
 
 
 def splice(
     data: cython.const[cython.uchar][::1],
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
-    location_number: cython.ulonglong,
-    line_number: cython.ulonglong,
-    first: cython.const[cython.ulonglong][::1],
-    functions: cython.const[cython.ulonglong][::1],
-    lines: cython.const[cython.ulonglong][::1],
-    mapping_number: cython.ulonglong,
-    flags: cython.const[cython.uchar][::1],
+    new,
     out: cython.uchar[::1],
 ) -> tuple[int, int, int]:
     """Copy the message data[start:stop], giving its locations new lines and its mappings new flags.
 
-    Location i (the i-th field `location_number`) with first[i] < first[i + 1] loses its lines (field `line_number`) and
-    gets one for each of functions/lines[first[i]:first[i + 1]]; others are copied as they lie. Mapping j gets a true
-    field 7 + k for each set bit k of flags[j]. Everything else is copied as it lies. `out` holds what `wire` reckons.
+    `new` is wire.NewNames. Location i (the i-th field `new.location`) with first[i] < first[i + 1] loses its lines
+    (field `new.line`) and gets one for each of functions/lines[first[i]:first[i + 1]]; others are copied as they lie.
+    Mapping j (field `new.mapping`, 0: there are none) gets a true field `new.flag` + k for each set bit k of flags[j].
+    Everything else is copied as it lies. `out` has the bytes that `splice_room` tells.
     """
+    location_number: cython.uint = new.location
+    line_number: cython.uint = new.line
+    function_tag: cython.uint = new.line_function << 3 | VARINT
+    source_line_tag: cython.uint = new.line_line << 3 | VARINT
+    mapping_number: cython.uint = new.mapping
+    flag_number: cython.uint = new.flag
+    first: cython.const[cython.ulonglong][::1] = new.first
+    functions: cython.const[cython.ulonglong][::1] = new.functions
+    lines: cython.const[cython.ulonglong][::1] = new.lines
+    flags: cython.const[cython.uchar][::1] = new.flags
     field: Field
     inner: Field
     at: cython.Py_ssize_t = start
@@ -43,8 +65,22 @@ def splice(
     extra: cython.ulonglong
     field.fault = 0
     inner.fault = 0
-    if data.shape[0] == 0 or start >= stop or out.shape[0] == 0:
+    if data.shape[0] == 0 or start >= stop or first.shape[0] == 0:
         return 0, 0, 0
+    if (
+        start < 0
+        or stop > data.shape[0]
+        or functions.shape[0] != lines.shape[0]
+        or max(location_number, line_number, mapping_number, flag_number + 3) > LARGEST_FIELD
+    ):
+        return 0, NO_ROOM, 0
+    for k in range(first.shape[0] - 1):
+        if first[k] > first[k + 1]:
+            return 0, NO_ROOM, 0
+    if first[first.shape[0] - 1] > cython.cast(cython.ulonglong, lines.shape[0]):
+        return 0, NO_ROOM, 0
+    if out.shape[0] < splice_room(stop - start, first.shape[0], lines.shape[0], flags.shape[0]):
+        return 0, NO_ROOM, 0
     base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
     target: cython.p_uchar = cython.address(out[0])
     with cython.nogil:
@@ -52,7 +88,7 @@ def splice(
             read_field(base, at, stop, cython.address(field))
             if field.fault:
                 break
-            if field.number == location_number and field.wire == 2:
+            if field.number == location_number and field.wire == LENGTH:
                 location += 1
                 if location + 1 < first.shape[0] and first[location] < first[location + 1]:
                     memcpy(target + to, base + pending, at - pending)
@@ -71,9 +107,11 @@ def splice(
                         at = inside
                         break
                     for k in range(first[location], first[location + 1]):
-                        kept = 2 + varint_size(functions[k]) + (varint_size(lines[k]) if lines[k] else -1)
-                        size += varint_size(line_number << 3) + 1 + kept
-                    to = put_varint(target, to, location_number << 3 | 2)
+                        kept = varint_size(function_tag) + varint_size(functions[k])
+                        if lines[k]:
+                            kept += varint_size(source_line_tag) + varint_size(lines[k])
+                        size += varint_size(line_number << 3) + varint_size(kept) + kept
+                    to = put_varint(target, to, location_number << 3 | LENGTH)
                     to = put_varint(target, to, size)
                     inside = field.start
                     while inside < field.end:
@@ -83,32 +121,34 @@ def splice(
                             to += inner.end - inside
                         inside = inner.end
                     for k in range(first[location], first[location + 1]):
-                        kept = 2 + varint_size(functions[k]) + (varint_size(lines[k]) if lines[k] else -1)
-                        to = put_varint(target, to, line_number << 3 | 2)
-                        to = put_varint(target, to, kept)
-                        target[to] = 1 << 3
-                        to = put_varint(target, to + 1, functions[k])
+                        kept = varint_size(function_tag) + varint_size(functions[k])
                         if lines[k]:
-                            target[to] = 2 << 3
-                            to = put_varint(target, to + 1, lines[k])
+                            kept += varint_size(source_line_tag) + varint_size(lines[k])
+                        to = put_varint(target, to, line_number << 3 | LENGTH)
+                        to = put_varint(target, to, kept)
+                        to = put_varint(target, to, function_tag)
+                        to = put_varint(target, to, functions[k])
+                        if lines[k]:
+                            to = put_varint(target, to, source_line_tag)
+                            to = put_varint(target, to, lines[k])
                     pending = field.end
-            elif field.number == mapping_number and field.wire == 2:
+            elif field.number == mapping_number and field.wire == LENGTH:
                 mapping += 1
                 if mapping < flags.shape[0] and flags[mapping]:
                     memcpy(target + to, base + pending, at - pending)
                     to += at - pending
                     extra = 0
                     for bit in range(4):
-                        extra += 2 * ((flags[mapping] >> bit) & 1)
-                    to = put_varint(target, to, mapping_number << 3 | 2)
+                        if (flags[mapping] >> bit) & 1:
+                            extra += varint_size((flag_number + bit) << 3) + 1
+                    to = put_varint(target, to, mapping_number << 3 | LENGTH)
                     to = put_varint(target, to, field.end - field.start + extra)
                     memcpy(target + to, base + field.start, field.end - field.start)
                     to += field.end - field.start
                     for bit in range(4):
                         if (flags[mapping] >> bit) & 1:
-                            target[to] = cython.cast(cython.uchar, (7 + bit) << 3)
-                            target[to + 1] = 1
-                            to += 2
+                            to = put_varint(target, to, (flag_number + bit) << 3 | VARINT)
+                            to = put_varint(target, to, 1)
                     pending = field.end
             at = field.end
         if not field.fault:
@@ -144,7 +184,7 @@ def emit(
             for k in range(width):
                 if rows[i * width + k]:
                     size += varint_size((k + 1) << 3) + varint_size(rows[i * width + k])
-            to = put_varint(target, to, number << 3 | 2)
+            to = put_varint(target, to, number << 3 | LENGTH)
             to = put_varint(target, to, size)
             for k in range(width):
                 if rows[i * width + k]:

@@ -1,7 +1,7 @@
 """Protocol buffers, scanned where they lie: extents of messages, and scalar fields as columns.
 
 Nothing here knows pprof or OTLP: `wire` names the fields. A *message* is a pair of columns, where its body starts and
-where it ends in the data. Faults are numbered in FAULTS of `wire`. How a field is read: fields.pxd.
+where it ends in the data. Faults and how a field is read: fields.pxd.
 """
 
 import cython
@@ -9,6 +9,7 @@ from cython.cimports.whence.kernels.bytes import u64
 from cython.cimports.whence.profiles.kernels.fields import (
     CUT_FIELD,
     CUT_VARINT,
+    LENGTH,
     NO_ROOM,
     UNKNOWN,
     WRONG_TYPE,
@@ -48,7 +49,7 @@ def messages(
                 if field.fault:
                     break
                 if field.number == number:
-                    if field.wire != 2:
+                    if field.wire != LENGTH:
                         field.fault = WRONG_TYPE
                         break
                     if room:
@@ -92,7 +93,7 @@ def scalars(
                 read_field(base, at, end, cython.address(field))
                 if field.fault:
                     break
-                if field.number < cython.cast(cython.ulonglong, width) and field.wire != 2:
+                if field.number < cython.cast(cython.ulonglong, width) and field.wire != LENGTH:
                     out[i * width + cython.cast(cython.Py_ssize_t, field.number)] = field.value
                 at = field.end
             if field.fault:
@@ -145,7 +146,7 @@ def repeated(
                     break
                 if field.number == number:
                     more = 1
-                    if field.wire == 2:
+                    if field.wire == LENGTH:
                         at = field.start
                         if fixed64:
                             more = (field.end - at) >> 3
@@ -161,7 +162,7 @@ def repeated(
                         field.fault = NO_ROOM
                     if field.fault:
                         break
-                    if room and field.wire != 2:
+                    if room and field.wire != LENGTH:
                         target[rows] = field.value
                     elif room and fixed64:
                         while at < field.end:
@@ -216,15 +217,17 @@ def place_of(
     return cython.cast(cython.Py_ssize_t, order[low])
 
 
-def sound(
+def all_known(
     data: cython.const[cython.uchar][::1],
     starts: cython.const[cython.ulonglong][::1],
     ends: cython.const[cython.ulonglong][::1],
     ids: cython.const[cython.ulonglong][::1],
     order: cython.const[cython.ulonglong][::1],
+    id_field: cython.ulonglong,
+    value_field: cython.ulonglong,
     values: cython.Py_ssize_t,
 ) -> bool:
-    """Whether each message has known ids in field 1 and so many numbers in field 2; nothing is kept."""
+    """Whether each message has known ids in one field and so many numbers in another; nothing is kept."""
     field: Field
     inner: Field
     at: cython.Py_ssize_t
@@ -247,10 +250,10 @@ def sound(
                 read_field(base, at, end, cython.address(field))
                 if field.fault:
                     good = False
-                elif field.number > 2:
+                elif field.number != id_field and field.number != value_field:
                     at = field.end
-                elif field.wire != 2:
-                    if field.number == 2:
+                elif field.wire != LENGTH:
+                    if field.number == value_field:
                         count += 1
                     elif place_of(field.value, ids, order) < 0:
                         good = False
@@ -263,7 +266,7 @@ def sound(
                             good = False
                             break
                         at = inner.end
-                        if field.number == 2:
+                        if field.number == value_field:
                             count += 1
                         elif place_of(value, ids, order) < 0:
                             good = False
@@ -296,17 +299,13 @@ def positions(
     return i, fault, i
 
 
-def first_beyond(
-    rows: cython.const[cython.ulonglong][::1], width: cython.int, number: cython.int, limit: cython.ulonglong
-) -> int:
-    """The first row whose field `number` is not below the limit, or -1."""
+def first_beyond(column: cython.const[cython.ulonglong][::1], limit: cython.ulonglong) -> int:
+    """The first row of a column that is not below the limit, or -1."""
     i: cython.Py_ssize_t
     found: cython.Py_ssize_t = -1
-    if width <= 0:
-        return -1
     with cython.nogil:
-        for i in range(rows.shape[0] // width):
-            if rows[i * width + number] >= limit:
+        for i in range(column.shape[0]):
+            if column[i] >= limit:
                 found = i
                 break
     return found

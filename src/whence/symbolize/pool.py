@@ -11,16 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
-import whence
-from whence import rooted
-from whence.errors import ElfError, WhenceError
+from whence.errors import WhenceError
 from whence.forks import Lock
-from whence.locate.debug_files import DEBUG_DIRS
 from whence.model import Frames
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, Mapping
 from whence.reasons import Reason
-from whence.symbolize.internal_error import reason_of
 
 
 class Names(Protocol):
@@ -35,35 +31,15 @@ class Names(Protocol):
     def close(self) -> None: ...
 
 
-Opener = Callable[..., Names]
+class PooledBinary:
+    """An open binary, and what places addresses in it (None: nothing does). `close` closes it."""
 
+    __slots__ = ("_users", "binary", "close", "evicted", "mapper")
 
-def opener_with(debug_dirs: Sequence[str] | None = None) -> Opener:
-    """`whence.open`, which looks for debug files in these folders (default: the system's).
-
-    For a file that is reached through a process's root, the folders of that root come first: a container's debug
-    packages lie there. No link in there leads out of it (whence.rooted).
-    """
-
-    def open_here(path: str) -> Names:
-        folders = list(DEBUG_DIRS if debug_dirs is None else debug_dirs)
-        root, _ = rooted.split(path)
-        if root:
-            folders[:0] = [root + folder for folder in DEBUG_DIRS]
-        binary: Names = whence.open(path, debug_dirs=folders)
-        return binary
-
-    return open_here
-
-
-class Held:
-    """An open binary with its mapper."""
-
-    __slots__ = ("_users", "binary", "evicted", "mapper")
-
-    def __init__(self, binary: Names, mapper: AddressMapper | None) -> None:
+    def __init__(self, binary: Names, mapper: AddressMapper | None, close: Callable[[], None] | None = None) -> None:
         self.binary = binary
         self.mapper = mapper
+        self.close = close or binary.close
         self.evicted = False
         self._users = 0
 
@@ -90,21 +66,24 @@ class Held:
         return not self._users
 
 
-class Failure(Exception):
+class OpenError(Exception):
     """A binary can't answer: the reason, and an error's words."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(reason.sentence)
         self.reason, self.detail = reason, detail
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return OpenError, (self.reason, self.detail)
 
-class Binaries:
+
+class BinaryPool:
     """Open binaries by key, least recently used first. Safe for use from many threads."""
 
     def __init__(self, max_files: int, max_bytes: int) -> None:
         self.max_files = max_files
         self.max_bytes = max_bytes
-        self._held: OrderedDict[object, Held] = OrderedDict()
+        self._held: OrderedDict[object, PooledBinary] = OrderedDict()
         self._opening: dict[object, Lock] = {}
         self._lock = Lock()
 
@@ -117,7 +96,7 @@ class Binaries:
             return sum(held.binary.memory for held in self._held.values())
 
     @contextmanager
-    def use(self, key: object, opener: Callable[[], Held]) -> Iterator[Held]:
+    def use(self, key: object, opener: Callable[[], PooledBinary]) -> Iterator[PooledBinary]:
         """The binary of a key, opened if it isn't; it stays open at least until the block ends.
 
         What the opener raises is raised, and not remembered.
@@ -132,7 +111,7 @@ class Binaries:
             for old in close:
                 _close(old)
 
-    def _open(self, key: object, opener: Callable[[], Held]) -> Held:
+    def _open(self, key: object, opener: Callable[[], PooledBinary]) -> PooledBinary:
         """Open a key's binary and enter it. One thread opens, the others of this key wait; other keys don't."""
         with self._lock:
             opening = self._opening.setdefault(key, Lock())
@@ -154,7 +133,7 @@ class Binaries:
             _close(other)
         return held
 
-    def _enter(self, key: object) -> Held | None:
+    def _enter(self, key: object) -> PooledBinary | None:
         with self._lock:
             held = self._held.get(key)
             if held is not None:
@@ -162,14 +141,14 @@ class Binaries:
                 held.enter()
             return held
 
-    def drop(self, held: Held) -> None:
+    def drop(self, held: PooledBinary) -> None:
         """Never use this binary again; its last user closes it. Called from a block that uses it."""
         with self._lock:
             held.evict()
             for key in [key for key, one in self._held.items() if one is held]:
                 del self._held[key]
 
-    def _too_many(self) -> list[Held]:
+    def _too_many(self) -> list[PooledBinary]:
         """Take out what is over the limits; gives those that nobody uses. The most recent one may be over by itself."""
         memory = sum(held.binary.memory for held in self._held.values())
         unused = []
@@ -189,9 +168,9 @@ class Binaries:
             _close(held)
 
 
-def _close(held: Held) -> None:
+def _close(held: PooledBinary) -> None:
     with suppress(OSError, WhenceError, BufferError):
-        held.binary.close()
+        held.close()
 
 
 def key_of(mapping: Mapping) -> object:
@@ -206,42 +185,3 @@ def key_of(mapping: Mapping) -> object:
     finally:
         os.close(descriptor)
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
-
-
-def open_mapped(mapping: Mapping, opener: Opener) -> Held:
-    """Open the file behind a mapping, by its name if that leads to it: debug files are looked for beside it.
-
-    Raises Failure.
-    """
-    path = mapping.openable_path(prefer_name=True)
-    if not path:
-        try:
-            os.close(mapping.open())
-        except PermissionError as error:
-            raise Failure(Reason.PERMISSION_DENIED, str(error)) from None
-        except OSError as error:
-            raise Failure(Reason.FILE_GONE, str(error)) from None
-    try:
-        mapper = AddressMapper(path)
-    except ElfError as error:
-        raise Failure(Reason.NOT_ELF if error.part in ("file", "header") else Reason.BROKEN_FILE, str(error)) from None
-    except OSError as error:
-        raise Failure(Reason.FILE_GONE, str(error)) from None
-    return checked(path, mapping.build_id, mapper, opener)
-
-
-def checked(path: str, build_id: str, mapper: AddressMapper | None, opener: Opener) -> Held:
-    """Open a binary or an archive that has to have a build-id ("": any). Raises Failure."""
-    try:
-        binary = opener(path)
-    except PermissionError as error:
-        raise Failure(Reason.PERMISSION_DENIED, str(error)) from None
-    except OSError as error:
-        raise Failure(Reason.FILE_GONE, str(error)) from None
-    except Exception as error:  # whatever a reader stumbles over, the batch goes on
-        raise Failure(*reason_of(error, f"opening {path}")) from None
-    if build_id and binary.build_id and binary.build_id != build_id:
-        found = binary.build_id
-        binary.close()
-        raise Failure(Reason.BUILD_ID_MISMATCH, f"{path} has {found}, the mapping {build_id}")
-    return Held(binary, mapper)

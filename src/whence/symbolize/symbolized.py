@@ -9,11 +9,11 @@ from whence.procmap.mapping import Mapping
 from whence.reasons import Reason
 
 
-class Answer(NamedTuple):
+class Symbolized(NamedTuple):
     """Frames, or the reason why there are none, and how far the way led.
 
     `address` is the runtime address asked for. `file_offset` and `vaddr` are known when the mapping has a file and a
-    segment of it holds the address; `detail` is an error's words, where there was one.
+    segment of it holds the address; `detail` is an error's words, where there was one. True when there are frames.
     """
 
     address: int
@@ -24,7 +24,7 @@ class Answer(NamedTuple):
     vaddr: int | None = None
     detail: str = ""
 
-    def after(self) -> Answer:
+    def after(self) -> Symbolized:
         """The answer for a byte as that for the return address behind it."""
         offset, vaddr = self.file_offset, self.vaddr
         return self._replace(
@@ -34,4 +34,10 @@ class Answer(NamedTuple):
         )
 
     def __bool__(self) -> bool:
+        """Whether there are frames."""
         return bool(self.frames)
+
+    @property
+    def remedy(self) -> str:
+        """What may help where there is a reason; "" where there are frames."""
+        return self.reason.remedy if self.reason is not None else ""

@@ -1,0 +1,178 @@
+"""Why an address of a binary has the frames it has, or none: each step of the way with what came of it.
+
+A file: segment and section, every debug file that was looked for, what each source of names says by itself, how much
+was read and why, other names of the place, and the range and line row that answered; or what is missing and what to do.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from whence.demangle import demangle
+from whence.errors import WhenceError, plain
+from whence.model import Frame, Frames
+from whence.reasons import NAMELESS, NOT_CODE, Missing, Reason, remedy_for
+
+if TYPE_CHECKING:
+    from whence.binary import Binary
+    from whence.elf import ElfFile
+    from whence.producers import Producers
+
+SOURCES = {"DWARF": "dwarf", ".gopclntab": "gopclntab", "symbols": "symtab"}
+"""What each source of names is called, and its name among the options of `whence.open`."""
+ALIASES_SHOWN = 8
+PROBLEMS_SHOWN = 5
+
+
+class Step(NamedTuple):
+    """What was looked at, what came of it, and whether that was good (None: neither)."""
+
+    what: str
+    outcome: str
+    good: bool | None = None
+
+    def __str__(self) -> str:
+        mark = {True: "+", False: "-", None: " "}[self.good]
+        return f"{mark} {self.what:<22} {plain(self.outcome)}"
+
+
+class Explanation(NamedTuple):
+    """The steps of one address, its frames, and where there are none what may help. Printed a step a line."""
+
+    vaddr: int
+    steps: tuple[Step, ...]
+    frames: Frames = ()
+    remedy: str = ""
+    in_code: bool = True
+
+    def __bool__(self) -> bool:
+        """Whether there are frames."""
+        return bool(self.frames)
+
+    def __repr__(self) -> str:
+        found = short(self.frames[0]) if self.frames else "no frames"
+        return f"<whence.Explanation of {self.vaddr:#x}: {found}, {len(self.steps)} steps>"
+
+    def __str__(self) -> str:
+        to_do = [Step("to do", self.remedy)] if self.remedy else []
+        return "\n".join(map(str, [*self.steps, *to_do]))
+
+
+def explain(binary: Binary, vaddr: int, mapped: str = "") -> Explanation:
+    """The way of one vaddr. `mapped` is the path that a process knows the file by, where that is another one."""
+    if binary.producers is None:
+        head = Step("archive", f"{binary.path}, build-id {binary.build_id or 'none'}")
+        frames, steps = what_answers(binary, vaddr, "the archive names nothing at this address")
+        return Explanation(vaddr, (head, *steps), frames, "" if frames else Reason.NOT_IN_ARCHIVE.remedy)
+    producers = binary.producers
+    elf = producers.elf
+    kind = f"ELF, {elf.bits}-bit, {elf.order}-endian"
+    steps = [Step("file", f"{elf.path}: {kind}, build-id {elf.build_id or elf.go_build_id or 'none'}")]
+    in_code, found = where_in(elf, vaddr)
+    steps += found
+    steps.append(Step("plan", str(binary.plan((vaddr,)))))
+    steps += [source(producers, name, vaddr) for name in SOURCES]
+    for search in producers.searches:  # after the sources: they look for split units
+        steps += [Step(search.wanted, str(tried), tried.outcome.code == "taken" or None) for tried in search.tried]
+    steps += other_names(elf, vaddr)
+    reason = producers.why_unnamed() if in_code else Reason.OUTSIDE_SEGMENTS
+    frames, found = what_answers(binary, vaddr, reason.sentence)
+    steps += found
+    steps += [Step("skipped", problem) for problem in binary.problems[:PROBLEMS_SHOWN]]
+    remedy = "" if frames else what_helps(producers, in_code, mapped or os.path.abspath(elf.path))
+    return Explanation(vaddr, tuple(steps), frames, remedy, in_code)
+
+
+def where_in(elf: ElfFile, vaddr: int) -> tuple[bool, list[Step]]:
+    """Whether an address lies in code, and where in the file."""
+    segment = next((one for one in elf.segments if one.is_loaded and one.vaddr <= vaddr < one.end), None)
+    if segment is None:
+        return False, [Step("segment", f"none loads {vaddr:#x}", False)]
+    code = segment in elf.code_segments()
+    kind = "executable" if segment.executable else "not executable, but code" if code else "not executable"
+    offset = elf.file_offset_of(vaddr)
+    place = f", byte {offset:#x} of the file" if offset is not None else ", no byte of the file"
+    steps = [Step("segment", f"{segment.vaddr:#x}-{segment.end:#x}, {kind}{place}", code)]
+    section = next((one for one in elf.sections if one.vaddr and one.vaddr <= vaddr < one.vaddr + one.size), None)
+    if section is not None:
+        steps.append(Step("section", f"{section.name} + {vaddr - section.vaddr:#x}"))
+    return code, steps
+
+
+def source(producers: Producers, name: str, vaddr: int) -> Step:
+    """What one source of names says by itself."""
+    if name == "DWARF" and producers.dwarf is None:
+        return Step(name, "none in the file or a debug file of it")
+    if name == ".gopclntab" and producers.pclntab is None:
+        return Step(name, "; ".join(map(str, producers.problems)) or "none: not a Go program")
+    try:
+        units = producers.units_at((vaddr,)) if name == "DWARF" else []
+        frames = frames_by(producers, SOURCES[name], units, vaddr)
+    except (WhenceError, OSError) as error:
+        return Step(name, str(error), False)
+    where = f" in {len(units)} unit{'s' if len(units) != 1 else ''}" if name == "DWARF" else ""
+    return Step(name, " < ".join(map(short, frames)) or f"nothing{where} covers the address", bool(frames))
+
+
+def frames_by(producers: Producers, source: str, units: list[int], vaddr: int) -> Frames:
+    """The frames of an address by one source."""
+    from whence import lidia
+    from whence.lidia.writer import write
+
+    out = io.BytesIO()
+    with producers.reading():
+        write(producers.ranges(units, near=(vaddr,), only=source), out, crc=False)
+    with lidia.from_bytes(out.getbuffer()) as table:
+        return table.lookup(vaddr)
+
+
+def other_names(elf: ElfFile, vaddr: int) -> Iterator[Step]:
+    from whence.elf.functions import aliases
+
+    try:
+        names = aliases(elf, vaddr)
+    except WhenceError:
+        return
+    if len(names) > 1:
+        more = f" and {len(names) - ALIASES_SHOWN} more" if len(names) > ALIASES_SHOWN else ""
+        yield Step("aliases", ", ".join(map(demangle, names[:ALIASES_SHOWN])) + more)
+
+
+def what_answers(binary: Binary, vaddr: int, otherwise: str) -> tuple[Frames, list[Step]]:
+    """The frames, and as steps the ranges and line rows behind them."""
+    table = binary.table_for((vaddr,))
+    steps = []
+    for place in table.lookup_many([vaddr]).range_index:
+        one = table[place]
+        row = next((row for row in reversed(one.line_table) if row[0] <= vaddr - one.vaddr), None)
+        said = f"line row +{row[0]:#x}: line {row[1]}" if row else "no line row"
+        call = f", called at {one.call_file}:{one.call_line}" if one.depth else ""
+        steps.append(
+            Step("range", f"{one.vaddr:#x}-{one.end:#x} depth {one.depth} {demangle(one.function)}{call}; {said}")
+        )
+    frames = binary.lookup(vaddr)
+    return frames, [*steps, *(frame_steps(frames) if frames else [Step("answer", f"none: {otherwise}", False)])]
+
+
+def frame_steps(frames: Frames) -> Iterator[Step]:
+    for frame in frames:
+        inlined = " (inlined)" if frame.inlined else ""
+        start = f", which starts on line {frame.start_line}" if frame.start_line else ""
+        yield Step("answer", f"{short(frame)}{inlined}{start}, by {frame.source or 'unknown'}", True)
+
+
+def short(frame: Frame) -> str:
+    place = f" {frame.file}:{frame.line}" if frame.file else ""
+    return demangle(frame.function) + place
+
+
+def what_helps(producers: Producers, in_code: bool, path: str) -> str:
+    """What to do about an address of a file that nothing names."""
+    if not in_code:
+        return NOT_CODE
+    if producers.dwarf is not None:
+        return NAMELESS
+    return remedy_for(Missing(Reason.NO_DEBUG_FILE), path, producers.elf.build_id)

@@ -1,0 +1,344 @@
+# The layout of an archive (layout.py has its description) as kernels read it: the numbers that Python needs too, the
+# sections in memory, and how the frames of a vaddr are found. Inlined into each kernel of this room.
+#
+# Everything read from the archive is checked where it is used. What a chain of frames is, queries.py says.
+
+from libc.string cimport memchr
+
+from whence.kernels.bytes cimport u16, u32, u64
+from whence.kernels.columns cimport Column
+from whence.kernels.vector cimport Bytes
+
+cpdef enum:  # fields of a range
+    LENGTH = 0
+    DEPTH = 1
+    FUNCTION = 2
+    FILE = 3
+    LINE_INDEX = 4
+    LINE_COUNT = 5
+    CALL_FILE = 6
+    CALL_LINE = 7
+    RANGE_FIELDS = 8
+
+cpdef enum:
+    LINE_FIELDS = 2  # of a line entry: offset, line
+    START_FIELDS = 3  # of a row of starts, 32 bits each: function, file, line
+    LENGTH_PREFIX = 4  # bytes in front of a string that is not ended by NUL
+
+cpdef enum:  # what can be wrong with the range of a frame
+    NAME_OUTSIDE = 1  # of the strings
+    LINES_OUTSIDE = 2  # of the line tables
+
+cdef extern from *:
+    """
+    #define WHENCE_READABLE 0x8000000000000000ULL
+    """
+    const unsigned long long WHENCE_READABLE  # marks the start of a text that lies in Texts.readable
+
+cdef enum:
+    START_SIZE = 4 * START_FIELDS
+    MOST_FRAMES = 512  # a chain is not followed further
+    MOST_STEPS = 65536  # nor are links of ranges that do not cover the vaddr
+    MOST_TEXT = 65536  # bytes of a name that are read: longer ones are cut
+    FREE_STEPS = 20000  # a search may step back so far without links
+    FEW_STEPS = 64  # and so far once all searches together have stepped as often as there are ranges
+    SAMPLED = 64  # many vaddrs are searched for among every so many VAs first: those stay near the processor
+
+
+cdef struct View:
+    const unsigned char *va
+    const unsigned char *range
+    const unsigned char *string
+    const unsigned char *line
+    const unsigned char *source  # a byte per range, or NULL
+    const unsigned char *run_start  # first ranges, and behind them values
+    const unsigned char *start  # rows of where functions start
+    Py_ssize_t count  # ranges
+    Py_ssize_t runs
+    Py_ssize_t starts
+    unsigned long long string_size
+    unsigned long long lines  # entries
+    int va_width
+    int width
+    int line_width
+    bint nul
+    bint tidy  # functions lie apart: a search ends at the first
+    unsigned int *up  # links to enclosing ranges, or NULL
+    unsigned long long *sample
+    Py_ssize_t samples
+    Py_ssize_t stepped  # how often all searches have stepped back
+
+
+cdef inline int view_of(View *v, const unsigned char *base, object sections) except -1:
+    """Fill a view whose memory is zero. `sections` is a layout.Sections of the bytes at `base`."""
+    v.va = base + <Py_ssize_t>sections.va_offset
+    v.va_width = sections.va_width
+    v.count = sections.ranges
+    v.range = base + <Py_ssize_t>sections.range_offset
+    v.width = sections.field_width
+    v.string = base + <Py_ssize_t>sections.string_offset
+    v.string_size = sections.string_size
+    v.nul = sections.nul
+    v.line = base + <Py_ssize_t>sections.line_offset
+    v.line_width = sections.line_width
+    v.lines = sections.entries
+    v.source = base + <Py_ssize_t>sections.source_offset if sections.sources else NULL
+    v.run_start = base + <Py_ssize_t>sections.run_offset
+    v.runs = sections.runs
+    v.start = base + <Py_ssize_t>sections.start_offset
+    v.starts = sections.starts
+    v.tidy = sections.tidy
+    return 0
+
+
+cdef inline unsigned long long load(const unsigned char *at, int width) noexcept nogil:
+    """A little-endian number of 2, 4 or 8 bytes."""
+    if width == 2:
+        return u16(at, False)
+    if width == 4:
+        return u32(at, False)
+    return u64(at, False)
+
+
+cdef inline unsigned long long va_of(View *v, Py_ssize_t index) noexcept nogil:
+    return load(v.va + index * v.va_width, v.va_width)
+
+
+cdef inline unsigned long long field(View *v, Py_ssize_t index, int number) noexcept nogil:
+    return load(v.range + (index * RANGE_FIELDS + number) * v.width, v.width)
+
+
+cdef inline unsigned long long end_of(View *v, Py_ssize_t index) noexcept nogil:
+    """Where a range ends; one that would leave the address space ends with it."""
+    cdef unsigned long long va = va_of(v, index)
+    cdef unsigned long long length = field(v, index, LENGTH)
+    return va + length if length <= ~va else <unsigned long long>-1
+
+
+cdef inline int source_of(View *v, Py_ssize_t index) noexcept nogil:
+    cdef Py_ssize_t low = 0, high = v.runs, middle
+    if v.source != NULL:
+        return v.source[index]
+    while low < high:
+        middle = (low + high) >> 1
+        if load(v.run_start + 4 * middle, 4) <= <unsigned long long>index:
+            low = middle + 1
+        else:
+            high = middle
+    return v.run_start[4 * v.runs + low - 1] if low else 0
+
+
+cdef inline unsigned long long declared_at(View *v, Py_ssize_t row) noexcept nogil:
+    """Function and file of a row of starts, as one number."""
+    return load(v.start + START_SIZE * row, 4) << 32 | load(v.start + START_SIZE * row + 4, 4)
+
+
+cdef inline unsigned int start_of(
+    View *v, unsigned long long function, unsigned long long file, unsigned long long line
+) noexcept nogil:
+    """The line a function of a file starts on, for a frame of it at `line`; 0 when it is not known.
+
+    Where a file has several functions of that name it is the last one that starts at or before the line."""
+    cdef unsigned long long wanted = function << 32 | file, here
+    cdef Py_ssize_t low = 0, high = v.starts, middle
+    if function > <unsigned int>-1 or file > <unsigned int>-1:
+        return 0
+    while low < high:
+        middle = (low + high) >> 1
+        here = declared_at(v, middle)
+        if here < wanted or (here == wanted and load(v.start + START_SIZE * middle + 8, 4) <= line):
+            low = middle + 1
+        else:
+            high = middle
+    if low and declared_at(v, low - 1) == wanted:
+        return <unsigned int>load(v.start + START_SIZE * low - 4, 4)
+    if low == v.starts or declared_at(v, low) != wanted:
+        return 0
+    if low + 1 < v.starts and declared_at(v, low + 1) == wanted:
+        return 0
+    return <unsigned int>load(v.start + START_SIZE * low + 8, 4)
+
+
+cdef inline long long line_of(View *v, Py_ssize_t index, unsigned long long offset) noexcept nogil:
+    """The line at an offset from the range's VA; -1 when the entries are not in the tables."""
+    cdef unsigned long long first = field(v, index, LINE_INDEX), count = field(v, index, LINE_COUNT)
+    cdef unsigned long long low = 0, high = count, middle
+    cdef int size = LINE_FIELDS * v.line_width
+    cdef const unsigned char *entries
+    if count == 0:
+        return 0
+    if first > v.lines or count > v.lines - first:
+        return -1
+    entries = v.line + first * size
+    while low < high:
+        middle = (low + high) >> 1
+        if load(entries + middle * size, v.line_width) <= offset:
+            low = middle + 1
+        else:
+            high = middle
+    if low == 0:
+        return 0
+    return load(entries + (low - 1) * size + v.line_width, v.line_width)
+
+
+cdef inline long long size_of(View *v, unsigned long long offset) noexcept nogil:
+    """The size of the text at an offset of the strings, MOST_TEXT at most; -1 when it does not lie inside."""
+    cdef unsigned long long left, size
+    cdef const void *end
+    if offset >= v.string_size:
+        return 0 if offset == 0 else -1
+    left = v.string_size - offset
+    if v.nul:
+        end = memchr(v.string + offset, 0, left if left < MOST_TEXT else MOST_TEXT)
+        if end == NULL:
+            return MOST_TEXT if left > MOST_TEXT else -1
+        return <const unsigned char *>end - (v.string + offset)
+    if left < LENGTH_PREFIX:
+        return -1
+    size = load(v.string + offset, 4)
+    if size > left - LENGTH_PREFIX:
+        return -1
+    return <long long>(size if size < MOST_TEXT else MOST_TEXT)
+
+
+cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr) noexcept nogil:
+    """The last range whose VA is at or below the address, or -1."""
+    cdef Py_ssize_t low = 0, left = v.count, half
+    if v.va_width == 4 and vaddr > <unsigned int>-1:
+        return v.count - 1
+    if v.sample != NULL:
+        left = v.samples
+        while left > 0:
+            half = left >> 1
+            if v.sample[low + half] <= vaddr:
+                low += half + 1
+                left -= half + 1
+            else:
+                left = half
+        if low == 0:
+            return -1
+        low = (low - 1) * SAMPLED
+        left = v.count - low if v.count - low < SAMPLED else SAMPLED
+    while left > 0:
+        half = left >> 1
+        if va_of(v, low + half) <= vaddr:
+            low += half + 1
+            left -= half + 1
+        else:
+            left = half
+    return low - 1
+
+
+cdef inline int chain_at(View *v, Py_ssize_t index, unsigned long long vaddr, unsigned int *out) noexcept nogil:
+    """The ranges that are the frames of `vaddr`, innermost first, into `out` (room for MOST_FRAMES); returns how many.
+
+    `index` is its last_range. Without links the search steps back range by range: at most FREE_STEPS, or FEW_STEPS once
+    all searches together have stepped as often as there are ranges. Returns -1 then: make the links.
+    """
+    cdef int found = 0
+    cdef unsigned long long depth = <unsigned long long>-1, mine
+    cdef Py_ssize_t steps = 0
+    cdef Py_ssize_t most = FREE_STEPS if v.stepped < v.count else FEW_STEPS
+    cdef unsigned int *links = v.up
+    while index >= 0 and found < MOST_FRAMES:
+        mine = field(v, index, DEPTH)
+        if mine < depth and vaddr < end_of(v, index) and va_of(v, index) <= vaddr:
+            out[found] = <unsigned int>index
+            found += 1
+            depth = mine
+            if mine == 0:
+                break
+        steps += 1
+        if links != NULL:
+            if links[index] == <unsigned int>-1 or steps > MOST_STEPS:
+                break
+            index = links[index]
+        else:
+            if v.tidy and mine == 0:
+                break
+            if steps > most:
+                v.stepped += steps
+                return -1
+            index -= 1
+    if links == NULL:
+        v.stepped += steps
+    return found
+
+
+cdef class ObjectCache:
+    cdef unsigned long long *_keys
+    cdef list _values
+    cdef unsigned long long _mask
+    cdef unsigned long long _most
+    cdef Py_ssize_t _count
+
+    cdef object get(self, unsigned long long key)
+    cdef int put(self, unsigned long long key, object value) except -1
+    cdef int _grow(self) except -1
+
+
+cdef class FrameColumns
+
+
+cdef class Archive:
+    cdef const unsigned char[::1] _bytes
+    cdef View _view
+    cdef View *view
+    cdef readonly Py_ssize_t count  # ranges
+    cdef readonly int fault  # of the last lookup that returned None: NAME_OUTSIDE or LINES_OUTSIDE
+    cdef readonly Py_ssize_t fault_index  # the range it was met in
+    cdef readonly unsigned long long string_size
+    cdef unsigned long long seed  # so that an archive cannot choose offsets that collide
+    cdef object _frame
+    cdef object _make
+    cdef tuple _sources
+    cdef object _demangle
+    cdef ObjectCache _functions  # texts by offset
+    cdef ObjectCache _texts
+    cdef ObjectCache _frames  # by range and line; around an inlined range by both ranges, all bits turned
+    cdef Py_ssize_t _lookups
+    cdef Py_ssize_t _characters  # of the texts in the caches
+
+    cdef object _empty_caches(self)
+    cdef object _text(self, unsigned long long offset, bint function)
+    cdef object _decoded(self, unsigned long long offset)
+    cdef object _frame_of(self, unsigned int index, long long inner, long long line)
+    cdef object _describe(self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back)
+
+
+cdef class FrameColumns:
+    cdef readonly Column starts
+    cdef readonly Column range_index
+    cdef readonly Column function
+    cdef readonly Column file
+    cdef readonly Column line
+    cdef readonly Column inlined
+    cdef readonly Column source
+    cdef readonly Column faulty
+    cdef readonly Py_ssize_t unknown
+
+
+cdef class Queries:
+    cdef readonly bytes text
+    cdef Column vaddr
+    cdef Column bad
+    cdef Column start
+    cdef Column size
+
+
+cdef class Texts:
+    cdef Archive archive
+    cdef readonly Py_ssize_t functions
+    cdef readonly unsigned long long written
+    cdef readonly Column linkage
+    cdef Column function
+    cdef Column file
+    cdef Column offset
+    cdef Column start
+    cdef Column size
+    cdef Bytes readable
+
+    cdef object _number(self, Column offsets, Column rows)
+    cdef object _find_texts(self)
+    cdef object _add_up(self, Column rows)
+    cdef int _check_row(self, Py_ssize_t row) except -1

@@ -1,0 +1,702 @@
+"""Queries to an archive's bytes, as they lie: vaddrs, or lines of text with one each; their frames, and the texts that
+answers in text need.
+
+The rule, which for archives of whence is plain nesting and for others is never less than the Go package's answer: from
+the last range whose VA is at or below the address go to the ranges before it; those that cover the address, each of a
+smaller depth than the last, are the frames, up to the first one of depth 0.
+
+To find them either step back range by range (one address), or climb `up` links (many): up[i] is the nearest range
+before i that still covers i's VA, found for all ranges in one pass. A range that covers an address is always among the
+links of the last range at or below that address, so both give the same frames. Steps are counted; once they have cost
+more than the pass would, the links are made.
+
+Everything read from the archive is checked where it is used.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.libc.string import memchr
+from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.hashtable import (
+    HashTable,
+    fill_slot,
+    first_slot,
+    make_slots,
+    mix,
+    next_slot,
+    release_slots,
+)
+from cython.cimports.whence.kernels.vector import push_bytes, release
+
+NONE = cython.declare(cython.uint, 0xFFFFFFFF)
+NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # the vaddr of a line that is none
+MOST_ROWS = cython.declare(cython.Py_ssize_t, 0xFFFFFFFF - MOST_FRAMES)  # of all frames: starts are numbers of 32 bits
+CACHED_TEXTS = cython.declare(cython.int, 131072)
+CACHED_CHARACTERS = cython.declare(cython.Py_ssize_t, 1 << 26)
+CACHED_FRAMES = cython.declare(cython.int, 16384)  # not more: to find a frame must not cost more than to make one
+FIRST_CACHED = cython.declare(cython.ulonglong, 256)
+WAYS = cython.declare(cython.int, 4)
+GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def slots_of(key: cython.ulonglong, mask: cython.ulonglong) -> cython.ulonglong:
+    """The first of a key's slots."""
+    key *= GOLDEN
+    return (key ^ key >> 32) & mask & ~cython.cast(cython.ulonglong, WAYS - 1)
+
+
+@cython.final
+@cython.cclass
+class ObjectCache:
+    """A bounded, set-associative cache from u64 keys to Python objects other than None.
+
+    Each key has WAYS adjacent slots; a new key takes a free one or evicts slot key % WAYS. There is no int object for a
+    key, as a dict would have.
+    """
+
+    def __cinit__(self, most: cython.ulonglong):
+        """`most` slots, a power of two."""
+        self._most = most
+        self._mask = FIRST_CACHED - 1
+        self._values = [None] * cython.cast(cython.Py_ssize_t, FIRST_CACHED)
+        self._keys = cython.cast(cython.p_ulonglong, calloc(FIRST_CACHED, 8))
+        if self._keys == cython.NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self._keys)
+
+    @cython.cfunc
+    def get(self, key: cython.ulonglong):
+        """The object of a key, or None."""
+        slot: cython.ulonglong = slots_of(key, self._mask)
+        way: cython.int
+        for way in range(WAYS):
+            if self._keys[slot + way] == key:
+                return self._values[slot + way]
+        return None
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def put(self, key: cython.ulonglong, value: object) -> cython.int:
+        """Set the object of a key that has none."""
+        slot: cython.ulonglong
+        way: cython.int
+        if cython.cast(cython.ulonglong, self._count) > self._mask >> 1 and self._mask + 1 < self._most:
+            self._grow()
+        slot = slots_of(key, self._mask)
+        for way in range(WAYS):
+            if self._values[slot + way] is None:
+                self._count += 1
+                break
+        else:
+            way = cython.cast(cython.int, key & (WAYS - 1))
+        self._keys[slot + way] = key
+        self._values[slot + way] = value
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _grow(self) -> cython.int:
+        """Make eight times as many slots, or the most."""
+        old: cython.p_ulonglong = self._keys
+        values: list = self._values
+        count: cython.ulonglong = self._mask + 1
+        wanted: cython.ulonglong = 8 * count if 8 * count < self._most else self._most
+        slot: cython.ulonglong
+        more: list = [None] * cython.cast(cython.Py_ssize_t, wanted)
+        keys: cython.p_ulonglong = cython.cast(cython.p_ulonglong, calloc(wanted, 8))
+        if keys == cython.NULL:
+            raise MemoryError
+        self._keys, self._values, self._mask, self._count = keys, more, wanted - 1, 0
+        for slot in range(count):
+            if values[slot] is not None:
+                self.put(old[slot], values[slot])
+        free(old)
+        return 0
+
+
+@cython.final
+@cython.cclass
+class FrameColumns:
+    """The frames of many addresses, in the order asked.
+
+    Those of address i are rows [starts[i], starts[i + 1]) of `range_index` (which range of the archive), `function` and
+    `file` (offsets in the strings), `line`, `inlined` (0, 1) and `source` (its number), innermost first. `unknown`
+    counts the addresses without a frame; `faulty` has those whose line entries lie outside the line tables.
+    """
+
+    def __cinit__(self):
+        self.starts, self.range_index = Column("I"), Column("I")
+        self.function, self.file = Column("Q"), Column("Q")
+        self.line, self.inlined, self.source = Column("I"), Column("B"), Column("B")
+        self.faulty = Column("I")
+
+
+@cython.cfunc
+def sized(column: Column, count: cython.Py_ssize_t) -> cython.p_char:
+    """The items of an empty column that now has `count` of them, not yet filled in. MemoryError."""
+    if count and not column.reserve(count):
+        raise MemoryError
+    column.vector.count = count
+    return column.vector.items
+
+
+@cython.final
+@cython.cclass
+class Archive:
+    """The four sections of one archive, and what was learnt about them."""
+
+    def __cinit__(self, data: cython.const[cython.uchar][::1], sections: object, seed: cython.ulonglong):
+        """`sections` (layout.Sections) says where everything lies in the data. `seed` is random."""
+        base: cython.pointer(cython.const[cython.uchar]) = cython.NULL
+        self._bytes = data
+        if data.shape[0]:
+            base = cython.address(data[0])
+        self.view = cython.address(self._view)
+        view_of(self.view, base, sections)
+        self.count = self._view.count
+        self.string_size = self._view.string_size
+        self.seed = seed
+        self._empty_caches()
+
+    @cython.cfunc
+    def _empty_caches(self):
+        self._functions, self._texts = ObjectCache(CACHED_TEXTS), ObjectCache(CACHED_TEXTS)
+        self._frames = ObjectCache(CACHED_FRAMES)
+        self._characters = 0
+
+    def __dealloc__(self):
+        free(self._view.up)
+        free(self._view.sample)
+
+    def set_frame_factory(self, frame: object, sources: tuple, demangle: object):
+        """What frames are made of: their class, the sources by number, and what a function's name is put through."""
+        self._frame = frame
+        self._make = tuple.__new__
+        self._sources = sources
+        self._demangle = demangle
+
+    def link(self):
+        """Find the up links of all ranges and sample the VAs; once. MemoryError when there is no room for them."""
+        up: cython.p_uint
+        sample: cython.p_ulonglong
+        samples: cython.Py_ssize_t = (self.count + SAMPLED - 1) // SAMPLED
+        at: cython.Py_ssize_t
+        top: cython.uint = NONE
+        va: cython.ulonglong
+        if self._view.up != cython.NULL:
+            return
+        up = cython.cast(cython.p_uint, malloc((self.count + 1) * 4))
+        sample = cython.cast(cython.p_ulonglong, malloc((samples + 1) * 8))
+        if up == cython.NULL or sample == cython.NULL:
+            free(up)
+            free(sample)
+            raise MemoryError
+        with cython.nogil:
+            for at in range(samples):
+                sample[at] = va_of(self.view, at * SAMPLED)
+            for at in range(self.count):
+                va = va_of(self.view, at)
+                while top != NONE and end_of(self.view, top) <= va:
+                    top = up[top]
+                up[at] = top
+                if field(self.view, at, LENGTH):
+                    top = cython.cast(cython.uint, at)
+        if self._view.up == cython.NULL:
+            self._view.samples = samples
+            self._view.sample = sample
+            self._view.up = up
+        else:  # another thread was first
+            free(up)
+            free(sample)
+
+    # One address
+
+    @cython.cfunc
+    def _text(self, offset: cython.ulonglong, function: cython.bint):
+        """The text at an offset; None when it does not lie in the strings."""
+        cache: ObjectCache = self._functions if function else self._texts
+        if offset == 0 and not function:
+            return ""  # no file, also where the strings begin with another text
+        found = cache.get(offset)
+        if found is not None:
+            return found
+        found = self._decoded(offset)
+        if not found:
+            return found
+        if function and self._demangle is not None:
+            found = self._demangle(found)
+        self._characters += len(found)
+        if self._characters > CACHED_CHARACTERS:
+            self._empty_caches()
+            self._characters = len(found)
+            cache = self._functions if function else self._texts
+        cache.put(offset, found)
+        return found
+
+    @cython.cfunc
+    def _decoded(self, offset: cython.ulonglong):
+        """The text at an offset as it is stored; None when it does not lie in the strings."""
+        size: cython.longlong = size_of(self.view, offset)
+        if size < 0:
+            return None
+        if size == 0:
+            return ""
+        start: cython.ulonglong = offset if self._view.nul else offset + LENGTH_PREFIX
+        raw: cython.p_char = cython.cast(cython.p_char, self._view.string) + start
+        return raw[:size].decode("utf-8", "surrogateescape")
+
+    @cython.cfunc
+    def _frame_of(self, index: cython.uint, inner: cython.longlong, line: cython.longlong):
+        """A frame: of the range itself (inner -1, with the line), or around the range `inner`. None on a fault."""
+        key: cython.ulonglong = cython.cast(cython.ulonglong, index) << 32
+        key = key | cython.cast(cython.ulonglong, line) if inner < 0 else ~(key | cython.cast(cython.ulonglong, inner))
+        found = self._frames.get(key)
+        if found is not None:
+            return found
+        function = self._text(field(self.view, index, FUNCTION), True)
+        file = self._text(
+            field(self.view, index, FILE) if inner < 0 else field(self.view, inner, CALL_FILE),
+            False,
+        )
+        if function is None or file is None:
+            return None
+        number: cython.uint = cython.cast(cython.uint, line if inner < 0 else field(self.view, inner, CALL_LINE))
+        source: cython.int = source_of(self.view, index)
+        found = self._make(
+            self._frame,
+            (
+                function,
+                file,
+                number,
+                field(self.view, index, DEPTH) != 0,
+                self._sources[source if source < len(self._sources) else 0],
+                start_of(
+                    self.view,
+                    field(self.view, index, FUNCTION),
+                    field(self.view, index, FILE) if inner < 0 else field(self.view, inner, CALL_FILE),
+                    number,
+                ),
+            ),
+        )
+        self._frames.put(key, found)
+        return found
+
+    def lookup(self, vaddr: cython.ulonglong):
+        """The frames of an address, a tuple; None on a fault, which `fault` and `fault_index` then describe."""
+        chain: cython.uint[MOST_FRAMES]
+        count: cython.int
+        level: cython.int
+        line: cython.longlong
+        index: cython.Py_ssize_t
+        self._lookups += 1
+        if self._lookups == 1024 + self.count // 32:  # by now the links and samples will pay
+            self.link()
+        index = last_range(self.view, vaddr)
+        count = chain_at(self.view, index, vaddr, chain)
+        if count < 0:
+            self.link()
+            count = chain_at(self.view, index, vaddr, chain)
+        if count <= 0:
+            return ()
+        line = line_of(self.view, chain[0], vaddr - va_of(self.view, chain[0]))
+        if line < 0:
+            self.fault = LINES_OUTSIDE
+            self.fault_index = chain[0]
+            return None
+        frames: list = []
+        for level in range(count):
+            frame = self._frame_of(chain[level], -1 if level == 0 else chain[level - 1], line)
+            if frame is None:
+                self.fault = NAME_OUTSIDE
+                self.fault_index = chain[level]
+                return None
+            frames.append(frame)
+        return tuple(frames)
+
+    # Many addresses
+
+    def find_frames(self, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong):
+        """The frames of each address (less `back`), as FrameColumns. MemoryError, also beyond 2^32 frames."""
+        found: FrameColumns = FrameColumns()
+        ranges: Column = found.range_index
+        starts: cython.p_uint = cython.cast(cython.p_uint, sized(found.starts, vaddrs.shape[0] + 1))
+        at: cython.Py_ssize_t = 0
+        count: cython.int = 0
+        unknown: cython.Py_ssize_t = 0
+        vaddr: cython.ulonglong
+        room: cython.bint = ranges.reserve(2 * vaddrs.shape[0] + MOST_FRAMES)
+        if vaddrs.shape[0] > self.count // 256:
+            self.link()
+        starts[0] = 0
+        while room and at < vaddrs.shape[0]:
+            if count < 0:
+                self.link()
+            with cython.nogil:
+                while at < vaddrs.shape[0]:
+                    vaddr = vaddrs[at]
+                    count = 0
+                    if vaddr >= back:
+                        room = ranges.reserve(MOST_FRAMES) and ranges.vector.count <= MOST_ROWS
+                        if not room:
+                            break
+                        vaddr -= back
+                        count = chain_at(
+                            self.view,
+                            last_range(self.view, vaddr),
+                            vaddr,
+                            cython.cast(cython.p_uint, ranges.vector.items) + ranges.vector.count,
+                        )
+                        if count < 0:
+                            break
+                    ranges.vector.count += count
+                    unknown += count == 0
+                    at += 1
+                    starts[at] = cython.cast(cython.uint, ranges.vector.count)
+        if not room:
+            raise MemoryError
+        found.unknown = unknown
+        self._describe(found, vaddrs, back)
+        return found
+
+    @cython.cfunc
+    def _describe(self, found: FrameColumns, vaddrs: cython.const[cython.ulonglong][::1], back: cython.ulonglong):
+        """Fill in the columns of the ranges that were found."""
+        frames: cython.Py_ssize_t = found.range_index.vector.count
+        ranges: cython.p_uint = cython.cast(cython.p_uint, found.range_index.vector.items)
+        starts: cython.p_uint = cython.cast(cython.p_uint, found.starts.vector.items)
+        function: cython.p_ulonglong = cython.cast(cython.p_ulonglong, sized(found.function, frames))
+        file: cython.p_ulonglong = cython.cast(cython.p_ulonglong, sized(found.file, frames))
+        lines: cython.p_uint = cython.cast(cython.p_uint, sized(found.line, frames))
+        inlined: cython.p_uchar = cython.cast(cython.p_uchar, sized(found.inlined, frames))
+        source: cython.p_uchar = cython.cast(cython.p_uchar, sized(found.source, frames))
+        faulty: Column = found.faulty
+        at: cython.Py_ssize_t
+        to: cython.Py_ssize_t
+        index: cython.uint
+        line: cython.longlong
+        room: cython.bint = True
+        with cython.nogil:
+            for at in range(vaddrs.shape[0]):
+                for to in range(starts[at], starts[at + 1]):
+                    index = ranges[to]
+                    if to == starts[at]:
+                        line = line_of(self.view, index, vaddrs[at] - back - va_of(self.view, index))
+                        if line < 0:
+                            room = faulty.push_u32(cython.cast(cython.uint, at)) and room
+                            line = 0
+                        file[to] = field(self.view, index, FILE)
+                    else:
+                        line = field(self.view, ranges[to - 1], CALL_LINE)
+                        file[to] = field(self.view, ranges[to - 1], CALL_FILE)
+                    lines[to] = cython.cast(cython.uint, line)
+                    function[to] = field(self.view, index, FUNCTION)
+                    inlined[to] = field(self.view, index, DEPTH) != 0
+                    source[to] = cython.cast(cython.uchar, source_of(self.view, index))
+        if not room:
+            raise MemoryError
+
+    def starts(
+        self,
+        function: cython.const[cython.ulonglong][::1],
+        file: cython.const[cython.ulonglong][::1],
+        line: cython.const[cython.uint][::1],
+        out: cython.uint[::1],
+    ):
+        """On which line the function of each frame starts; 0 where it is not known."""
+        at: cython.Py_ssize_t
+        if not line.shape[0] == function.shape[0] == file.shape[0] == out.shape[0]:
+            raise ValueError("function, file and line have a row each for every frame")
+        with cython.nogil:
+            for at in range(line.shape[0]):
+                out[at] = start_of(self.view, function[at], file[at], line[at])
+
+    def texts(self, offsets: cython.const[cython.ulonglong][::1], function: cython.bint, most: cython.longlong):
+        """The texts at offsets, a list; "" for one that does not lie in the strings. Each distinct one is made once.
+
+        Returns None where the distinct ones take more than `most` bytes.
+        """
+        count: cython.Py_ssize_t = offsets.shape[0]
+        row: cython.Py_ssize_t
+        slot: cython.ulonglong
+        table: HashTable = HashTable(cython.NULL, 0, 0)
+        distinct: list = []
+        out: list = []
+        plain: cython.bint = not function or self._demangle is None
+        size: cython.longlong
+        known: cython.p_ulonglong = cython.cast(cython.p_ulonglong, malloc((count + 1) * 8))
+        try:
+            if known == cython.NULL or not make_slots(cython.address(table), count):
+                raise MemoryError
+            for row in range(count):
+                slot = first_slot(cython.address(table), mix(offsets[row], self.seed))
+                while table.slots[slot] and known[table.slots[slot] - 1] != offsets[row]:
+                    slot = next_slot(cython.address(table), slot)
+                if table.slots[slot] == 0:
+                    known[table.count] = offsets[row]
+                    fill_slot(cython.address(table), slot, table.count)
+                    size = size_of(self.view, offsets[row])
+                    if size > 0:
+                        most -= size
+                    if most < 0:
+                        return None
+                    text = self._decoded(offsets[row]) if plain and offsets[row] else self._text(offsets[row], function)
+                    distinct.append("" if text is None else text)
+                out.append(distinct[table.slots[slot] - 1])
+        finally:
+            release_slots(cython.address(table))
+            free(known)
+        return out
+
+
+# Queries and answers in text
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def digit_of(letter: cython.uchar) -> cython.int:
+    """The value of a hexadecimal digit, or -1."""
+    if 48 <= letter <= 57:
+        return letter - 48
+    if 97 <= letter <= 102:
+        return letter - 87
+    if 65 <= letter <= 70:
+        return letter - 55
+    return -1
+
+
+@cython.final
+@cython.cclass
+class Queries:
+    """Lines of text, an address in hex each, with or without 0x, with blanks around it; or vaddrs without a text.
+
+    `vaddrs` has 2^64 - 1 and `bad` 1 for a line that is no address, or one of more than 64 bits.
+    """
+
+    def __cinit__(self, text: bytes, vaddrs: cython.const[cython.ulonglong][::1] = None):
+        """`vaddrs`: what is asked instead of lines. MemoryError."""
+        count: cython.Py_ssize_t = 0
+        row: cython.Py_ssize_t
+        data: cython.p_char = text
+        left: cython.Py_ssize_t = len(text)
+        self.text = text
+        self.vaddr, self.bad, self.start, self.size = Column("Q"), Column("B"), Column("I"), Column("I")
+        if vaddrs is not None:
+            count = vaddrs.shape[0]
+        else:
+            count = text.count(b"\n") + (left > 0 and data[left - 1] != 10)
+        values = cython.cast(cython.p_ulonglong, sized(self.vaddr, count))
+        bad = cython.cast(cython.p_uchar, sized(self.bad, count))
+        start = cython.cast(cython.p_uint, sized(self.start, count))
+        size = cython.cast(cython.p_uint, sized(self.size, count))
+        if vaddrs is None:
+            with cython.nogil:
+                parse_lines(cython.cast(cython.p_uchar, data), left, count, values, bad, start, size)
+        else:
+            for row in range(count):
+                values[row] = vaddrs[row]
+                bad[row] = 0
+                start[row] = size[row] = 0
+
+    @property
+    def vaddrs(self):
+        """The addresses as a memoryview of u64."""
+        return self.vaddr.numbers()
+
+    @property
+    def is_bad(self):
+        """For each line 1 when it is no address, else 0: a memoryview of bytes."""
+        return self.bad.numbers()
+
+    def bad_lines(self):
+        """The lines that are no addresses, without blanks around them: a list of bytes."""
+        start, size = self.start.numbers(), self.size.numbers()
+        return [self.text[start[row] : start[row] + size[row]] for row, bad in enumerate(self.is_bad) if bad]
+
+    def __len__(self):
+        return len(self.vaddr)
+
+    def __repr__(self):
+        return f"<Queries: {len(self)} addresses>"
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def parse_lines(
+    data: cython.p_uchar,
+    length: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    vaddr: cython.p_ulonglong,
+    bad: cython.p_uchar,
+    start: cython.p_uint,
+    size: cython.p_uint,
+) -> cython.void:
+    """Fill the columns of `count` lines; `start` and `size` are of a line without the blanks around it."""
+    cursor: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    value: cython.ulonglong
+    digit: cython.int
+    digits: cython.int
+    newline: cython.p_void
+    for row in range(count):
+        newline = memchr(data + cursor, 10, length - cursor)
+        end = length if newline == cython.NULL else cython.cast(cython.p_uchar, newline) - data
+        stop = end
+        while cursor < stop and data[cursor] <= 32:
+            cursor += 1
+        while stop > cursor and data[stop - 1] <= 32:
+            stop -= 1
+        start[row] = cython.cast(cython.uint, cursor)
+        size[row] = cython.cast(cython.uint, stop - cursor)
+        if stop - cursor > 2 and data[cursor] == 48 and (data[cursor + 1] | 32) == 120:
+            cursor += 2
+        value = 0
+        digits = 0
+        while cursor < stop:
+            digit = digit_of(data[cursor])
+            if digit < 0 or value >> 60:
+                break
+            value = value << 4 | cython.cast(cython.ulonglong, digit)
+            digits += 1
+            cursor += 1
+        bad[row] = cursor < stop or digits == 0
+        vaddr[row] = NEVER if bad[row] else value
+        cursor = end + 1
+
+
+@cython.final
+@cython.cclass
+class Texts:
+    """The distinct texts that frames show, a row each: those of functions, and behind them those of files.
+
+    `functions` counts the first kind, `written` the bytes that the texts of all frames have together. `linkage` has the
+    rows of functions that begin like linkage names. A text lies in the archive's strings (MOST_TEXT bytes of it at
+    most; one outside is empty) or, once `replace` was called, in `readable`.
+    """
+
+    def __cinit__(self, archive: Archive, frames: FrameColumns):
+        """MemoryError."""
+        self.archive = archive
+        self.offset, self.start, self.size, self.linkage = Column("Q"), Column("Q"), Column("I"), Column("I")
+        self.function, self.file = Column("I"), Column("I")
+        self._number(frames.function, self.function)
+        self.functions = self.offset.vector.count
+        self._number(frames.file, self.file)
+        self._find_texts()
+        self._add_up(self.function)
+        self._add_up(self.file)
+
+    def __dealloc__(self):
+        release(cython.address(self.readable))
+
+    @cython.cfunc
+    def _number(self, offsets: Column, rows: Column):
+        """Give each distinct offset a row of its own, in order of first visit, and say which row each frame has."""
+        count: cython.Py_ssize_t = offsets.vector.count
+        first: cython.Py_ssize_t = self.offset.vector.count
+        found: cython.p_ulonglong = cython.cast(cython.p_ulonglong, offsets.vector.items)
+        out: cython.p_uint = cython.cast(cython.p_uint, sized(rows, count))
+        distinct: cython.p_ulonglong
+        row: cython.Py_ssize_t
+        slot: cython.ulonglong
+        table: HashTable = HashTable(cython.NULL, 0, 0)
+        if not self.offset.reserve(count) or not make_slots(cython.address(table), count):
+            release_slots(cython.address(table))
+            raise MemoryError
+        distinct = cython.cast(cython.p_ulonglong, self.offset.vector.items) + first
+        with cython.nogil:
+            for row in range(count):
+                if row and found[row] == found[row - 1]:
+                    out[row] = out[row - 1]
+                    continue
+                slot = first_slot(cython.address(table), mix(found[row], self.archive.seed))
+                while table.slots[slot] and distinct[table.slots[slot] - 1] != found[row]:
+                    slot = next_slot(cython.address(table), slot)
+                if table.slots[slot] == 0:
+                    distinct[table.count] = found[row]
+                    fill_slot(cython.address(table), slot, table.count)
+                out[row] = cython.cast(cython.uint, first + table.slots[slot] - 1)
+        self.offset.vector.count += table.count
+        release_slots(cython.address(table))
+
+    @cython.cfunc
+    def _find_texts(self):
+        """Fill `start`, `size` and `linkage`."""
+        view: cython.pointer(View) = self.archive.view
+        count: cython.Py_ssize_t = self.offset.vector.count
+        offset: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.offset.vector.items)
+        start: cython.p_ulonglong = cython.cast(cython.p_ulonglong, sized(self.start, count))
+        size: cython.p_uint = cython.cast(cython.p_uint, sized(self.size, count))
+        linkage: cython.p_uint = cython.cast(cython.p_uint, sized(self.linkage, self.functions))
+        row: cython.Py_ssize_t
+        found: cython.Py_ssize_t = 0
+        length: cython.longlong
+        for row in range(count):
+            length = size_of(view, offset[row])
+            if length < 0 or (row >= self.functions and offset[row] == 0):
+                length = 0  # outside; no file, also where the strings begin with another text
+            start[row] = offset[row] + (0 if view.nul else LENGTH_PREFIX)
+            size[row] = cython.cast(cython.uint, length)
+            if row < self.functions and length > 2 and is_linkage_name(view.string + start[row]):
+                linkage[found] = cython.cast(cython.uint, row)
+                found += 1
+        self.linkage.vector.count = found
+
+    @cython.cfunc
+    def _add_up(self, rows: Column):
+        row: cython.Py_ssize_t
+        of: cython.p_uint = cython.cast(cython.p_uint, rows.vector.items)
+        size: cython.p_uint = cython.cast(cython.p_uint, self.size.vector.items)
+        for row in range(rows.vector.count):
+            self.written += size[of[row]]
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _check_row(self, row: cython.Py_ssize_t) -> cython.int:
+        if not 0 <= row < self.offset.vector.count:
+            raise IndexError(row)
+        return 0
+
+    def key(self, row: cython.Py_ssize_t):
+        """The offset of a row's text in the strings."""
+        self._check_row(row)
+        return cython.cast(cython.p_ulonglong, self.offset.vector.items)[row]
+
+    def text(self, row: cython.Py_ssize_t):
+        """The text of a row as it is stored, bytes."""
+        self._check_row(row)
+        start: cython.ulonglong = cython.cast(cython.p_ulonglong, self.start.vector.items)[row]
+        size: cython.uint = cython.cast(cython.p_uint, self.size.vector.items)[row]
+        if start & WHENCE_READABLE:
+            raise ValueError("the text was replaced")
+        return cython.cast(cython.p_char, self.archive.view.string)[start : start + size]
+
+    def replace(self, row: cython.Py_ssize_t, text: bytes):
+        """Show another text in place of a row's. MemoryError."""
+        start: cython.ulonglong = self.readable.count
+        self._check_row(row)
+        if not push_bytes(cython.address(self.readable), cython.cast(cython.p_char, text), len(text)):
+            raise MemoryError
+        cython.cast(cython.p_ulonglong, self.start.vector.items)[row] = WHENCE_READABLE | start
+        cython.cast(cython.p_uint, self.size.vector.items)[row] = len(text)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def is_linkage_name(text: cython.pointer(cython.const[cython.uchar])) -> cython.bint:
+    """Whether a text (of two bytes at least) begins with _Z _R __ _D _T _$ $s $S or ?."""
+    if text[0] == 95:
+        return text[1] in (90, 82, 95, 68, 84, 36)
+    return text[0] == 63 or (text[0] == 36 and text[1] in (115, 83))

@@ -1,0 +1,491 @@
+"""The Locator: which file answers for a build-id or a path, for every command and every call.
+
+The order, in which everything tried is noted with a code:
+
+    1. files given by hand           ELF files, debug files or archives: by build-id; by name where one has none
+    2. archive folders               BUILD-ID.lidia, ab/cdef.lidia, or any archive there that carries the build-id
+    3. the archive cache             archives that this machine made or fetched before
+    4. further sources               for instance a store
+    5. the file's own path           when the build-id is the same, or none was told
+    6. debug folders                 .build-id/ab/cdef.debug
+    7. debuginfod                    when a client was given
+
+A candidate that can't be read is passed over. A file that a person names to `open` comes before all of them when it has
+debug info of its own, or Go's tables. An ELF file without debug info is completed by its debug file (DebugFiles), which
+is looked for among the given files, in the debug folders, by its debug link and on the servers; where there is none,
+its own symbols answer.
+
+An ELF file with debug info that must answer for many addresses is archived in the cache first, so that the next search
+finds it there. One without is not: tomorrow its debug file may be there.
+
+A search that ends without a file says why (Search.missing). Nothing that happens to one candidate ends a search.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from os import PathLike
+from typing import TYPE_CHECKING, TypeVar
+
+from whence import lidia
+from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
+from whence.elf import ElfFile
+from whence.errors import Mismatch, WhenceError, WrongUse, without_file
+from whence.locate.debug_files import DEBUG_DIRS, DebugFiles, has_debug_info
+from whence.locate.identity import comparable, key
+from whence.locate.search import ALL_KINDS, FileKind, Opened, Outcome, Search, Wanted
+from whence.locate.sources import (
+    OWN_PATH,
+    ArchiveFolders,
+    BuildIdFolders,
+    CachedArchives,
+    Candidate,
+    FileSource,
+    GivenFiles,
+    OwnPath,
+    Servers,
+    of_elf,
+)
+from whence.reasons import GIVE_FILE, Missing, Reason
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import BinaryIO, Unpack
+
+    from whence.binary import ElfOptions
+    from whence.elf.segments import Segment
+    from whence.locate.cache import Cache
+    from whence.locate.sources import Fetcher
+    from whence.producers import Producers
+
+    T = TypeVar("T")
+
+ARCHIVE_FROM = 64  # addresses from which on an archive is made for the cache
+SEGMENTS = "segments"  # the kind of the cache's entries that say where the code of an archive's file is loaded
+
+
+class Unfit(WhenceError):
+    """A candidate that is whole and of the wanted build-id, but holds nothing of what is wanted."""
+
+
+class Locator:
+    """Finds and opens the files that answer for build-ids and paths. A context manager; safe from several threads.
+
+    `dirs` are folders of debug files in place of /usr/lib/debug, `files` ELF files, debug files or archives that go
+    before all others, `archive_dirs` folders of archives, `cache` a Cache or its folder (made when something is put
+    there), `debuginfod` a client, or the addresses of servers to ask (their files go to the cache). With `root`, paths
+    and debug folders are those below it: an unpacked image, another machine's disk. `sources` are asked after the
+    cache. With `local` false the mapped paths of this machine are not looked at. `log` gets a line for each file tried.
+
+    Nothing is asked of the network unless `debuginfod` is given. Raises OSError and WhenceError for a given file that
+    can't be read.
+    """
+
+    def __init__(
+        self,
+        *,
+        dirs: Iterable[str | PathLike[str]] | None = None,
+        files: Iterable[str | PathLike[str]] = (),
+        archive_dirs: Iterable[str | PathLike[str]] = (),
+        cache: Cache | str | PathLike[str] | Callable[[], Cache] | None = None,
+        debuginfod: Fetcher | Iterable[str] | str | None = None,
+        root: str | PathLike[str] = "",
+        sources: Iterable[FileSource] = (),
+        local: bool = True,
+        jobs: int | None = None,
+        log: Callable[[str], None] | None = None,
+    ) -> None:
+        self._make_cache = cache
+        self._cache: Cache | None = None
+        self._log = log
+        self.jobs = jobs
+        self.root = os.fspath(root).rstrip("/")
+        self.dirs = DEBUG_DIRS if dirs is None else _paths(dirs)
+        if self.root:
+            self.dirs = (*(self.root + one for one in DEBUG_DIRS), *(() if dirs is None else self.dirs))
+        self.files = _paths(files)
+        self.archive_dirs = _paths(archive_dirs)
+        self._client = self._client_of(debuginfod)
+        self._given = GivenFiles(self.files)
+        self._own = OwnPath(self.root) if local else None
+        self.sources: list[FileSource] = [self._given]
+        if self.archive_dirs:
+            self.sources.append(ArchiveFolders(self.archive_dirs))
+        if cache is not None:
+            self.sources.append(CachedArchives(self.cache_of))
+        self.sources += sources
+        self._fallback: list[FileSource] = [BuildIdFolders(self.dirs)]
+        if self._client is not None:
+            self._fallback.append(Servers(self._client))
+        given = [one.path for one in self._given.files if not one.is_archive]
+        self.debug_files = DebugFiles(self.dirs, given, debuginfod=self._client, open_elf=self._open_elf)
+
+    def __repr__(self) -> str:
+        places = [
+            *(f"{len(self.files)} given files" for _ in self.files[:1]),
+            *self.archive_dirs,
+            *("cache" for _ in [self._make_cache] if _ is not None),
+            *self.dirs,
+            *("debuginfod" for _ in [self._client] if _ is not None),
+        ]
+        return f"<whence.Locator: {', '.join(places) or 'nothing'}>"
+
+    def __enter__(self) -> Locator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the given files that wait to be asked for, and connections to servers. The locator stays usable."""
+        self._given.close()
+        close = getattr(self._client, "close", None)
+        if close is not None:
+            close()
+
+    def cache_of(self) -> Cache:
+        """The cache; made when it is first needed."""
+        if self._cache is None:
+            from whence.locate.cache import Cache
+
+            made = self._make_cache
+            if made is None:
+                raise WrongUse("files from debuginfod servers are kept in a cache: give one")
+            self._cache = made if isinstance(made, Cache) else made() if callable(made) else Cache(made)
+        return self._cache
+
+    def _client_of(self, debuginfod: Fetcher | Iterable[str] | str | None) -> Fetcher | None:
+        if debuginfod is None or hasattr(debuginfod, "fetch"):
+            return debuginfod  # type: ignore[return-value]
+        from whence.locate.debuginfod import Debuginfod
+
+        servers = [debuginfod] if isinstance(debuginfod, str) else list(debuginfod)
+        return Debuginfod(servers, self.cache_of()) if servers else None
+
+    def _open_elf(self, path: str) -> ElfFile:
+        """Open an ELF file; a given one that was opened for its build-id is not opened twice."""
+        for one in self._given.files:
+            if one.path == path:
+                return one.elf()
+        return ElfFile.open(path)
+
+    # finding
+
+    def find(self, *, build_id: str = "", path: str = "", kinds: Iterable[FileKind | str] = ALL_KINDS) -> Search:
+        """Which file answers for a build-id, or for a path where there is no build-id.
+
+        `kinds` are those that will do ("lidia", "debuginfo", "executable"). The search has the file's path, kind and
+        build-id; it is false, with what is missing, when there is none. Never raises for what a candidate is.
+        """
+        wanted = Wanted(build_id, path, tuple(map(FileKind, kinds)))
+        search = Search(str(wanted))
+
+        def look(candidate: Candidate) -> FileKind:
+            if candidate.is_archive:
+                with lidia.open(candidate.path) as table:
+                    must_be_of(wanted, table.about.build_id)
+                return FileKind.ARCHIVE
+            with candidate.elf() as elf:
+                kind = FileKind.DEBUGINFO if has_debug_info(elf) else FileKind.EXECUTABLE
+                if kind not in wanted.kinds and not (FileKind.EXECUTABLE in wanted.kinds and has_code(elf)):
+                    raise Unfit(f"it has no {' or '.join(wanted.kinds)}")
+                return kind if kind in wanted.kinds else FileKind.EXECUTABLE
+
+        taken = self._first(wanted, search, look)
+        if taken is not None:
+            candidate, search.kind = taken
+            search.path, search.how, search.build_id = candidate.path, candidate.how, candidate.build_id
+        return self._ended(search, wanted)
+
+    def open(
+        self,
+        path: str | PathLike[str] = "",
+        *,
+        build_id: str = "",
+        demangle: bool | Callable[[str], str] = False,
+        **options: Unpack[ElfOptions],
+    ) -> Binary:
+        """Open what answers for a path that a person names, or for a build-id.
+
+        A file that is named is used itself: an archive, or an ELF file with its debug file; an ELF file without debug
+        info is answered for by an archive of its build-id, where there is one. Without `path` the first file that
+        answers for the build-id is opened. The other options are those of `whence.open`. Raises OSError, WhenceError;
+        FileNotFoundError, with all that was tried, for a build-id that nothing answers for.
+        """
+        name = os.fspath(path)
+        if not name:
+            wanted = Wanted(build_id)
+            search = self.search(wanted, demangle=demangle)
+            if search.opened is None:
+                raise FileNotFoundError(2, f"no file for {wanted} ({'; '.join(map(str, search.tried))})")
+            return search.opened.binary
+        if is_archive(name):
+            return open_archive(name, demangle=demangle)
+        elf = open_elf(name)
+        try:
+            if build_id and elf.build_id != build_id:
+                raise Mismatch(f"its build-id is {elf.build_id or 'missing'}, not {build_id}").in_file(name)
+            every = all(options.get(source, True) for source in ("dwarf", "symtab", "gopclntab"))
+            archive = self._archive_for(elf, demangle) if every else None
+            if archive is not None:
+                elf.close()
+                return archive
+            options["jobs"] = options.get("jobs") or self.jobs
+            return Binary.from_elf(elf, debug_files=self.debug_files, demangle=demangle, **options)
+        except BaseException:
+            elf.close()
+            raise
+
+    def search(
+        self,
+        wanted: Wanted,
+        *,
+        own: ElfFile | None = None,
+        addresses: int = 1,
+        places: Callable[[Sequence[Segment]], bool] = lambda segments: True,
+        demangle: bool | Callable[[str], str] = False,
+    ) -> Search:
+        """Open what answers for so many addresses of a file that was mapped: `Search.opened`, the caller's to close.
+
+        `own` is the mapped file itself, open, where the caller has it: it takes the place of the mapped path, and is
+        closed unless it answers. `places` says whether segments place the addresses: a debug file's may not, then the
+        file that it is of is looked for. Never raises for what a candidate is.
+        """
+        search = Search(str(wanted))
+
+        def answer(candidate: Candidate) -> Opened:
+            if candidate.is_archive:
+                return self._open_archive(candidate, wanted, demangle)
+            return self._open_candidate(candidate, wanted, search, addresses, places, demangle)
+
+        taken = self._first(wanted, search, answer, own)
+        if taken is not None:
+            search.opened = taken[1]
+            search.path, search.how, search.build_id = search.opened.path, search.opened.how, search.opened.build_id
+        return self._ended(search, wanted)
+
+    # inside
+
+    def _candidates(self, wanted: Wanted, search: Search, own: ElfFile | None) -> Iterator[Candidate]:
+        """Files that may answer, best first."""
+        for source in self.sources:
+            yield from source.find(wanted, search.tried)
+        if own is not None:
+            yield of_elf(own, OWN_PATH)
+        elif self._own is not None and wanted.local:
+            yield from self._own.find(wanted, search.tried)
+        if wanted.build_id and not wanted.key:
+            told = f"{comparable(wanted.build_id)} is no build-id that names a file there"
+            search.tell("", "caches, folders and servers", Outcome.ABSENT, told)
+        for source in self._fallback:
+            yield from source.find(wanted, search.tried)
+
+    def _first(
+        self, wanted: Wanted, search: Search, use: Callable[[Candidate], T], own: ElfFile | None = None
+    ) -> tuple[Candidate, T] | None:
+        """The first candidate that can be used, and what came of that; else the search says what is missing."""
+        broken: Missing | None = None
+        try:
+            for candidate in self._candidates(wanted, search, own):
+                own = None if own is not None and candidate.how == OWN_PATH else own
+                if candidate.is_archive and FileKind.ARCHIVE not in wanted.kinds:
+                    continue
+                try:
+                    used = use(candidate)
+                except (WhenceError, OSError) as error:
+                    outcome = Outcome.MISMATCH if isinstance(error, Mismatch) else Outcome.BROKEN
+                    outcome = Outcome.EMPTY if isinstance(error, Unfit) else outcome
+                    search.tell(candidate.path, candidate.how, outcome, without_file(error))
+                    if candidate.how == CachedArchives.how:  # made again, not kept for ever
+                        with suppress(OSError):
+                            os.unlink(candidate.path)
+                    if outcome is Outcome.BROKEN and broken is None:
+                        detail = f"{candidate.how} {candidate.path}: {without_file(error)}"
+                        broken = Missing(Reason.BROKEN_FILE, detail)
+                    continue
+                finally:
+                    candidate.close()
+                search.tell(candidate.path, candidate.how, Outcome.TAKEN)
+                return candidate, used
+        finally:
+            if own is not None:
+                own.close()
+        search.missing = broken or _why_missing(search, wanted)
+        return None
+
+    def _ended(self, search: Search, wanted: Wanted) -> Search:
+        if self._log is not None:
+            for tried in search.tried:
+                self._log(f"{wanted.path or wanted.build_id}: {tried}")
+        return search
+
+    def _archive_for(self, elf: ElfFile, demangle: bool | Callable[[str], str]) -> Binary | None:
+        """An archive of a file that has neither debug info nor Go's tables; None where there is none, or no need."""
+        if has_debug_info(elf) or elf.is_go or not elf.build_id or (len(self.sources) == 1 and not self._given.files):
+            return None
+        wanted = Wanted(elf.build_id, elf.path, (FileKind.ARCHIVE,))
+        search = Search(str(wanted))
+        for source in self.sources:
+            for candidate in source.find(wanted, search.tried):
+                if not candidate.is_archive:
+                    continue
+                with suppress(WhenceError, OSError):
+                    return self._open_archive(candidate, wanted, demangle).binary
+        return None
+
+    def _open_archive(self, candidate: Candidate, wanted: Wanted, demangle: bool | Callable[[str], str]) -> Opened:
+        """An archive, and where the code of its file is loaded: as it says, as the cache kept it, or as the file says
+        if that is here."""
+        from whence.elf.segments import Segment
+
+        binary = open_archive(candidate.path, demangle=demangle)
+        try:
+            must_be_of(wanted, binary.build_id)
+            told = binary.table().about.segments  # without a size where it was made of a debug file
+            segments = [Segment.of_code(offset, vaddr, size) for offset, vaddr, size in told if size]
+            build_id = candidate.build_id or binary.build_id
+            how = f"{candidate.how} {candidate.path}"
+            return Opened(binary, segments or self._segments_of(build_id, wanted), candidate.path, how, build_id)
+        except BaseException:
+            binary.close()
+            raise
+
+    def _segments_of(self, build_id: str, wanted: Wanted) -> Sequence[Segment] | None:
+        from whence.locate.segments import placing_segments
+
+        path = None
+        if self._make_cache is not None and key(build_id):
+            path = self.cache_of().get(f"{key(build_id)}.{SEGMENTS}")
+        if path is not None:
+            with ElfFile.open(path) as elf:
+                return placing_segments(elf)
+        for candidate in self._own.find(wanted, []) if self._own is not None and wanted.local else ():
+            with candidate.elf() as elf:
+                return placing_segments(elf) if candidate.build_ids and not candidate.is_archive else None
+        return None
+
+    def _open_candidate(
+        self,
+        candidate: Candidate,
+        wanted: Wanted,
+        search: Search,
+        addresses: int,
+        places: Callable[[Sequence[Segment]], bool],
+        demangle: bool | Callable[[str], str],
+    ) -> Opened:
+        """An ELF file with all that completes it; where that pays, as an archive in the cache."""
+        from whence.locate.segments import has_nobits, placing_segments
+        from whence.producers import Producers
+
+        elf = not_a_core(candidate.elf())
+        producers = None
+        path, how, given = candidate.path, f"{candidate.how} {candidate.path}", list[str]()
+        try:
+            segments = placing_segments(elf)
+            whole = None if places(segments) else self._whole_file(candidate, wanted, places)
+            if whole is not None:
+                elf.close()
+                elf, given, path = whole, [candidate.path], whole.path
+                segments = placing_segments(elf)
+            files = self.debug_files.for_file(wanted.path, given)
+            producers = Producers(elf, finder=files, jobs=self.jobs)
+            debug = producers.searches[0]
+            if debug.elf is not elf and debug.path:
+                how = f"{how} with {debug.how} {debug.path}"
+            described = producers.dwarf is not None or producers.pclntab is not None
+            build_id = key(candidate.build_id)
+            worth = addresses >= ARCHIVE_FROM and described and not has_nobits(segments)
+            if self._make_cache is not None and build_id and worth:
+                archive = self._archived(producers, build_id, search, demangle)
+                if archive is not None:
+                    producers.close()
+                    return Opened(archive, segments, path, how, candidate.build_id, elf)
+            producers.prepare()
+            binary = Binary(producers=producers, path=elf.path, demangle=demangle)
+            return Opened(binary, segments, path, how, candidate.build_id)
+        except BaseException:
+            if producers is not None:
+                producers.close()
+            elf.close()
+            raise
+
+    def _whole_file(
+        self, candidate: Candidate, wanted: Wanted, places: Callable[[Sequence[Segment]], bool]
+    ) -> ElfFile | None:
+        """The file that a debug file is of, for debug files lose where code lies in it."""
+        from whence.locate.segments import placing_segments
+
+        same = Wanted(candidate.build_id, wanted.path, (FileKind.EXECUTABLE,))
+        own: list[FileSource] = [self._own] if self._own is not None and wanted.local else []
+        sources: list[FileSource] = [self._given, *own, *self._fallback[1:]]
+        for source in sources:
+            for other in source.find(same, []) if candidate.build_id or source is self._given else ():
+                if (
+                    other.is_archive
+                    or other.path == candidate.path
+                    or not set(other.build_ids) & {*candidate.build_ids}
+                ):
+                    continue
+                try:
+                    elf = other.elf()
+                    if places(placing_segments(elf)):
+                        return elf
+                    elf.close()
+                except (WhenceError, OSError):  # then it places nothing
+                    continue
+        return None
+
+    def _archived(
+        self, producers: Producers, build_id: str, search: Search, demangle: bool | Callable[[str], str]
+    ) -> Binary | None:
+        """An archive of an ELF file, made in the cache; None where the cache can't be written to."""
+        from whence.lidia.build import archive_producers
+        from whence.locate.segments import skeleton
+
+        cache = self.cache_of()
+
+        def write_segments(file: BinaryIO) -> None:
+            file.write(skeleton(producers.elf) + build_id.encode())
+
+        def write_archive(file: BinaryIO) -> None:
+            archive_producers(producers, file)
+
+        try:
+            cache.put(f"{build_id}.{SEGMENTS}", write_segments)
+            return open_archive(cache.put(f"{build_id}.{FileKind.ARCHIVE}", write_archive), demangle=demangle)
+        except OSError as error:  # a cache that can't be written to costs time, no names
+            search.tell("", CachedArchives.how, Outcome.BROKEN, f"no archive was made ({error})")
+            return None
+
+
+def _paths(paths: Iterable[str | PathLike[str]]) -> tuple[str, ...]:
+    return tuple(os.fspath(path) for path in paths)
+
+
+def must_be_of(wanted: Wanted, build_id: str) -> None:
+    """Raise Mismatch when a file carries another build-id than the wanted one."""
+    if wanted.build_id and build_id and comparable(wanted.build_id) != comparable(build_id):
+        raise Mismatch(f"its build-id is {build_id}, not {wanted.build_id}")
+
+
+def has_code(elf: ElfFile) -> bool:
+    """Whether the bytes of code are in the file."""
+    from whence.locate.segments import has_nobits, placing_segments
+
+    code = [one for one in placing_segments(elf) if one.executable]
+    return bool(code) and not has_nobits(code)
+
+
+def _why_missing(search: Search, wanted: Wanted) -> Missing:
+    for tried in search.tried:
+        if tried.outcome is Outcome.REPLACED:
+            return Missing(Reason.BUILD_ID_MISMATCH, str(tried))
+        if tried.outcome is Outcome.UNVERIFIED:
+            return Missing(Reason.NO_FILE, str(tried), GIVE_FILE)
+        if tried.outcome is Outcome.BROKEN and tried.how == OWN_PATH:
+            return Missing(Reason.BROKEN_FILE, str(tried))
+    return Missing(Reason.NO_FILE, str(wanted))

@@ -1,0 +1,43 @@
+"""File names that stand for the same file: a mapped path and the name of a binary, a debug file or an archive of it.
+
+    /usr/bin/app              app, app.debug, app.lidia
+    [kernel.kallsyms]_text    vmlinux, vmlinux-6.1.0.debug
+    [xfs], .../xfs.ko.xz      xfs.ko; to the kernel a dash is an underscore
+
+Names decide only where a build-id is missing.
+
+>>> same_name("/mine/app.debug", "/usr/bin/app"), same_name("xfs.ko", "[xfs]"), same_name("app", "/usr/bin/apple")
+(True, True, False)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+IMAGE = re.compile(r"\[(?:guest\.)?kernel(?:\.\w+)*\](?P<symbol>_\w+)?|(?:.*/)?vmlinu[xz][^/]*")
+MODULE = re.compile(
+    r"\[(?:guest\.kernel\.)?(?P<short>[\w-]+)\]|(?:.*/)?(?P<file>[^/]+?)\.ko(?:\.debug)?(?:\.(?:xz|zst|gz))?"
+)
+
+
+def is_image(path: str) -> bool:
+    """Whether a mapped path is the kernel itself."""
+    return bool(IMAGE.fullmatch(path))
+
+
+def module_of(path: str) -> str:
+    """The name of a kernel module as the kernel has it; "" for what is none."""
+    found = MODULE.fullmatch(path)
+    return (found["short"] or found["file"]).replace("-", "_") if found else ""
+
+
+def same_name(file: str, mapped: str) -> bool:
+    """Whether the name of a file is what the file of a mapped path is called."""
+    name = os.path.basename(file).removesuffix(".lidia").removesuffix(".debug")
+    if is_image(mapped) and name.startswith("vmlinux"):
+        return True
+    module = module_of(mapped)
+    if module and name.endswith(".ko") and module_of(name) == module:
+        return True
+    return bool(name) and name == os.path.basename(mapped)

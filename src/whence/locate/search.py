@@ -1,0 +1,166 @@
+"""A search for a file: what is wanted, what was tried with a code each, what was taken, and why nothing was."""
+
+from __future__ import annotations
+
+import enum
+
+from whence.elf import ElfFile
+from whence.errors import Mismatch
+from whence.locate.identity import key
+from whence.reasons import Missing
+from whence.records import Record, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from whence.binary import Binary
+    from whence.elf.segments import Segment
+
+
+class FileKind(enum.StrEnum):
+    """What a file can answer with; the words are those of debuginfod's addresses, and of archives' names."""
+
+    ARCHIVE = "lidia"
+    DEBUGINFO = "debuginfo"
+    EXECUTABLE = "executable"
+
+
+ALL_KINDS = (FileKind.ARCHIVE, FileKind.DEBUGINFO, FileKind.EXECUTABLE)
+
+
+class Outcome(enum.Enum):
+    """What became of a candidate. `code` is for programs, `sentence` for people.
+
+    >>> Outcome.ABSENT.code, Outcome.ABSENT.sentence
+    ('absent', 'not there')
+    """
+
+    TAKEN = "taken"
+    ABSENT = "not there"
+    MISMATCH = "belongs to another file"
+    BROKEN = "damaged or unreadable"
+    EMPTY = "holds no debug info"
+    REPLACED = "lies where the wanted file was, with another build-id"
+    UNVERIFIED = "nothing tells whether it is the wanted file"
+
+    @property
+    def code(self) -> str:
+        return self.name.lower()
+
+    @property
+    def sentence(self) -> str:
+        return str(self.value)
+
+
+class Tried(Record, frozen=True):
+    """A candidate: its path, how it came to be one ("build-id", "debug link", ...), what became of it and why.
+
+    `path` is "" where a place has no file to name, such as a server.
+    """
+
+    path: str
+    how: str
+    outcome: Outcome
+    detail: str = ""
+
+    def __str__(self) -> str:
+        name = f"{self.path} ({self.how})" if self.path else self.how
+        return f"{name}: {self.detail or self.outcome.sentence}"
+
+    def as_json(self) -> dict[str, str]:
+        return {"path": self.path, "how": self.how, "outcome": self.outcome.code, "detail": self.detail}
+
+
+class Wanted(Record, frozen=True):
+    """The identity of a file: its build-id as it was told, the path it was mapped from, and which kinds will do.
+
+    With `local` false what lies under the path on this machine is not looked at.
+    """
+
+    build_id: str = ""
+    path: str = ""
+    kinds: tuple[FileKind, ...] = ALL_KINDS
+    local: bool = True
+
+    @property
+    def key(self) -> str:
+        """The build-id as files are named by it; "" for one that names no file."""
+        return key(self.build_id)
+
+    def __str__(self) -> str:
+        identity = f"build-id {self.build_id}" if self.build_id else "no build-id to look for"
+        return f"{self.path or 'its path is not known'}, {identity}"
+
+
+class Opened:
+    """A file that answers, open. `how` says in words which it is and how it was found.
+
+    `segments` place addresses of the file; None when only an archive is at hand that does not tell them. `elf` is the
+    ELF file behind an archive that was made of it just now; it is closed with the rest.
+    """
+
+    __slots__ = ("binary", "build_id", "elf", "how", "path", "segments")
+
+    def __init__(
+        self, binary: Binary, segments: Sequence[Segment] | None, path: str, how: str, build_id: str = "",
+        elf: ElfFile | None = None,
+    ) -> None:  # fmt: skip
+        self.binary, self.segments, self.path, self.how = binary, segments, path, how
+        self.build_id, self.elf = build_id, elf
+
+    def __repr__(self) -> str:
+        return f"<whence.locate.Opened {self.how}, build-id {self.build_id or 'none'}>"
+
+    @property
+    def elf_behind(self) -> ElfFile | None:
+        """The ELF file that answers, itself or through the archive that was made of it; None for a mere archive."""
+        producers = self.binary.producers
+        return self.elf if producers is None else producers.elf
+
+    def close(self) -> None:
+        self.binary.close()
+        if self.elf is not None:
+            self.elf.close()
+
+
+class Search(Record):
+    """The end of a search: the file that was taken and how it was found, or all that was tried and what is missing.
+
+    `wanted` says in words what was looked for. `elf` is the open file where the search was for one that completes
+    another, `opened` the open binary where it was for what names addresses; the caller closes them.
+    """
+
+    wanted: str
+    elf: ElfFile | None = None
+    path: str = ""
+    how: str = ""
+    kind: FileKind | None = None
+    build_id: str = ""
+    tried: list[Tried] = field(default_factory=list)
+    missing: Missing | None = None
+    opened: Opened | None = None
+
+    def __bool__(self) -> bool:
+        return self.elf is not None or bool(self.path)
+
+    def __repr__(self) -> str:
+        found = f"{self.how} {self.path}" if self else f"not found, {len(self.tried)} tried"
+        return f"<whence.locate.Search for {self.wanted}: {found}>"
+
+    @property
+    def mismatches(self) -> list[Tried]:
+        """Files that were there and belong to another binary: worth telling, for a person may have put them there."""
+        return [one for one in self.tried if one.outcome is Outcome.MISMATCH]
+
+    def tell(self, path: str, how: str, outcome: Outcome, detail: str = "") -> None:
+        """Note what became of a candidate."""
+        self.tried.append(Tried(path, how, outcome, detail))
+
+    def require(self) -> ElfFile:
+        """The file; without one Mismatch when a wrong one was there, else FileNotFoundError with all that was tried."""
+        if self.elf is not None:
+            return self.elf
+        if self.mismatches:
+            raise Mismatch("; ".join(map(str, self.mismatches)))
+        raise FileNotFoundError(2, f"no {self.wanted} ({'; '.join(map(str, self.tried)) or 'nothing names one'})")

@@ -1,0 +1,50 @@
+"""Where an ELF file says its code is loaded: its segments, as far as they place addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from whence.elf import ElfFile
+from whence.elf.kernels.constants import ET_REL, PF_X
+from whence.elf.segments import Segment, Translation
+
+
+def has_nobits(segments: Iterable[Segment]) -> bool:
+    """Whether a segment of code has none of its bytes in the file: it is a debug file's."""
+    return Translation.of_code(segments).has_nobits
+
+
+def placing_segments(elf: ElfFile) -> Sequence[Segment]:
+    """The segments of a file, those with code executable; of one without segments (perf inject --jit makes such), its
+    code sections as segments."""
+    if elf.segments or elf.type == ET_REL:
+        code = set(elf.code_segments())
+        return [_executable(one) if one in code else one for one in elf.segments]
+    return [
+        Segment.of_code(one.file_offset, one.vaddr, one.size, one.align)
+        for one in elf.sections
+        if one.executable and one.allocated
+    ]
+
+
+def _executable(one: Segment) -> Segment:
+    """The segment with PF_X set."""
+    flags = one.flags | PF_X
+    return Segment(one.type, flags, one.file_offset, one.vaddr, one.file_size, one.memory_size, one.align)
+
+
+def skeleton(elf: ElfFile) -> bytes:
+    """The ELF header and the segment table: an ELF file of a few hundred bytes that knows where the file is loaded."""
+    wide = elf.bits == 64
+    head = bytearray(elf.data[: 64 if wide else 52])
+    order = elf.order
+    at, size = (32, 8) if wide else (28, 4)
+    table = int.from_bytes(head[at : at + size], order)
+    entry, count = (int.from_bytes(head[field : field + 2], order) for field in ((54, 56) if wide else (42, 44)))
+    rows = bytes(elf.data[table : table + entry * count])
+    head[at : at + size] = len(head).to_bytes(size, order)
+    shoff = (40, 8) if wide else (32, 4)
+    head[shoff[0] : shoff[0] + shoff[1]] = bytes(shoff[1])
+    for field in (60, 62) if wide else (48, 50):
+        head[field : field + 2] = bytes(2)
+    return bytes(head) + rows

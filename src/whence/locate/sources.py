@@ -1,0 +1,293 @@
+"""Where files come from: each source yields the files that may answer for an identity, best first.
+
+    GivenFiles       files that a person named: by build-id; by name where one of the two has none
+    ArchiveFolders   BUILD-ID.lidia, ab/cdef.lidia, or any archive there that carries the build-id
+    CachedArchives   archives that this machine made or fetched before
+    OwnPath          the path that was mapped, when the build-id is the same or none was told
+    BuildIdFolders   DIR/.build-id/ab/cdef.debug
+    Servers          debuginfod, when a client was given
+
+A source is anything with `find`; a store is one more. What does not fit is noted in `tried`, with a code.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from os import PathLike
+from typing import TYPE_CHECKING, Protocol
+
+from whence import lidia, rooted
+from whence.elf import ElfFile
+from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
+from whence.files import DELETED_MARK, open_regular
+from whence.locate.identity import comparable
+from whence.locate.names import same_name
+from whence.locate.search import FileKind, Outcome, Tried, Wanted
+from whence.reasons import NOT_VERIFIED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from whence.locate.cache import Cache
+
+ARCHIVE_MAGIC = b".dia"
+PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are
+OWN_PATH = "own path"
+
+
+class Fetcher(Protocol):
+    """What a debuginfod client does: the file of a build-id, or None."""
+
+    def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None: ...
+
+
+class FileSource(Protocol):
+    """A place that may have files for an identity."""
+
+    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        """Files that may answer, best first; what was looked for and did not fit is added to `tried`.
+
+        The caller closes each candidate. Nothing but the caller's own mistakes is raised.
+        """
+        ...
+
+
+class Candidate:
+    """A file that may answer, with its build-ids. An ELF file is open until it is handed over or closed."""
+
+    __slots__ = ("_elf", "build_ids", "how", "is_archive", "path")
+
+    def __init__(
+        self, path: str, how: str, build_ids: tuple[str, ...] = (), *, is_archive: bool = False,
+        elf: ElfFile | None = None,
+    ) -> None:  # fmt: skip
+        self.path, self.how, self.build_ids, self.is_archive = path, how, build_ids, is_archive
+        self._elf = elf
+
+    def __repr__(self) -> str:
+        return f"<Candidate {self.path} ({self.how}), build-id {self.build_id or 'none'}>"
+
+    @property
+    def build_id(self) -> str:
+        return self.build_ids[0] if self.build_ids else ""
+
+    def elf(self) -> ElfFile:
+        """The open file, the caller's from now on. Raises OSError, ElfError when it has to be opened again."""
+        elf, self._elf = self._elf, None
+        return elf or ElfFile.open(self.path)
+
+    def close(self) -> None:
+        if self._elf is not None:
+            self._elf.close()
+            self._elf = None
+
+    def is_of(self, wanted: Wanted) -> bool:
+        """By build-id where both have one; else by the name of the file."""
+        if wanted.build_id and self.build_ids:
+            return comparable(wanted.build_id) in map(comparable, self.build_ids)
+        return same_name(self.path, wanted.path.removesuffix(DELETED_MARK))
+
+    def difference(self, wanted: Wanted) -> str:
+        """Why it is not the wanted file."""
+        if wanted.build_id and self.build_ids:
+            return f"its build-id is {self.build_id}, not {wanted.build_id}"
+        return f"it is not named {os.path.basename(wanted.path) or 'like anything'}"
+
+
+def identify(path: str | PathLike[str], how: str) -> Candidate:
+    """A file with its build-ids: an ELF file's own, or the one that an archive carries.
+
+    Raises OSError; ElfError for what is neither, with a hint where it is packed.
+    """
+    name = os.fspath(path)
+    try:
+        return of_elf(ElfFile.open(name), how)
+    except ElfError as error:
+        with open_regular(name, ElfError) as (descriptor, _):
+            head = os.read(descriptor, 4)
+        if head == ARCHIVE_MAGIC:
+            with lidia.open(name) as table:
+                build_id = table.about.build_id
+            return Candidate(name, how, (build_id,) if build_id else (), is_archive=True)
+        packed = PACKED.get(head[:2])
+        if packed is None:
+            raise error from None
+    fault = f"packed by {packed}"
+    problem = ElfError("file", None, "it is not packed", head, fault=fault, code=WRONG_KIND, path=name)
+    raise problem.with_hint(f"{packed} -dk it first")
+
+
+def of_elf(elf: ElfFile, how: str) -> Candidate:
+    """An open ELF file as a candidate, which owns it."""
+    try:
+        return Candidate(elf.path, how, tuple(filter(None, (elf.build_id, elf.go_build_id))), elf=elf)
+    except BaseException:
+        elf.close()
+        raise
+
+
+class GivenFiles:
+    """Files that a person named: ELF files, debug files, archives. Raises OSError, WhenceError for a bad one at once.
+
+    Each ELF file stays open from the look at its build-id until it is asked for, so that it is opened once.
+    """
+
+    how = "given"
+
+    def __init__(self, paths: Iterable[str | PathLike[str]]) -> None:
+        self.files: list[Candidate] = []
+        try:
+            for path in paths:
+                self.files.append(identify(path, self.how))
+        except BaseException:
+            self.close()
+            raise
+
+    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        for one in self.files:
+            if one.is_of(wanted):
+                yield one
+            else:
+                tried.append(Tried(one.path, self.how, Outcome.MISMATCH, one.difference(wanted)))
+
+    def close(self) -> None:
+        for one in self.files:
+            one.close()
+
+
+class ArchiveFolders:
+    """Folders of archives; read once, when an archive is not found under its build-id."""
+
+    how = "archive folder"
+
+    def __init__(self, folders: Iterable[str | PathLike[str]]) -> None:
+        self.folders = [os.fspath(one) for one in folders]
+        self._others: list[Candidate] | None = None
+
+    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        build_id = wanted.key
+        if not build_id or FileKind.ARCHIVE not in wanted.kinds:
+            return
+        for folder in self.folders:
+            for name in (f"{build_id}.lidia", f"{build_id[:2]}/{build_id[2:]}.lidia"):
+                path = os.path.join(folder, name)
+                if os.path.exists(path):
+                    yield Candidate(path, self.how, (build_id,), is_archive=True)
+        yield from (one for one in self._all(tried) if build_id in one.build_ids)
+        tried += [Tried(folder, self.how, Outcome.ABSENT, "no archive of this build-id") for folder in self.folders]
+
+    def _all(self, tried: list[Tried]) -> list[Candidate]:
+        """Every archive in the folders, under whatever name."""
+        if self._others is None:
+            self._others = []
+            for folder in self.folders:
+                try:
+                    names = sorted(name for name in os.listdir(folder) if name.endswith(".lidia"))
+                except OSError as error:
+                    tried.append(Tried(folder, self.how, Outcome.BROKEN, without_file(error)))
+                    continue
+                for path in (os.path.join(folder, name) for name in names):
+                    try:
+                        self._others.append(identify(path, self.how))
+                    except (WhenceError, OSError) as error:  # costs its own names, not those of the folder
+                        tried.append(Tried(path, self.how, Outcome.BROKEN, without_file(error)))
+        return self._others
+
+
+class CachedArchives:
+    """Archives in a cache."""
+
+    how = "cache"
+
+    def __init__(self, cache: Callable[[], Cache]) -> None:
+        self._cache = cache
+
+    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        build_id = wanted.key
+        if not build_id or FileKind.ARCHIVE not in wanted.kinds:
+            return
+        path = self._cache().get(f"{build_id}.{FileKind.ARCHIVE}")
+        if path is not None:
+            yield Candidate(str(path), self.how, (build_id,), is_archive=True)
+        tried.append(Tried("", self.how, Outcome.ABSENT, "no archive of this build-id"))
+
+
+class OwnPath:
+    """The path that was mapped, on this machine or below the root of another one."""
+
+    how = OWN_PATH
+
+    def __init__(self, root: str = "") -> None:
+        self.root = root
+
+    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        if not wanted.path.startswith("/"):
+            return
+        path = wanted.path.removesuffix(DELETED_MARK)
+        if path != wanted.path and not wanted.build_id:
+            tried.append(Tried(path, self.how, Outcome.UNVERIFIED, NOT_VERIFIED))
+            return
+        try:
+            path = rooted.below(self.root, path) if self.root else path
+            one = identify(path, self.how)
+        except (FileNotFoundError, NotADirectoryError):
+            tried.append(Tried(path, self.how, Outcome.ABSENT))
+        except (WhenceError, OSError, ValueError) as error:
+            tried.append(Tried(path, self.how, Outcome.BROKEN, without_file(error)))
+        else:
+            if not wanted.build_id or one.is_of(wanted):
+                yield one
+            else:
+                tried.append(Tried(path, self.how, Outcome.REPLACED, one.difference(wanted)))
+                one.close()
+
+
+class BuildIdFolders:
+    """Folders with debug files as distributions lay them."""
+
+    how = "debug folder"
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        self.folders = list(folders)
+
+    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        build_id = wanted.key
+        if not build_id or set(wanted.kinds) <= {FileKind.ARCHIVE}:
+            return
+        for folder in self.folders:
+            path = os.path.join(folder, ".build-id", build_id[:2], build_id[2:] + ".debug")
+            try:
+                one = identify(path, self.how)
+            except (FileNotFoundError, NotADirectoryError):
+                tried.append(Tried(path, self.how, Outcome.ABSENT))
+            except (WhenceError, OSError) as error:
+                tried.append(Tried(path, self.how, Outcome.BROKEN, without_file(error)))
+            else:
+                if one.is_of(wanted):
+                    yield one
+                else:
+                    tried.append(Tried(path, self.how, Outcome.MISMATCH, one.difference(wanted)))
+                    one.close()
+
+
+class Servers:
+    """What debuginfod servers have."""
+
+    def __init__(self, client: Fetcher) -> None:
+        self.client = client
+
+    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+        build_id = wanted.key
+        for kind in (FileKind.DEBUGINFO, FileKind.EXECUTABLE) if build_id else ():
+            if kind not in wanted.kinds:
+                continue
+            how = f"debuginfod {kind}"
+            fetched = self.client.fetch(build_id, kind, wanted.path)
+            if fetched is not None:
+                try:
+                    yield identify(fetched, how)
+                except (WhenceError, OSError) as error:
+                    tried.append(Tried(str(fetched), how, Outcome.BROKEN, without_file(error)))
+                    continue
+            tried.append(Tried("", how, Outcome.ABSENT, "not found"))

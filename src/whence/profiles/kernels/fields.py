@@ -1,0 +1,1 @@
+"""The numbers of protocol buffers' wire format, and of faults, for Python; fields.pxd has them."""

@@ -1,0 +1,116 @@
+"""The way back: from a function's name, or a line of a file, to vaddrs.
+
+In: a table of ranges, whole. Out: ranges and spans in order of vaddr. Names are compared as they are stored, then as
+they read; files by their last parts, so that "f.c" and "src/f.c" are the file "/home/me/src/f.c".
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import compress
+from typing import TYPE_CHECKING, NamedTuple
+
+from whence.demangle import demangle
+
+if TYPE_CHECKING:
+    from whence.lidia import FrameTable, Range, Table
+
+
+class LineSpan(NamedTuple):
+    """Code [vaddr, end) of one line of a file, in one function; `inlined` where it is a call that was inlined."""
+
+    vaddr: int
+    end: int
+    function: str
+    file: str
+    line: int
+    inlined: bool = False
+
+
+def functions_named(table: Table, name: str, aliases: Iterable[int] = ()) -> list[Range]:
+    """The functions of a name: a range for each part of one that is split. [] when there is none.
+
+    `name` is what the table has (mostly the linker's name), or a readable name, with or without its parameters.
+    `aliases` are vaddrs that have this name too, where the table has none of the name: it keeps one name a function.
+    """
+    found = at_starts(table)
+    wanted = {name}
+    if name not in found.function:
+        wanted = {text for text in set(found.function) if name in readable_forms(text)}
+    indexes = set(compress(found.range_index, map(wanted.__contains__, found.function)))
+    ranges = [table[index] for index in sorted(indexes)]
+    named = [one for one in ranges if not one.depth and one.function in wanted]
+    if named:
+        return named
+    outermost = {answer.range_index[-1] for answer in map(table.lookup_many, zip(aliases)) if len(answer.range_index)}
+    return [table[index] for index in sorted(outermost)]
+
+
+def readable_forms(name: str) -> tuple[str, str]:
+    """A name as people read it, and the same without its parameters.
+
+    >>> readable_forms("_ZN2ns3addEii")
+    ('ns::add(int, int)', 'ns::add')
+    """
+    text = demangle(name)
+    depth = 0
+    for index, letter in enumerate(text):
+        if letter == "<":
+            depth += 1
+        elif letter == ">":
+            depth -= 1
+        elif letter == "(" and depth <= 0 and index and not text.startswith(("(anonymous", "()"), index):
+            return text, text[:index]
+    return text, text
+
+
+def spans_of_line(table: Table, file: str, line: int) -> list[LineSpan]:
+    """The code that a line of a file became, innermost frames only, in order of vaddr."""
+    found = at_starts(table)
+    ending = "/" + file.lstrip("/")
+    files = {text for text in set(found.file) if text == file or text.endswith(ending)}
+    indexes = sorted(set(compress(found.range_index, map(files.__contains__, found.file))))
+    starts = array("Q", table.vaddrs())
+    spans: list[LineSpan] = []
+    for index in indexes:
+        one = table[index]
+        if one.file not in files:
+            continue
+        ends = [*(offset for offset, _ in one.line_table[1:]), one.length]
+        for (offset, row_line), end in zip(one.line_table, ends):
+            if row_line == line:
+                for low, high in innermost(table, starts, index, one.vaddr + offset, one.vaddr + end):
+                    spans.append(LineSpan(low, high, one.function, one.file, line, one.depth > 0))
+    return joined(sorted(spans))
+
+
+def innermost(table: Table, starts: array[int], index: int, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """The parts of [low, high) where no range lies inside the one of this index."""
+    while low < high:
+        answer = table.lookup_many([low])
+        following = bisect_right(starts, low)
+        stop = min(high, starts[following] if following < len(starts) else high)
+        if len(answer.range_index):
+            inner = answer.range_index[0]
+            stop = min(stop, table[inner].end)
+            if inner == index:
+                yield low, stop
+        low = max(stop, low + 1)
+
+
+def joined(spans: list[LineSpan]) -> list[LineSpan]:
+    """Spans with those of one function that touch put together."""
+    out: list[LineSpan] = []
+    for span in spans:
+        if out and out[-1].end >= span.vaddr and out[-1][2:] == span[2:]:
+            out[-1] = out[-1]._replace(end=max(out[-1].end, span.end))
+        else:
+            out.append(span)
+    return out
+
+
+def at_starts(table: Table) -> FrameTable:
+    """The frames at the start of every range: each range is among them."""
+    return table.lookup_many(table.vaddrs())

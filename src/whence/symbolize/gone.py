@@ -1,0 +1,127 @@
+"""Addresses of a process that is gone, or ran elsewhere, by what was kept of its mappings.
+
+A file answers if it has the build-id that was kept: what a Locator finds. A file without a build-id answers if it is
+the very same under its old path, unchanged, or if a person gives it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from whence.elf import ElfFile
+from whence.errors import ElfError
+from whence.locate.search import Wanted
+from whence.procmap.address_mapper import AddressMapper
+from whence.procmap.mapping import Mapping
+from whence.procmap.snapshot import SnapshotFile, stamp_of
+from whence.reasons import Reason
+from whence.symbolize.naming import name_all
+from whence.symbolize.opening import Locates, open_wanted
+from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary
+from whence.symbolize.process import ProcessView, Snapshot
+from whence.symbolize.symbolized import Symbolized
+
+Place = tuple[int, Mapping]  # a runtime address and the mapping that holds it
+Readable = Callable[[str], str] | None
+
+
+def symbolize_gone(
+    process: ProcessView, addresses: Iterable[int], pool: BinaryPool, locator: Locates, readable: Readable = None
+) -> dict[int, Symbolized]:
+    """Each distinct runtime address with its frames, their names made `readable`, or its reason."""
+    mappings = process.mappings()
+    known: dict[int, Symbolized] = {}
+    by_file: dict[tuple[str, str], tuple[SnapshotFile, list[Place]]] = {}
+    for address in set(addresses):
+        index = bisect_right(mappings, address, key=lambda mapping: mapping.start) - 1
+        if index < 0 or address >= mappings[index].limit:
+            known[address] = Symbolized(address, reason=Reason.UNMAPPED)
+            continue
+        mapping = mappings[index]
+        file = _file_of(process, index, mapping)
+        if file is None:
+            known[address] = Symbolized(address, (), Reason.NOT_FILE_BACKED, mapping)
+        else:
+            by_file.setdefault((file.path, file.build_id), (file, []))[1].append((address, mapping))
+    for file, places in by_file.values():
+        for answer in _in_file(file, places, pool, locator, readable):
+            known[answer.address] = answer
+    return known
+
+
+def _file_of(process: ProcessView, index: int, mapping: Mapping) -> SnapshotFile | None:
+    """What is known of the file behind a mapping; None when it has no file."""
+    if isinstance(process, Snapshot):
+        return process.file_of(index)
+    return SnapshotFile(mapping.path, process.build_id(mapping), None) if mapping.kind.has_file else None
+
+
+def _in_file(
+    file: SnapshotFile, places: Sequence[Place], pool: BinaryPool, locator: Locates, readable: Readable
+) -> list[Symbolized]:
+    try:
+        for _ in range(2):  # once more, where the file was written to since it was opened
+            key = (file.path, file.build_id, file.stamp)
+            with pool.use(key, lambda: _open(file, locator, len(places))) as held:
+                answers = _name(held, places, readable)
+                fault = held.fault()
+                if not fault:
+                    return answers
+                pool.drop(held)
+        raise OpenError(Reason.BROKEN_FILE, fault)
+    except OpenError as error:
+        return [
+            Symbolized(address, (), error.reason, mapping, mapping.file_offset_of(address), None, error.detail)
+            for address, mapping in places
+        ]
+
+
+def _open(file: SnapshotFile, locator: Locates, addresses: int) -> PooledBinary:
+    if file.build_id:
+        return open_wanted(Wanted(file.build_id, file.path), locator, addresses, mapper=file.mapper)
+    own = _unchanged(file)
+    mapper = file.mapper
+    if own is not None and mapper is None:
+        try:
+            mapper = AddressMapper.from_elf(own)
+        except ElfError as error:
+            own.close()
+            raise OpenError(Reason.BROKEN_FILE, str(error)) from None
+    try:
+        return open_wanted(Wanted("", file.path, local=False), locator, addresses, own=own, mapper=mapper)
+    except OpenError:
+        if own is not None:
+            raise
+    raise OpenError(Reason.NO_FILE, f"{file.path} had no build-id, and is not the file it was")
+
+
+def _unchanged(file: SnapshotFile) -> ElfFile | None:
+    """The file under its old path, if it is the very one that was mapped. Raises OpenError where it can't be read."""
+    try:
+        if not file.stamp or stamp_of(file.path) != file.stamp:
+            return None
+        return ElfFile.open(file.path)
+    except FileNotFoundError:
+        return None
+    except (OSError, ElfError) as error:
+        raise OpenError(Reason.BROKEN_FILE, str(error)) from None
+
+
+def _name(held: PooledBinary, places: Sequence[Place], readable: Readable) -> list[Symbolized]:
+    answers = []
+    wanted: dict[int, list[Place]] = defaultdict(list)
+    for address, mapping in places:
+        vaddr = held.mapper.vaddr(mapping, address) if held.mapper is not None else None
+        if vaddr is None:
+            reason = Reason.NOT_PLACED if held.mapper is None else Reason.OUTSIDE_SEGMENTS
+            answers.append(Symbolized(address, (), reason, mapping, mapping.file_offset_of(address)))
+        else:
+            wanted[vaddr].append((address, mapping))
+    named = name_all(held.binary, list(wanted), function=readable) if wanted else {}
+    for vaddr, (frames, reason_found, detail) in named.items():
+        for address, mapping in wanted[vaddr]:
+            offset = mapping.file_offset_of(address)
+            answers.append(Symbolized(address, frames, reason_found, mapping, offset, vaddr, detail))
+    return answers

@@ -1,0 +1,124 @@
+"""Opening the binary behind a mapping: the mapped file itself, and what a Locator finds for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from whence.binary import Binary
+from whence.elf import ElfFile
+from whence.errors import ElfError, WhenceError
+from whence.locate.identity import comparable
+from whence.locate.search import Search, Wanted
+from whence.locate.segments import has_nobits
+from whence.procmap.address_mapper import AddressMapper
+from whence.procmap.build_id import whole_elf
+from whence.procmap.mapping import Mapping
+from whence.procmap.vdso import read_vdso
+from whence.reasons import Reason
+from whence.symbolize.internal_error import reason_of
+from whence.symbolize.pool import OpenError, PooledBinary
+
+if TYPE_CHECKING:
+    from whence.elf.segments import Segment
+    from whence.locate.debug_files import DebugFiles
+
+
+class Locates(Protocol):
+    """What is needed of a Locator."""
+
+    @property
+    def debug_files(self) -> DebugFiles: ...
+
+    def search(
+        self,
+        wanted: Wanted,
+        *,
+        own: ElfFile | None = None,
+        addresses: int = 1,
+        places: Callable[[Sequence[Segment]], bool] = lambda segments: True,
+    ) -> Search: ...
+
+
+def open_mapped(mapping: Mapping, locator: Locates, addresses: int) -> PooledBinary:
+    """Open what answers for a mapping of a live process. The mapped file says where its addresses lie.
+
+    Raises OpenError.
+    """
+    try:
+        own = mapped_file(mapping)
+    except OpenError as error:
+        if not mapping.build_id or error.reason is Reason.NOT_ELF:
+            raise
+        try:  # it can't be reached, but files that were given or fetched may answer
+            return open_wanted(Wanted(mapping.build_id, mapping.path, local=False), locator, addresses)
+        except OpenError:
+            raise error from None
+    try:
+        mapper = AddressMapper.from_elf(own)
+    except ElfError as error:
+        own.close()
+        raise OpenError(Reason.BROKEN_FILE, str(error)) from None
+    return open_wanted(Wanted(mapping.build_id, mapping.path), locator, addresses, own=own, mapper=mapper)
+
+
+def open_wanted(
+    wanted: Wanted, locator: Locates, addresses: int, *, own: ElfFile | None = None, mapper: AddressMapper | None = None
+) -> PooledBinary:
+    """Open what answers for an identity. Without a mapper the file that was found places addresses.
+
+    `own` is the mapped file, open, where there is one; it is closed unless it answers. Raises OpenError.
+    """
+
+    def places(segments: Sequence[Segment]) -> bool:
+        return mapper is not None or not has_nobits(segments)
+
+    try:
+        search = locator.search(wanted, own=own, addresses=addresses, places=places)
+    except Exception as error:  # whatever a reader stumbles over, the batch goes on
+        raise OpenError(*reason_of(error, f"opening {wanted.path}")) from None
+    opened = search.opened
+    if opened is None:
+        missing = search.missing
+        raise OpenError(*(Reason.NO_FILE, str(wanted)) if missing is None else (missing.reason, missing.detail))
+    found = opened.binary.build_id
+    if wanted.build_id and found and comparable(found) != comparable(wanted.build_id):
+        opened.close()
+        raise OpenError(Reason.BUILD_ID_MISMATCH, f"{opened.path} has {found}, the mapping {wanted.build_id}")
+    if mapper is None and opened.segments is not None:
+        mapper = AddressMapper.from_segments(one for one in opened.segments if one.executable and one.file_size)
+    return PooledBinary(opened.binary, mapper, opened.close)
+
+
+def mapped_file(mapping: Mapping) -> ElfFile:
+    """The very file that is mapped, by its name if that leads to it: debug files are looked for beside it.
+
+    Raises OpenError.
+    """
+    try:
+        path, descriptor = mapping.open_with_name(prefer_name=True)
+    except PermissionError as error:
+        raise OpenError(Reason.PERMISSION_DENIED, str(error)) from None
+    except OSError as error:
+        raise OpenError(Reason.FILE_GONE, str(error)) from None
+    try:
+        return whole_elf(descriptor, path)
+    except ElfError as error:
+        reason = Reason.NOT_ELF if error.part in ("file", "header") else Reason.BROKEN_FILE
+        raise OpenError(reason, str(error)) from None
+    except OSError as error:
+        raise OpenError(Reason.FILE_GONE, str(error)) from None
+    finally:
+        os.close(descriptor)
+
+
+def open_vdso(mapping: Mapping, locator: Locates) -> PooledBinary:
+    """The kernel's own library, read from the process's memory. Raises OpenError."""
+    try:
+        elf = ElfFile.from_bytes(read_vdso(mapping), "[vdso]")
+        return PooledBinary(Binary.from_elf(elf, debug_files=locator.debug_files), AddressMapper.from_elf(elf))
+    except PermissionError as error:
+        raise OpenError(Reason.PERMISSION_DENIED, str(error)) from None
+    except (OSError, WhenceError) as error:
+        raise OpenError(Reason.BROKEN_FILE, str(error)) from None

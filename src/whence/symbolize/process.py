@@ -1,0 +1,191 @@
+"""Processes whose addresses are named: alive, kept in a snapshot, or left in a core file. One protocol for all three.
+
+    Process(pid)      a live process
+    Snapshot(path)    what `whence pid --save-snapshot` or `Process.snapshot` kept of one
+    Core(path)        what a core file tells of one, with its threads
+
+Whatever has `mappings` and `build_id` can be named: a symbolizer needs no more of a process than that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from whence.elf import ElfFile
+from whence.errors import MapsError, naming
+from whence.files import atomic_write, open_input
+from whence.procmap import snapshot as record
+from whence.procmap.mapping import Mapping
+from whence.procmap.resolver import Resolver
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from whence.procmap.core import CoreThread
+    from whence.procmap.threads import Thread
+
+
+class ProcessView(Protocol):
+    """A process, as far as its addresses need it."""
+
+    def mappings(self) -> Sequence[Mapping]:
+        """The executable mappings, in order of address. Raises OSError when they can't be seen."""
+        ...
+
+    def build_id(self, mapping: Mapping) -> str:
+        """The build-id of the file behind a mapping, in lowercase hex; "" when there is none."""
+        ...
+
+
+class Process:
+    """A live process. A context manager; it keeps what it read of the process until it is closed.
+
+    `resolver` is one to share with others; by default the process has its own, over `proc_root`. Nothing is read before
+    it is asked for.
+    """
+
+    def __init__(
+        self, pid: int, *, proc_root: str | os.PathLike[str] = "/proc", resolver: Resolver | None = None
+    ) -> None:
+        self.pid = pid
+        self._resolver = resolver or Resolver(proc_root)
+
+    def __repr__(self) -> str:
+        return f"<whence.Process {self.pid}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _process, (self.pid, os.path.dirname(self._resolver.directory(self.pid)))
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget what was read of the process. It stays usable, as if new."""
+        self._resolver.invalidate(self.pid)
+
+    @property
+    def directory(self) -> str:
+        """Where the process is shown: /proc/PID."""
+        return self._resolver.directory(self.pid)
+
+    def mappings(self) -> list[Mapping]:
+        """The executable mappings with their build-ids, in order of address.
+
+        Raises ProcessLookupError, PermissionError.
+        """
+        return list(self._resolver.require(self.pid))
+
+    def build_id(self, mapping: Mapping) -> str:
+        """The build-id of the very file that is mapped; "" when it has none or can't be reached."""
+        return mapping.build_id or self._resolver.build_id_of(mapping)
+
+    def threads(self) -> list[Thread]:
+        """Where each thread is, without stopping it. Raises ProcessLookupError."""
+        from whence.procmap.threads import threads
+
+        return list(threads(self.directory))
+
+    def snapshot(self) -> Snapshot:
+        """What has to be kept to name the process's addresses later, or elsewhere.
+
+        Raises ProcessLookupError, PermissionError.
+        """
+        return Snapshot.of(record.Snapshot.take(self.pid, self._resolver))
+
+
+def _process(pid: int, proc_root: str) -> Process:
+    return Process(pid, proc_root=proc_root)
+
+
+class Snapshot:
+    """The executable mappings of a process at one moment, from a file that `save` wrote.
+
+    `pid` and `command` are the process's, `taken` is when, in seconds since 1970 (0: not known). Raises OSError,
+    MapsError.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        with open_input(path, MapsError) as file, naming(os.fspath(path)):
+            self.record = record.Snapshot.from_json(file.read(record.SIZE_LIMIT + 1))
+        self.path = os.fspath(path)
+
+    @classmethod
+    def of(cls, kept: record.Snapshot) -> Snapshot:
+        """A snapshot in memory."""
+        made = object.__new__(Snapshot)
+        made.record, made.path = kept, ""
+        return made
+
+    def __repr__(self) -> str:
+        return (
+            f"<whence.{type(self).__name__} of process {self.pid} ({self.command!r}): {len(self.mappings())} mappings>"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is held open: for `with` blocks that take any kind of process."""
+
+    @property
+    def pid(self) -> int:
+        return self.record.pid
+
+    @property
+    def command(self) -> str:
+        return self.record.command
+
+    @property
+    def taken(self) -> float:
+        return self.record.taken
+
+    def mappings(self) -> list[Mapping]:
+        """The executable mappings with their build-ids, in order of address."""
+        return self.record.mappings
+
+    def build_id(self, mapping: Mapping) -> str:
+        """The build-id of the file that was mapped; "" when it had none."""
+        return mapping.build_id
+
+    def file_of(self, index: int) -> record.SnapshotFile | None:
+        """What is known of the file behind the mapping of this index."""
+        return self.record.file_of[index]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as JSON, whole or not at all. Raises OSError."""
+        with atomic_write(path) as file:
+            file.write((self.to_json() + "\n").encode())
+
+    def to_json(self) -> str:
+        return self.record.to_json()
+
+
+class Core(Snapshot):
+    """A core file of Linux or of gdb: the mappings and threads of the process that left it.
+
+    `threads` has the one that ended the process first. `missing` counts the bytes that the end of the file lacks,
+    `problems` has what was damaged in it and left out. Raises OSError, ElfError, MapsError.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        from whence.procmap.core import read_core
+
+        with ElfFile.open(path) as elf:
+            core = read_core(elf)
+            self.problems = tuple(map(str, elf.problems))
+        self.record, self.path = core.snapshot, os.fspath(path)
+        self.threads: tuple[CoreThread, ...] = core.threads
+        self.missing = core.missing

@@ -1,0 +1,67 @@
+"""Go's tables where functions share their pc-value tables and inline trees, step at every byte, and nest deep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.forge.gopclntab import Function, Node, program
+from tests.hostile import bounded
+
+Make = Callable[[], bytes]
+SIZE = 20_000
+
+
+def line_at_every_byte() -> bytes:
+    """One table of steps, which twenty functions share (equal tables are stored once)."""
+    lines = [(at, 1 + at % 2) for at in range(SIZE)]
+    return program([Function(f"main.f{row}", SIZE, lines, [(0, 0)]) for row in range(20)])
+
+
+def deep_trees(size: int = SIZE) -> bytes:
+    """At every other byte two hundred calls are inlined into each other, at those between them none."""
+    nodes = [Node(f"main.n{at}", at - 1, 0, at, 0) for at in range(200)]
+    nodes_pc = [Node(node.name, node.parent, node.file, node.line, 1) for node in nodes]
+    inlined = [(at, 199 if at % 2 else -1) for at in range(size)]
+    return program([Function(f"main.f{row}", size, [(0, 1)], [(0, 0)], inlined, nodes_pc) for row in range(4)])
+
+
+def old_deep_trees(size: int = SIZE) -> bytes:
+    nodes = [Node(f"main.n{at}", at - 1, 0, at, 0) for at in range(200)]
+    inlined = [(at, 199 if at % 2 else -1) for at in range(size)]
+    functions = [Function(f"main.f{row}", size, [(0, 1)], [(0, 0)], inlined, nodes) for row in range(4)]
+    return program(functions, since="1.18")
+
+
+def standstill(count: int = 200) -> bytes:
+    """A pc-value table of 32 KB whose steps all stay at the first byte."""
+    table = b"\x02\x00" * (1 << 14) + b"\x00"
+    return program([Function(f"main.f{row}", 64, [(0, 1)], [(0, 0)], raw_lines=table) for row in range(count)])
+
+
+def short_functions() -> bytes:
+    return program([Function(f"main.f{row}", 1, [(0, 1)], [(0, 0)]) for row in range(10_000)])
+
+
+def many_pieces() -> bytes:
+    """Text in as many pieces as there are functions."""
+    count = 4000
+    functions = [Function(f"main.f{row}", 16, [(0, 1)], [(0, 0)]) for row in range(count)]
+    pieces = [(16 * row, 16 * row + 16, 0x401000 + 16 * (count - 1 - row)) for row in range(count)]
+    return program(functions, pieces=pieces)
+
+
+MAKERS: list[Make] = [
+    line_at_every_byte, deep_trees, old_deep_trees, standstill, short_functions, many_pieces,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_tables_that_functions_share_take_time_and_memory_in_proportion(tmp_path: Path, make: Make) -> None:
+    path = tmp_path / "hostile.elf"
+    path.write_bytes(make())
+    command: list[str | Path] = ["whence", "lidia", "create", path, "-o", "/dev/null"]
+    outcome = bounded(command, seconds=4, megabytes=300)
+    assert outcome.code in (0, 3), outcome.error
