@@ -61,7 +61,7 @@ class Problems(list[DwarfError | ElfError]):
         if len(self) < MOST:
             super().append(error)
         elif len(self) == MOST:
-            super().append(DwarfError("debug_info", None, f"at most {MOST} problems are listed", "more"))
+            super().append(DwarfError("debug_info", None, f"at most {MOST} problems are told one by one", "more"))
 
     def extend(self, errors: Iterable[DwarfError | ElfError], /) -> None:
         """Keep these, while there is room."""
