@@ -99,6 +99,9 @@ class Resolver:
         self._build_ids: OrderedDict[FileKey, str] = OrderedDict()
         self._lock = Lock()
 
+    def __repr__(self) -> str:
+        return f"<whence.procmap.Resolver of {self._root}: {len(self._processes)} processes>"
+
     def __enter__(self) -> Resolver:
         return self
 
