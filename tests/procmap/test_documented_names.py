@@ -40,6 +40,6 @@ def test_what_people_print_is_one_line() -> None:
         assert mapping is not None
         shown = [repr(one) for one in (resolver, mapping, procmap.AddressMapper(sys.executable))]
     assert all(text.startswith("<") and "\n" not in text for text in shown)
-    assert shown[0].startswith("<Resolver of /proc: 1 processes")
+    assert shown[0].startswith("<whence.procmap.Resolver of /proc: 1 processes")
     assert f"{mapping.start:#x}-{mapping.limit:#x} r-xp" in shown[1]
     assert " -> " in shown[2]

@@ -114,9 +114,6 @@ class Resolver:
             self._processes = {}
             self._build_ids = OrderedDict()
 
-    def __repr__(self) -> str:
-        return f"<Resolver of {self._root}: {len(self._processes)} processes, {len(self._build_ids)} build-ids kept>"
-
     def directory(self, pid: int) -> str:
         return f"{self._root}/{pid}"
 
