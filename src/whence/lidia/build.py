@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Literal, TypedDict, Unpack
 from whence._version import __version__
 from whence.demangle import demangle as readable
 from whence.elf import ElfFile
+from whence.elf.kernels.constants import STT_FUNC, STT_MASK
 from whence.elf.layout import machine_name
 from whence.files import atomic_write
 from whence.interrupts import interruptible
@@ -209,16 +210,13 @@ def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ra
     return table
 
 
-STT_FUNC = 2
-
-
 def _go_symbols(elf: ElfFile, name: str, source: Source, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
     symbols = elf.symbols(name)
     base, size = strings.add(symbols.names), len(symbols.names)
     return [
         (value, length, strings.ref(base, offset), source)
         for value, length, info, offset in zip(symbols.value, symbols.size, symbols.info, symbols.name_offset)
-        if info & 0xF == STT_FUNC and offset < size and symbols.names[offset]
+        if info & STT_MASK == STT_FUNC and offset < size and symbols.names[offset]
     ]
 
 
