@@ -45,7 +45,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "whence.open": whence.open,
     "ElfFile.open": ElfFile.open,
     "lidia.open": lidia.open,
-    "profiles.open": profiles.open,
+    "profiles.read": profiles.read,
     "gotrace.Reader": read_file,
     "gotrace.to_text": to_nothing,
     "gotrace.ColumnReader": lambda path: list(gotrace.ColumnReader(path)),
