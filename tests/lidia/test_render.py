@@ -122,7 +122,7 @@ def test_unknown_addresses_are_counted(opened: lidia.Table) -> None:
 
 
 def test_return_addresses_are_looked_up_one_byte_before(opened: lidia.Table) -> None:
-    assert render_many(opened, [0x1040], "gnu", return_addresses=True).split(b"\n")[:2] == [
+    assert render_many(opened, [0x1040], "gnu", return_address=True).split(b"\n")[:2] == [
         b"0x0000000000001040",
         b"main",
     ]
