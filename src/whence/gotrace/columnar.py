@@ -243,6 +243,11 @@ class ColumnReader:
         """Bytes read so far."""
         return self._batches.feed.offset(self._batches.feed.start)
 
+    @property
+    def size_stored(self) -> int:
+        """Bytes of the source that have come so far, used or not."""
+        return self._batches.feed.offset(self._batches.feed.stop)
+
     def __iter__(self) -> Iterator[Columns]:
         with naming(self._batches.feed.name):
             yield from self._blocks()
