@@ -6,7 +6,7 @@ import pickle
 from contextlib import suppress
 
 from tests.forge.lidia import Forged, prefixed, terminated
-from tests.hostile import test_lidia as hostile
+from tests.hostile.inputs import lidia as hostile
 from whence import lidia
 from whence.errors import LidiaError
 from whence.lidia.render import render_many

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 
-from tests.hostile.test_gotrace import empty_generations, generations, repeated_text
+from tests.hostile.inputs.gotrace import empty_generations, generations, repeated_text
 from whence import gotrace
 from whence.errors import WhenceError
 from whence.gotrace import Event, Version

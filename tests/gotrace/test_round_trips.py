@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 from typing import Any, NoReturn, cast
 
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.survive import survives
 from whence import gotrace
 from whence.errors import TraceError
 from whence.gotrace import Event, Version
@@ -66,8 +66,7 @@ def test_what_is_quoted_is_unquoted_to_the_same_bytes(data: bytes) -> None:
 @settings(max_examples=200, deadline=None)
 def test_any_text_gives_events_or_our_error(data: bytes) -> None:
     out = io.BytesIO()
-    with contextlib.suppress(gotrace.TextError):
-        gotrace.text_to_wire(b"Trace Go1.26\n" + data, out)
+    survives(gotrace.text_to_wire, b"Trace Go1.26\n" + data, out, refused=gotrace.TextError)
 
 
 @pytest.mark.parametrize("padding", [[30] * 4, [255] * 4, [9, 10, 9, 9], [0, 0, 0, 10]])
