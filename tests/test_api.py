@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import inspect
 import os
 import pickle
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -149,3 +151,20 @@ def test_the_planner_s_decision_is_explained() -> None:
         assert dict(step[:2] for step in binary.explain(vaddr).steps)["plan"] == planned
         binary.table()
         assert str(binary.plan([vaddr])) == "whole: the whole table was built before"
+
+
+MINE = ("binary", "explanation", "locate", "planner", "producers", "reverse", "symbolize", "filter.places")
+
+
+def test_every_class_behind_the_api_has_a_repr_and_closes_with_a_block() -> None:
+    names = [one.name for one in pkgutil.walk_packages(whence.__path__, "whence.")]
+    for name in names:
+        if not name.removeprefix("whence.").startswith(MINE) or name.endswith("locate.http"):
+            continue
+        module = importlib.import_module(name)
+        for one in vars(module).values():
+            if not inspect.isclass(one) or one.__module__ != name or getattr(one, "_is_protocol", False):
+                continue
+            assert one.__doc__, one
+            assert one.__repr__ is not object.__repr__, one
+            assert not hasattr(one, "close") or hasattr(one, "__exit__"), one
