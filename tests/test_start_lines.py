@@ -153,7 +153,7 @@ def test_a_relative_file_that_the_archive_does_not_have_is_the_one_absolute_path
 @pytest.mark.parametrize("strings", ["length", "nul"])
 def test_both_encodings_of_strings_keep_starts(strings: str) -> None:
     found = with_starts([R(0x1000, 8, 0, "f", "a.c", ((0, 12),))], [("f", "a.c", 10)])
-    archive = lidia.from_bytes(to_bytes(found, strings=strings))
+    archive = lidia.from_bytes(to_bytes(found, strings=strings))  # type: ignore[arg-type]
     assert archive.lookup(0x1000) == (Frame("f", "a.c", 12, source=Source.DWARF, start_line=10),)
     assert archive.verify() == []
 

@@ -67,7 +67,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "kernel", ["dwarf.kernels.scopes Scoper", "ranges.kernels.compose Sweep", "lidia.kernels.encode survey"]
+    "kernel", ["dwarf.kernels.dies ScopeReader", "ranges.kernels.compose Sweep", "lidia.kernels.encode survey"]
 )
 def test_ctrl_c_ends_create_while_a_kernel_reads_dwarf_or_writes_names(tmp_path: Path, kernel: str) -> None:
     out = tmp_path / "out.lidia"
@@ -76,7 +76,7 @@ def test_ctrl_c_ends_create_while_a_kernel_reads_dwarf_or_writes_names(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("kernel", ["units headers", "claims mark", "lines LinePrograms"])
+@pytest.mark.parametrize("kernel", ["units read_headers", "units UnitRanges", "lines LinePrograms"])
 def test_ctrl_c_ends_the_first_question_to_a_file_with_dwarf(kernel: str) -> None:
     asked = "addr", compiled("-g"), "1139"
     assert interrupted(COMMAND, f"dwarf.kernels.{kernel}", *asked) == "whence: interrupted\n"

@@ -30,7 +30,7 @@ from whence.dwarf.kernels.units import (
     STMT_LIST,
     DwarfSections,
 )
-from whence.dwarf.line_files import FileNames, Paths
+from whence.dwarf.line_files import FileNames, LineBudgets, Paths
 from whence.dwarf.lines import LinePrograms
 from whence.dwarf.problems import Problems, unit_problem
 from whence.dwarf.split import SplitFiles
@@ -69,10 +69,11 @@ class UnitReader:
     """
 
     def __init__(
-        self, units: UnitSet, *, split: SplitFiles | None = None, lines: bool = True, copied_source: int = 0
-    ) -> None:
+        self, units: UnitSet, *, split: SplitFiles | None = None, lines: bool = True, copied_source: int = 0,
+        budgets: LineBudgets | None = None,
+    ) -> None:  # fmt: skip
         """Without `lines` there are no files, lines and starts. Names of `copied_source` are copied: it will not
-        stay."""
+        stay. `budgets` are those of all readers that work on one question."""
         self.set, self._split, self._lines, self._copied_source = units, split, lines, copied_source
         file, sections = units.file, units.sections
         self.arena = Arena(file.strings)
@@ -80,7 +81,7 @@ class UnitReader:
         self.bare: set[int] = set()
         self._unresolved_refs = False
         self._scopes = _scope_reader(units)
-        paths = Paths(sections, file.order, self.arena, go=file.go, style=file.paths)
+        paths = Paths(sections, file.order, self.arena, go=file.go, style=file.paths, budgets=budgets)
         self._programs = LinePrograms(sections, file.order, file.lowest, paths, file.strings)
         self._declarations = Declarations(units, self._programs, paths)
 
