@@ -74,7 +74,8 @@ def test_everything_public_has_a_docstring_and_types(name: str) -> None:
 def test_one_default_for_names_in_every_call() -> None:
     """Names are the linker's unless they are asked for otherwise (docs/decisions/demangling.md)."""
     calls: list[Callable[..., object]] = [
-        whence.open, whence.Locator.open, whence.Symbolizer, whence.lidia.create_from_elf,
+        whence.open, whence.Locator.open, whence.Symbolizer, whence.lidia.create_from_elf, whence.lidia.open,
+        whence.lidia.from_bytes,
         whence.profiles.Profile.symbolize,
     ]  # fmt: skip
     for call in calls:
@@ -134,14 +135,22 @@ def test_an_answer_is_true_when_it_has_frames_and_else_says_why_and_what_helps()
     assert unmapped.remedy == whence.Reason.UNMAPPED.remedy
 
 
-def test_a_symbolizer_makes_names_readable_when_asked(tmp_path: Path) -> None:
+def test_names_are_readable_when_they_are_asked_for(tmp_path: Path) -> None:
     source = tmp_path / "a.cc"
     source.write_text("namespace ns { int add(int x) { return x + 1; } }\nint main() { return ns::add(1); }\n")
     subprocess.run(["g++", "-g", "-O0", str(source), "-o", str(tmp_path / "a")], check=True)
-    for demangle, expected in ((False, "_ZN2ns3addEi"), (True, "ns::add(int)")):
-        with whence.open(tmp_path / "a", demangle=demangle) as binary:
-            (function,) = binary.find("ns::add(int)") if not demangle else binary.find("_ZN2ns3addEi")
-            assert binary.lookup(function.vaddr)[0].function == expected
+    create(tmp_path / "a", tmp_path / "a.lidia")
+    wanted: tuple[tuple[bool | Callable[[str], str], str], ...] = (
+        (False, "_ZN2ns3addEi"), (True, "ns::add(int)"), (str.upper, "_ZN2NS3ADDEI"),
+    )  # fmt: skip
+    for demangle, expected in wanted:
+        for path in (tmp_path / "a", tmp_path / "a.lidia"):
+            with whence.open(path, demangle=demangle) as binary, whence.Locator().open(path, demangle=demangle) as same:
+                (function,) = binary.find("ns::add(int)") or binary.find(expected)
+                assert binary.lookup(function.vaddr) == same.lookup(function.vaddr)
+                assert binary.lookup(function.vaddr)[0].function == expected
+        with whence.lidia.open(tmp_path / "a.lidia", demangle=demangle) as table:
+            assert table.lookup(function.vaddr)[0].function == expected
 
 
 def test_the_planner_s_decision_is_explained() -> None:

@@ -30,7 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "elf": {"ranges", "window"},
     "dwarf": {"elf", "ranges", "window"},
     "gopclntab": {"elf", "ranges", "window"},
-    "lidia": {"ranges"},
+    "lidia": {"demangle", "ranges"},
     "lidia.build": {"demangle", "elf", "gopclntab", "lidia", "locate", "producers", "ranges"},
     "locate": {"elf", "lidia"},
     "locate.locator": {"binary", "elf", "lidia", "lidia.build", "locate", "producers"},
@@ -38,12 +38,12 @@ ARROWS: dict[str, set[str]] = {
     "reverse": {"demangle"},
     "explanation": {"demangle", "elf", "lidia"},
     "producers": {"dwarf", "elf", "gopclntab", "locate", "ranges"},
-    "binary": {"demangle", "elf", "explanation", "lidia", "lidia.build", "planner", "producers", "reverse"},
+    "binary": {"elf", "explanation", "lidia", "lidia.build", "planner", "producers", "reverse"},
     "procmap": {"elf"},
     "gotrace": set(),
     "symbolize": {"binary", "elf", "lidia", "locate", "locate.locator", "procmap"},
     "filter": {"demangle", "elf", "locate", "locate.locator", "procmap", "symbolize"},
-    "profiles": {"binary", "elf", "gotrace", "locate", "locate.locator", "procmap", "symbolize"},
+    "profiles": {"elf", "gotrace", "lidia", "locate", "locate.locator", "procmap", "symbolize"},
 }
 EVERYONES = {
     "errors",
