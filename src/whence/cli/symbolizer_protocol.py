@@ -336,6 +336,8 @@ class Responder:
                 for frame in frames
             ]
             return (" (inlined by) " if settings.pretty else "").join(lines)
+        if settings.binutils and len(frames) > 1:  # which prints the innermost frame's discriminator after each line
+            frames = tuple(frame._replace(discriminator=frames[0].discriminator) for frame in frames)
         parts = []
         for depth, frame in enumerate(frames or (UNKNOWN,)):
             if settings.pretty and depth and (settings.functions != "none" or settings.binutils):
