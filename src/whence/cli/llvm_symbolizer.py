@@ -109,8 +109,6 @@ def settings_of(program: str, words: list[str]) -> Settings:
         raise Refused("".join(problems))
     if settings.module and settings.build_id:
         raise Refused("error: cannot specify both --build-id and --obj\n")
-    if settings.module == "-":
-        raise Refused(f"{program}: error: the object is not read from stdin here: give its path\n")
     if settings.build_id:
         settings.module = "BUILDID:" + settings.build_id
     if settings.style not in ("GNU", "JSON"):

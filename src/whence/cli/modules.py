@@ -7,7 +7,6 @@ MiniDebugInfo, an archive's) is answered as `whence addr` does.
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import sys
@@ -23,11 +22,14 @@ from whence.model import Frame, Source
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from whence.dwarf.variables import Local, Variables
     from whence.elf import ElfFile
     from whence.elf.nearest import Symbol, SymbolIndex
     from whence.model import Frames, NameStyle, PathStyle
 
 MODULES_KEPT = 64
+STDIN = "-"  # the module that is read from there
+BLOCK = 1 << 20
 DWARF = Source.DWARF
 MANGLED = ("_Z", "_R")
 ARCHITECTURE = re.compile(
@@ -92,6 +94,16 @@ class Module:
                 return (*frames[:-1], named) if len(frames) > 1 else (named,)
         return frames or (self.other_frames(vaddr) if by_symbols else ())
 
+    def named_frames(self, name: str, offset: int) -> list[Frame]:
+        """A frame for each symbol of a name whose place debug info knows, so many bytes into it if it is that long: the
+        innermost place, under the symbol's name."""
+        found = []
+        for symbol in self.symbols.named(name) if self.symbols is not None else ():
+            frames = self.llvm_frames(symbol.start + (offset if offset < symbol.size else 0), by_symbols=True)
+            if frames and frames[0].file:
+                found.append(frames[0]._replace(function=frames[-1].function))
+        return found
+
     def bfd_frames(self, vaddr: int) -> Frames:
         """The frames as binutils find them."""
         frames = self.frames(vaddr)
@@ -113,6 +125,27 @@ class Module:
         """Does the function that debug info knows by this name start at a symbol?"""
         start = self.frames(symbol.start)
         return bool(start) and start[-1].function == function
+
+    @cached_property
+    def _variables(self) -> Variables | None:
+        producers = self.binary.producers
+        if producers is None or producers.dwarf is None:
+            return None
+        from whence.dwarf.variables import Variables
+
+        return Variables(producers.dwarf)
+
+    def variable(self, vaddr: int) -> tuple[Symbol, tuple[str, int] | None] | None:
+        """The symbol at a vaddr, and file and line of its declaration; without one the file of an STT_FILE entry."""
+        symbol = self.symbols.llvm(vaddr) if self.symbols is not None else None
+        if symbol is None:
+            return None
+        declared = self._variables.declaration(vaddr) if self._variables is not None else None
+        return symbol, declared or ((symbol.file, 0) if symbol.file else None)
+
+    def locals_at(self, vaddr: int) -> list[Local]:
+        """The locals of the function or inlined call at a vaddr."""
+        return self._variables.locals_at(vaddr) if self._variables is not None else []
 
     def section_start(self, name: str) -> int | None:
         """The vaddr of a section; None when there is none of that name."""
@@ -163,15 +196,22 @@ class Modules:
             _, oldest = self._open.popitem(last=False)
             if oldest is not None:
                 oldest.close()
-                del oldest
-                gc.collect()  # what reads debug info refers to itself, and would keep the file mapped
         return self._open[name]
 
     def path_of(self, name: str) -> str:
         """The path of what a question calls a module: a path, a path with an architecture, or BUILDID:hex."""
         if name.startswith("BUILDID:"):
             return self._path_by_build_id(name.removeprefix("BUILDID:"))
+        if name == STDIN:
+            return self._path_of_stdin()
         return name if os.path.exists(name) else ARCHITECTURE.sub("", name)
+
+    def _path_of_stdin(self) -> str:
+        """A path to what stdin holds, read to its end."""
+        descriptor = os.memfd_create("stdin")
+        while block := os.read(sys.stdin.fileno(), BLOCK):
+            os.write(descriptor, block)
+        return f"/proc/self/fd/{descriptor}"
 
     def _path_by_build_id(self, build_id: str) -> str:
         digits = build_id.lower() if len(build_id) % 2 == 0 else "0" + build_id.lower()

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from whence.cli import streams
 from whence.cli.modules import Modules
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from whence.cli.modules import Module
+    from whence.dwarf.variables import Local
+    from whence.elf.nearest import Symbol
     from whence.model import Frames, NameStyle, PathStyle
 
 BLOCK = 1 << 16
@@ -52,9 +54,11 @@ BASES = (16, 2, 8, 10)
 HEX = re.compile(rb"(?:0[xX])?([0-9a-fA-F]+)")
 LEADING_HEX = re.compile(rb"[ \t]*(?:0[xX](?=[0-9a-fA-F]))?([0-9a-fA-F]+)")
 VERSION = 14  # whose text is printed where versions differ and the program's name says none
+NAMES = 16  # from this version on a name may stand in an address's place
 ONCE = 16  # from this version on a relative compilation directory is not printed twice
 
 UNKNOWN = Frame("")
+T = TypeVar("T")
 
 
 class Refused(Exception):
@@ -87,12 +91,15 @@ class Settings:
 
 
 class Question(NamedTuple):
-    """One line. `address` is None where there is none that can be read."""
+    """One line. `address` is None where there is none that can be read; `symbol` is what stands in its place, a name
+    that the `offset` is added to."""
 
     kind: str
     module: str
     address: int | None
     line: bytes
+    symbol: str = ""
+    offset: int = 0
 
 
 def number(text: bytes, hexadecimal: bool) -> int | None:
@@ -113,7 +120,7 @@ def question_of(line: bytes, settings: Settings) -> Question:
     """Read a line as llvm-symbolizer does: `[CODE |DATA |FRAME ]MODULE NUMBER`, without MODULE when one is set.
 
     >>> question_of(b'CODE "/a b" 0x1a', Settings())
-    Question(kind='CODE', module='/a b', address=26, line=b'CODE "/a b" 0x1a')
+    Question(kind='CODE', module='/a b', address=26, line=b'CODE "/a b" 0x1a', symbol='', offset=0)
     """
     line = line.partition(b"\0")[0].rstrip(b"\r\n")
     if settings.binutils:
@@ -135,7 +142,16 @@ def question_of(line: bytes, settings: Settings) -> Question:
         module = (prefix if prefix == b"BUILDID:" else b"").decode() + name.decode("utf-8", "surrogateescape")
         rest = rest[named.end() :].lstrip(b" \r\n")
     token = TOKEN.match(rest)
-    return Question(kind, module, number(token[0], settings.hexadecimal) if token else None, line)
+    if token is None:
+        return Question(kind, module, None, line)
+    address = number(token[0], settings.hexadecimal)
+    if address is not None or token[0][:1].isdigit():
+        return Question(kind, module, address, line)
+    name, plus, digits = token[0].rpartition(b"+")
+    offset = number(digits, False) if plus else None
+    if offset is None:
+        name, offset = token[0], 0
+    return Question(kind, module, None, line, name.decode("utf-8", "surrogateescape"), offset)
 
 
 class Responder:
@@ -179,15 +195,16 @@ class Responder:
             return self._json(question)
         printed = question.address or 0
         head = ""
-        if settings.addresses:
+        if settings.addresses and (question.address is not None or settings.binutils):
             digits = f"0x{printed:0{self._width(question)}x}" if settings.binutils else f"{printed:#x}"
             head = digits + (": " if settings.pretty else "\n")
         foot = "\n" if settings.style == "LLVM" else ""
         if question.kind == "DATA":
-            name, start, size = self.variable(question) or ("??", 0, 0)
-            body = f"{name}\n{start} {size}\n??:?\n"
+            body = self._data(question)
         elif question.kind == "FRAME":
-            body = "??\n"
+            body = "".join(map(frame_text, self.locals(question))) or "??\n"
+        elif question.symbol and (found := self.named(question)):
+            body = "".join(self._code((frame,)) for frame in found)
         else:
             body = self._code(self.frames(question))
         return (head + body + foot).encode("utf-8", "surrogateescape")
@@ -223,18 +240,47 @@ class Responder:
             frames = (frames[0]._replace(function=frames[-1 if outer else 0].function),)
         return frames
 
-    def variable(self, question: Question) -> tuple[str, int, int] | None:
-        """Name, start and size of the variable that a question asks about."""
+    def variable(self, question: Question) -> tuple[Symbol, tuple[str, int] | None] | None:
+        """The variable that a question asks about, with file and line of its declaration; None when it is unknown."""
+        return self._from_module(question, lambda module, address: module.variable(address))
+
+    def locals(self, question: Question) -> list[Local]:
+        """The locals that a question asks about."""
+        return self._from_module(question, lambda module, address: module.locals_at(address)) or []
+
+    def named(self, question: Question) -> list[Frame]:
+        """A frame for each symbol of the name that a question gives, where debug info knows its place."""
+        if question.kind != "CODE" or not question.module:
+            return []
+        module = self.modules[question.module]
+        try:
+            return module.named_frames(question.symbol, question.offset) if module is not None else []
+        except (WhenceError, OSError, MemoryError) as error:
+            self.modules.give_up(question.module, error)
+            self._last = None
+            return []
+
+    def _from_module(self, question: Question, answer: Callable[[Module, int], T]) -> T | None:
+        """What the module of a question answers; None when there is none, or it turns out to be broken."""
         address = self._vaddr(question)
         module = self.modules[question.module] if address is not None else None
         if address is None or module is None:
             return None
         try:
-            symbol = module.symbols.llvm(address) if module.symbols is not None else None
+            return answer(module, address)
         except (WhenceError, OSError, MemoryError) as error:
             self.modules.give_up(question.module, error)
+            self._last = None
             return None
-        return symbol and (symbol.name, symbol.start, symbol.size)
+
+    def _data(self, question: Question) -> str:
+        found = self.variable(question)
+        if found is None:
+            return "??\n0 0\n??:?\n"
+        symbol, declared = found
+        name = self._named(symbol.name)
+        place = f"{self._path(declared[0])}:{declared[1]}" if declared else "??:?"
+        return f"{name}\n{symbol.start} {symbol.size}\n{place}\n"
 
     def _vaddr(self, question: Question) -> int | None:
         """The address to look up. All ones are a caller's mark for the end, and no address."""
@@ -265,7 +311,10 @@ class Responder:
         return "".join(parts)
 
     def file(self, frame: Frame) -> str:
-        return frame.file.rpartition("/")[2] if self.settings.paths == "base" else frame.file
+        return self._path(frame.file)
+
+    def _path(self, file: str) -> str:
+        return file.rpartition("/")[2] if self.settings.paths == "base" else file
 
     def _location(self, frame: Frame) -> str:
         file = self.file(frame) or "??"
@@ -285,7 +334,11 @@ class Responder:
 
         module = question.module.removeprefix("BUILDID:")
         said: dict[str, object] = {}
-        if question.address is None:
+        named = self.named(question) if question.symbol else []
+        if question.symbol and (named or self.settings.version >= NAMES):
+            said["Loc"] = [self._json_frame(frame) for frame in named]
+            said["SymName"] = question.symbol
+        elif question.address is None:
             said["Error"] = {
                 "Message": f"unable to parse arguments: {question.line.decode('utf-8', 'surrogateescape')}"
             }
@@ -294,10 +347,11 @@ class Responder:
             if self.modules[question.module] is None:
                 said["Error"] = {"Message": "No such file or directory"}
             elif question.kind == "DATA":
-                name, start, size = self.variable(question) or ("", 0, 0)
+                found = self.variable(question)
+                name, start, size = (self._named(found[0].name), *found[0][1:3]) if found else ("", 0, 0)
                 said["Data"] = {"Name": name, "Size": f"{size:#x}", "Start": f"{start:#x}"}
             elif question.kind == "FRAME":
-                said["Frame"] = []
+                said["Frame"] = [frame_json(local) for local in self.locals(question)]
             else:
                 said["Symbol"] = [self._json_frame(frame) for frame in self.frames(question) or (UNKNOWN,)]
         said["ModuleName"] = module.upper() if question.module != module else module
@@ -322,6 +376,26 @@ class Responder:
         if self.settings.context and (source := source_lines(frame.file, frame.line, self.settings.context)):
             described["Source"] = source
         return described
+
+
+def frame_text(local: Local) -> str:
+    """A local as FRAME is answered."""
+    numbers = " ".join("??" if number is None else str(number) for number in local[4:])
+    return f"{local.function or '??'}\n{local.name or '??'}\n{local.file or '??'}:{local.line}\n{numbers}\n"
+
+
+def frame_json(local: Local) -> dict[str, object]:
+    described: dict[str, object] = {
+        "DeclFile": local.file,
+        "DeclLine": local.line,
+        "FunctionName": local.function,
+        "Name": local.name,
+        "Size": "" if local.size is None else f"{local.size:#x}",
+        "TagOffset": "" if local.tag_offset is None else f"{local.tag_offset:#x}",
+    }
+    if local.frame_offset is not None:
+        described["FrameOffset"] = local.frame_offset
+    return described
 
 
 def source_lines(path: str, line: int, count: int) -> str:

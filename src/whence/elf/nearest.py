@@ -7,8 +7,9 @@ functions.py has whence's own choice. These two are for programs that stand in f
     bfd    the last one of the address's own section, no object, whether it covers the address or not; of several that
            start there one that covers it, a function, a typed one, the smallest. (elf.c, better_fit)
 
-A symbol without a size reaches to the end of its section here; llvm-symbolizer lets the last one of a file name all
-addresses after it. The file is that of the STT_FILE entry before a local symbol.
+A symbol without a size reaches to the end of its section here, or names just its own address behind it (`_end`);
+llvm-symbolizer lets the last one of a file name all addresses after it. The file is that of the STT_FILE entry before a
+local symbol.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from whence.elf.file import ElfFile
 
 MARKED_BY_BIT_0 = (constants.EM_ARM, constants.EM_MIPS)  # Thumb and microMIPS code
+FILE = constants.STB_LOCAL << 4 | constants.STT_FILE
 MAPPING = ("$a", "$d", "$t", "$x")  # what assemblers of ARM, AArch64 and RISC-V mark code and data with
 
 
@@ -55,8 +57,8 @@ class SymbolIndex:
         del rows[symbols_kernel.addressed(symbols.info, symbols.section, allocated, rows) :]
         count = len(rows)
         value, size = (array("Q", bytes(8 * count)) for _ in range(2))
-        columns_kernel.gather_words(rows, symbols.value, value)
-        columns_kernel.gather_words(rows, symbols.size, size)
+        columns_kernel.gather_u64(rows, symbols.value, value)
+        columns_kernel.gather_u64(rows, symbols.size, size)
         if elf.machine in MARKED_BY_BIT_0:
             value = array("Q", [one & ~1 for one in value])
         order, room = array("I", bytes(4 * count)), array("I", bytes(4 * count))
@@ -65,9 +67,9 @@ class SymbolIndex:
         if order_kernel.order(value, order, room, False):
             order = room
         self._rows, self._starts = array("I", bytes(4 * count)), array("Q", bytes(8 * count))
-        columns_kernel.gather_halves(order, rows, self._rows)
-        columns_kernel.gather_words(order, value, self._starts)
-        self._files: list[int] | None = None
+        columns_kernel.gather_u32(order, rows, self._rows)
+        columns_kernel.gather_u64(order, value, self._starts)
+        self._kinds = bytes(symbols.info)
         self._named: dict[tuple[int, bool], Symbol] = {}
         self._ends: dict[int, tuple[int, Symbol]] = {}  # by place in the order: where what llvm names there ends
 
@@ -87,7 +89,7 @@ class SymbolIndex:
             symbol = self._name(row, start, False)
             if not symbol.name.startswith(MAPPING):
                 section = self._sections[self._symbols.section[row]]
-                end = start + symbol.size if symbol.size else section.vaddr + section.size
+                end = start + symbol.size if symbol.size else max(section.vaddr + section.size, start + 1)
                 found = self._ends[at] = end, symbol
                 return found
             at -= 1
@@ -128,11 +130,11 @@ class SymbolIndex:
         if info & constants.STT_MASK == constants.STT_OBJECT:
             return False
         hidden = symbols.other[row] & constants.STV_MASK == constants.STV_HIDDEN
-        local = info >> 4 == constants.STB_LOCAL
+        local = info >> constants.STB_SHIFT == constants.STB_LOCAL
         return bool(symbols.size[row] or info & constants.STT_MASK != constants.STT_NOTYPE or not (local and hidden))
 
     def _fits_better(self, row: int, best: int, offset: int) -> bool:
-        """Does a symbol name an offset behind it better than another one that starts at the same address?"""
+        """Whether a symbol names an offset behind it better than another one that starts at the same address."""
         symbols = self._symbols
         size, best_size = symbols.size[row] or 1, symbols.size[best] or 1
         if best_size <= offset:
@@ -148,7 +150,7 @@ class SymbolIndex:
 
     def _name(self, row: int, start: int, bfd: bool) -> Symbol:
         symbols = self._symbols
-        local = symbols.info[row] >> 4 == constants.STB_LOCAL
+        local = symbols.info[row] >> constants.STB_SHIFT == constants.STB_LOCAL
         symbol = Symbol(symbols.name(row), start, symbols.size[row], self._file(row, local, bfd))
         self._named[row, bfd] = symbol
         return symbol
@@ -156,12 +158,8 @@ class SymbolIndex:
     def _file(self, row: int, local: bool, bfd: bool) -> str:
         """The name of the last STT_FILE entry before a symbol. BFD gives it to a global one, too, where all such
         entries come before the first other symbol."""
-        if self._files is None:
-            self._files = [
-                at for at, info in enumerate(self._symbols.info) if info & constants.STT_MASK == constants.STT_FILE
-            ]
-        files = self._files
-        if not local and not (bfd and files and files[-1] == len(files)):
+        kinds = self._kinds
+        if not local and not (bfd and 0 < kinds.rfind(FILE) == kinds.count(FILE)):
             return ""
-        at = bisect_left(files, row)
-        return self._symbols.name(files[at - 1]) if at else ""
+        at = kinds.rfind(FILE, 0, row)
+        return self._symbols.name(at) if at > 0 else ""

@@ -11,6 +11,7 @@ cpdef enum:  # tags (7.5.3, table 7.3)
     DW_TAG_class_type = 0x02
     DW_TAG_enumeration_type = 0x04
     DW_TAG_formal_parameter = 0x05
+    DW_TAG_lexical_block = 0x0B
     DW_TAG_member = 0x0D
     DW_TAG_pointer_type = 0x0F
     DW_TAG_structure_type = 0x13
@@ -32,6 +33,12 @@ cpdef enum:  # tags (7.5.3, table 7.3)
     DW_TAG_interface_type = 0x38
     DW_TAG_namespace = 0x39
     DW_TAG_partial_unit = 0x3C
+    DW_TAG_reference_type = 0x10
+    DW_TAG_ptr_to_member_type = 0x1F
+    DW_TAG_volatile_type = 0x35
+    DW_TAG_restrict_type = 0x37
+    DW_TAG_rvalue_reference_type = 0x42
+    DW_TAG_atomic_type = 0x47
     DW_TAG_call_site = 0x48
     DW_TAG_call_site_parameter = 0x49
     DW_TAG_GNU_template_template_param = 0x4106
@@ -42,11 +49,16 @@ cpdef enum:  # tags (7.5.3, table 7.3)
 
 cpdef enum:  # attributes (7.5.4, table 7.5)
     DW_AT_sibling = 0x01
+    DW_AT_location = 0x02
     DW_AT_name = 0x03
+    DW_AT_byte_size = 0x0B
     DW_AT_stmt_list = 0x10
     DW_AT_low_pc = 0x11
     DW_AT_high_pc = 0x12
     DW_AT_language = 0x13
+    DW_AT_lower_bound = 0x22
+    DW_AT_upper_bound = 0x2F
+    DW_AT_count = 0x37
     DW_AT_comp_dir = 0x1B
     DW_AT_abstract_origin = 0x31
     DW_AT_artificial = 0x34
@@ -55,6 +67,7 @@ cpdef enum:  # attributes (7.5.4, table 7.5)
     DW_AT_declaration = 0x3C
     DW_AT_frame_base = 0x40
     DW_AT_specification = 0x47
+    DW_AT_type = 0x49
     DW_AT_ranges = 0x55
     DW_AT_call_file = 0x58
     DW_AT_call_line = 0x59
@@ -69,6 +82,7 @@ cpdef enum:  # attributes (7.5.4, table 7.5)
     DW_AT_GNU_dwo_id = 0x2131
     DW_AT_GNU_ranges_base = 0x2132
     DW_AT_GNU_addr_base = 0x2133
+    DW_AT_LLVM_tag_offset = 0x3E03
 
 cpdef enum:  # forms (7.5.6, table 7.6)
     DW_FORM_addr = 0x01
@@ -175,6 +189,17 @@ cpdef enum:  # extended opcodes of line programs (7.22, table 7.26)
 cpdef enum:  # what an entry of a line program's file tables says (7.22, table 7.27)
     DW_LNCT_path = 0x1
     DW_LNCT_directory_index = 0x2
+
+cpdef enum:  # operations of location expressions (7.7.1), as far as variables are found by them
+    DW_OP_addr = 0x03
+    DW_OP_deref = 0x06
+    DW_OP_plus_uconst = 0x23
+    DW_OP_reg0 = 0x50
+    DW_OP_reg31 = 0x6F
+    DW_OP_breg0 = 0x70
+    DW_OP_fbreg = 0x91
+    DW_OP_addrx = 0xA1
+    DW_OP_GNU_addr_index = 0xFB
 
 cpdef enum:  # sections that the index of a package names (7.3.5.3, table 7.1)
     DW_SECT_INFO = 0x1

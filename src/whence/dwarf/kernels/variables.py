@@ -1,0 +1,437 @@
+"""Single DIEs with all their attributes, and the DIEs of variables that lie at an address.
+
+For the few DIEs that a question about a variable needs: functions, calls and lines have readers of their own.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import free
+from cython.cimports.libc.string import memset
+from cython.cimports.whence.dwarf.kernels.abbrevs import (
+    FUNCTION,
+    READ,
+    S_HIGH,
+    S_LOW,
+    S_RANGES,
+    SKIP_TEXT,
+    SLOTS,
+    AbbrevCache,
+    entry_of_code,
+    free_cache,
+    table_of,
+)
+from cython.cimports.whence.dwarf.kernels.budget import Budget, begin_unit, found_budget, spend
+from cython.cimports.whence.dwarf.kernels.constants import (
+    DW_AT_location,
+    DW_FORM_addr,
+    DW_FORM_addrx,
+    DW_FORM_block,
+    DW_FORM_block1,
+    DW_FORM_block2,
+    DW_FORM_block4,
+    DW_FORM_exprloc,
+    DW_FORM_GNU_ref_alt,
+    DW_FORM_GNU_str_index,
+    DW_FORM_GNU_strp_alt,
+    DW_FORM_implicit_const,
+    DW_FORM_line_strp,
+    DW_FORM_ref1,
+    DW_FORM_ref_addr,
+    DW_FORM_ref_sup4,
+    DW_FORM_ref_sup8,
+    DW_FORM_ref_udata,
+    DW_FORM_string,
+    DW_FORM_strp,
+    DW_FORM_strp_sup,
+    DW_FORM_strx,
+    DW_FORM_strx1,
+    DW_FORM_strx4,
+    DW_OP_addr,
+    DW_OP_addrx,
+    DW_OP_GNU_addr_index,
+    DW_OP_plus_uconst,
+    DW_TAG_variable,
+)
+from cython.cimports.whence.dwarf.kernels.dies import N_HIGH, N_LOW, N_RANGES
+from cython.cimports.whence.dwarf.kernels.reading import (
+    address_of,
+    fixed,
+    indirect,
+    is_index,
+    name_of,
+    read_form,
+    skip,
+    skip_form,
+    skip_string,
+    sleb,
+    target_of,
+    uleb,
+    unit_at,
+)
+from cython.cimports.whence.dwarf.kernels.units import (
+    ADDRESS_SIZE,
+    DIE,
+    END,
+    FAULT,
+    OFFSET,
+    WIDTH,
+    DwarfSections,
+    File,
+    Spans,
+    add_range_list,
+    bytes_at,
+    u64,
+)
+from cython.cimports.whence.kernels.columns import Column
+
+LEAST = cython.declare(cython.ulonglong, 64)  # bytes that a DIE that is read by itself may take, as the budget counts
+
+NUMBER, ADDRESS, NAME, REFERENCE, BLOCK = range(5)  # what the value of an attribute is
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def block_size(data: bytes_at, at: cython.p_ulonglong, end: u64, form: u64, big: cython.int) -> u64:
+    """How long the block at `at` is, which moves to its first byte."""
+    if form == DW_FORM_block1:
+        return fixed(data, at, end, 1, big)
+    if form == DW_FORM_block2:
+        return fixed(data, at, end, 2, big)
+    if form == DW_FORM_block4:
+        return fixed(data, at, end, 4, big)
+    return uleb(data, at, end)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def is_block(form: u64) -> cython.bint:
+    return form in (DW_FORM_exprloc, DW_FORM_block, DW_FORM_block1, DW_FORM_block2, DW_FORM_block4)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def place_of(
+    file: cython.pointer[cython.const[File]], unit: cython.pointer[cython.const[u64]], at: u64, end: u64,
+    place: cython.p_ulonglong,
+) -> cython.bint:  # fmt: skip
+    """Whether an expression is an address, plus a number or not, and nothing else; which one."""
+    data = file.info.at
+    ok: cython.int = 1
+    code: cython.uchar
+    if at >= end:
+        return False
+    code = data[at]
+    at += 1
+    if code == DW_OP_addr:
+        place[0] = fixed(data, cython.address(at), end, cython.cast(cython.int, unit[ADDRESS_SIZE]), file.big)
+    elif code == DW_OP_addrx or code == DW_OP_GNU_addr_index:
+        place[0] = address_of(
+            file, unit, uleb(data, cython.address(at), end), DW_FORM_addrx, cython.address(ok)
+        )  # fmt: skip
+    else:
+        return False
+    if at < end:
+        code = data[at]
+        at += 1
+        if code != DW_OP_plus_uconst:
+            return False
+        place[0] += uleb(data, cython.address(at), end)
+    return ok != 0 and at == end
+
+
+@cython.final
+@cython.cclass
+class Reader:
+    """Reads DIEs of one file. `alt` is the supplementary file, whose names its own may refer to."""
+
+    sections: DwarfSections
+    alt: DwarfSections
+    tables: AbbrevCache
+    spans: Spans
+    budget: Budget
+
+    def __cinit__(self, sections: DwarfSections, alt: DwarfSections):
+        self.sections, self.alt = sections, alt
+        memset(cython.address(self.tables), 0, cython.sizeof(self.tables))
+        memset(cython.address(self.spans), 0, cython.sizeof(self.spans))
+        found_budget(cython.address(self.budget), sections.file.info.size)
+        found_budget(cython.address(self.spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
+
+    def __dealloc__(self):
+        free_cache(cython.address(self.tables))
+        free(self.spans.items)
+
+    def die(self, offset: cython.ulonglong):
+        """(tag, has children, offset behind it, unit's number, attributes) of the DIE at an offset; None where there is
+        none. The end of a list of children has tag 0. An attribute is (name, kind, value, size): a number as 64 bits,
+        an address, a name's reference, a DIE's key (see names.pxd), or where a block lies in .debug_info."""
+        file: cython.pointer[File] = cython.address(self.sections.file)
+        data = file.info.at
+        fault: cython.int = 0
+        ok: cython.int = 1
+        at: u64 = offset
+        spec: u64
+        name: u64
+        form: u64
+        implicit: u64
+        value: u64
+        size: u64
+        kind: cython.int
+        unit = unit_at(file, offset)
+        if unit == cython.NULL or unit[FAULT] or offset < unit[DIE]:
+            return None
+        begin_unit(cython.address(self.budget), LEAST)
+        table = table_of(
+            cython.address(self.tables), file, unit, cython.address(self.budget), cython.address(fault)
+        )  # fmt: skip
+        if table == cython.NULL:
+            return None
+        number = cython.cast(u64, unit - file.units) // WIDTH
+        code: u64 = uleb(data, cython.address(at), unit[END])
+        if code == 0:
+            return (0, False, at, number, []) if at <= unit[END] else None
+        entry = entry_of_code(table, code)
+        if entry == cython.NULL:
+            return None
+        attributes = []
+        spec = entry.spec
+        while True:
+            name = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
+            form = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
+            implicit = 0
+            if form == DW_FORM_implicit_const:
+                implicit = sleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
+            if spec > file.abbrev.size or (name == 0 and form == 0):
+                break
+            if not spend(cython.address(self.budget), 1):
+                return None
+            form = indirect(data, cython.address(at), unit[END], form)
+            size = 0
+            kind = NUMBER
+            if is_block(form):
+                size = block_size(data, cython.address(at), unit[END], form, file.big)
+                value = at
+                kind = BLOCK
+                skip(cython.address(at), unit[END], size)
+            else:
+                value = read_form(
+                    data, cython.address(at), unit[END], cython.address(form), implicit, unit, file.big
+                )  # fmt: skip
+                if is_index(form):
+                    value = address_of(file, unit, value, form, cython.address(ok))
+                    kind = ADDRESS
+                elif form in (
+                    DW_FORM_string, DW_FORM_strp, DW_FORM_line_strp, DW_FORM_strp_sup, DW_FORM_GNU_strp_alt,
+                    DW_FORM_strx, DW_FORM_GNU_str_index,
+                ) or DW_FORM_strx1 <= form <= DW_FORM_strx4:  # fmt: skip
+                    value = name_of(file, cython.address(self.alt.file), unit, value, form)
+                    kind = NAME
+                elif (
+                    DW_FORM_ref1 <= form <= DW_FORM_ref_udata
+                    or form in (DW_FORM_ref_addr, DW_FORM_GNU_ref_alt, DW_FORM_ref_sup4, DW_FORM_ref_sup8)
+                ):  # fmt: skip
+                    value = target_of(unit, value, form)
+                    kind = REFERENCE
+            if at > unit[END]:
+                return None
+            attributes.append((name, kind, value, size))
+        return entry.tag, entry.children != 0, at, number, attributes
+
+    def variables(self, addresses: Column, offsets: Column):
+        """Append the address of every variable that lies at one, and the offset of its DIE, unit after unit. A unit
+        that is damaged ends where it is. MemoryError."""
+        index: u64
+        room: cython.bint = True
+        file: cython.pointer[File] = cython.address(self.sections.file)
+        with cython.nogil:
+            for index in range(file.unit_count):
+                unit = cython.address(file.units[index * WIDTH])
+                if unit[FAULT] == 0 and not self.of_unit(unit, addresses, offsets):
+                    room = False
+                    break
+        if not room:
+            raise MemoryError
+
+    def covering(self, offset: cython.ulonglong, vaddr: cython.ulonglong):
+        """The offset of the innermost function or inlined call that covers a vaddr, in the unit that holds an offset; 0
+        when there is none."""
+        found: u64 = 0
+        unit = unit_at(cython.address(self.sections.file), offset)
+        if unit != cython.NULL and unit[FAULT] == 0:
+            with cython.nogil:
+                found = self.last_covering(unit, vaddr)
+        return found
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def covers(
+        self, unit: cython.pointer[cython.const[u64]], values: cython.p_ulonglong, forms: cython.p_ulonglong,
+        has: cython.uint, vaddr: u64,
+    ) -> cython.bint:  # fmt: skip
+        """Does a DIE with these attributes cover a vaddr?"""
+        file: cython.pointer[File] = cython.address(self.sections.file)
+        ok: cython.int = 1
+        low: u64
+        high: u64
+        at: cython.Py_ssize_t
+        if has & N_LOW and has & N_HIGH:
+            low = address_of(file, unit, values[S_LOW], forms[S_LOW], cython.address(ok))
+            high = values[S_HIGH]
+            if forms[S_HIGH] != DW_FORM_addr and not is_index(forms[S_HIGH]):
+                high += low
+            elif ok:
+                high = address_of(file, unit, high, forms[S_HIGH], cython.address(ok))
+            return ok and low <= vaddr < high
+        if has & N_RANGES:
+            self.spans.count = 0
+            add_range_list(
+                cython.address(self.spans), file, unit, values[S_RANGES],
+                cython.cast(cython.ushort, forms[S_RANGES]), 0,
+            )  # fmt: skip
+            for at in range(self.spans.count):
+                if self.spans.items[at].start <= vaddr < self.spans.items[at].end:
+                    return True
+        return False
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def last_covering(self, unit: cython.pointer[cython.const[u64]], vaddr: u64) -> u64:
+        """The last function or inlined call of a unit that covers a vaddr: those inside come after those around."""
+        file: cython.pointer[File] = cython.address(self.sections.file)
+        data = file.info.at
+        end: u64 = unit[END]
+        at: u64 = unit[DIE]
+        here: u64
+        code: u64
+        form: u64
+        last: u64 = 0
+        value: u64
+        values: u64[SLOTS]
+        forms: u64[SLOTS]
+        has: cython.uint
+        step: cython.uint
+        fault: cython.int = 0
+        begin_unit(cython.address(self.budget), end - unit[OFFSET])
+        begin_unit(cython.address(self.spans.budget), end - unit[OFFSET])
+        table = table_of(
+            cython.address(self.tables), file, unit, cython.address(self.budget), cython.address(fault)
+        )  # fmt: skip
+        if table == cython.NULL:
+            return 0
+        while at < end:
+            here = at
+            code = uleb(data, cython.address(at), end)
+            if code == 0:
+                continue
+            entry = entry_of_code(table, code)
+            if entry == cython.NULL:
+                break
+            has = 0
+            op = table.ops + entry.first
+            for step in range(entry.ops):
+                skip(cython.address(at), end, op.before)
+                form = op.form
+                if op.what == SKIP_TEXT:
+                    skip_string(data, cython.address(at), end)
+                elif op.what == READ:
+                    value = read_form(data, cython.address(at), end, cython.address(form), op.implicit, unit, file.big)
+                    values[op.slot] = value
+                    forms[op.slot] = form
+                    has |= cython.cast(cython.uint, 1) << op.slot
+                else:
+                    skip_form(data, cython.address(at), end, form, unit, file.big)
+                op += 1
+            skip(cython.address(at), end, entry.tail)
+            if at <= end and entry.kind >= FUNCTION and self.covers(unit, values, forms, has, vaddr):
+                last = here
+        return last
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def of_unit(
+        self, unit: cython.pointer[cython.const[u64]], addresses: Column, offsets: Column
+    ) -> cython.bint:  # fmt: skip
+        """Append the variables of a unit that lie at an address; False when there is no memory."""
+        file: cython.pointer[File] = cython.address(self.sections.file)
+        data = file.info.at
+        end: u64 = unit[END]
+        at: u64 = unit[DIE]
+        here: u64
+        code: u64
+        form: u64
+        place: u64 = 0
+        step: cython.uint
+        fault: cython.int = 0
+        found: cython.bint
+        begin_unit(cython.address(self.budget), end - unit[OFFSET])
+        table = table_of(
+            cython.address(self.tables), file, unit, cython.address(self.budget), cython.address(fault)
+        )  # fmt: skip
+        if table == cython.NULL:
+            return True
+        while at < end:
+            here = at
+            code = uleb(data, cython.address(at), end)
+            if code == 0:
+                continue
+            entry = entry_of_code(table, code)
+            if entry == cython.NULL:
+                break
+            if entry.tag == DW_TAG_variable:
+                found = self.at_address(unit, entry.spec, cython.address(at), cython.address(place))
+                if found and not (addresses.push_u64(place) and offsets.push_u64(here)):
+                    return False
+                continue
+            op = table.ops + entry.first
+            for step in range(entry.ops):
+                skip(cython.address(at), end, op.before)
+                form = op.form
+                if op.what == SKIP_TEXT:
+                    skip_string(data, cython.address(at), end)
+                elif op.what == READ:
+                    read_form(data, cython.address(at), end, cython.address(form), op.implicit, unit, file.big)
+                else:
+                    skip_form(data, cython.address(at), end, form, unit, file.big)
+                op += 1
+            skip(cython.address(at), end, entry.tail)
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def at_address(
+        self, unit: cython.pointer[cython.const[u64]], spec: u64, at: cython.p_ulonglong, place: cython.p_ulonglong
+    ) -> cython.bint:
+        """Read a DIE's attributes from `at` on, to its end: whether its location is an address, and which one."""
+        file: cython.pointer[File] = cython.address(self.sections.file)
+        data = file.info.at
+        end: u64 = unit[END]
+        name: u64
+        form: u64
+        size: u64
+        found: cython.bint = False
+        while True:
+            name = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
+            form = uleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
+            if form == DW_FORM_implicit_const:
+                sleb(file.abbrev.at, cython.address(spec), file.abbrev.size)
+            if spec > file.abbrev.size or (name == 0 and form == 0) or at[0] > end:
+                break
+            if not spend(cython.address(self.budget), 1):
+                at[0] = end + 1
+                break
+            form = indirect(data, at, end, form)
+            if name == DW_AT_location and is_block(form):
+                size = block_size(data, at, end, form, file.big)
+                if at[0] <= end and size <= end - at[0]:
+                    found = place_of(file, unit, at[0], at[0] + size, place)
+                skip(at, end, size)
+            else:
+                skip_form(data, at, end, form, unit, file.big)
+        return found and at[0] <= end

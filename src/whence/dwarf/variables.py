@@ -1,0 +1,301 @@
+"""Variables: where the one at an address is declared, and the locals of the function at an address.
+
+As llvm-symbolizer answers DATA and FRAME (DWARFUnit.cpp, getVariableForAddress; DWARFContext.cpp, getLocalsForAddress):
+a variable has the size of its type, a local the offset from the frame's base where its location is nothing but that.
+Locations that differ from instruction to instruction (lists) are not read.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from whence.dwarf.kernels import constants
+from whence.dwarf.kernels import variables as kernel
+from whence.dwarf.kernels.units import ADDRESS_SIZE
+from whence.dwarf.kernels.units import ALT_BIT as ALT_PLACE
+from whence.dwarf.line_files import Paths
+from whence.dwarf.lines import LinePrograms
+from whence.kernels.columns import Column
+from whence.ranges.kernels import columns as columns_kernel
+from whence.ranges.kernels import order as order_kernel
+from whence.ranges.strings import Arena
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from whence.dwarf.info import DebugInfo
+    from whence.dwarf.unit_set import UnitSet
+
+ALT_BIT = 1 << ALT_PLACE
+STEPS = 16  # of a chain of origins, specifications or types
+LARGEST = 1 << 64  # a size beyond is none
+POINTERS = (constants.DW_TAG_pointer_type, constants.DW_TAG_reference_type, constants.DW_TAG_rvalue_reference_type)
+FUNCTIONS = (constants.DW_TAG_subprogram, constants.DW_TAG_inlined_subroutine)
+LOCALS = (constants.DW_TAG_variable, constants.DW_TAG_formal_parameter)
+MOST_DIES = 1 << 16  # of one function that are looked at
+
+
+class Local(NamedTuple):
+    """A local variable or parameter: its function and name as they are declared, where, its offset from the frame's
+    base, its size in bytes, its tag (HWAddressSanitizer); None for a number that nothing tells."""
+
+    function: str
+    name: str
+    file: str
+    line: int
+    frame_offset: int | None
+    size: int | None
+    tag_offset: int | None
+
+
+class Die(NamedTuple):
+    """One DIE: attributes by name as (kind, value, size), see kernels/variables.py. `key` is its offset, with
+    ALT_BIT in the supplementary file."""
+
+    key: int
+    tag: int
+    children: bool
+    end: int
+    unit: int
+    attributes: dict[int, tuple[int, int, int]]
+
+    def number(self, name: int) -> int | None:
+        kind, value, _ = self.attributes.get(name, (kernel.BLOCK, 0, 0))
+        return value if kind == kernel.NUMBER else None
+
+    def reference(self, name: int) -> int:
+        """The key of the DIE an attribute refers to; 0 for none."""
+        kind, value, _ = self.attributes.get(name, (kernel.NUMBER, 0, 0))
+        return value | self.key & ALT_BIT if kind == kernel.REFERENCE else 0
+
+
+class Variables:
+    """The variables of a file's debug info. The first question about an address looks at every DIE, once."""
+
+    def __init__(self, info: DebugInfo) -> None:
+        self._info = info
+        self._units = units = info.all_units
+        self._alt_units = alt = units.file.alt or units
+        self._own = kernel.Reader(units.kernel, alt.kernel)
+        self._alt = kernel.Reader(alt.kernel, alt.kernel)
+        self._files: dict[tuple[int, int, int], str] = {}  # by supplementary file or not, unit and number
+        self._placed: tuple[array[int], array[int]] | None = None
+
+    def declaration(self, vaddr: int) -> tuple[str, int] | None:
+        """File and line of the declaration of the variable that lies at a vaddr; None when there is none."""
+        starts, offsets = self._all()
+        at = bisect_right(starts, vaddr) - 1
+        found = self._die(offsets[at]) if at >= 0 else None
+        if found is None:
+            return None
+        size = self._type_size(found.reference(constants.DW_AT_type))
+        if vaddr >= starts[at] + (1 if size is None else size):
+            return None
+        file, line = "", None
+        for die in self._origins(found):
+            if not file and (number := die.number(constants.DW_AT_decl_file)) is not None:
+                file = self._file(die, number)
+            line = line or die.number(constants.DW_AT_decl_line)
+        return (file, line or 0) if file else None
+
+    def locals_at(self, vaddr: int) -> list[Local]:
+        """The variables and parameters of the innermost function or inlined call at a vaddr, and of what is inlined
+        into it."""
+        for unit in self._info.units_at([vaddr]):
+            if (offset := self._own.covering(unit, vaddr)) and (function := self._die(offset)) is not None:
+                return list(self._locals(function))
+        return []
+
+    def _all(self) -> tuple[array[int], array[int]]:
+        """Addresses in ascending order, and the offset of the DIE at each: the last one of the file."""
+        if self._placed is None:
+            addresses, offsets = Column("Q"), Column("Q")
+            self._own.variables(addresses, offsets)
+            count = len(addresses)
+            order, room = array("I", bytes(4 * count)), array("I", bytes(4 * count))
+            if order_kernel.order(addresses.numbers(), order, room, True):
+                order = room
+            starts, placed = array("Q", bytes(8 * count)), array("Q", bytes(8 * count))
+            columns_kernel.gather_u64(order, addresses.numbers(), starts)
+            columns_kernel.gather_u64(order, offsets.numbers(), placed)
+            self._placed = starts, placed
+        return self._placed
+
+    def _set_of(self, die: Die) -> UnitSet:
+        """The units that a DIE's belongs to: this file's, or those of the supplementary one."""
+        return self._alt_units if die.key & ALT_BIT else self._units
+
+    def _die(self, key: int) -> Die | None:
+        reader = self._alt if key & ALT_BIT else self._own
+        found = reader.die(key & ~ALT_BIT)
+        if found is None:
+            return None
+        tag, children, end, unit, attributes = found
+        return Die(key, tag, children, end, unit, {name: value for name, *value in attributes})
+
+    def _origins(self, die: Die) -> Iterator[Die]:
+        """A DIE, then those it refers to as its origin or what it completes."""
+        following: Die | None = die
+        for _ in range(STEPS):
+            if following is None:
+                return
+            yield following
+            key = following.reference(constants.DW_AT_abstract_origin) or following.reference(
+                constants.DW_AT_specification
+            )
+            following = self._die(key) if key else None
+
+    def _name(self, die: Die) -> str:
+        for one in self._origins(die):
+            kind, value, _ = one.attributes.get(constants.DW_AT_name, (kernel.NUMBER, 0, 0))
+            if kind == kernel.NAME:
+                return self._units.file.strings.text(value)
+        return ""
+
+    def _file(self, die: Die, number: int) -> str:
+        """The path of a file, by its number in the unit of a DIE."""
+        which = die.key & ALT_BIT, die.unit, number
+        if which not in self._files:
+            units = self._set_of(die)
+            file, arena = self._units.file, Arena(self._units.file.strings)
+            paths = Paths(units.sections, file.order, arena, go=file.go, style=file.paths)
+            programs = LinePrograms(units.sections, file.order, file.lowest, paths, file.strings)
+            ref = programs.file_names(units.units.rows, die.unit).ref(number)
+            arena.seal()
+            self._files[which] = file.strings.text(ref)
+        return self._files[which]
+
+    def _children(self, die: Die) -> Iterator[Die]:
+        """The DIEs below one, all levels, in their order."""
+        level, at = 1, die.end
+        if not die.children:
+            return
+        for _ in range(MOST_DIES):
+            child = self._die(at | die.key & ALT_BIT)
+            if child is None:
+                return
+            at = child.end
+            if child.tag == 0:
+                level -= 1
+                if level == 0:
+                    return
+                continue
+            yield child
+            level += child.children
+
+    def _type_size(self, key: int, steps: int = STEPS) -> int | None:
+        """Bytes of a type; None when nothing tells."""
+        die = self._die(key) if key and steps else None
+        if die is None:
+            return None
+        if (size := die.number(constants.DW_AT_byte_size)) is not None:
+            return size
+        pointer = self._set_of(die).units.value(die.unit, ADDRESS_SIZE)
+        if die.tag in POINTERS:
+            return pointer
+        base = die.reference(constants.DW_AT_type)
+        if die.tag == constants.DW_TAG_ptr_to_member_type:
+            pointed = self._die(base) if base else None
+            twice = pointed is not None and pointed.tag == constants.DW_TAG_subroutine_type
+            return 2 * pointer if twice else pointer
+        size = self._type_size(base, steps - 1)
+        if size is not None and die.tag == constants.DW_TAG_array_type:
+            for child in self._children(die):
+                if child.tag == constants.DW_TAG_subrange_type:
+                    size *= _elements(child)
+            if not 0 <= size < LARGEST:
+                return None
+        return size
+
+    def _locals(self, function: Die) -> Iterator[Local]:
+        """The locals below a function; those of what is inlined into it are of the inlined function."""
+        names = self._name(function)
+        register = _register(self._block(function, constants.DW_AT_frame_base))
+        inside: list[tuple[int, str, int | None]] = []  # of calls that are open: their level, and what was before
+        level, at = 1, function.end
+        if not function.children:
+            return
+        for _ in range(MOST_DIES):
+            die = self._die(at | function.key & ALT_BIT)
+            if die is None:
+                return
+            at = die.end
+            if die.tag == 0:
+                level -= 1
+                if level == 0:
+                    return
+                if inside and inside[-1][0] == level:
+                    _, names, register = inside.pop()
+                continue
+            if die.tag in LOCALS:
+                yield self._local(die, names, register)
+                if die.children:
+                    level += 1
+                continue
+            if die.tag == constants.DW_TAG_inlined_subroutine and die.children:
+                inside.append((level, names, register))
+                names, register = self._name(die), None
+            level += die.children
+
+    def _local(self, die: Die, function: str, register: int | None) -> Local:
+        offset = _frame_offset(self._block(die, constants.DW_AT_location), register)
+        tag = die.number(constants.DW_AT_LLVM_tag_offset)
+        origin = die.reference(constants.DW_AT_abstract_origin)
+        declared = (self._die(origin) if origin else None) or die
+        kind, name, _ = declared.attributes.get(constants.DW_AT_name, (kernel.NUMBER, 0, 0))
+        number = declared.number(constants.DW_AT_decl_file)
+        return Local(
+            function,
+            self._units.file.strings.text(name) if kind == kernel.NAME else "",
+            "" if number is None else self._file(declared, number),
+            declared.number(constants.DW_AT_decl_line) or 0,
+            offset,
+            self._type_size(declared.reference(constants.DW_AT_type)),
+            tag,
+        )
+
+    def _block(self, die: Die, name: int) -> bytes:
+        kind, at, size = die.attributes.get(name, (kernel.NUMBER, 0, 0))
+        sections = self._set_of(die).sections
+        return bytes(sections.debug_info[at : at + size]) if kind == kernel.BLOCK else b""
+
+
+def _elements(subrange: Die) -> int:
+    """How many elements a dimension of an array has; 1 when it does not say."""
+    count = 1
+    if (told := subrange.number(constants.DW_AT_count)) is not None:
+        count = told
+    if (upper := subrange.number(constants.DW_AT_upper_bound)) is not None:
+        count = _signed(upper) - _signed(subrange.number(constants.DW_AT_lower_bound) or 0) + 1
+    return count
+
+
+def _signed(value: int) -> int:
+    return value - LARGEST if value >> 63 else value
+
+
+def _register(expression: bytes) -> int | None:
+    """The register that is the frame's base."""
+    if expression and constants.DW_OP_reg0 <= expression[0] <= constants.DW_OP_reg31:
+        return expression[0] - constants.DW_OP_reg0
+    return None
+
+
+def _frame_offset(expression: bytes, register: int | None) -> int | None:
+    """The offset from the frame's base that an expression adds, if it does no more than follow the pointer there."""
+    if not expression:
+        return None
+    based = register is not None and expression[0] == constants.DW_OP_breg0 + register
+    if expression[0] != constants.DW_OP_fbreg and not based:
+        return None
+    value = shift = 0
+    for at, byte in enumerate(expression[1:11], 2):
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            if byte & 0x40:
+                value -= 1 << shift
+            return value if expression[at:] in (b"", bytes([constants.DW_OP_deref])) else None
+    return None
