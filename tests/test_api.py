@@ -39,7 +39,7 @@ def test_everything_is_there_after_a_plain_import_and_loaded_when_it_is_used() -
         "assert set(whence.__all__) <= set(dir(whence))\n"
         "assert all(getattr(whence, name) is not None for name in whence.__all__)\n"
         "assert whence.lidia.open and whence.procmap.Resolver\n"
-        "assert whence.gotrace.ColumnReader and whence.profiles.open\n"
+        "assert whence.gotrace.ColumnReader and whence.profiles.read\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
@@ -72,7 +72,8 @@ def test_everything_public_has_a_docstring_and_types(name: str) -> None:
 def test_one_default_for_names_in_every_call() -> None:
     """Names are the linker's unless they are asked for otherwise (docs/decisions/demangling.md)."""
     calls: list[Callable[..., object]] = [
-        whence.open, whence.Locator.open, whence.Symbolizer, whence.lidia.create_from_elf, whence.profiles.name,
+        whence.open, whence.Locator.open, whence.Symbolizer, whence.lidia.create_from_elf,
+        whence.profiles.Profile.symbolize,
     ]  # fmt: skip
     for call in calls:
         assert inspect.signature(call).parameters["demangle"].default is False, call
