@@ -60,6 +60,11 @@ class Producers:
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
         self.pclntab: Pclntab | None = self._open_pclntab() if gopclntab else None
 
+    def __repr__(self) -> str:
+        kinds = {"DWARF": self.dwarf, ".gopclntab": self.pclntab, "symbols": self._symtab or None}
+        found = ", ".join(kind for kind, one in kinds.items() if one is not None)
+        return f"<Producers of {self.elf.path or 'bytes in memory'}: {found or 'none'}>"
+
     def prepare(self) -> None:
         """Import all that reading the files imports (see ElfFile.prepare)."""
         for file in (self.elf, *self._opened):
