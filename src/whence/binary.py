@@ -22,8 +22,7 @@ from whence import lidia
 from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence.files import open_regular
 from whence.forks import Lock
-from whence.lidia.table import Table, as_words
-from whence.lidia.table import demangler as demangler  # for those who open binaries
+from whence.lidia.table import Table, as_words, demangler
 from whence.model import Frames, NameStyle, PathStyle
 
 if TYPE_CHECKING:
@@ -227,7 +226,7 @@ class Binary:
             if not isinstance(error, Exception):  # interrupted: a thread may still be at work on them
                 self._lock.abandoned = True
             raise
-        return lidia.from_bytes(out.getbuffer(), demangle=self._demangle)
+        return lidia.from_bytes(out.getbuffer(), demangle=self._demangle or False)
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
         """The frames of an address, innermost first; () when nothing covers it.
