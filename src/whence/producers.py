@@ -20,7 +20,7 @@ from whence.interrupts import interruptible
 from whence.locate.debug_files import DebugFiles
 from whence.locate.search import Search
 from whence.ranges import Ranges, StringSpace
-from whence.ranges.arrange import arrange
+from whence.ranges.merge import merge
 from whence.reasons import Reason
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Producers:
                 if self.dwarf is not None and self.dwarf.bare:
                     take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
                 tables.append(symbols if near is None else symbols.holding(near))
-        return arrange(tables) if tables else Ranges(self.strings)
+        return merge(tables) if tables else Ranges(self.strings)
 
     def symbol_vaddrs(self, name: str) -> list[int]:
         """Where the symbol tables say that a symbol of this name begins; of several in one table, the first."""

@@ -38,7 +38,7 @@ from whence.dwarf.unit_set import Units, UnitSet
 from whence.errors import DwarfError
 from whence.model import Source
 from whence.ranges import Ranges, Rows, Scopes, Starts
-from whence.ranges.compose import compose_groups
+from whence.ranges.overlay import overlay_groups
 from whence.ranges.strings import OFFSET_BITS, Arena, StringSpace
 
 SCOPE_COLUMNS = ("va", "end", "depth", "function", "call_file", "call_line")
@@ -101,7 +101,7 @@ class UnitReader:
         unit_ends = array("I", accumulate(map(len, groups)))
         rows, row_ends = self.set.ranges.clip(units, unit_ends, scopes, ends, rows, row_ends)
         if len(scopes) or len(rows):
-            compose_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
+            overlay_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
         return out
 
     def read_unit(self, index: int) -> tuple[Scopes, Rows]:

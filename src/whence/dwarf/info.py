@@ -25,7 +25,7 @@ from whence.errors import DwarfError, ElfError
 from whence.forks import cached_property
 from whence.model import NameStyle, PathStyle
 from whence.ranges import Ranges, StringSpace
-from whence.ranges.arrange import join
+from whence.ranges.merge import join
 
 FEW = 64  # vaddrs that are looked for in .debug_aranges, one by one
 
@@ -151,7 +151,7 @@ class DebugInfo:
         return [self.units.value(index, OFFSET) for index in self.all_units.ranges.units_at(wanted)]
 
     def ranges(self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True) -> Ranges:
-        """The ranges of the units at these offsets (None: all), unit after unit: whence.ranges.arrange puts them in
+        """The ranges of the units at these offsets (None: all), unit after unit: whence.ranges.merge puts them in
         order. Where units have the same code (a function that several of them had to instantiate), the first one is to
         be believed. Without `lines` functions and inlined calls have no files, no lines and no starts.
 

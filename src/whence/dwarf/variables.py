@@ -118,8 +118,8 @@ class Variables:
             if order_kernel.order(addresses.numbers(), order, room, True):
                 order = room
             starts, placed = array("Q", bytes(8 * count)), array("Q", bytes(8 * count))
-            columns_kernel.gather_words(order, addresses.numbers(), starts)
-            columns_kernel.gather_words(order, offsets.numbers(), placed)
+            columns_kernel.gather_u64(order, addresses.numbers(), starts)
+            columns_kernel.gather_u64(order, offsets.numbers(), placed)
             self._placed = starts, placed
         return self._placed
 

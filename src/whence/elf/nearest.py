@@ -57,8 +57,8 @@ class SymbolIndex:
         del rows[symbols_kernel.addressed(symbols.info, symbols.section, allocated, rows) :]
         count = len(rows)
         value, size = (array("Q", bytes(8 * count)) for _ in range(2))
-        columns_kernel.gather_words(rows, symbols.value, value)
-        columns_kernel.gather_words(rows, symbols.size, size)
+        columns_kernel.gather_u64(rows, symbols.value, value)
+        columns_kernel.gather_u64(rows, symbols.size, size)
         if elf.machine in MARKED_BY_BIT_0:
             value = array("Q", [one & ~1 for one in value])
         order, room = array("I", bytes(4 * count)), array("I", bytes(4 * count))
@@ -67,8 +67,8 @@ class SymbolIndex:
         if order_kernel.order(value, order, room, False):
             order = room
         self._rows, self._starts = array("I", bytes(4 * count)), array("Q", bytes(8 * count))
-        columns_kernel.gather_halves(order, rows, self._rows)
-        columns_kernel.gather_words(order, value, self._starts)
+        columns_kernel.gather_u32(order, rows, self._rows)
+        columns_kernel.gather_u64(order, value, self._starts)
         self._kinds = bytes(symbols.info)
         self._named: dict[tuple[int, bool], Symbol] = {}
         self._ends: dict[int, tuple[int, Symbol]] = {}  # by place in the order: where what llvm names there ends

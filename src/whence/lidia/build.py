@@ -1,4 +1,4 @@
-"""From a binary to an archive: gather every source of names, arrange, write.
+"""From a binary to an archive: gather every source of names, merge, write.
 
 `create` takes paths, `create_from_elf` an open ElfFile and a writable; the options are the Go package's, spelled out.
 With `compat="go"` the archive is what the Go package writes, byte for byte: functions of the symbol table and of

@@ -92,7 +92,7 @@ def write(
     compat: Compat = None,
     extra: Extra | None = None,
 ) -> Written:
-    """Write an archive of ranges in order of (va, depth), as `whence.ranges.arrange` leaves them.
+    """Write an archive of ranges in order of (va, depth), as `whence.ranges.merge` leaves them.
 
     A path is written beside and renamed, so that it never holds half an archive. A file object is written from where
     it stands. Without `crc` the checksums are 0 (`compat="go"` always writes them). Without `lines` or `files` those
@@ -202,11 +202,11 @@ class Columns:
             order = room
         for name in ("va", "length"):
             moved = array("Q", bytes(8 * count))
-            columns_kernel.gather_words(order, getattr(self, name), moved)
+            columns_kernel.gather_u64(order, getattr(self, name), moved)
             setattr(self, name, moved)
         for name in ("depth", "function", "file", "line_index", "line_count", "call_file", "call_line"):
             moved = array("I", bytes(4 * count))
-            columns_kernel.gather_halves(order, getattr(self, name), moved)
+            columns_kernel.gather_u32(order, getattr(self, name), moved)
             setattr(self, name, moved)
 
 
@@ -222,7 +222,7 @@ class _Body:
         if survey.fault >= 0:
             raise ValueError(f"range {survey.fault} refers to line rows that the table does not have")
         if not survey.ordered and not go:
-            raise ValueError("ranges are in order of (va, depth): use whence.ranges.arrange, or lidia.Builder")
+            raise ValueError("ranges are in order of (va, depth): use whence.ranges.merge, or lidia.Builder")
         self.tidy, self.functions = survey.tidy, survey.functions
         seed = int.from_bytes(os.urandom(8), "little")
         self.names = strings_kernel.Interner(ranges.strings.sources, nul, seed, names_budget(ranges).most)
