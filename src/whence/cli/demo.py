@@ -97,7 +97,7 @@ def stacks_from(output: IO[str]) -> list[list[int]]:
 
 
 def show_living(pid: int, stacks: list[list[int]]) -> int:
-    """Name some addresses of the process; returns the busiest one that is in an inlined call, if there is such a one."""
+    """Name some addresses of the process; returns the busiest one that is in an inlined call, if there is one."""
     print("2. Addresses of the living process, named:\n")
     pcs = [pc for pc, _ in Counter(stack[0] for stack in stacks).most_common()]
     shown: set[str] = set()
