@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from whence.lidia.kernels import inspect as inspect_kernel
     from whence.lidia.layout import Section
-    from whence.lidia.results import FrameTable, Range
+    from whence.lidia.results import FrameTable, Range, SourceColumns
     from whence.lidia.verify import Info
     from whence.model import Frames
 
@@ -230,6 +230,18 @@ class Table:
         named_by = SOURCES[source] if source < len(SOURCES) else Source.UNKNOWN
         return Range(vaddr, length, names[0], names[1], names[2], call_line, depth, lines, named_by, start_line)
 
+    def source_columns(self, index: int) -> SourceColumns | None:
+        """The columns of the range of this index; None in an archive without columns. IndexError."""
+        from whence.lidia.results import SourceColumns
+
+        if not 0 <= index < len(self):
+            raise IndexError(f"no range {index} among {len(self)}")
+        if not self._sections.column_width:
+            return None
+        found = self._rows().columns(index)
+        self.check()
+        return SourceColumns(*found)
+
     def __iter__(self) -> Iterator[Range]:
         """Every range, in order of (vaddr, depth).
 
@@ -350,6 +362,15 @@ class Table:
         return f"<lidia.Table {self.path or 'in memory'}: {len(self)} ranges>"
 
 
+def demangler(demangle: bool | Callable[[str], str] | None) -> Callable[[str], str] | None:
+    """What makes names readable, None for names as they are stored. True stands for whence.demangle.demangle."""
+    if demangle is True:
+        from whence.demangle import demangle as readable
+
+        return readable
+    return demangle or None
+
+
 def open(
     path: str | os.PathLike[str], *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False
 ) -> Table:
@@ -388,15 +409,6 @@ def _encoding(strings: memoryview) -> str:
     from whence.lidia.kernels.inspect import count_strings
 
     return "length" if count_strings(strings)[1] == len(strings) else "nul"
-
-
-def demangler(demangle: bool | Callable[[str], str] | None) -> Callable[[str], str] | None:
-    """What makes names readable, None for names as they are stored. True stands for whence.demangle.demangle."""
-    if demangle is True:
-        from whence.demangle import demangle as readable
-
-        return readable
-    return demangle or None
 
 
 def as_words(vaddrs: Iterable[int]) -> memoryview | array[int]:
