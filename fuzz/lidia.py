@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from contextlib import suppress
 
 from tests.forge.lidia import Forged, prefixed, terminated
@@ -53,5 +54,7 @@ def target(data: bytes) -> None:
         answers = table.lookup_many(ADDRESSES)
         for one, other in zip(walked, answers, strict=True):
             assert one is None or one == other or wrong
+        assert list(answers[::2]) == list(answers)[::2]
+        assert pickle.loads(pickle.dumps(answers)) == answers
         for style in ("llvm", "gnu", "json"):
             render_many(table, ADDRESSES, style, demangle=str.upper)

@@ -80,5 +80,14 @@ class Frame(NamedTuple):
     start_line: int = 0
 
 
+class FrameStart(NamedTuple):
+    """Where a function is declared, and the first vaddr of the function, or of the inlined call, when its DIE has one
+    (0: it has a list of ranges)."""
+
+    file: str
+    line: int
+    vaddr: int
+
+
 Frames = tuple[Frame, ...]
 """A chain, innermost first; () when nothing covers the address."""

@@ -229,12 +229,16 @@ class Producers:
         """What was broken and skipped, worded; each once, however often it was met."""
         return dict.fromkeys(self._met()) if self._told is None else self._told
 
-    def _met(self) -> Iterator[str]:
+    def errors(self) -> Iterator[WhenceError]:
+        """What was broken and skipped, as errors that name their file, the file's own first."""
         for file in dict.fromkeys((self.elf, self.debug_elf)):
-            yield from (str(problem.in_file(file.path)) for problem in file.problems)
-        yield from (str(problem.in_file(self.elf.path)) for problem in self.problems)
+            yield from (problem.in_file(file.path) for problem in file.problems)
+        yield from (problem.in_file(self.elf.path) for problem in self.problems)
         if self.dwarf is not None:
-            yield from (str(problem.in_file(self.debug_elf.path)) for problem in self.dwarf.problems)
+            yield from (problem.in_file(self.debug_elf.path) for problem in self.dwarf.problems)
+
+    def _met(self) -> Iterator[str]:
+        yield from map(str, self.errors())
         if self.pclntab is not None:
             for what, count in self.pclntab.skipped.items():
                 if count:

@@ -19,6 +19,7 @@ RECIPES = [
     Recipe("gcc", 5, "-O3 -flto"),
     Recipe("x86_64-linux-musl", 5, "-O2"),
     Recipe("x86_64-linux-musl", 5, "-O2 -gsce -fdebug-types-section"),  # names along type units
+    Recipe("x86_64-linux-musl", 4, "-O2 -gsce -fdebug-types-section"),  # the same in .debug_types
 ]
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from whence.binary import Binary, open_binary
 from whence.errors import WhenceError, plain
 from whence.locate.locator import Locator
-from whence.model import Frame, Source
+from whence.model import Frame, FrameStart, Source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,15 +94,20 @@ class Module:
                 return (*frames[:-1], named) if len(frames) > 1 else (named,)
         return frames or (self.other_frames(vaddr) if by_symbols else ())
 
-    def named_frames(self, name: str, offset: int) -> list[Frame]:
-        """A frame for each symbol of a name whose place debug info knows, so many bytes into it if it is that long: the
-        innermost place, under the symbol's name."""
+    def named_frames(self, name: str, offset: int) -> list[tuple[Symbol, Frame]]:
+        """Each symbol of a name whose place debug info knows, with a frame so many bytes into it if it is that long:
+        the innermost place, under the symbol's name."""
         found = []
         for symbol in self.symbols.named(name) if self.symbols is not None else ():
             frames = self.llvm_frames(symbol.start + (offset if offset < symbol.size else 0), by_symbols=True)
             if frames and frames[0].file:
-                found.append(frames[0]._replace(function=frames[-1].function))
+                found.append((symbol, frames[0]._replace(function=frames[-1].function)))
         return found
+
+    def named_start(self, symbol: Symbol) -> FrameStart:
+        """Where the function of a symbol is declared; it starts where the symbol does."""
+        starts = self.frame_starts(symbol.start)
+        return starts[0]._replace(vaddr=symbol.start) if starts else FrameStart("", 0, symbol.start)
 
     def bfd_frames(self, vaddr: int) -> Frames:
         """The frames as binutils find them."""
@@ -142,6 +147,10 @@ class Module:
             return None
         declared = self._variables.declaration(vaddr) if self._variables is not None else None
         return symbol, declared or ((symbol.file, 0) if symbol.file else None)
+
+    def frame_starts(self, vaddr: int) -> list[FrameStart]:
+        """Where the functions of an address's frames start, by debug info, innermost first."""
+        return self._variables.frame_starts(vaddr) if self._variables is not None else []
 
     def locals_at(self, vaddr: int) -> list[Local]:
         """The locals of the function or inlined call at a vaddr."""

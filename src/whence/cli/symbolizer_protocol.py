@@ -26,7 +26,7 @@ from whence.cli.modules import Modules
 from whence.cli.spelling import spelling
 from whence.errors import ElfError, WhenceError
 from whence.files import open_regular
-from whence.model import Frame
+from whence.model import Frame, FrameStart, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -58,6 +58,7 @@ NAMES = 16  # from this version on a name may stand in an address's place
 ONCE = 16  # from this version on a relative compilation directory is not printed twice
 
 UNKNOWN = Frame("")
+NO_START = FrameStart("", 0, 0)
 T = TypeVar("T")
 
 
@@ -204,9 +205,10 @@ class Responder:
         elif question.kind == "FRAME":
             body = "".join(map(frame_text, self.locals(question))) or "??\n"
         elif question.symbol and (found := self.named(question)):
-            body = "".join(self._code((frame,)) for frame in found)
+            body = "".join(self._code((frame,), (start,)) for frame, start in found)
         else:
-            body = self._code(self.frames(question))
+            frames = self.frames(question)
+            body = self._code(frames, self._starts(question, frames) if settings.verbose else ())
         return (head + body + foot).encode("utf-8", "surrogateescape")
 
     def _width(self, question: Question) -> int:
@@ -248,13 +250,36 @@ class Responder:
         """The locals that a question asks about."""
         return self._from_module(question, lambda module, address: module.locals_at(address)) or []
 
-    def named(self, question: Question) -> list[Frame]:
-        """A frame for each symbol of the name that a question gives, where debug info knows its place."""
+    def _starts(self, question: Question, frames: Frames) -> Sequence[FrameStart]:
+        """Where the functions of the frames start, as llvm-symbolizer tells it; unknown ones without debug info. The
+        outermost function is a symbol's, and starts where that does."""
+        address, settings = self._vaddr(question), self.settings
+        module = self.modules[question.module] if address is not None else None
+        if address is None or module is None or not frames:
+            return [NO_START for _ in frames]
+        try:
+            starts = module.frame_starts(address) if frames[0].source == Source.DWARF else []
+            symbol = module.symbols.llvm(address) if self._by_symbols and module.symbols is not None else None
+        except (WhenceError, OSError, MemoryError) as error:
+            self.modules.give_up(question.module, error)
+            return [NO_START for _ in frames]
+        if not settings.inlines:
+            starts = starts[:1]
+        if len(starts) != len(frames):
+            starts = [FrameStart(frame.file if frame.start_line else "", frame.start_line, 0) for frame in frames]
+        if symbol is not None and (settings.inlines or settings.style != "GNU"):
+            starts[-1] = starts[-1]._replace(vaddr=symbol.start)
+        return starts
+
+    def named(self, question: Question) -> list[tuple[Frame, FrameStart]]:
+        """A frame for each symbol of the name that a question gives, where debug info knows its place, and where its
+        function starts."""
         if question.kind != "CODE" or not question.module:
             return []
         module = self.modules[question.module]
         try:
-            return module.named_frames(question.symbol, question.offset) if module is not None else []
+            found = module.named_frames(question.symbol, question.offset) if module is not None else []
+            return [(frame, module.named_start(symbol)) for symbol, frame in found] if module is not None else []
         except (WhenceError, OSError, MemoryError) as error:
             self.modules.give_up(question.module, error)
             self._last = None
@@ -288,7 +313,7 @@ class Responder:
             return None
         return (question.address - self.settings.adjust) % ADDRESS_END
 
-    def _code(self, frames: Frames) -> str:
+    def _code(self, frames: Frames, starts: Sequence[FrameStart] = ()) -> str:
         settings = self.settings
         if settings.binutils and not frames:
             gap = " " if settings.pretty else "\n"
@@ -305,7 +330,10 @@ class Responder:
                 parts.append(" (inlined by) ")
             if settings.functions != "none":
                 parts += self._named(frame.function) or "??", self._gap
-            parts.append(self._verbose(frame) if settings.verbose else self._location(frame) + "\n")
+            if settings.verbose:
+                parts.append(self._verbose(frame, starts[depth] if starts else NO_START))
+            else:
+                parts.append(self._location(frame) + "\n")
             if settings.context:
                 parts.append(source_lines(frame.file, frame.line, settings.context))
         return "".join(parts)
@@ -322,11 +350,13 @@ class Responder:
             return f"{file}:{frame.line or '?'}"
         return f"{file}:{frame.line}:0" if self.settings.style == "LLVM" else f"{file}:{frame.line}"
 
-    def _verbose(self, frame: Frame) -> str:
+    def _verbose(self, frame: Frame, begin: FrameStart) -> str:
         file = self.file(frame) or "??"
         start = ""
-        if frame.start_line:
-            start = f"  Function start filename: {file}\n  Function start line: {frame.start_line}\n"
+        if begin.line:
+            start = f"  Function start filename: {self._path(begin.file)}\n  Function start line: {begin.line}\n"
+        if begin.vaddr and self.settings.style == "LLVM":
+            start += f"  Function start address: {begin.vaddr:#x}\n"
         return f"  Filename: {file}\n{start}  Line: {frame.line}\n  Column: 0\n"
 
     def _json(self, question: Question) -> bytes:
@@ -336,7 +366,7 @@ class Responder:
         said: dict[str, object] = {}
         named = self.named(question) if question.symbol else []
         if question.symbol and (named or self.settings.version >= NAMES):
-            said["Loc"] = [self._json_frame(frame) for frame in named]
+            said["Loc"] = [self._json_frame(frame, start) for frame, start in named]
             said["SymName"] = question.symbol
         elif question.address is None:
             said["Error"] = {
@@ -353,7 +383,9 @@ class Responder:
             elif question.kind == "FRAME":
                 said["Frame"] = [frame_json(local) for local in self.locals(question)]
             else:
-                said["Symbol"] = [self._json_frame(frame) for frame in self.frames(question) or (UNKNOWN,)]
+                frames = self.frames(question) or (UNKNOWN,)
+                pairs = zip(frames, self._starts(question, frames), strict=True)
+                said["Symbol"] = [self._json_frame(frame, start) for frame, start in pairs]
         said["ModuleName"] = module.upper() if question.module != module else module
         if self.settings.pretty:
             text = json.dumps(said, sort_keys=True, indent=2, ensure_ascii=False)
@@ -361,7 +393,7 @@ class Responder:
             text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return text.encode("utf-8", "surrogateescape") + b"\n"
 
-    def _json_frame(self, frame: Frame) -> dict[str, object]:
+    def _json_frame(self, frame: Frame, start: FrameStart) -> dict[str, object]:
         file = self.file(frame)
         described: dict[str, object] = {
             "Column": 0,
@@ -369,9 +401,9 @@ class Responder:
             "FileName": file,
             "FunctionName": "" if self.settings.functions == "none" else self._named(frame.function),
             "Line": frame.line,
-            "StartAddress": "",
-            "StartFileName": file if frame.start_line else "",
-            "StartLine": frame.start_line,
+            "StartAddress": f"{start.vaddr:#x}" if start.vaddr else "",
+            "StartFileName": self._path(start.file),
+            "StartLine": start.line,
         }
         if self.settings.context and (source := source_lines(frame.file, frame.line, self.settings.context)):
             described["Source"] = source

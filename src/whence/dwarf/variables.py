@@ -1,8 +1,10 @@
-"""Variables: where the one at an address is declared, and the locals of the function at an address.
+"""What single DIEs say: where the variable at an address is declared, the locals of the function at an address, and
+where it and the calls inlined into it start.
 
-As llvm-symbolizer answers DATA and FRAME (DWARFUnit.cpp, getVariableForAddress; DWARFContext.cpp, getLocalsForAddress):
-a variable has the size of its type, a local the offset from the frame's base where its location is nothing but that.
-Locations that differ from instruction to instruction (lists) are not read.
+As llvm-symbolizer answers DATA and FRAME and describes frames (DWARFUnit.cpp, getVariableForAddress; DWARFContext.cpp,
+getLocalsForAddress and getInliningInfoForAddress): a variable has the size of its type, a local the offset from the
+frame's base where its location is nothing but that. Locations that differ from instruction to instruction (lists) are
+not read.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from whence.dwarf.kernels.units import ALT_BIT as ALT_PLACE
 from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LinePrograms
 from whence.kernels.columns import Column
+from whence.model import FrameStart
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import order as order_kernel
 from whence.ranges.strings import Arena
@@ -81,6 +84,8 @@ class Variables:
         self._own = kernel.Reader(units.kernel, alt.kernel)
         self._alt = kernel.Reader(alt.kernel, alt.kernel)
         self._files: dict[tuple[int, int, int], str] = {}  # by supplementary file or not, unit and number
+        self._functions: dict[int, tuple[array[int], array[int], array[int]]] = {}  # by unit
+        self._starts: dict[int, FrameStart] = {}  # by DIE
         self._placed: tuple[array[int], array[int]] | None = None
 
     def declaration(self, vaddr: int) -> tuple[str, int] | None:
@@ -93,12 +98,48 @@ class Variables:
         size = self._type_size(found.reference(constants.DW_AT_type))
         if vaddr >= starts[at] + (1 if size is None else size):
             return None
-        file, line = "", None
-        for die in self._origins(found):
-            if not file and (number := die.number(constants.DW_AT_decl_file)) is not None:
-                file = self._file(die, number)
-            line = line or die.number(constants.DW_AT_decl_line)
-        return (file, line or 0) if file else None
+        file, line = self._declared(found)
+        return (file, line) if file else None
+
+    def _declared(self, die: Die) -> tuple[str, int]:
+        """File and line of a declaration, looked for along origins and what they complete."""
+        file, line = "", 0
+        for one in self._origins(die):
+            if not file and (number := one.number(constants.DW_AT_decl_file)) is not None:
+                file = self._file(one, number)
+            line = line or one.number(constants.DW_AT_decl_line) or 0
+        return file, line
+
+    def frame_starts(self, vaddr: int) -> list[FrameStart]:
+        """Of the function at a vaddr and the calls inlined into it there, innermost first. The first question in a unit
+        looks at all of its functions, once."""
+        for unit in self._info.units_at([vaddr]):
+            starts, ends, offsets = self._functions_of(unit)
+            at = bisect_right(starts, vaddr) - 1
+            if at >= 0 and vaddr < ends[at]:
+                chain = Column("Q")
+                self._own.chain(offsets[at], vaddr, chain)
+                return [self._start(offset) for offset in reversed(chain.numbers())]
+        return []
+
+    def _start(self, offset: int) -> FrameStart:
+        found = self._starts.get(offset)
+        if found is None:
+            die = self._die(offset)
+            assert die is not None
+            kind, low, _ = die.attributes.get(constants.DW_AT_low_pc, (kernel.BLOCK, 0, 0))
+            found = FrameStart(*self._declared(die), low if kind in (kernel.NUMBER, kernel.ADDRESS) else 0)
+            self._starts[offset] = found
+        return found
+
+    def _functions_of(self, unit: int) -> tuple[array[int], array[int], array[int]]:
+        """Start, end and DIE of the spans of a unit's functions, in order of address."""
+        if unit not in self._functions:
+            columns = Column("Q"), Column("Q"), Column("Q")
+            self._own.functions(unit, *columns)
+            starts, ends, offsets = (_ordered(columns[0], column) for column in columns)
+            self._functions[unit] = starts, ends, offsets
+        return self._functions[unit]
 
     def locals_at(self, vaddr: int) -> list[Local]:
         """The variables and parameters of the innermost function or inlined call at a vaddr, and of what is inlined
@@ -113,14 +154,7 @@ class Variables:
         if self._placed is None:
             addresses, offsets = Column("Q"), Column("Q")
             self._own.variables(addresses, offsets)
-            count = len(addresses)
-            order, room = array("I", bytes(4 * count)), array("I", bytes(4 * count))
-            if order_kernel.order(addresses.numbers(), order, room, True):
-                order = room
-            starts, placed = array("Q", bytes(8 * count)), array("Q", bytes(8 * count))
-            columns_kernel.gather_u64(order, addresses.numbers(), starts)
-            columns_kernel.gather_u64(order, offsets.numbers(), placed)
-            self._placed = starts, placed
+            self._placed = _ordered(addresses, addresses), _ordered(addresses, offsets)
         return self._placed
 
     def _set_of(self, die: Die) -> UnitSet:
@@ -260,6 +294,17 @@ class Variables:
         kind, at, size = die.attributes.get(name, (kernel.NUMBER, 0, 0))
         sections = self._set_of(die).sections
         return bytes(sections.debug_info[at : at + size]) if kind == kernel.BLOCK else b""
+
+
+def _ordered(keys: Column, column: Column) -> array[int]:
+    """A column's numbers in the order of the keys; equal ones as they were."""
+    count = len(keys)
+    order, room = array("I", bytes(4 * count)), array("I", bytes(4 * count))
+    if order_kernel.order(keys.numbers(), order, room, True):
+        order = room
+    out = array("Q", bytes(8 * count))
+    columns_kernel.gather_u64(order, column.numbers(), out)
+    return out
 
 
 def _elements(subrange: Die) -> int:

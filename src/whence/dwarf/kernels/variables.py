@@ -1,6 +1,7 @@
-"""Single DIEs with all their attributes, and the DIEs of variables that lie at an address.
+"""Single DIEs with all their attributes, the DIEs of variables that lie at an address, and those of the functions and
+inlined calls at one.
 
-For the few DIEs that a question about a variable needs: functions, calls and lines have readers of their own.
+For the few DIEs that a question about them needs: the ranges of functions, calls and lines have readers of their own.
 """
 
 import cython
@@ -78,12 +79,20 @@ from cython.cimports.whence.dwarf.kernels.units import (
     File,
     Spans,
     add_range_list,
+    add_span,
     bytes_at,
     u64,
 )
 from cython.cimports.whence.kernels.columns import Column
 
 LEAST = cython.declare(cython.ulonglong, 64)  # bytes that a DIE that is read by itself may take, as the budget counts
+
+NO_MEMORY = cython.declare(u64, 0xFFFFFFFFFFFFFFFF)
+
+# What a walk is asked for
+LAST = cython.declare(cython.int, 0)
+CHAIN = cython.declare(cython.int, 1)
+FUNCTIONS = cython.declare(cython.int, 2)
 
 NUMBER, ADDRESS, NAME, REFERENCE, BLOCK = range(5)  # what the value of an attribute is
 
@@ -259,25 +268,47 @@ class Reader:
         """The offset of the innermost function or inlined call that covers a vaddr, in the unit that holds an offset; 0
         when there is none."""
         found: u64 = 0
+        offsets: Column = Column("Q")
         unit = unit_at(cython.address(self.sections.file), offset)
         if unit != cython.NULL and unit[FAULT] == 0:
             with cython.nogil:
-                found = self.last_covering(unit, vaddr)
+                found = self.walk(unit, unit[DIE], LAST, vaddr, offsets, offsets, offsets)
         return found
+
+    def functions(self, offset: cython.ulonglong, starts: Column, ends: Column, offsets: Column):
+        """Append the spans of every function of the unit that holds an offset, and their DIEs' offsets. MemoryError."""
+        found: u64 = 0
+        unit = unit_at(cython.address(self.sections.file), offset)
+        if unit != cython.NULL and unit[FAULT] == 0:
+            with cython.nogil:
+                found = self.walk(unit, unit[DIE], FUNCTIONS, 0, starts, ends, offsets)
+        if found == NO_MEMORY:
+            raise MemoryError
+
+    def chain(self, offset: cython.ulonglong, vaddr: cython.ulonglong, offsets: Column):
+        """Append the offsets of a function's DIE and of the calls inlined into it that cover a vaddr, outermost first.
+        MemoryError."""
+        found: u64 = 0
+        unit = unit_at(cython.address(self.sections.file), offset)
+        if unit != cython.NULL and unit[FAULT] == 0:
+            with cython.nogil:
+                found = self.walk(unit, offset, CHAIN, vaddr, offsets, offsets, offsets)
+        if found == NO_MEMORY:
+            raise MemoryError
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def covers(
+    def find_spans(
         self, unit: cython.pointer[cython.const[u64]], values: cython.p_ulonglong, forms: cython.p_ulonglong,
-        has: cython.uint, vaddr: u64,
-    ) -> cython.bint:  # fmt: skip
-        """Does a DIE with these attributes cover a vaddr?"""
+        has: cython.uint,
+    ) -> cython.void:  # fmt: skip
+        """Make `spans` those of a DIE with these attributes."""
         file: cython.pointer[File] = cython.address(self.sections.file)
         ok: cython.int = 1
         low: u64
         high: u64
-        at: cython.Py_ssize_t
+        self.spans.count = 0
         if has & N_LOW and has & N_HIGH:
             low = address_of(file, unit, values[S_LOW], forms[S_LOW], cython.address(ok))
             high = values[S_HIGH]
@@ -285,36 +316,40 @@ class Reader:
                 high += low
             elif ok:
                 high = address_of(file, unit, high, forms[S_HIGH], cython.address(ok))
-            return ok and low <= vaddr < high
-        if has & N_RANGES:
-            self.spans.count = 0
+            if ok and low < high:
+                add_span(cython.address(self.spans), low, high, 0)
+        elif has & N_RANGES:
             add_range_list(
                 cython.address(self.spans), file, unit, values[S_RANGES],
                 cython.cast(cython.ushort, forms[S_RANGES]), 0,
             )  # fmt: skip
-            for at in range(self.spans.count):
-                if self.spans.items[at].start <= vaddr < self.spans.items[at].end:
-                    return True
-        return False
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def last_covering(self, unit: cython.pointer[cython.const[u64]], vaddr: u64) -> u64:
-        """The last function or inlined call of a unit that covers a vaddr: those inside come after those around."""
+    def walk(
+        self, unit: cython.pointer[cython.const[u64]], at: u64, asked: cython.int, vaddr: u64, starts: Column,
+        ends: Column, offsets: Column,
+    ) -> u64:  # fmt: skip
+        """Look at the functions and inlined calls from an offset on, to the end of the unit (LAST, FUNCTIONS) or of the
+        DIE there (CHAIN). Returns the last one that covers a vaddr, as those inside come after those around. Appends
+        the offset of each that does (CHAIN), or every function with its spans (FUNCTIONS). All ones: no memory."""
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at
         end: u64 = unit[END]
-        at: u64 = unit[DIE]
         here: u64
         code: u64
         form: u64
         last: u64 = 0
+        level: u64 = 0
         value: u64
         values: u64[SLOTS]
         forms: u64[SLOTS]
         has: cython.uint
+        low: u64
+        high: u64
         step: cython.uint
+        span: cython.Py_ssize_t
         fault: cython.int = 0
         begin_unit(cython.address(self.budget), end - unit[OFFSET])
         begin_unit(cython.address(self.spans.budget), end - unit[OFFSET])
@@ -327,6 +362,9 @@ class Reader:
             here = at
             code = uleb(data, cython.address(at), end)
             if code == 0:
+                if asked == CHAIN and level <= 1:
+                    break
+                level -= 1
                 continue
             entry = entry_of_code(table, code)
             if entry == cython.NULL:
@@ -347,8 +385,27 @@ class Reader:
                     skip_form(data, cython.address(at), end, form, unit, file.big)
                 op += 1
             skip(cython.address(at), end, entry.tail)
-            if at <= end and entry.kind >= FUNCTION and self.covers(unit, values, forms, has, vaddr):
-                last = here
+            if at > end:
+                break
+            if entry.children:
+                level += 1
+            if entry.kind >= FUNCTION:
+                self.find_spans(unit, values, forms, has)
+                for span in range(self.spans.count):
+                    low = self.spans.items[span].start
+                    high = self.spans.items[span].end
+                    if asked == FUNCTIONS:
+                        if entry.kind == FUNCTION and not (
+                            starts.push_u64(low) and ends.push_u64(high) and offsets.push_u64(here)
+                        ):
+                            return NO_MEMORY
+                    elif low <= vaddr < high:
+                        last = here
+                        if asked == CHAIN and not offsets.push_u64(here):
+                            return NO_MEMORY
+                        break
+            if asked == CHAIN and level == 0:
+                break
         return last
 
     @cython.cfunc

@@ -1,0 +1,123 @@
+"""The drop-ins' text, byte for byte, against llvm-symbolizer 14 and 19 and GNU addr2line, over the big debug files.
+
+    python -m pytest -s -m oracle tests/oracle/test_drop_ins.py
+
+20,000 addresses of each file in every style (WHENCE_ADDRESSES: another number). What differs is counted and held to the
+numbers in docs/correctness.md, which names each kind. Columns and discriminators are not compared.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.drop_ins import link, tool
+from tests.oracle.compare import Symbols, sample
+from tests.oracle.test_corpora import CORPORA, fetched
+from whence.elf import ElfFile
+
+pytestmark = pytest.mark.oracle
+
+COUNT = int(os.environ.get("WHENCE_ADDRESSES", "20000"))
+SLOW_COUNT = COUNT // 10  # of a file that addr2line takes long for
+SECONDS = 1200
+
+# options -> what an answer begins or ends with
+LLVM_STYLES = {
+    "": "\n\n", "-p -a": "\n\n", "-s --no-inlines": "\n\n", "--relativenames --no-demangle": "\n\n",
+    "--functions=short": "\n\n", "--functions=none": "\n\n", "--no-inlines --functions=short": "\n\n",
+    "--verbose": "\n\n", "--output-style=JSON": "\n",
+    "--output-style=GNU -p": "\n", "--output-style=GNU -s --no-inlines": "\n", "--output-style=GNU -f": "\n",
+}  # fmt: skip
+GNU_STYLES = ("-afi", "-apfi", "-af", "-a", "-ai", "-afs", "-apfiCs", "-afiC")
+
+# share of answers that may differ, by file and version; 0 for those that are not named
+LLVM_DIFFER = {("libstdc++", "14"): 0.001, ("ceph-mds", "14"): 0.04, ("ceph-mds", "19"): 0.006}
+GNU_DIFFER = {"libc": 0.07, "libpython": 0.006, "libstdc++": 0.05, "ceph-mds": 0.13, "vmlinux": 0.05}
+
+
+@functools.cache
+def corpus(name: str) -> tuple[Path, tuple[int, ...]]:
+    package, pattern, _ = CORPORA[name]
+    found = sorted(fetched(package).glob(pattern), key=lambda path: path.stat().st_size)
+    if not found:
+        pytest.skip(f"{package} has no {pattern}")
+    with ElfFile.open(found[-1]) as elf:
+        return found[-1], tuple(sample(Symbols.of(elf), (), COUNT))
+
+
+def without_files_of_starts(theirs: str, ours: str) -> str:
+    """Our text without the file a function starts in where theirs has none: llvm-symbolizer does not read those that
+    are written as DW_FORM_implicit_const."""
+    pattern = re.compile(r'("StartFileName":")([^"]*)|(Function start filename: )(.*)')
+    told = iter(pattern.findall(theirs))
+
+    def one(found: re.Match[str]) -> str:
+        quoted, file, word, path = next(told, ("", "", "", ""))
+        return found[0] if file or path else quoted + word
+
+    return pattern.sub(one, ours)
+
+
+def bare(text: str) -> str:
+    """Answers without columns and discriminators."""
+    text = re.sub(r'"(Column|Discriminator)":\d+,', "", text)
+    text = re.sub(r"^  (Column|Discriminator): \d+\n", "", text, flags=re.MULTILINE)
+    return re.sub(r":(\d+):\d+$", r":\1", re.sub(r" \(discriminator \d+\)", "", text), flags=re.MULTILINE)
+
+
+def answered(program: str, words: list[str], path: Path, questions: str) -> str:
+    import subprocess
+
+    done = subprocess.run(
+        [program, "-e", str(path), *words], input=questions.encode(), capture_output=True, timeout=SECONDS, check=True
+    )
+    return bare(done.stdout.decode("utf-8", "surrogateescape"))
+
+
+def differing(theirs: list[str], ours: list[str], addresses: tuple[int, ...], told: str) -> float:
+    """The share of answers that differ; prints it, with the first of them."""
+    assert len(theirs) == len(ours)
+    places = [at for at, (one, other) in enumerate(zip(theirs, ours, strict=True)) if one != other]
+    print(f"{told}: {len(places)} of {len(ours)} differ")
+    for at in places[:2]:
+        address = f"{addresses[at]:#x}" if len(ours) in (len(addresses), len(addresses) + 1) else "?"
+        print(f"    {address}: {theirs[at]!r:.200} but {ours[at]!r:.200}")
+    return len(places) / max(1, len(ours))
+
+
+@pytest.mark.parametrize("options", LLVM_STYLES)
+@pytest.mark.parametrize("version", ["14", "19"])
+@pytest.mark.parametrize("name", CORPORA)
+def test_answers_are_llvm_symbolizers_byte_for_byte(name: str, version: str, options: str) -> None:
+    symbolizer = tool(f"llvm-symbolizer-{version}")
+    path, addresses = corpus(name)
+    questions = "".join(f"{address:#x}\n" for address in addresses)
+    theirs, ours = (
+        answered(program, options.split(), path, questions)
+        for program in (symbolizer, str(link(f"llvm-symbolizer-{version}")))
+    )
+    ours, end = without_files_of_starts(theirs, ours), LLVM_STYLES[options]
+    told = f"{name}, llvm-symbolizer-{version} {options}"
+    share = differing(theirs.split(end), ours.split(end), addresses, told)
+    assert share <= LLVM_DIFFER.get((name, version), 0)
+
+
+@pytest.mark.parametrize("options", GNU_STYLES)
+@pytest.mark.parametrize("name", CORPORA)
+def test_answers_are_addr2lines_byte_for_byte(name: str, options: str) -> None:
+    """Each address is asked twice: addr2line's first answer about a function may name another one."""
+    addr2line = tool("addr2line")
+    path, addresses = corpus(name)
+    if name in ("ceph-mds", "vmlinux"):
+        addresses = addresses[:SLOW_COUNT]
+    begin = re.compile(r"^(?=0x[0-9a-f]{16}(?::|$))", re.MULTILINE)
+    twice = "".join(f"{address:x}\n" * 2 for address in addresses)
+    theirs = begin.split(answered(addr2line, [options], path, twice))[2::2]
+    once = "".join(f"{address:x}\n" for address in addresses)
+    ours = begin.split(answered(str(link("addr2line")), [options], path, once))[1:]
+    assert differing(theirs, ours, addresses, f"{name}, addr2line {options}") <= GNU_DIFFER[name]
