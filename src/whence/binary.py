@@ -22,8 +22,7 @@ from whence import lidia
 from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence.files import open_regular
 from whence.forks import Lock
-from whence.lidia.table import Table, as_words
-from whence.lidia.table import demangler as demangler  # for those who open binaries
+from whence.lidia.table import Table, as_words, demangler
 from whence.model import Frames, NameStyle, PathStyle
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
         jobs: int | None
         names: NameStyle
         paths: PathStyle
+        columns: bool
 
 
 ARCHIVE_MAGIC = b".dia"
@@ -98,6 +98,7 @@ class Binary:
         demangle: bool | Callable[[str], str] = False,
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
+        columns: bool = False,
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns, completed by what `debug_files` finds (default: in
         /usr/lib/debug and beside the file). The other options are those of `whence.open`."""
@@ -106,7 +107,7 @@ class Binary:
 
         producers = Producers(
             elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
-            paths=paths,
+            paths=paths, columns=columns,
         )  # fmt: skip
         if elf.problems and producers.nameless:  # the file is cut off, or its tables lie outside of it
             problem = elf.problems[0]
@@ -227,7 +228,7 @@ class Binary:
             if not isinstance(error, Exception):  # interrupted: a thread may still be at work on them
                 self._lock.abandoned = True
             raise
-        return lidia.from_bytes(out.getbuffer(), demangle=self._demangle)
+        return lidia.from_bytes(out.getbuffer(), demangle=self._demangle or False)
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
         """The frames of an address, innermost first; () when nothing covers it.
@@ -369,6 +370,7 @@ def open_binary(
     jobs: int | None = None,
     names: NameStyle = "qualified",
     paths: PathStyle = "joined",
+    columns: bool = False,
 ) -> Binary:
     """Open an ELF file or an archive (told by its magic) for lookups.
 
@@ -377,7 +379,8 @@ def open_binary(
     readable ones (a function is called in place of whence.demangle.demangle). `dwarf`, `symtab` and `gopclntab` leave
     a source out when false; `jobs` is the number of threads (default: one a core). `names` says how debug info calls
     functions ("qualified", "linkage", "short": see whence.model.NameStyle), `paths` how it names files ("joined",
-    "once", "relative": whence.model.PathStyle).
+    "once", "relative": whence.model.PathStyle); with `columns` frames have columns and discriminators, too, where debug
+    info has them (more to read and to hold; an archive has those it was created with).
 
     Opening reads headers only; what a lookup needs is read then. Raises ElfError, LidiaError, Unsupported (a core
     file) and OSError.
@@ -387,13 +390,14 @@ def open_binary(
     if locator is not None:
         return locator.open(
             path, demangle=demangle, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
-            paths=paths,
+            paths=paths, columns=columns,
         )  # fmt: skip
     elf = open_elf(path)
     try:
         return Binary.from_elf(
-            elf, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, demangle=demangle, names=names, paths=paths
-        )
+            elf, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, demangle=demangle, names=names,
+            paths=paths, columns=columns,
+        )  # fmt: skip
     except BaseException:
         elf.close()
         raise

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from whence.lidia.kernels import inspect as inspect_kernel
     from whence.lidia.layout import Section
-    from whence.lidia.results import FrameTable, Range
+    from whence.lidia.results import FrameTable, Range, SourceColumns
     from whence.lidia.verify import Info
     from whence.model import Frames
 
@@ -69,7 +69,7 @@ class Table:
     program cuts or overwrites the file, what is asked next raises LidiaError.
     """
 
-    def __init__(self, data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False,
+    def __init__(self, data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] = False,
                  path: str = "", mapped: MappedFile | None = None) -> None:  # fmt: skip
         view = memoryview(data)
         self._data = view if view.format == "B" else view.cast("B")
@@ -230,6 +230,18 @@ class Table:
         named_by = SOURCES[source] if source < len(SOURCES) else Source.UNKNOWN
         return Range(vaddr, length, names[0], names[1], names[2], call_line, depth, lines, named_by, start_line)
 
+    def source_columns(self, index: int) -> SourceColumns | None:
+        """The columns of the range of this index; None in an archive without columns. IndexError."""
+        from whence.lidia.results import SourceColumns
+
+        if not 0 <= index < len(self):
+            raise IndexError(f"no range {index} among {len(self)}")
+        if not self._sections.column_width:
+            return None
+        found = self._rows().columns(index)
+        self.check()
+        return SourceColumns(*found)
+
     def __iter__(self) -> Iterator[Range]:
         """Every range, in order of (vaddr, depth).
 
@@ -350,12 +362,19 @@ class Table:
         return f"<lidia.Table {self.path or 'in memory'}: {len(self)} ranges>"
 
 
-def open(
-    path: str | os.PathLike[str], *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False
-) -> Table:
+def demangler(demangle: bool | Callable[[str], str]) -> Callable[[str], str] | None:
+    """What makes names readable, None for names as they are stored. True stands for whence.demangle.demangle."""
+    if demangle is True:
+        from whence.demangle import demangle as readable
+
+        return readable
+    return demangle or None
+
+
+def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: bool | Callable[[str], str] = False) -> Table:
     """Map an archive. What this costs does not depend on the archive's size, unless `crc` compares its checksums now.
 
-    With `demangle` the names of functions are readable ones: True, or a function that makes one of a linkage name.
+    with `demangle` functions have readable names (True, or a function that makes them, called once for each name).
     LidiaError for what is no archive of version 1, or has a section outside its bytes; ChecksumError; OSError.
     """
     with open_regular(path, LidiaError) as (descriptor, size):
@@ -374,7 +393,7 @@ def open(
         raise
 
 
-def from_bytes(data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False) -> Table:
+def from_bytes(data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] = False) -> Table:
     """An archive in memory, any buffer of bytes, which is not copied. The options and errors are those of `open`."""
     return Table(data, crc=crc, demangle=demangle)
 
@@ -388,15 +407,6 @@ def _encoding(strings: memoryview) -> str:
     from whence.lidia.kernels.inspect import count_strings
 
     return "length" if count_strings(strings)[1] == len(strings) else "nul"
-
-
-def demangler(demangle: bool | Callable[[str], str] | None) -> Callable[[str], str] | None:
-    """What makes names readable, None for names as they are stored. True stands for whence.demangle.demangle."""
-    if demangle is True:
-        from whence.demangle import demangle as readable
-
-        return readable
-    return demangle or None
 
 
 def as_words(vaddrs: Iterable[int]) -> memoryview | array[int]:
