@@ -1,4 +1,4 @@
-"""The big debug files of Debian, fetched once with apt-get, or where WHENCE_CORPORA says that they are unpacked."""
+"""The debug packages that answers are compared on, fetched or unpacked already (WHENCE_CORPORA)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 CACHE = Path(__file__).parent.parent.parent / ".cache" / "corpora"
+
 
 # name: (package, files inside it (the largest that matches is taken), share of addresses that must agree)
 CORPORA = {
@@ -48,3 +49,11 @@ def real_name(package: str) -> str:
     done = subprocess.run(["apt-cache", "depends", "--important", package], capture_output=True, text=True)
     depends = [line.split()[-1] for line in done.stdout.splitlines() if "Depends:" in line]
     return next((name for name in depends if name.startswith("linux-image-") and name.endswith("-dbg")), package)
+
+
+def tool(*names: str) -> str:
+    """The first of these tools that is on this machine."""
+    found = next((name for name in names if shutil.which(name)), None)
+    if found is None:
+        pytest.skip(f"{names[0]} is not installed")
+    return found

@@ -17,7 +17,7 @@ import pytest
 
 from tests.oracle import ours
 from tests.oracle.compare import Symbols, compare_file, differing_files, differing_starts, sample
-from tests.oracle.corpora import CORPORA, fetched
+from tests.oracle.corpora import CORPORA, fetched, tool
 from whence import lidia
 from whence.elf import ElfFile
 
@@ -89,14 +89,6 @@ FURTHER = {
     "python3.11d": ("python3.11-dbg", "usr/bin/python3.11d"),
     "libc, aarch64": ("libc6-dbg:arm64", "usr/lib/debug/.build-id/*/*.debug"),
 }
-
-
-def tool(*names: str) -> str:
-    """The first of these tools that is on this machine."""
-    found = next((name for name in names if shutil.which(name)), None)
-    if found is None:
-        pytest.skip(f"{names[0]} is not installed")
-    return found
 
 
 def unpacked(path: Path, out: Path) -> None:
