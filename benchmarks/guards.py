@@ -9,6 +9,7 @@ lets it, else by valgrind's callgrind, each kind with records of its own.
 
 from __future__ import annotations
 
+import compileall
 import hashlib
 import json
 import os
@@ -21,6 +22,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import whence
 from benchmarks.inputs import address_file, debug_files
 from whence.elf import ElfFile
 from whence.lidia.build import create
@@ -91,6 +93,7 @@ def cases(folder: Path) -> Iterator[tuple[str, list[str], Path | None]]:
 def instructions() -> Iterator[tuple[str, int]]:
     """(case, instructions). One thread's work on one core: what threads do in turns does not come out the same."""
     kind, before = counter()
+    compileall.compile_dir(Path(whence.__file__).parent, quiet=1)  # no case pays for compiling bytecode
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     with tempfile.TemporaryDirectory() as folder:
         for name, command, stdin in cases(Path(folder)):

@@ -76,8 +76,8 @@ def picture(folded: str) -> str:
 
 def main(arguments: list[str]) -> int:
     source, out = arguments
-    profile = profiles.open(source)
-    Path(out).write_text(picture(profiles.to_bytes(profile, "folded").decode()), encoding="utf-8")
+    profile = profiles.read(source)
+    Path(out).write_text(picture(profile.to_bytes("folded").decode()), encoding="utf-8")
     return 0
 
 

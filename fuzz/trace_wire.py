@@ -13,9 +13,9 @@ from whence.gotrace.anonymize import anonymize
 from whence.gotrace.info import info
 from whence.gotrace.rows import Rows, records
 from whence.gotrace.salvage import salvage
-from whence.gotrace.samples import cpu_profile
 from whence.gotrace.sift import Filter, sift
 from whence.gotrace.verify import verify
+from whence.profiles import read_go_trace
 
 
 def seeds() -> list[bytes]:
@@ -60,7 +60,7 @@ def target(data: bytes) -> None:
         lambda: sift(data, io.BytesIO(), Filter(since=0.0, until=1.0, goroutines=frozenset([1, 2]))),
         lambda: anonymize(data, io.BytesIO()),
         lambda: salvage(data, io.BytesIO()),
-        lambda: cpu_profile(data),
+        lambda: read_go_trace(data),
         lambda: gotrace.fix_sizes(data, io.BytesIO()),
     ):
         with contextlib.suppress(WhenceError):

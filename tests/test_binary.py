@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import pydoc
 import subprocess
@@ -17,9 +18,10 @@ import whence
 from tests.forge.elf import Section, Symbol, forge
 from tests.helpers.programs import compiled
 from whence import gotrace, lidia
+from whence.cli.main import main
 from whence.demangle import demangle
 from whence.elf import ElfFile
-from whence.errors import WhenceError
+from whence.errors import ElfError, WhenceError
 from whence.lidia.build import create, create_from_elf
 from whence.producers import may_be_go
 
@@ -213,3 +215,31 @@ def test_what_is_no_integer_is_a_type_error_and_what_is_no_address_has_no_frames
             assert binary.lookup(address) == ()
             assert list(binary.lookup_many([address])) == [()]
         assert binary.lookup(0, return_address=True) == ()
+
+
+def test_a_file_that_is_cut_off_is_one_error_with_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cut.elf"
+    path.write_bytes(compiled("-g").read_bytes()[:3000])
+    with pytest.raises(ElfError, match="cut off"):
+        whence.open(path)
+    assert main(["addr", str(path), "1000"]) == 3
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith(f"whence: {path}: elf section table: cut off: ")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("flags", [("-g",), ("-g", "-c"), ("-g", "-gz"), ("-g", "-gsplit-dwarf")])
+def test_a_closed_binary_is_no_longer_mapped_though_no_garbage_was_collected(flags: tuple[str, ...]) -> None:
+    path = compiled(*flags)
+    gc.collect()
+    gc.disable()
+    try:
+        binary = whence.open(path)
+        binary.lookup(next(binary.functions()).va)
+        mapped = Path("/proc/self/maps").read_text()
+        assert str(path) in mapped
+        binary.close()
+        assert str(path) not in Path("/proc/self/maps").read_text()
+    finally:
+        gc.enable()

@@ -45,7 +45,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "whence.open": whence.open,
     "ElfFile.open": ElfFile.open,
     "lidia.open": lidia.open,
-    "profiles.open": profiles.open,
+    "profiles.read": profiles.read,
     "gotrace.Reader": read_file,
     "gotrace.to_text": to_nothing,
     "gotrace.ColumnReader": lambda path: list(gotrace.ColumnReader(path)),
@@ -134,7 +134,9 @@ def test_an_error_raised_late_names_the_file_too(tmp_path: Path) -> None:
     path.write_bytes(data)
     with lidia.open(path) as table, pytest.raises(LidiaError) as caught:
         table.lookup(0x1000)
-    assert str(caught.value).startswith(f"{path}: lidia range table+0x0: found function 0x7fffffff")
+    assert str(caught.value).startswith(
+        f"{path}: range 0 has a name outside the strings (range table+0x0): function 0x7fffffff"
+    )
 
 
 def every_error() -> list[WhenceError]:

@@ -170,7 +170,7 @@ def test_an_input_may_be_a_pipe(way: str, tmp_path: Path) -> None:
 
 def test_a_profile_that_is_a_device_is_refused_by_name() -> None:
     with pytest.raises(ProfileError, match="/dev/zero: a device"):
-        profiles.open("/dev/zero")
+        profiles.read("/dev/zero")
 
 
 def linking(folder: Path, section: str, name: str, tail: bytes) -> Path:
@@ -618,7 +618,7 @@ def test_an_interrupted_conversion_leaves_the_file_that_was_there(tmp_path: Path
 
 def test_a_writer_of_a_trace_puts_its_file_in_place_when_it_is_closed(tmp_path: Path) -> None:
     from whence.gotrace import Writer
-    from whence.gotrace.version import CURRENT
+    from whence.gotrace.specs import CURRENT
 
     path = tmp_path / "out"
     path.write_bytes(b"old")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from whence import lidia
 from whence.lidia.render import render_many
+from whence.locate.search import Outcome
 from whence.reasons import Reason
 
 ROOT = Path(__file__).parent.parent
@@ -24,3 +25,8 @@ def test_an_archive_words_its_reasons_as_everyone_does() -> None:
     with lidia.from_bytes(builder.to_bytes()) as table:
         lines = render_many(table, b"5\nno address\n", "json").splitlines()
     assert [json.loads(line)["reason"] for line in lines] == [Reason.NOT_IN_ARCHIVE.word, Reason.NOT_AN_ADDRESS.word]
+
+
+def test_the_table_of_what_becomes_of_a_candidate_in_the_docs_is_the_code() -> None:
+    rows = ROW.findall((ROOT / "docs" / "locating.md").read_text())
+    assert rows[-len(Outcome) :] == [(one.code, one.sentence) for one in Outcome]

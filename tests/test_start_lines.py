@@ -21,7 +21,7 @@ from whence.lidia.layout import FOOTER
 from whence.lidia.writer import to_bytes
 from whence.model import Frame, Source
 from whence.ranges import Ranges, Starts, StringSpace
-from whence.ranges.arrange import arrange
+from whence.ranges.merge import merge
 
 ROWS = [("set_address", 0x1000), ("special", 0, 4), ("advance_pc", 0x40), ("end", 0)]
 CODE = (0x1000, 0x100)
@@ -56,7 +56,7 @@ def read(debug: Debug, alt: Debug | None = None) -> Ranges:
 
 def looked_up(found: Ranges, vaddr: int) -> list[tuple[str, str, int, int]]:
     """(function, file, line, start line) of the frames, from an archive of the ranges; both ways of asking agree."""
-    archive = lidia.from_bytes(to_bytes(arrange([found])))
+    archive = lidia.from_bytes(to_bytes(merge([found])))
     one = archive.lookup(vaddr)
     many = archive.lookup_many([vaddr])
     assert many[0] == one
@@ -153,7 +153,7 @@ def test_a_relative_file_that_the_archive_does_not_have_is_the_one_absolute_path
 @pytest.mark.parametrize("strings", ["length", "nul"])
 def test_both_encodings_of_strings_keep_starts(strings: str) -> None:
     found = with_starts([R(0x1000, 8, 0, "f", "a.c", ((0, 12),))], [("f", "a.c", 10)])
-    archive = lidia.from_bytes(to_bytes(found, strings=strings))
+    archive = lidia.from_bytes(to_bytes(found, strings=strings))  # type: ignore[arg-type]
     assert archive.lookup(0x1000) == (Frame("f", "a.c", 12, source=Source.DWARF, start_line=10),)
     assert archive.verify() == []
 

@@ -25,8 +25,8 @@ from whence.mapped import MappedFile
 from whence.model import Source
 from whence.procmap.maps import parse
 from whence.ranges import Ranges, Rows, Scopes, StringSpace
-from whence.ranges.arrange import arrange
-from whence.ranges.compose import compose_groups
+from whence.ranges.merge import merge
+from whence.ranges.overlay import overlay_groups
 
 REFUSED = (WhenceError, ValueError, TypeError, OverflowError, IndexError, KeyError, AttributeError, BufferError)
 EXAMPLES = int(os.environ.get("WHENCE_EXAMPLES", "60"))
@@ -140,23 +140,23 @@ def test_a_table_of_any_columns_is_refused_or_written_as_an_archive(ranges: Rang
 
 @many
 @given(st.lists(tables(), max_size=3))
-def test_tables_of_any_columns_are_refused_or_arranged(several: list[Ranges]) -> None:
+def test_tables_of_any_columns_are_refused_or_merged(several: list[Ranges]) -> None:
     for table in several[1:]:
         table.strings = several[0].strings
     with suppress(*REFUSED):
-        arrange(several)
+        merge(several)
 
 
 @many
 @given(st.data())
-def test_scopes_and_rows_of_any_columns_are_refused_or_composed(data: st.DataObject) -> None:
+def test_scopes_and_rows_of_any_columns_are_refused_or_overlaid(data: st.DataObject) -> None:
     even = data.draw(st.booleans())
     scopes, rows = fill(data.draw, Scopes(), even), fill(data.draw, Rows(), even)
     ends = data.draw(columns("I", 4)) if not even else array("I", [len(scopes)])
     row_ends = data.draw(columns("I", 4)) if not even else array("I", [len(rows)])
     out = Ranges(StringSpace())
     with suppress(*REFUSED):
-        compose_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
+        overlay_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
 
 
 @pytest.fixture(scope="module")

@@ -107,6 +107,10 @@ class Binary:
             elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
             paths=paths,
         )  # fmt: skip
+        if elf.problems and producers.nameless:  # the file is cut off, or its tables lie outside of it
+            problem = elf.problems[0]
+            producers.close()
+            raise problem
         producers.prepare()
         return cls(producers=producers, path=str(elf.path), demangle=demangle)
 
@@ -287,6 +291,7 @@ class Binary:
             raise ValueError(f"{self.path or 'the binary'} is closed")
 
     def close(self) -> None:
+        """Close every file and table."""
         with self._lock:
             self._closed = True
             for table in self._shards.values():

@@ -7,6 +7,7 @@ opened, what was looked for and not found, and what was broken and skipped stays
 
 from __future__ import annotations
 
+from _weakref import ref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from whence.interrupts import interruptible
 from whence.locate.debug_files import DebugFiles
 from whence.locate.search import Search
 from whence.ranges import Ranges, StringSpace
-from whence.ranges.arrange import arrange
+from whence.ranges.merge import merge
 from whence.reasons import Reason
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Producers:
         self.searches: list[Search] = []  # every search for a file, with what was tried
         self._symtab = symtab
         self._asked = False
+        self._told: list[str] | None = None  # the problems, once this was closed
         self._dwarf, self._gopclntab, self._names, self._paths = dwarf, gopclntab, names, paths
         self._opened: list[ElfFile] = []
         self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
@@ -76,8 +78,13 @@ class Producers:
             return None
         from whence.dwarf.info import DebugInfo
 
+        held = ref(self)  # else what it opens would stay mapped after close, until garbage is collected
+
         def split_unit(unit: Unit) -> ElfFile | None:
-            return self._take(self.finder.dwo(unit.comp_dir, unit.dwo_name, elf.path))
+            producers = held()
+            if producers is None:
+                return None
+            return producers._take(producers.finder.dwo(unit.comp_dir, unit.dwo_name, elf.path))
 
         alt = self._take(self.finder.alt_file(elf))
         package = self._take(self.finder.dwp_for(elf.path, elf.build_id)) if elf.path else None
@@ -98,10 +105,11 @@ class Producers:
 
     def units_at(self, vaddrs: Sequence[int]) -> list[int]:
         """The units of debug info that can hold any of the addresses; [] without DWARF."""
-        if self.dwarf is None:
+        dwarf = self.dwarf  # another thread may close this meanwhile
+        if dwarf is None:
             return []
         # The first question may have to look at every unit.
-        find = self.dwarf.units_at if self._asked else interruptible(self.dwarf.units_at)
+        find = dwarf.units_at if self._asked else interruptible(dwarf.units_at)
         with self.reading():
             found = find(vaddrs)
         self._asked = True
@@ -141,7 +149,7 @@ class Producers:
                 if self.dwarf is not None and self.dwarf.bare:
                     take_linkage_names(by_dwarf, symbols, self.dwarf.bare)
                 tables.append(symbols if near is None else symbols.holding(near))
-        return arrange(tables) if tables else Ranges(self.strings)
+        return merge(tables) if tables else Ranges(self.strings)
 
     def symbol_vaddrs(self, name: str) -> list[int]:
         """Where the symbol tables say that a symbol of this name begins; of several in one table, the first."""
@@ -169,6 +177,18 @@ class Producers:
             jobs=self.jobs, names=self._names, paths=self._paths,
         )  # fmt: skip
 
+    @property
+    def nameless(self) -> bool:
+        """Whether there is nothing here that could name an address."""
+        if self.dwarf is not None or self.pclntab is not None:
+            return False
+        for file in dict.fromkeys((self.elf, self.debug_elf)):
+            if any(file.section(name) is not None for name in (".symtab", ".dynsym", ".gnu_debugdata")):
+                return False
+            if not file.sections and file.symbol_table(".dynsym") is not None:
+                return False
+        return True
+
     def check(self) -> None:
         """Raise ElfError when one of the files was cut or overwritten since it was opened."""
         for file in (self.elf, *self._opened):
@@ -185,6 +205,11 @@ class Producers:
         self.check()
 
     def close(self) -> None:
+        """Let the files go, and what was read of them; what was wrong with them stays known."""
+        if self._told is None:
+            self._told = list(self.all_problems())
+        self.dwarf = self.pclntab = None
+        self.strings = StringSpace()
         for file in self._opened:
             file.close()
 
@@ -202,7 +227,7 @@ class Producers:
 
     def all_problems(self) -> Iterable[str]:
         """What was broken and skipped, worded; each once, however often it was met."""
-        return dict.fromkeys(self._met())
+        return dict.fromkeys(self._met()) if self._told is None else self._told
 
     def _met(self) -> Iterator[str]:
         for file in dict.fromkeys((self.elf, self.debug_elf)):

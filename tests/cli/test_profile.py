@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers.programs import compiled
 from tests.profiles.test_naming import program_profile
-from whence.cli import main
+from whence.cli import main, profile_output
 from whence.cli import profile as cli_profile
 from whence.cli.progress import Progress
 from whence.model import Frame
@@ -211,7 +211,8 @@ def test_reading_and_writing_show_that_they_go_on(
             shown.append(self.what)
             return super().__enter__()
 
-    monkeypatch.setattr(cli_profile, "Progress", Noted)
+    for module in (cli_profile, profile_output):
+        monkeypatch.setattr(module, "Progress", Noted)
     outputs = ["-o", str(tmp_path / "out.folded"), "--flamegraph", str(tmp_path / "out.html")]
     assert main(["profile", str(profile), *outputs]) == 0
     assert shown == ["reading in.pb.gz", "naming", "writing folded", "drawing"]

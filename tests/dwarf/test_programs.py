@@ -13,7 +13,7 @@ from tests.forge.dwarf import Debug, Die
 from tests.forge.lines import Step, new_tables, program, uleb
 from whence.dwarf import DebugInfo
 from whence.dwarf.kernels import units
-from whence.dwarf.line_files import Paths
+from whence.dwarf.line_files import LineBudgets, Paths
 from whence.dwarf.lines import LinePrograms, LineTable, read_lines
 from whence.errors import DwarfError
 from whence.ranges import Rows, Scopes, Starts
@@ -114,3 +114,15 @@ def test_programs_are_read_no_more_often_than_their_bytes_justify_when_read_at_o
     problems: list[DwarfError] = []
     programs.read(info.units.rows, array("I", [0] * 5), Scopes(), none, Starts(), none, problems)
     assert ["not read more often than their bytes" in str(problem) for problem in problems] == [True] * 3
+
+
+def test_all_threads_that_read_a_file_have_one_budget() -> None:
+    info, _ = file_of([program([*CODE[:-1], *[("copy",)] * 100_000, ("end", 8)])], "little", 8)
+    budgets, none, refused = LineBudgets(), array("I", bytes(20)), []
+    for _ in range(3):
+        paths = Paths(info.sections, "little", Arena(info.strings), budgets=budgets)
+        programs = LinePrograms(info.sections, "little", 1, paths, info.strings)
+        problems: list[DwarfError] = []
+        programs.read(info.units.rows, array("I", [0] * 5), Scopes(), none, Starts(), none, problems)
+        refused.append(len(problems))
+    assert refused == [3, 5, 5]

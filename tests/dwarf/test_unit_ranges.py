@@ -12,7 +12,7 @@ from tests.forge.dwarf import Debug, Die, function
 from tests.forge.elf import Section
 from tests.forge.lines import program
 from whence.dwarf import DebugInfo
-from whence.ranges.arrange import arrange
+from whence.ranges.merge import merge
 from whence.window import ByteOrder
 
 
@@ -72,7 +72,7 @@ def test_of_units_with_the_same_function_the_first_is_believed() -> None:
     for name in ("first", "second", "third"):
         debug.unit(Die(d.CU, [], [function(name, 0x1000, 4)]))
     info = read(debug.elf())
-    table = arrange([info.ranges()])
+    table = merge([info.ranges()])
     assert [info.strings.text(name) for name in table.function] == ["first"]
 
 

@@ -141,4 +141,4 @@ NESTED = [
 
 def archive(ranges: list[R], **options: object) -> bytes:
     """The archive of these ranges; the options are those of lidia.write."""
-    return lidia.to_bytes(table(Names(), ranges), **options)
+    return lidia.to_bytes(table(Names(), ranges), **options)  # type: ignore[arg-type]

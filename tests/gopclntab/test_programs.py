@@ -20,7 +20,7 @@ from whence.elf import functions as symbol_functions
 from whence.gopclntab import Pclntab
 from whence.producers import Producers
 from whence.ranges import Ranges, StringSpace
-from whence.ranges.arrange import arrange
+from whence.ranges.merge import merge
 
 pytestmark = pytest.mark.skipif(platform.system() != "Linux", reason="Go programs are run")
 NATIVE = platform.machine() == "x86_64"
@@ -192,7 +192,7 @@ def compare_with_dwarf(program: Path) -> int:
         assert table is not None
         ranges = table.ranges(strings)
         debug_info = DebugInfo(elf, strings=strings)
-        chain, other = chains(ranges), chains(arrange([debug_info.ranges()]))
+        chain, other = chains(ranges), chains(merge([debug_info.ranges()]))
         assert not debug_info.problems
         padding = 0
         vaddrs = boundaries(table, ranges)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.gotrace.conftest import Go
-from whence import gotrace
+from whence import gotrace, profiles
 from whence.cli import main
 from whence.cli.trace_info import as_text
 from whence.errors import TraceError
@@ -27,7 +27,6 @@ from whence.gotrace.anonymize import anonymize
 from whence.gotrace.info import info
 from whence.gotrace.rows import Rows, records
 from whence.gotrace.salvage import salvage
-from whence.gotrace.samples import cpu_profile
 from whence.gotrace.sift import Filter, sift
 from whence.gotrace.verify import BATCH_SIZE, verify
 
@@ -295,6 +294,19 @@ def test_every_command_runs(everything: Path, tmp_path: Path, capfd: pytest.Capt
     assert main(["trace", "salvage", str(everything), "-o", str(out)]) == 0
     assert main(["trace", "pprof", str(everything), "-o", str(out)]) == 0
     assert b"main.spin" in gzip.decompress(out.read_bytes())
+    folded = tmp_path / "out.folded"
+    assert main(["trace", "pprof", str(everything), "-o", str(folded), "--flamegraph", str(tmp_path / "x.html")]) == 0
+    assert "main.spin" in (tmp_path / "x.html").read_text()
+    total = sum(int(line.rpartition(" ")[2]) for line in folded.read_text().splitlines())
+    profile = profiles.read(out)
+    assert total == sum(profile.samples.values[1]) == 10**7 * sum(profile.samples.values[0])
+    for name in ("x.otlp", "x.json", "x.speedscope.json"):
+        assert main(["trace", "pprof", str(everything), "-o", str(tmp_path / name)]) == 0
+        assert b"main.spin" in (tmp_path / name).read_bytes()
+    assert main(["trace", "pprof", str(everything), "-o", str(tmp_path / "y.html")]) == 2
+    counted = ["--sample-type", "samples", "--format", "folded", "-o", str(out)]
+    assert main(["trace", "pprof", str(everything), *counted]) == 0
+    assert sum(int(line.rpartition(" ")[2]) for line in out.read_text().splitlines()) == sum(profile.samples.values[0])
     copy = tmp_path / "copy"
     copy.write_bytes(everything.read_bytes())
     assert main(["trace", "anonymize", str(copy), "-o", str(copy)]) == 0
@@ -365,7 +377,7 @@ def test_clocks_that_no_calendar_has_are_read(everything: Path) -> None:
         gotrace.text_to_wire(edited, wire)
         fixed = io.BytesIO()
         gotrace.fix_sizes(wire.getvalue(), fixed)
-        assert cpu_profile(fixed.getvalue())[1] > 0
+        assert len(profiles.read_go_trace(fixed.getvalue()).samples) > 0
         assert "s after 1970" in "\n".join(as_text(info(fixed.getvalue())))
 
 

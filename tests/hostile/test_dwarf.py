@@ -176,7 +176,7 @@ def test_bad_units_are_told_a_thousand_times_and_no_more(tmp_path: Path) -> None
     names, problems = bounded(ask, path, seconds=2, megabytes=100).answer
     assert names == [("found",)]
     assert len(problems) == 1001
-    assert "at most 1000 problems are told" in problems[-1]
+    assert "at most 1000 problems are listed" in problems[-1]
 
 
 def test_more_units_than_a_file_may_have_end_the_reading_and_are_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,9 +72,18 @@ def test_info_of_fifty_thousand_generations_is_not_quadratic(tmp_path: Path) -> 
     assert b"generations  50000" in outcome.out
 
 
+def test_texts_of_a_megabyte_are_cut_in_rows(tmp_path: Path) -> None:
+    path = written(tmp_path, repeated_text(events=20))
+    outcome = bounded(["whence", "trace", "events", path, "--format", "jsonl"], seconds=2, megabytes=100)
+    assert outcome.code == 0, outcome.error
+    row = json.loads(outcome.out.splitlines()[0])
+    assert all(frame.startswith("x" * 4095 + "\u2026 ") for frame in row["stack"])
+
+
 def test_texts_that_every_event_repeats_are_bounded(tmp_path: Path) -> None:
-    path = written(tmp_path, repeated_text())
-    outcome = bounded(["whence", "trace", "events", path, "--format", "jsonl"], seconds=5, megabytes=900)
+    path = written(tmp_path, repeated_text(events=2000, size=4000))
+    command: list[str | Path] = ["whence", "trace", "events", path, "--format", "jsonl", "-o", "/dev/null"]
+    outcome = bounded(command, seconds=5, megabytes=100)
     assert outcome.code == 3
     assert "rows of text take at most 4096 times" in outcome.error
 

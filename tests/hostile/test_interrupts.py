@@ -67,7 +67,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "kernel", ["dwarf.kernels.scopes Scoper", "ranges.kernels.compose Sweep", "lidia.kernels.encode survey"]
+    "kernel", ["dwarf.kernels.dies ScopeReader", "ranges.kernels.overlay Sweep", "lidia.kernels.encode Survey"]
 )
 def test_ctrl_c_ends_create_while_a_kernel_reads_dwarf_or_writes_names(tmp_path: Path, kernel: str) -> None:
     out = tmp_path / "out.lidia"
@@ -76,7 +76,7 @@ def test_ctrl_c_ends_create_while_a_kernel_reads_dwarf_or_writes_names(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("kernel", ["units headers", "claims mark", "lines LinePrograms"])
+@pytest.mark.parametrize("kernel", ["units read_headers", "units UnitRanges", "lines LinePrograms"])
 def test_ctrl_c_ends_the_first_question_to_a_file_with_dwarf(kernel: str) -> None:
     asked = "addr", compiled("-g"), "1139"
     assert interrupted(COMMAND, f"dwarf.kernels.{kernel}", *asked) == "whence: interrupted\n"
@@ -107,14 +107,14 @@ def test_after_ctrl_c_the_same_binary_answers() -> None:
     interrupted(
         """
         import whence
-        from whence.ranges.kernels import compose
-        kernel = compose.Sweep
-        slowed("ranges.kernels.compose", "Sweep")
+        from whence.ranges.kernels import overlay
+        kernel = overlay.Sweep
+        slowed("ranges.kernels.overlay", "Sweep")
         with whence.open(sys.argv[1]) as binary:
             try:
                 binary.table()
             except KeyboardInterrupt:
-                compose.Sweep = kernel
+                overlay.Sweep = kernel
                 start = next(one.va for one in binary.functions() if one.function == "main")
                 assert binary.lookup(start)[-1].function == "main"
                 sys.exit(130)

@@ -13,8 +13,8 @@ from tests.hostile import bounded
 from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import bounds, folded, formats, otlp, pprof, speedscope, wire
-from whence.profiles.listed import Processes
 from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType
+from whence.profiles.non_elf_names import Processes
 
 MEGABYTE = 1 << 20
 BASE_MEGABYTES = 60  # Python and whence itself

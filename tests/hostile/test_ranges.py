@@ -11,9 +11,9 @@ from tests.hostile import bounded
 from whence.lidia.writer import to_bytes
 from whence.model import Source
 from whence.ranges import Ranges
-from whence.ranges.arrange import arrange
 from whence.ranges.caller_files import caller_files
-from whence.ranges.compose import compose
+from whence.ranges.merge import merge
+from whence.ranges.overlay import overlay_lines
 
 COUNT = 100_000
 STORED = 10  # bytes of debug info that a scope or a row takes, at least
@@ -50,8 +50,8 @@ def made(make: Callable[[], list[S]], lines: bool) -> int:
     )
     one, other = Ranges(names.space), Ranges(names.space)
     for out in (one, other):
-        compose(found, rows(names, many), out, Source.DWARF)
-    table = caller_files(arrange([one, other]))
+        overlay_lines(found, rows(names, many), out, Source.DWARF)
+    table = caller_files(merge([one, other]))
     names.done()
     return len(to_bytes(table))
 

@@ -102,7 +102,7 @@ def test_two_executable_segments_on_one_page_are_told_apart(tmp_path: Path, padd
     )
     mapper = AddressMapper(path)
     first, second = mapper.segments
-    assert first.end // 4096 == second.file_offset // 4096, "the segments share a page of the file"
+    assert first.file_end // 4096 == second.file_offset // 4096, "the segments share a page of the file"
     with running([path]) as (pid, _), Resolver() as resolver:
         ours = [mapping for mapping in resolver.mappings(pid) if mapping.path == str(path)]
         assert len(ours) == 2

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.forge.proc import Line, maps_text
 from whence.procmap import Kind
-from whence.procmap.mapping import EXECUTE, READ, SHARED, WRITE
+from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
 from whence.procmap.maps import parse
 
 

@@ -18,23 +18,32 @@ from whence.locate.cache import Cache
 from whence.locate.locator import Locator
 from whence.locate.search import Wanted
 from whence.locate.sources import Candidate
+from whence.model import Frame
 from whence.profiles import pprof, wire
 from whence.profiles.coverage import coverage, text
-from whence.profiles.model import Mapping, Profile, SampleType
+from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
+from whence.profiles.naming import name
 from whence.reasons import Reason
 
 
 def test_a_profile_is_opened_named_and_written(tmp_path: Path) -> None:
     came = tmp_path / "cpu.pb.gz"
     came.write_bytes(pprof.write(program_profile(compiled())))
-    profile = profiles.open(came)
+    profile = profiles.read(came)
     assert profile.format == "pprof"
-    with profiles.Binaries() as binaries:
-        reports = profiles.name(profile, binaries)
-    assert [report.named >= 2 for report in reports] == [True]
+    report = profile.symbolize()
+    assert [one.named >= 2 for one in report.files] == [True]
+    assert report.named_percent > 0
+    assert report.reaches(report.named_percent)
+    assert not report.reaches(101)
+    assert str(report).endswith("of the frames in samples have names\n")
+    assert report.as_json()["binaries"] == [row.as_json() for row in report]
+    for one in (report, *report.files, *report):
+        assert len(repr(one).splitlines()) == 1
+        assert len(repr(one)) < 400
     named = tmp_path / "named.pb.gz"
-    profiles.write(profile, named)
-    again = profiles.open(named)
+    profile.write(named)
+    again = profiles.read(named)
     assert [frames[-1].function for frames in again.frames if frames][:2] == ["main", "sum"]
     assert sorted(os.listdir(tmp_path)) == ["cpu.pb.gz", "named.pb.gz"]
 
@@ -45,10 +54,10 @@ def test_a_profile_is_opened_named_and_written(tmp_path: Path) -> None:
      ("a.txt", "folded"), ("plain", "folded")],
 )  # fmt: skip
 def test_the_ending_of_the_path_tells_the_format(tmp_path: Path, name: str, format: str) -> None:
-    profile = profiles.from_bytes(b"main;work 3\nmain 1\n")
+    profile = profiles.read(b"main;work 3\nmain 1\n")
     assert profile.format == "folded"
-    profiles.write(profile, tmp_path / name)
-    again = profiles.open(tmp_path / name)
+    profile.write(tmp_path / name)
+    again = profiles.read(tmp_path / name)
     assert again.format == format
     assert len(again.samples) == 2
     if name.endswith(".json"):
@@ -56,17 +65,17 @@ def test_the_ending_of_the_path_tells_the_format(tmp_path: Path, name: str, form
 
 
 def test_a_format_that_is_asked_for_counts_more_than_the_ending(tmp_path: Path) -> None:
-    profile = profiles.from_bytes(b"main;work 3\n")
-    profiles.write(profile, tmp_path / "a.txt", "pprof")
-    assert profiles.open(tmp_path / "a.txt").format == "pprof"
+    profile = profiles.read(b"main;work 3\n")
+    profile.write(tmp_path / "a.txt", "pprof")
+    assert profiles.read(tmp_path / "a.txt").format == "pprof"
     with pytest.raises(ValueError, match="not 'svg'"):
-        profiles.to_bytes(profile, "svg")
+        profile.to_bytes("svg")
 
 
 def test_a_profile_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
-    profile = profiles.from_bytes(b"main;work 3\n")
+    profile = profiles.read(b"main;work 3\n")
     with pytest.raises(OSError, match="nowhere") as caught:
-        profiles.write(profile, tmp_path / "nowhere" / "a.pb")
+        profile.write(tmp_path / "nowhere" / "a.pb")
     assert caught.value.filename == str(tmp_path / "nowhere" / "a.pb")
     assert os.listdir(tmp_path) == []
 
@@ -74,22 +83,22 @@ def test_a_profile_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) 
 def test_a_pipe_is_read_and_written_and_a_device_is_refused(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    profile = profiles.from_bytes(b"main;work 3\n")
-    writer = threading.Thread(target=profiles.write, args=(profile, pipe, "folded"))
+    profile = profiles.read(b"main;work 3\n")
+    writer = threading.Thread(target=profile.write, args=(pipe, "folded"))
     writer.start()
-    assert profiles.open(pipe).format == "folded"
+    assert profiles.read(pipe).format == "folded"
     writer.join()
     with pytest.raises(ProfileError, match="/dev/zero: a device, not a regular file"):
-        profiles.open("/dev/zero")
+        profiles.read("/dev/zero")
 
 
 def test_where_a_link_leads_is_written_and_the_link_stays(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     link = tmp_path / "a.pb"
     link.symlink_to(tmp_path / "there" / "real.pb")
-    profiles.write(profiles.from_bytes(b"main;work 3\n"), link)
+    profiles.read(b"main;work 3\n").write(link)
     assert link.is_symlink()
-    assert profiles.open(tmp_path / "there" / "real.pb").format == "pprof"
+    assert profiles.read(tmp_path / "there" / "real.pb").format == "pprof"
     assert os.listdir(tmp_path / "there") == ["real.pb"]
 
 
@@ -105,8 +114,8 @@ def test_a_number_of_the_wrong_wire_type_is_another_field() -> None:
 
 
 def test_the_repr_of_a_profile_is_one_short_line() -> None:
-    folded = profiles.from_bytes("".join(f"main;f{at} {at + 1}\n" for at in range(2000)).encode())
-    for profile in (folded, *(profiles.from_bytes(profiles.to_bytes(folded, one)) for one in ("pprof", "otlp"))):
+    folded = profiles.read("".join(f"main;f{at} {at + 1}\n" for at in range(2000)).encode())
+    for profile in (folded, *(profiles.read(folded.to_bytes(one)) for one in ("pprof", "otlp"))):
         for one in (profile, profile.samples, profile.origin, profile):
             assert len(repr(one).splitlines()) == 1
             assert len(repr(one)) < 400
@@ -115,6 +124,71 @@ def test_the_repr_of_a_profile_is_one_short_line() -> None:
     awkward = Profile([SampleType("a\nb" * 1000, "\x1b")] * 100)
     assert repr(awkward).isprintable()
     assert len(repr(awkward)) < 400
+
+
+def test_a_flame_graph_is_written_by_its_ending_and_by_its_name(tmp_path: Path) -> None:
+    profile = profiles.read(b"main;work 3\n")
+    profile.write(tmp_path / "work.html")
+    page = (tmp_path / "work.html").read_text()
+    assert "<title>work.html</title>" in page
+    assert page.encode() == profile.to_bytes("flamegraph", name="work.html")
+
+
+def test_a_profile_is_read_from_a_path_an_open_file_and_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.folded"
+    path.write_bytes(b"main;work 3\n")
+    with path.open("rb") as file:
+        found = [profiles.read(one) for one in (path, str(path), file, b"main;work 3\n")]
+    assert {one.to_bytes("folded") for one in found} == {b"main;work 3\n"}
+
+
+TWO = b"main;work 3\nmain;rest 5\nmain;work 4\n"
+
+
+@pytest.mark.parametrize("format", ["folded", "pprof", "otlp"])
+def test_samples_are_filtered_by_what_they_hold_and_the_rest_is_not_written(format: str) -> None:
+    profile = profiles.read(profiles.read(TWO).to_bytes(format))
+    only = profile.filter(lambda sample: "work" in sample.functions)
+    assert isinstance(only, profiles.Profile)
+    assert sum(only.samples.values[0]) == 7
+    assert profiles.read(only.to_bytes(format)).to_bytes("folded") == b"main;work 7\n"
+    assert sum(profile.samples.values[0]) == 12
+    assert profiles.read(profile.to_bytes(format)).to_bytes("folded") == b"main;rest 5\nmain;work 7\n"
+
+
+def test_a_predicate_sees_frames_values_and_labels() -> None:
+    profile = Profile([SampleType("cpu", "nanoseconds"), SampleType("samples", "count")])
+    frames = (Frame("leaf"),), (), (Frame("main"),)
+    stack = [profile.location(NO_MAPPING, 0x10 * at, one) for at, one in enumerate(frames)]
+    profile.samples.add(stack, [70, 7], (Label("comm", "nginx"), Label("tid", number=12)))
+    profile.samples.add(stack[2:], [10, 1])
+    seen = []
+    assert len(profile.filter(lambda sample: bool(seen.append(sample))).samples) == 0  # type: ignore[func-returns-value]
+    assert seen[0].functions == ["leaf", "main"]
+    assert seen[0].frames[1] == Frame("main")
+    assert seen[0].values == (70, 7)
+    assert seen[0].labels == {"comm": "nginx", "tid": 12}
+    assert list(seen[0].locations) == stack
+    assert repr(seen[0]) == "<Sample 0: [70, 7] in leaf>"
+    assert len(profile.filter(lambda sample: sample.labels.get("tid") == 12).samples) == 1
+
+
+@pytest.mark.parametrize("format", ["pprof", "otlp"])
+def test_samples_that_are_set_or_added_are_written_with_what_was_read(format: str) -> None:
+    profile = profiles.read(profiles.read(b"main;work 3\n").to_bytes(format))
+    profile.samples.add(list(profile.samples.locations(0)), [10])
+    assert profiles.read(profile.to_bytes(format)).to_bytes("folded") == b"main;work 13\n"
+    other = Samples()
+    other.add(list(profile.samples.locations(0)), [2])
+    profile.samples = other
+    assert profiles.read(profile.to_bytes(format)).to_bytes("folded") == b"main;work 2\n"
+
+
+def test_a_profile_is_pickled_with_its_samples() -> None:
+    profile = profiles.read(profiles.read(TWO).to_bytes("pprof"))
+    again = pickle.loads(pickle.dumps(profile))
+    assert again.format == "pprof"
+    assert again.to_bytes("folded") == profile.to_bytes("folded")
 
 
 GO_ID = "kq3m1aaaaaaaaaaaaaaa/bbbbbbbbbbbbbbbbbbbb/cccccccccccccccccccc/dddddddddddddddddddd"
@@ -133,7 +207,7 @@ def test_a_build_id_that_names_no_file_costs_no_names_but_its_own(build_id: str,
     archives.mkdir()
     binaries = Locator(cache=Cache(tmp_path / "cache"), archive_dirs=[archives], dirs=[tmp_path])
     with binaries:
-        reports = profiles.name(profile, binaries)
+        reports = name(profile, binaries)
     assert [report.named > 0 for report in reports] == [True, False]
     assert next(iter(reports[1].missing)).reason is Reason.NO_FILE
     assert text(coverage(profile, reports))

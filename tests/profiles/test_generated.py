@@ -15,9 +15,9 @@ from whence.model import Frame, Source
 from whence.profiles import otlp, perf, pprof
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import coverage
-from whence.profiles.lists import Lists
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
 from whence.profiles.naming import Named, name
+from whence.profiles.symbol_lists import SymbolLists
 
 CODE = 0x7F1D10020000
 MAP = f"{CODE:x} 100 JS:*inner /srv/hot.js:1:15\n{CODE + 0x100:x} 80 JS:~outer /srv/hot.js:2:1\n"
@@ -33,7 +33,7 @@ def jitted(*pids: int, path: str = "//anon") -> Profile:
 
 
 def named(profile: Profile, **options: object) -> tuple[list[str], Named]:
-    with Binaries(lists=Lists(**options)) as binaries:  # type: ignore[arg-type]
+    with Binaries(symbol_lists=SymbolLists(**options)) as binaries:  # type: ignore[arg-type]
         reports = name(profile, binaries)
     return [frames[-1].function if frames else "" for frames in profile.frames], reports[0]
 

@@ -21,9 +21,9 @@ from whence.locate.names import module_of, same_name
 from whence.profiles.binaries import Binaries
 from whence.profiles.kernel import is_kernel
 from whence.profiles.kinds import Kind, kind_of
-from whence.profiles.lists import Lists
 from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.naming import name
+from whence.profiles.symbol_lists import SymbolLists
 from whence.reasons import Reason
 
 TEXT = 0xFFFFFFFF81000000
@@ -91,8 +91,8 @@ def of_kernel(mapping: Mapping, *runtime: int) -> Profile:
 
 
 def functions(profile: Profile, **options: object) -> list[str]:
-    lists = options.pop("lists", None) or Lists(local=False)
-    with Binaries(Locator(**options), lists=lists) as binaries:  # type: ignore[arg-type]
+    lists = options.pop("symbol_lists", None) or SymbolLists(local=False)
+    with Binaries(Locator(**options), symbol_lists=lists) as binaries:  # type: ignore[arg-type]
         name(profile, binaries)
     return [frames[-1].function if frames else "" for frames in profile.frames]
 
@@ -136,7 +136,9 @@ def test_a_kernel_that_says_nothing_of_where_it_was_is_placed_by_kallsyms_or_not
     assert functions(of_kernel(loose, still), files=[vmlinux()]) == ["vfs_read"]
     (tmp_path / "kallsyms").write_text(KALLSYMS)
     profile = of_kernel(loose, moved)
-    assert functions(profile, files=[vmlinux()], lists=Lists(kallsyms=tmp_path / "kallsyms")) == ["vfs_read"]
+    assert functions(profile, files=[vmlinux()], symbol_lists=SymbolLists(kallsyms=tmp_path / "kallsyms")) == [
+        "vfs_read"
+    ]
     assert profile.frames[0][0].source == "dwarf"
 
 
@@ -148,7 +150,7 @@ def test_kallsyms_answer_where_the_vmlinux_does_not(tmp_path: Path) -> None:
     profile = of_kernel(mapping, at["do_idle"] + SLIDE, 0xFFFFFFFFC0402008)
     profile.location(NO_MAPPING, 0xFFFFFFFFC0401004)
     profile.location(NO_MAPPING, 0x1234)
-    found = functions(profile, files=[vmlinux()], lists=Lists(kallsyms=tmp_path / "kallsyms"))
+    found = functions(profile, files=[vmlinux()], symbol_lists=SymbolLists(kallsyms=tmp_path / "kallsyms"))
     assert found == ["do_idle", "bpf_prog_6deef7357e7b4530_egress [bpf]", "xfs_read [xfs]", ""]
     assert [frames[0].source for frames in profile.frames[:3]] == ["dwarf", "kallsyms", "kallsyms"]
     assert "no mapping of the process" in profile.reasons[3]
@@ -176,25 +178,25 @@ def test_a_modules_sections_lie_one_behind_the_other_without_those_of_its_start(
 def test_the_names_of_the_running_kernel_are_used_for_a_profile_of_it_alone(tmp_path: Path) -> None:
     running = tmp_path / "kallsyms"
     running.write_text(KALLSYMS)
-    lists = Lists(running=str(running), notes=str(tmp_path / "none"))
+    lists = SymbolLists(running=str(running), notes=str(tmp_path / "none"))
     same = Mapping(TEXT + SLIDE, TEXT + 0x2A000000, TEXT + SLIDE, "[kernel.kallsyms]_text")
-    assert functions(of_kernel(same, TEXT + SLIDE + 0x1004), lists=lists) == ["do_idle"]
+    assert functions(of_kernel(same, TEXT + SLIDE + 0x1004), symbol_lists=lists) == ["do_idle"]
     other = Mapping(TEXT, TEXT + 0x2000000, TEXT, "[kernel.kallsyms]_text")
     profile = of_kernel(other, TEXT + SLIDE + 0x1004)
-    assert functions(profile, lists=lists) == [""]
+    assert functions(profile, symbol_lists=lists) == [""]
     assert "not on this machine" in profile.reasons[0]
     named = Mapping(TEXT + SLIDE, TEXT + 0x2A000000, TEXT + SLIDE, "[kernel.kallsyms]_text", "ab" * 20)
-    assert functions(of_kernel(named, TEXT + SLIDE + 0x1004), lists=lists) == [""]
+    assert functions(of_kernel(named, TEXT + SLIDE + 0x1004), symbol_lists=lists) == [""]
     here = Mapping(0xFFFFFFFFC0401000, 0xFFFFFFFFC0409000, 0, "[xfs]")
-    assert functions(of_kernel(here, 0xFFFFFFFFC0401004), lists=lists) == ["xfs_read [xfs]"]
+    assert functions(of_kernel(here, 0xFFFFFFFFC0401004), symbol_lists=lists) == ["xfs_read [xfs]"]
     elsewhere = Mapping(0xFFFFFFFFC0401000, 0xFFFFFFFFC0409000, 0, "[ext4]")
-    assert functions(of_kernel(elsewhere, 0xFFFFFFFFC0401004), lists=lists) == [""]
+    assert functions(of_kernel(elsewhere, 0xFFFFFFFFC0401004), symbol_lists=lists) == [""]
 
 
 def test_hidden_addresses_are_a_reason(tmp_path: Path) -> None:
     (tmp_path / "kallsyms").write_text("0000000000000000 T _text\n0000000000000000 T do_idle\n")
     mapping = Mapping(TEXT, TEXT + 0x2000000, 0, "[kernel.kallsyms]_text")
-    with Binaries(lists=Lists(kallsyms=tmp_path / "kallsyms")) as binaries:
+    with Binaries(symbol_lists=SymbolLists(kallsyms=tmp_path / "kallsyms")) as binaries:
         (report,) = name(of_kernel(mapping, TEXT + 8), binaries)
     assert next(iter(report.missing)).reason is Reason.KERNEL_HIDDEN
 

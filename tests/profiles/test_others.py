@@ -104,3 +104,12 @@ def test_a_profile_that_begins_much_alike_is_read(text: str) -> None:
 def test_a_member_of_otlp_tells_it_from_other_json() -> None:
     with pytest.raises(ProfileError, match="one dictionary"):
         formats.read(b'{"resourceProfiles":[{"scopeProfiles":[]}],"exporter":1,"shared":{},"profiles":[]}')
+
+
+def test_a_text_that_is_no_profile_is_said_to_be_none(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "README.md"
+    path.write_text("# whence\n\nFrom address to source.\n\nIt names what runs.\n")
+    assert main(["profile", str(path)]) == 3
+    said = capfd.readouterr().err
+    assert said.startswith(f"whence: {path}: not a profile: folded line 3: found From address to source.")
+    assert said.count("\n") == 1

@@ -16,9 +16,9 @@ from whence.model import Frame
 from whence.profiles import folded, perf, pprof
 from whence.profiles.addresses import vaddrs
 from whence.profiles.binaries import Binaries
-from whence.profiles.lists import Lists
 from whence.profiles.model import Mapping, Profile
 from whence.profiles.naming import name
+from whence.profiles.symbol_lists import SymbolLists
 
 CPP = """
 #include <cstdio>
@@ -204,14 +204,14 @@ def test_generated_code_of_node_gets_the_names_perf_gives_it(tmp_path: Path, how
         subprocess.run(["perf", "inject", "--jit", "-i", "perf.data", "-o", "jit.data"], cwd=tmp_path, check=True)
         command = ["perf", "script", "-i", "jit.data", "--show-mmap-events"]
         text = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
-        file, lists = ".*jitted-.*", Lists(local=False)
+        file, lists = ".*jitted-.*", SymbolLists(local=False)
     else:
         text = script_of(tmp_path, "-e", "cpu-clock:u", "node", "--perf-basic-prof", "hot.js")
         (told,) = set(re.findall(r"\((/tmp/perf-\d+\.map)\)", text))
         shutil.move(told, tmp_path / "moved.map")
-        file, lists = "/tmp/perf-.*", Lists([tmp_path / "moved.map"])
+        file, lists = "/tmp/perf-.*", SymbolLists([tmp_path / "moved.map"])
     known, profile = perf.read(text), perf.read(nameless(text, file))
-    with Binaries(lists=lists) as binaries:
+    with Binaries(symbol_lists=lists) as binaries:
         name(profile, binaries)
     part = "jitted-" if how == "jitdump" else "/tmp/perf-"
     assert any("inner" in one for one in names_in(profile, part))

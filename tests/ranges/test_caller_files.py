@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.forge.ranges import Names, R, S, answer, listed, rows, scopes, table
 from whence.model import Source
 from whence.ranges import Ranges
-from whence.ranges.arrange import arrange
 from whence.ranges.caller_files import caller_files
-from whence.ranges.compose import compose
+from whence.ranges.merge import merge
+from whence.ranges.overlay import overlay_lines
 
 
 def filed(*ranges: R) -> list[R]:
@@ -88,14 +88,14 @@ FILES = st.sampled_from(["a.c", "b.h", "c.h", ""])
 def test_answers_stay_and_every_range_has_the_file_of_its_frame(
     found: list[tuple[int, int, int, str, int]], lines: list[tuple[int, str | None, int]]
 ) -> None:
-    """Scopes as wild as they come, composed and arranged: a chain's files are those of its ranges."""
+    """Scopes as wild as they come, overlaid and merged: a chain's files are those of its ranges."""
     names = Names()
     made = [S(va, va + size, depth, f"f{at}", file, line) for at, (va, size, depth, file, line) in enumerate(found)]
     made[0] = made[0]._replace(depth=0)
     out = Ranges(names.space)
-    compose(scopes(names, made), rows(names, sorted(lines, key=lambda row: row[0])), out, Source.DWARF)
+    overlay_lines(scopes(names, made), rows(names, sorted(lines, key=lambda row: row[0])), out, Source.DWARF)
     names.done()
-    out = arrange([out])
+    out = merge([out])
     before = listed(out)
     after = listed(caller_files(out))
     assert [(r.va, r.depth) for r in after] == sorted((r.va, r.depth) for r in after)

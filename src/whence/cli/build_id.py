@@ -7,6 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
+from whence.cli.options import add_json_option
 from whence.cli.words import plain
 from whence.elf import ElfFile
 from whence.errors import WhenceError
@@ -15,7 +16,7 @@ from whence.errors import WhenceError
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="an ELF file")
     parser.add_argument("--go", action="store_true", help="the id Go's linker wrote instead")
-    parser.add_argument("--json", action="store_true", help="a JSON object per line, with both ids")
+    add_json_option(parser, "a JSON object per line, with both ids")
 
 
 def run(options: Namespace) -> int:

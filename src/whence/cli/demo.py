@@ -68,7 +68,7 @@ def show(folder: Path, program: Path) -> None:
     archive = show_archive(folder, program)
     vaddr = show_lookup(archive, mappings, program, busiest)
     raw, named, page = (folder / name for name in ("raw.pb.gz", "named.pb.gz", "flamegraph.html"))
-    profiles.write(profiles.from_bytes(perf_text(process.pid, program, mappings, stacks).encode()), raw, "pprof")
+    profiles.read(perf_text(process.pid, program, mappings, stacks).encode()).write(raw)
     show_profile(raw, named, page)
     print(f"5. The flame graph, one file for any browser: {page}\n")
     print("What to try next:")
@@ -161,18 +161,15 @@ def path_of(address: int, mappings: Sequence[Mapping]) -> str:
 
 
 def show_profile(raw: Path, named: Path, page: Path) -> None:
-    from whence.profiles.flamegraph import page as flame_graph
-
-    profile = profiles.open(raw)
-    with profiles.Binaries() as binaries:
-        reports = profiles.name(profile, binaries)
-    profiles.write(profile, named)
-    page.write_text(flame_graph(profile, named.name), encoding="utf-8")
-    found, every = sum(report.named for report in reports), sum(report.locations for report in reports)
+    profile = profiles.read(raw)
+    report = profile.symbolize()
+    profile.write(named)
+    page.write_bytes(profile.to_bytes("flamegraph", name=named.name))
+    found, every = sum(one.named for one in report.files), sum(one.locations for one in report.files)
     print(f"4. The samples as a pprof profile, {raw} has addresses only.")
     print(f"   Named: {named}, {found} of {every} places in the code. Time by function:\n")
     own: Counter[str] = Counter()
-    for line in profiles.to_bytes(profile, "folded").decode("utf-8", "surrogateescape").splitlines():
+    for line in profile.to_bytes("folded").decode("utf-8", "surrogateescape").splitlines():
         stack, _, count = line.rpartition(" ")
         own[stack.rpartition(";")[2]] += int(count)
     total = own.total()

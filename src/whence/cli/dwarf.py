@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
+from whence.cli.options import add_json_option, add_locator_options, locator_of
 from whence.cli.words import plain
 from whence.dwarf import DebugInfo
 from whence.dwarf.explore import UnitView
@@ -29,12 +30,17 @@ LANGUAGES = {
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="an ELF file; its separate debug file is found as for addresses")
     parser.add_argument("--unit", type=int, metavar="N", help="show unit N: functions, inlined calls, lines")
-    parser.add_argument("--json", action="store_true", help="a JSON object per unit, or per function, call and row")
+    add_json_option(parser, "a JSON object per unit, or per function, call and row")
+    add_locator_options(parser)
 
 
 def run(options: Namespace) -> int:
     """1 when the file has no debug info (3 when it has, but damaged beyond use), 2 when it has no such unit."""
-    with ElfFile.open(options.file) as elf, Producers(elf, symtab=False, gopclntab=False) as producers:
+    with (
+        locator_of(options) as locator,
+        ElfFile.open(options.file) as elf,
+        Producers(elf, finder=locator.debug_files, symtab=False, gopclntab=False, jobs=locator.jobs) as producers,
+    ):
         info = producers.dwarf
         if info is None or not len(info.units):
             problems = list(producers.all_problems())

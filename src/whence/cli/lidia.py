@@ -49,10 +49,10 @@ def configure(parser: ArgumentParser) -> None:
     add_locator_options(create)
     for name, text in (("info", "header, sizes, build-id, producer, sources"), ("verify", "structure and checksums")):
         action = actions.add_parser(name, help=text, **alike)
-        action.add_argument("archive", metavar="ARCHIVE")
+        action.add_argument("archive", metavar="ARCHIVE", help="a .lidia file")
         add_json_option(action, "one JSON object")
     dump = actions.add_parser("dump", help="ranges with nesting, lines and call sites", **alike)
-    dump.add_argument("archive", metavar="ARCHIVE")
+    dump.add_argument("archive", metavar="ARCHIVE", help="a .lidia file")
     dump.add_argument("start", metavar="START", nargs="?", type=address, help="first address, hex")
     dump.add_argument("end", metavar="END", nargs="?", type=address, help="end address (not included), hex")
     add_name_options(dump)

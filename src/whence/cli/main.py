@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
 
+    from whence.cli.parser import Parser
+
 ANSWERED, SOME_UNKNOWN, WRONG_USE, BROKEN_INPUT = 0, 1, 2, 3
 
 # command -> its module in this package, and the line `whence --help` shows
@@ -58,14 +60,20 @@ class Plain:
         self.__dict__ |= {"words": words, "debug": debug, **defaults}
 
 
-def parsed(words: list[str], debug: bool, command: Any) -> Namespace:
-    """What argparse makes of a command's words, its name first."""
+def parser_of(name: str, debug: bool, command: Any) -> Parser:
+    """The parser of a command. --debug is an option of each subcommand, too."""
     from whence.cli.parser import Parser, formatter
 
-    line = COMMANDS[words[0]][1]
-    parser = Parser(prog=f"whence {words[0]}", description=line, allow_abbrev=False, formatter_class=formatter)
-    parser.add_argument("--debug", action="store_true", default=debug, help="show tracebacks of errors")
+    parser = Parser(prog=f"whence {name}", description=COMMANDS[name][1], allow_abbrev=False, formatter_class=formatter)
     command.configure(parser)
+    for one in (parser, *parser.subparsers()):
+        one.add_argument("--debug", action="store_true", default=debug, help="show tracebacks of errors")
+    return parser
+
+
+def parsed(words: list[str], debug: bool, command: Any) -> Namespace:
+    """What argparse makes of a command's words, its name first."""
+    parser = parser_of(words[0], debug, command)
     # options may stand between FILE and the addresses: argparse allows that only where it is told to
     parse = parser.parse_intermixed_args if getattr(command, "INTERMIXED", False) else parser.parse_args
     return parse(words[1:])
@@ -96,9 +104,9 @@ def program_named(name: str) -> str:
 def guarded(words: list[str]) -> int:
     """Let a command line be answered, and word its errors."""
     streams.prepare()
-    debug = "--debug" in words
+    debug, words = without_debug(words)
     try:
-        status = answer(words)
+        status = answer(words, debug)
         sys.stdout.flush()
     except BrokenPipeError:
         streams.give_up()
@@ -115,11 +123,15 @@ def guarded(words: list[str]) -> int:
     return status
 
 
-def answer(words: list[str]) -> int:
-    """What the words of a command line ask for."""
-    debug = words[:1] == ["--debug"]
-    if debug:
-        words = words[1:]
+def without_debug(words: list[str]) -> tuple[bool, list[str]]:
+    """Whether --debug is given, wherever it stands, and the other words."""
+    end = words.index("--") if "--" in words else len(words)
+    kept = [word for word in words[:end] if word != "--debug"]
+    return len(kept) < end, [*kept, *words[end:]]
+
+
+def answer(words: list[str], debug: bool) -> int:
+    """Do what the words of a command line ask for."""
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help"):

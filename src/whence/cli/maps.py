@@ -17,7 +17,7 @@ from whence.symbolize import Process
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("pid", type=int, metavar="PID")
+    parser.add_argument("pid", type=int, metavar="PID", help="a live process")
     parser.add_argument("--all", action="store_true", help="every mapping, not only the executable ones")
     add_json_option(parser)
 

@@ -7,7 +7,6 @@ MiniDebugInfo, an archive's) is answered as `whence addr` does.
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import sys
@@ -206,8 +205,6 @@ class Modules:
             _, oldest = self._open.popitem(last=False)
             if oldest is not None:
                 oldest.close()
-                del oldest
-                gc.collect()  # what reads debug info refers to itself, and would keep the file mapped
         return self._open[name]
 
     def path_of(self, name: str) -> str:

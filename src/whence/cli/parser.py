@@ -48,9 +48,14 @@ class Parser(ArgumentParser):
             return did_you_mean(found[1], re.findall(r"[\w.+-]+", found[2]))
         return ""
 
+    def subparsers(self) -> Iterator[Parser]:
+        """The parsers of its subcommands."""
+        for action in self._actions:
+            if isinstance(action, _SubParsersAction):
+                yield from action.choices.values()
+
     def _options(self) -> Iterator[str]:
         for action in self._actions:
             yield from action.option_strings
-            if isinstance(action, _SubParsersAction):
-                for parser in action.choices.values():
-                    yield from parser._options()
+        for parser in self.subparsers():
+            yield from parser._options()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
+from whence.cli.options import add_json_option, add_name_options
 from whence.cli.words import plain
 from whence.elf import ElfFile, functions
 from whence.errors import WhenceError
@@ -18,8 +19,8 @@ from whence.ranges import Ranges
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="an ELF file")
-    parser.add_argument("--no-demangle", action="store_true", help="names as they are in the tables")
-    parser.add_argument("--json", action="store_true", help="a JSON object per line: address, size, source, name")
+    add_name_options(parser)
+    add_json_option(parser, "a JSON object per line: address, size, source, name")
 
 
 def run(options: Namespace) -> int:

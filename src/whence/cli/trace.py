@@ -16,7 +16,7 @@ SUBCOMMANDS = {
     "filter": ("trace_filter", "part of a trace as a trace: by generation, time, goroutine, kind of event"),
     "anonymize": ("trace_anonymize", "a trace with its strings replaced"),
     "salvage": ("trace_salvage", "the whole generations of a damaged trace"),
-    "pprof": ("trace_pprof", "the CPU samples of a trace as a pprof profile"),
+    "pprof": ("trace_pprof", "the CPU samples of a trace as a profile: pprof, OTLP, folded, speedscope, flame graph"),
     "events": ("trace_events", "the events of a trace as csv, jsonl or parquet"),
 }
 

@@ -99,7 +99,7 @@ def numbers(text: str) -> frozenset[int]:
 
 def event_names(text: str) -> frozenset[str]:
     """Names of events, of whatever version."""
-    from whence.gotrace.version import CURRENT
+    from whence.gotrace.specs import CURRENT
 
     names = frozenset(text.split(","))
     unknown = sorted(names - CURRENT.specs.by_name.keys())

@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from whence.cli.options import add_json_option
 from whence.cli.trace_files import add_input, converting, source
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def configure(parser: ArgumentParser) -> None:
     add_input(parser, "in the wire form")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_json_option(parser, "one JSON object")
 
 
 def run(options: Namespace) -> int:

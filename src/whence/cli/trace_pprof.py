@@ -1,18 +1,25 @@
-"""`whence trace pprof IN -o OUT.pb.gz`: CPU samples with their stacks."""
+"""`whence trace pprof IN -o OUT`: CPU samples with their stacks, in any format that `whence profile` writes."""
 
 from __future__ import annotations
 
-import gzip
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.streams import by_ending, refuse_terminal
-from whence.cli.trace_files import add_input, add_output, converting, sink, source
+from whence.cli.main import ANSWERED, SOME_UNKNOWN
+from whence.cli.profile_output import (
+    add_profile_output,
+    choose_type,
+    format_asked,
+    refuse_binary_on_terminal,
+    write_profile,
+)
+from whence.cli.trace_files import add_input, converting, source
 
 
 def configure(parser: ArgumentParser) -> None:
     add_input(parser, "in the wire form")
-    add_output(parser)
+    add_profile_output(parser, "pprof")
     parser.add_argument(
         "--rate", type=rate, default=100, metavar="N", help="samples a second of CPU time (default: 100, Go's own)"
     )
@@ -27,14 +34,17 @@ def rate(word: str) -> int:
 
 
 def run(options: Namespace) -> int:
-    from whence.gotrace.samples import cpu_profile
-    from whence.profiles.formats import ENDINGS
+    from whence.profiles import Profile
+    from whence.profiles.go_trace import read_go_trace
 
-    by_ending(options.output, [one for one in ENDINGS if one[1] == "pprof"], "a pprof profile")
-    refuse_terminal(options.output, "a pprof profile")
+    format = format_asked(options) or "pprof"
+    if options.output is None and not options.flamegraph:
+        options.output = "-"
+    refuse_binary_on_terminal(options, format, Profile())
     with converting(options):
-        profile, samples = cpu_profile(source(options.input), rate=options.rate)
-    with sink(options.output) as out:
-        out.write(gzip.compress(profile, mtime=0))
+        profile = read_go_trace(source(options.input), rate=options.rate)
+    choose_type(profile, options.sample_type)
+    write_profile(profile, options, format, os.path.basename(options.input) if options.input != "-" else "trace")
+    samples = sum(profile.samples.values[0]) if profile.samples.values else 0
     print(f"{samples} samples", file=sys.stderr)
-    return 0 if samples else 1
+    return ANSWERED if samples else SOME_UNKNOWN

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser, Namespace
 
+from whence.cli.options import add_json_option
 from whence.cli.trace_files import add_input, converting, readable_twice
 
 
 def configure(parser: ArgumentParser) -> None:
     add_input(parser, "in the wire form")
+    add_json_option(parser, "one JSON object")
 
 
 def run(options: Namespace) -> int:
@@ -17,6 +20,10 @@ def run(options: Namespace) -> int:
 
     with converting(options):
         problems = verify(readable_twice(options.input))
+    if options.json:
+        found = [{"code": problem.code, "problem": str(problem)} for problem in problems]
+        print(json.dumps({"trace": options.input, "ok": not problems, "problems": found}))
+        return 3 if problems else 0
     for problem in problems:
         print(f"{options.input}: {problem}")
     if any(problem.code == BATCH_SIZE for problem in problems):

@@ -7,7 +7,7 @@
 
 The text is LLVM's, but for legacy Rust names, which LLVM prints as if they were C++: here they lose their hash
 (`core::fmt::Formatter::pad`). A suffix a tool put behind a name (`@plt`, `@@GLIBC_2.2.5`) stays behind it. What cannot
-be demangled is given back as it is, and so is what would be unwise to demangle.
+be demangled is returned as it is, and so is what would be unwise to demangle.
 
 The demangler runs compiled code over names from untrusted files. Names longer than 4096 bytes can crash it, and names
 that refer back to their own parts can make it write a gigabyte. So a name goes in only when its text is bounded first:

@@ -30,7 +30,7 @@ from whence.dwarf.kernels.units import (
     STMT_LIST,
     DwarfSections,
 )
-from whence.dwarf.line_files import FileNames, Paths
+from whence.dwarf.line_files import FileNames, LineBudgets, Paths
 from whence.dwarf.lines import LinePrograms
 from whence.dwarf.problems import Problems, unit_problem
 from whence.dwarf.split import SplitFiles
@@ -38,7 +38,7 @@ from whence.dwarf.unit_set import Units, UnitSet
 from whence.errors import DwarfError
 from whence.model import Source
 from whence.ranges import Ranges, Rows, Scopes, Starts
-from whence.ranges.compose import compose_groups
+from whence.ranges.overlay import overlay_groups
 from whence.ranges.strings import OFFSET_BITS, Arena, StringSpace
 
 SCOPE_COLUMNS = ("va", "end", "depth", "function", "call_file", "call_line")
@@ -69,10 +69,11 @@ class UnitReader:
     """
 
     def __init__(
-        self, units: UnitSet, *, split: SplitFiles | None = None, lines: bool = True, copied_source: int = 0
-    ) -> None:
+        self, units: UnitSet, *, split: SplitFiles | None = None, lines: bool = True, copied_source: int = 0,
+        budgets: LineBudgets | None = None,
+    ) -> None:  # fmt: skip
         """Without `lines` there are no files, lines and starts. Names of `copied_source` are copied: it will not
-        stay."""
+        stay. `budgets` are those of all readers that work on one question."""
         self.set, self._split, self._lines, self._copied_source = units, split, lines, copied_source
         file, sections = units.file, units.sections
         self.arena = Arena(file.strings)
@@ -80,7 +81,7 @@ class UnitReader:
         self.bare: set[int] = set()
         self._unresolved_refs = False
         self._scopes = _scope_reader(units)
-        paths = Paths(sections, file.order, self.arena, go=file.go, style=file.paths)
+        paths = Paths(sections, file.order, self.arena, go=file.go, style=file.paths, budgets=budgets)
         self._programs = LinePrograms(sections, file.order, file.lowest, paths, file.strings)
         self._declarations = Declarations(units, self._programs, paths)
 
@@ -100,7 +101,7 @@ class UnitReader:
         unit_ends = array("I", accumulate(map(len, groups)))
         rows, row_ends = self.set.ranges.clip(units, unit_ends, scopes, ends, rows, row_ends)
         if len(scopes) or len(rows):
-            compose_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
+            overlay_groups(scopes, ends, rows, row_ends, out, Source.DWARF)
         return out
 
     def read_unit(self, index: int) -> tuple[Scopes, Rows]:

@@ -12,6 +12,7 @@ from whence import cores
 from whence.dwarf.functions import UnitReader
 from whence.dwarf.kernels import units as units_kernel
 from whence.dwarf.kernels.units import END, FAULT, OFFSET
+from whence.dwarf.line_files import LineBudgets
 from whence.dwarf.problems import MOST, Problems
 from whence.dwarf.sections import Sections, code_of, read_sections
 from whence.dwarf.split import SplitFiles
@@ -24,7 +25,7 @@ from whence.errors import DwarfError, ElfError
 from whence.forks import cached_property
 from whence.model import NameStyle, PathStyle
 from whence.ranges import Ranges, StringSpace
-from whence.ranges.arrange import join
+from whence.ranges.merge import join
 
 FEW = 64  # vaddrs that are looked for in .debug_aranges, one by one
 
@@ -150,7 +151,7 @@ class DebugInfo:
         return [self.units.value(index, OFFSET) for index in self.all_units.ranges.units_at(wanted)]
 
     def ranges(self, units: Iterable[int] | None = None, *, jobs: int | None = None, lines: bool = True) -> Ranges:
-        """The ranges of the units at these offsets (None: all), unit after unit: whence.ranges.arrange puts them in
+        """The ranges of the units at these offsets (None: all), unit after unit: whence.ranges.merge puts them in
         order. Where units have the same code (a function that several of them had to instantiate), the first one is to
         be believed. Without `lines` functions and inlined calls have no files, no lines and no starts.
 
@@ -202,7 +203,8 @@ class DebugInfo:
     def _ranges(self, units: UnitSet, chosen: Sequence[int], jobs: int | None, lines: bool) -> Ranges | None:
         """The ranges of these units of a set; None when their names lie in units that the set does not have."""
         jobs = max(1, min(jobs or cores.available(), len(chosen)))
-        readers = [UnitReader(units, split=self.split, lines=lines) for _ in range(jobs)]
+        budgets = LineBudgets()
+        readers = [UnitReader(units, split=self.split, lines=lines, budgets=budgets) for _ in range(jobs)]
         units.prepare()
         batches = list(units.batches(chosen, jobs))
         out = self._joined(readers, ((units, batch) for batch in batches), lambda n: self._let_go(units, batches[n]))
@@ -232,8 +234,9 @@ class DebugInfo:
             first = next(waiting, None)
             if first is None:
                 return None
+            budgets = LineBudgets()
             readers = [
-                UnitReader(first[0], split=self.split, lines=lines, copied_source=streaming.source)
+                UnitReader(first[0], split=self.split, lines=lines, copied_source=streaming.source, budgets=budgets)
                 for _ in range(jobs or cores.available())
             ]
             out = self._joined(readers, chain([first], waiting), lambda n: streaming.done_before(wave_of[n]))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from whence.dwarf.kernels import constants
 from whence.errors import DwarfError
+from whence.forks import Lock
 from whence.ranges.strings import Arena
 from whence.window import ByteOrder, Window
 
@@ -45,26 +46,75 @@ class LineSections(Protocol):
     debug_str_offsets: memoryview
 
 
+class LineBudget:
+    """What may still be read of a file's line programs and made of their paths, in bytes: threads share it.
+
+    Programs that overlap, or that many units name, could make a small file cost hours.
+    """
+
+    __slots__ = ("_lock", "left", "room")
+
+    def __init__(self, size: int) -> None:
+        """`size` is that of .debug_line."""
+        self._lock = Lock()
+        self.left = 2 * size + SLACK
+        self.room = PATHS_PER_BYTE * (size + SLACK)
+
+    def take(self, size: int) -> int:
+        """As much of `size` as is left; who reads less gives it back."""
+        with self._lock:
+            granted = max(0, min(size, self.left))
+            self.left -= granted
+            return granted
+
+    def give_back(self, size: int) -> None:
+        with self._lock:
+            self.left += size
+
+    def spend_room(self, size: int) -> bool:
+        """Pay for a path; False when there is not enough left."""
+        with self._lock:
+            self.room -= size
+            return self.room >= 0
+
+
+class LineBudgets:
+    """A budget for each file (its sections) whose programs one question reads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._of: dict[int, tuple[LineSections, LineBudget]] = {}
+
+    def of(self, sections: LineSections) -> LineBudget:
+        with self._lock:
+            known = self._of.get(id(sections))
+            if known is None:
+                known = self._of[id(sections)] = sections, LineBudget(len(sections.debug_line))
+            return known[1]
+
+
 class Paths:
     """Paths of files, put together in an arena, each once for all programs of a file that name it the same way."""
 
-    __slots__ = ("_arena", "_go", "_known", "_room", "_style", "_windows", "left")
+    __slots__ = ("_arena", "_budgets", "_go", "_known", "_style", "_windows", "budget", "tables_left")
 
     def __init__(
-        self, sections: LineSections, order: ByteOrder, arena: Arena, *, go: bool = False, style: PathStyle = "joined"
-    ) -> None:
-        """`go`: paths of a Go program."""
+        self, sections: LineSections, order: ByteOrder, arena: Arena, *, go: bool = False, style: PathStyle = "joined",
+        budgets: LineBudgets | None = None,
+    ) -> None:  # fmt: skip
+        """`go`: paths of a Go program. `budgets` are those of the question (default: the file has its own)."""
         self._arena, self._go, self._style = arena, go, style
-        # bytes of programs that may still be read: programs that overlap could make a small file cost hours
-        self.left = 2 * len(sections.debug_line) + SLACK
-        self._room = PATHS_PER_BYTE * (len(sections.debug_line) + SLACK)
+        self._budgets = budgets or LineBudgets()
+        self.budget = self._budgets.of(sections)
+        self.tables_left = 2 * len(sections.debug_line) + SLACK  # bytes of headers alone: each thread reads its own
         self._known: dict[bytes, dict[tuple[int, int], int]] = {}
         names = ("debug_line", "debug_line_str", "debug_str", "alt_str")
         self._windows = {name: Window(getattr(sections, name, None) or b"", name, order, DwarfError) for name in names}
 
     def beside(self, sections: LineSections) -> Paths:
         """The same for the line programs of a file that completes this one."""
-        return Paths(sections, self._windows["debug_line"].order, self._arena, go=self._go, style=self._style)
+        order = self._windows["debug_line"].order
+        return Paths(sections, order, self._arena, go=self._go, style=self._style, budgets=self._budgets)
 
     def known(self, comp_dir: bytes) -> dict[tuple[int, int], int]:
         """The paths put together so far for programs of a compilation directory, by places of directory and name."""
@@ -92,8 +142,7 @@ class Paths:
             path = join(b"" if own and self._style == "once" else comp_dir, folder, self.text(name))
         while self._go and comp_dir == b"." and path.startswith(b"./"):
             path = path[2:]
-        self._room -= len(path) + len(comp_dir)
-        if self._room < 0:
+        if not self.budget.spend_room(len(path) + len(comp_dir)):
             raise DwarfError("debug_line", None, "paths are no longer than the bytes of their programs justify")
         return self._arena.add(path)
 

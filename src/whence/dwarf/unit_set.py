@@ -39,7 +39,7 @@ from whence.errors import DwarfError
 from whence.forks import cached_property
 from whence.model import NameStyle, PathStyle
 from whence.ranges import Rows, Scopes
-from whence.ranges.compose import by_key
+from whence.ranges.overlay import by_key
 from whence.ranges.strings import StringSpace
 from whence.records import Record
 from whence.window import ByteOrder

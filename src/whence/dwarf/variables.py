@@ -303,7 +303,7 @@ def _ordered(keys: Column, column: Column) -> array[int]:
     if order_kernel.order(keys.numbers(), order, room, True):
         order = room
     out = array("Q", bytes(8 * count))
-    columns_kernel.gather_words(order, column.numbers(), out)
+    columns_kernel.gather_u64(order, column.numbers(), out)
     return out
 
 

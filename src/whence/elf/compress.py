@@ -27,7 +27,7 @@ RATIO = 64
 SLACK = 1 << 20  # bytes of one section beyond that
 FILE_SLACK = 4 << 20  # bytes of all sections of a file beyond RATIO times the file
 STEP = 1 << 16  # packed bytes given to the decompressor at a time: what comes out stays in the cache until it is copied
-TOLD = 128 * STEP  # packed bytes after which the reader is told that they were read
+NOTIFY_EVERY = 128 * STEP  # packed bytes between two calls of `consumed`
 KEPT_TOGETHER = 2 << 20  # bytes given back at once: a huge page
 XZ_RATIO = 32  # .gnu_debugdata packs 4:1 or so
 XZ_MEMORY = 128 << 20
@@ -48,20 +48,20 @@ class Decompressor(Protocol):
 
 
 def unpack_section(
-    stored: memoryview, bits: int, order: ByteOrder, part: str, read: Callable[[int], object] | None = None
+    stored: memoryview, bits: int, order: ByteOrder, part: str, consumed: Callable[[int], object] | None = None
 ) -> Unpacking:
     """A SHF_COMPRESSED section's content, to be unpacked: a compression header, then the packed bytes.
 
-    `read` is told now and then how many of the stored bytes are no longer needed.
+    `consumed` is called now and then with how many of the packed bytes are no longer needed.
     """
     window = Window(stored, part, order, ElfError)
     fields = window.unpack(layout.COMPRESSION[bits], 0)
     method, size = (fields[0], fields[1]) if bits == 32 else (fields[0], fields[2])
     packed = stored[12 if bits == 32 else 24 :]
     if method == constants.ELFCOMPRESS_ZLIB:
-        return Unpacking(_inflater(), packed, size, part, read)
+        return Unpacking(_inflater(), packed, size, part, consumed)
     if method == constants.ELFCOMPRESS_ZSTD:
-        return Unpacking(_zstd(), packed, size, part, read)
+        return Unpacking(_zstd(), packed, size, part, consumed)
     raise ElfError(part, 0, "it is compressed by zlib (1) or zstd (2)", f"method {method}")
 
 
@@ -118,10 +118,10 @@ class Unpacking:
 
     def __init__(
         self, unpacker: Decompressor, packed: memoryview, size: int, part: str,
-        read: Callable[[int], object] | None = None,
+        consumed: Callable[[int], object] | None = None,
     ) -> None:  # fmt: skip
         unpacked_budget(part, len(packed)).charge(size)
-        self._unpacker, self._packed, self._read, self.part = unpacker, packed, read, part
+        self._unpacker, self._packed, self._consumed, self.part = unpacker, packed, consumed, part
         self._mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) if size else None
         if self._mapping is not None and hasattr(mmap, "MADV_HUGEPAGE"):
             with suppress(OSError):
@@ -169,8 +169,8 @@ class Unpacking:
                     break
                 piece = unpacker.decompress(packed[self._at : self._at + STEP], self.size - done + 1)
                 self._at += STEP
-                if self._read is not None and self._at % TOLD == 0:
-                    self._read(self._at)
+                if self._consumed is not None and self._at % NOTIFY_EVERY == 0:
+                    self._consumed(self._at)
                 if len(piece) > self.size - done:
                     raise ElfError(self.part, None, f"it unpacks to the {self.size} bytes it claims", "more")
                 out[done : done + len(piece)] = piece
@@ -186,7 +186,7 @@ class Unpacking:
             raise ElfError(self.part, None, f"it unpacks to the {self.size} bytes it claims", done)
 
     def wait(self, size: int) -> int:
-        """Wait until so many bytes are there, or all that will be; gives how many are."""
+        """Wait until so many bytes are there, or all that will be. Returns how many are."""
         with self._turn:
             self._turn.wait_for(lambda: self.done >= size or self._ended)
             return self.done

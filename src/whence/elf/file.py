@@ -83,6 +83,10 @@ class ElfFile:
         """Let go of the mapping. Views handed out before stay good."""
         self._contents.clear()
         self._streams.clear()
+        self.__dict__.pop("_relocations", None)  # they refer to the file
+        if "_notes" in self.__dict__:  # they have views of it
+            _ = self.build_id, self.go_build_id
+            del self.__dict__["_notes"]
         if self._mapped is not None:
             self._mapped, self.data = None, memoryview(b"")  # the last view to go unmaps it
 
@@ -295,7 +299,8 @@ class ElfFile:
                     loaded_bytes = bytes(self.data[at : at + size])
                     self.check()
                     return loaded_bytes
-        raise ElfError("segments", None, f"one of them loads {size} bytes at vaddr {vaddr:#x}", path=self.path)
+        rule = f"one of them loads {size} bytes at vaddr {vaddr:#x}"
+        raise ElfError("segments", None, rule, fault=f"elf segments: n{rule}", path=self.path)
 
     # symbols
 

@@ -57,8 +57,8 @@ class SymbolIndex:
         del rows[symbols_kernel.addressed(symbols.info, symbols.section, allocated, rows) :]
         count = len(rows)
         value, size = (array("Q", bytes(8 * count)) for _ in range(2))
-        columns_kernel.gather_words(rows, symbols.value, value)
-        columns_kernel.gather_words(rows, symbols.size, size)
+        columns_kernel.gather_u64(rows, symbols.value, value)
+        columns_kernel.gather_u64(rows, symbols.size, size)
         if elf.machine in MARKED_BY_BIT_0:
             value = array("Q", [one & ~1 for one in value])
         order, room = array("I", bytes(4 * count)), array("I", bytes(4 * count))
@@ -67,8 +67,8 @@ class SymbolIndex:
         if order_kernel.order(value, order, room, False):
             order = room
         self._rows, self._starts = array("I", bytes(4 * count)), array("Q", bytes(8 * count))
-        columns_kernel.gather_halves(order, rows, self._rows)
-        columns_kernel.gather_words(order, value, self._starts)
+        columns_kernel.gather_u32(order, rows, self._rows)
+        columns_kernel.gather_u64(order, value, self._starts)
         self._kinds = bytes(symbols.info)
         self._named: dict[tuple[int, bool], Symbol] = {}
         self._ends: dict[int, tuple[int, Symbol]] = {}  # by place in the order: where what llvm names there ends
@@ -130,11 +130,11 @@ class SymbolIndex:
         if info & constants.STT_MASK == constants.STT_OBJECT:
             return False
         hidden = symbols.other[row] & constants.STV_MASK == constants.STV_HIDDEN
-        local = info >> 4 == constants.STB_LOCAL
+        local = info >> constants.STB_SHIFT == constants.STB_LOCAL
         return bool(symbols.size[row] or info & constants.STT_MASK != constants.STT_NOTYPE or not (local and hidden))
 
     def _fits_better(self, row: int, best: int, offset: int) -> bool:
-        """Does a symbol name an offset behind it better than another one that starts at the same address?"""
+        """Whether a symbol names an offset behind it better than another one that starts at the same address."""
         symbols = self._symbols
         size, best_size = symbols.size[row] or 1, symbols.size[best] or 1
         if best_size <= offset:
@@ -150,7 +150,7 @@ class SymbolIndex:
 
     def _name(self, row: int, start: int, bfd: bool) -> Symbol:
         symbols = self._symbols
-        local = symbols.info[row] >> 4 == constants.STB_LOCAL
+        local = symbols.info[row] >> constants.STB_SHIFT == constants.STB_LOCAL
         symbol = Symbol(symbols.name(row), start, symbols.size[row], self._file(row, local, bfd))
         self._named[row, bfd] = symbol
         return symbol

@@ -61,7 +61,7 @@ def read_notes(
 ) -> tuple[list[Note], list[ElfError]]:
     """Every note once, and the errors of note blocks that broke off (of segments only where no section has notes)."""
     blocks = [(s.file_offset, s.size, s.align) for s in sections if s.type == constants.SHT_NOTE]
-    told = len(blocks)
+    of_sections = len(blocks)
     blocks += [(s.file_offset, s.file_size, s.align) for s in segments if s.type == constants.PT_NOTE]
     found: dict[int, Note] = {}
     problems: list[ElfError] = []
@@ -77,7 +77,7 @@ def read_notes(
             if budget.spent > budget.most:
                 problems.append(error)
                 break
-            if number < told or not told:
+            if number < of_sections or not of_sections:
                 problems.append(error)
     return list(found.values()), problems
 

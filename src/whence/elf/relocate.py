@@ -122,24 +122,30 @@ KINDS: dict[int, dict[int, int]] = {
         constants.R_LARCH_32_PCREL: RELATIVE | 4,
     },
 }
-FAULTS = {
-    UNKNOWN_KIND: "its type is one that debug sections have",
-    OUTSIDE: "its place lies inside the section",
-    NO_SYMBOL: "its symbol is in the symbol table",
+FAULTS = {  # the rule, and what breaks it
+    UNKNOWN_KIND: ("its type is one that debug sections have", "another type"),
+    OUTSIDE: ("its place lies inside the section", "a place outside"),
+    NO_SYMBOL: ("its symbol is in the symbol table", "an index beyond it"),
 }
 
 
 class Relocations:
-    """The relocation sections of an object file, by the section each is for."""
+    """The relocation sections of an object file, by the section each is for.
+
+    The kernel reads of it: `kinds`, what to do for each relocation type (0: nothing); `section_vaddr`; and whether the
+    file is `elf64` and `big`-endian, or has r_info as `mips64` does, whose type is its last byte in either order.
+    """
 
     def __init__(
         self, header: Header, sections: Sequence[Section], content: Callable[[Section], memoryview], file_size: int
     ) -> None:
         self._header, self._sections, self._content, self._file_size = header, sections, content, file_size
+        self.elf64, self.big = header.bits == 64, header.order == "big"
+        self.mips64 = self.elf64 and header.machine == constants.EM_MIPS
         self.kinds = bytearray(KINDS_ROOM)
         for type_, kind in KINDS.get(header.machine, {}).items():
             self.kinds[type_] = kind
-        self.vaddrs = array("Q", [section.vaddr for section in sections])
+        self.section_vaddr = array("Q", [section.vaddr for section in sections])
         self.tables: dict[int, list[Section]] = {}
         for section in sections:
             if section.type in (constants.SHT_RELA, constants.SHT_REL) and section.size:
@@ -171,12 +177,8 @@ class Relocations:
                 self._content(table),
                 table.type == constants.SHT_RELA,
                 self._content(sections[table.link]),
-                self.vaddrs,
-                self.kinds,
-                header.bits == 64,
-                header.order == "big",
-                header.machine == constants.EM_MIPS and header.bits == 64,
+                self,
             )
             if fault:
-                problems.append(ElfError(f"{table.part} relocation {index}", None, FAULTS[fault]))
+                problems.append(ElfError(f"{table.part} relocation {index}", None, *FAULTS[fault]))
         return memoryview(out).toreadonly()

@@ -97,16 +97,5 @@ def read_symbols(table: SymbolTable | None, bits: int, order: ByteOrder) -> Symb
         array("B", bytes(rows)),
         array("I", bytes(4 * rows)),
     )
-    symbols_kernel.read(
-        table.entries,
-        bits == 64,
-        order == "big",
-        table.extended,
-        columns.name_offset,
-        columns.value,
-        columns.size,
-        columns.info,
-        columns.other,
-        columns.section,
-    )
+    symbols_kernel.read(table.entries, table.extended, bits == 64, order == "big", columns)
     return columns

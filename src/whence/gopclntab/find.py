@@ -1,7 +1,6 @@
 """Where the table lies: by section, by symbol, by its magic.
 
-A section that says SHT_NOBITS (--only-keep-debug) holds no table: it is "not there". Its neighbour in the stripped
-file has it.
+A section of type SHT_NOBITS (--only-keep-debug) holds no table; that of the stripped file does.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ SYMBOLS = ("runtime.pclntab", "runtime.pcheader")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The bytes from the header to the end of what holds them, their vaddr, and how they were found."""
+class FoundTable:
+    """The bytes of a table, from its header to the end of the section or segment; their vaddr; how they were found."""
 
     data: memoryview
     vaddr: int
     found_by: str
 
 
-def find(elf: ElfFile) -> Place | None:
-    """The table's place; None when the file has none."""
+def find(elf: ElfFile) -> FoundTable | None:
+    """The table; None when the file has none."""
     for name in SECTIONS:
         section = elf.section(name)
         if section is None or section.type == constants.SHT_NOBITS or not section.size:
@@ -40,23 +39,23 @@ def find(elf: ElfFile) -> Place | None:
             continue
         if name != ".data.rel.ro":
             if len(data) >= 4 and bytes(data[:4]) in MAGICS:
-                return Place(data, section.vaddr, f"section {name}")
+                return FoundTable(data, section.vaddr, f"section {name}")
             if len(data):  # the section's name is a promise: what is there is a table, if perhaps a damaged one
                 at = next(_headers(data), 0)
-                return Place(data[at:], section.vaddr + at, f"section {name}")
+                return FoundTable(data[at:], section.vaddr + at, f"section {name}")
         elif _is_go(elf):
             for at in _headers(data):
-                return Place(data[at:], section.vaddr + at, f"magic in section {name}")
+                return FoundTable(data[at:], section.vaddr + at, f"magic in section {name}")
     return _by_symbol(elf) or _by_magic(elf)
 
 
 def _is_go(elf: ElfFile) -> bool:
-    """Whether sections say so; strip leaves them."""
+    """Whether it has sections that only the Go linker makes; strip leaves them."""
     return any(elf.section(name) is not None for name in GO_SECTIONS)
 
 
 def _headers(data: memoryview) -> Iterator[int]:
-    """Offsets where a header stands that obeys the rules, lowest first."""
+    """Offsets of headers that obey the rules, lowest first."""
     raw = bytes(data)
     hits = []
     for magic in MAGICS:
@@ -73,12 +72,12 @@ def _headers(data: memoryview) -> Iterator[int]:
         yield at
 
 
-def _by_symbol(elf: ElfFile) -> Place | None:
+def _by_symbol(elf: ElfFile) -> FoundTable | None:
     for name in SYMBOLS:
         vaddr = symbol_value(elf, name)
         offset = None if vaddr is None else elf.file_offset_of(vaddr)
         if vaddr is not None and offset is not None and looks_like_header(elf.data, offset):
-            return Place(_to_segment_end(elf, offset), vaddr, f"symbol {name}")
+            return FoundTable(_to_segment_end(elf, offset), vaddr, f"symbol {name}")
     return None
 
 
@@ -95,7 +94,7 @@ def symbol_value(elf: ElfFile, name: str) -> int | None:
     return None if index is None else symbols.value[index]
 
 
-def _by_magic(elf: ElfFile) -> Place | None:
+def _by_magic(elf: ElfFile) -> FoundTable | None:
     """Scan what the file loads, when no section table says what is there, or it is a Go program's, renamed."""
     if elf.sections and not _is_go(elf):
         return None
@@ -104,7 +103,7 @@ def _by_magic(elf: ElfFile) -> Place | None:
             continue
         data = elf.data[segment.file_offset : segment.file_offset + segment.file_size]
         for at in _headers(data):
-            return Place(data[at:], segment.vaddr + at, "magic in a segment")
+            return FoundTable(data[at:], segment.vaddr + at, "magic in a segment")
     return None
 
 

@@ -90,7 +90,7 @@ def sample_offsets(data: memoryview, header: Header) -> list[int]:
     """functab's first entry, samples of the others, and its last, which ends the table."""
     count = header.functions
     if not count:
-        raise GopclntabError("functab", 0, "it holds at least one function")
+        raise GopclntabError("functab", 0, "it holds at least one function", 0)
     sampled = range(0, count, max(1, count // SAMPLES))
     return [field(data, header, 2 * index) for index in sampled] + [field(data, header, 2 * count)]
 

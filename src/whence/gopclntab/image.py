@@ -47,7 +47,7 @@ class Image:
         return struct.pack(self._word, value & (1 << 8 * self.pointer) - 1)
 
     def _with_addend(self, value: int) -> Iterator[int]:
-        """The places whose relocation has that addend."""
+        """The vaddrs of words whose relocation has that addend."""
         row = 3 * self.pointer
         pattern = self.pack(value)
         for table in self._relocations:
@@ -58,9 +58,9 @@ class Image:
                 at = table.find(pattern, at + 1)
 
     def _within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The places in [start, end) that are relocated, and the addends.
+        """The vaddrs in [start, end) of words that are relocated, and the addends.
 
-        A search for the upper bytes that all places in a stretch of 64 KiB share, one for the whole lot.
+        A search for the upper bytes that all vaddrs in a stretch of 64 KiB share, one for all of them.
         """
         row, little = 3 * self.pointer, self.elf.order == "little"
         shared_at = 2 if little else 0
@@ -71,9 +71,9 @@ class Image:
                 at = table.find(shared)
                 while at >= 0:
                     if at % row == shared_at and at - shared_at + row <= len(table):
-                        place, _, addend = struct.unpack_from(self._mark + self._word[1] * 3, table, at - shared_at)
-                        if start <= place < end:
-                            yield place, addend
+                        slot, _, addend = struct.unpack_from(self._mark + self._word[1] * 3, table, at - shared_at)
+                        if start <= slot < end:
+                            yield slot, addend
                     at = table.find(shared, at + 1)
 
     def words(self, vaddr: int, count: int) -> tuple[int, ...] | None:
@@ -83,8 +83,8 @@ class Image:
         except ElfError:
             return None
         words = list(struct.unpack(self._mark + self._word[1] * count, data))
-        for place, addend in self._within(vaddr, vaddr + count * self.pointer):
-            index, rest = divmod(place - vaddr, self.pointer)
+        for slot, addend in self._within(vaddr, vaddr + count * self.pointer):
+            index, rest = divmod(slot - vaddr, self.pointer)
             if not rest:
                 words[index] = addend
         return tuple(words)
@@ -93,7 +93,7 @@ class Image:
         words = self.words(vaddr, 1)
         return words[0] if words else None
 
-    def places_of(self, value: int) -> Iterator[int]:
+    def vaddrs_of(self, value: int) -> Iterator[int]:
         """The vaddrs in loaded data where a word has that value, in place or by relocation; none for 0."""
         if not value:
             return
@@ -115,9 +115,9 @@ class Image:
         patched: bytearray | None = None
         for table in self._relocations:
             whole = len(table) - len(table) % (3 * self.pointer)
-            for place, _, addend in struct.iter_unpack(self._mark + self._word[1] * 3, table[:whole]):
-                if vaddr <= place <= vaddr + len(data) - self.pointer:
+            for slot, _, addend in struct.iter_unpack(self._mark + self._word[1] * 3, table[:whole]):
+                if vaddr <= slot <= vaddr + len(data) - self.pointer:
                     if patched is None:
                         patched = bytearray(data)
-                    struct.pack_into(self._word, patched, place - vaddr, addend)
+                    struct.pack_into(self._word, patched, slot - vaddr, addend)
         return data if patched is None else memoryview(patched)

@@ -18,19 +18,21 @@ release.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 from whence.elf import ElfFile
 from whence.gopclntab.find import symbol_value
 from whence.gopclntab.header import Header
 from whence.gopclntab.image import Image
 
+# words of runtime.moduledata, by the names of its fields; a slice is a pointer, a length and a capacity
+PCHEADER, FUNCNAMETAB, CUTAB, FILETAB, PCTAB, PCLNTABLE, FTAB, FTAB_LENGTH = 0, 1, 4, 7, 10, 13, 16, 17
 MINPC, MAXPC, TEXT, ETEXT = 20, 21, 22, 23
 WORDS = 52  # as many as are read: past the section map in every release
 GOFUNC = {"1.18": (38,), "1.20": (40, 43)}  # by the table's version: 1.18-1.19; 1.20-1.26 and 1.27
 SECTION_MAP = {38: 39, 40: 41, 43: 45}  # by gofunc's word: the slice behind it (1.27 has epclntab between)
 MAX_SECTIONS = 4096
-MAX_PLACES = 256  # that point at the table and are tried
+MAX_CANDIDATES = 256  # words that point at the table and are tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,39 +47,36 @@ class ModuleData:
 
 def find_moduledata(elf: ElfFile, image: Image, header: Header, vaddr: int) -> ModuleData | None:
     """The moduledata that points at the table at `vaddr`; None when there is none to be seen."""
-    places = []
+    candidates = []
     named = symbol_value(elf, "runtime.firstmoduledata")
     if named is not None:
-        places.append(named)
+        candidates.append(named)
     section = elf.section(".go.module")
     if section is not None:
-        places.append(section.vaddr)
-    for place in places:
-        if (found := _read(image, header, vaddr, place)) is not None:
-            return found
-    for place in islice(image.places_of(vaddr), MAX_PLACES):
-        if (found := _read(image, header, vaddr, place)) is not None:
+        candidates.append(section.vaddr)
+    for candidate in chain(candidates, islice(image.vaddrs_of(vaddr), MAX_CANDIDATES)):
+        if (found := _read(image, header, vaddr, candidate)) is not None:
             return found
     return None
 
 
-def _read(image: Image, header: Header, vaddr: int, place: int) -> ModuleData | None:
-    """The moduledata at a place, if its words say what the header says."""
-    known = image.words(place, TEXT + 2)
+def _read(image: Image, header: Header, vaddr: int, candidate: int) -> ModuleData | None:
+    """The moduledata at a vaddr, if its words agree with the header of the table at `vaddr`."""
+    known = image.words(candidate, TEXT + 2)
     if known is None:
         return None
     expected = {
-        0: vaddr,
-        1: vaddr + header.names_at,
-        4: vaddr + header.units_at,
-        7: vaddr + header.texts_at,
-        10: vaddr + header.pctab_at,
-        13: vaddr + header.functab_at,
-        17: header.functions + 1,
+        PCHEADER: vaddr,
+        FUNCNAMETAB: vaddr + header.names_at,
+        CUTAB: vaddr + header.units_at,
+        FILETAB: vaddr + header.texts_at,
+        PCTAB: vaddr + header.pctab_at,
+        PCLNTABLE: vaddr + header.functab_at,
+        FTAB_LENGTH: header.functions + 1,
     }
     if any(known[index] != value for index, value in expected.items()):
         return None
-    return ModuleData(place, image.words(place, WORDS) or known)
+    return ModuleData(candidate, image.words(candidate, WORDS) or known)
 
 
 def text_sections(

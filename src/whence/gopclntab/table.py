@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 
 from whence.elf import ElfFile
-from whence.gopclntab.find import Place, find
+from whence.gopclntab.find import FoundTable, find
 from whence.gopclntab.functions import Function, FunctionColumns, Functions, move, read_functions, sample_offsets
 from whence.gopclntab.header import read_header
 from whence.gopclntab.image import Image
@@ -31,21 +31,21 @@ class Pclntab:
     skipped             functions by what damage left them without: "record" (all of it), "lines", "inlined calls"
     """
 
-    def __init__(self, elf: ElfFile, place: Place) -> None:
+    def __init__(self, elf: ElfFile, found: FoundTable) -> None:
         self._elf = elf
-        self.vaddr, self.found_by = place.vaddr, place.found_by
-        self.header = read_header(place.data)
+        self.vaddr, self.found_by = found.vaddr, found.found_by
+        self.header = read_header(found.data)
         self.version = self.header.version.since
         relative = self.header.version.relative
         image = Image(elf, self.header.pointer)
-        self._data = place.data if relative else image.relocated(place.data, place.vaddr)
-        self._module = find_moduledata(elf, image, self.header, place.vaddr) if relative else None
+        self._data = found.data if relative else image.relocated(found.data, found.vaddr)
+        self._module = find_moduledata(elf, image, self.header, found.vaddr) if relative else None
         pieces: list[tuple[int, int, int]] = []
         if self._module is not None:
             for word in GOFUNC[self.version]:
                 pieces = pieces or text_sections(image, self._module, word, executable_extents(elf))
         offsets = sample_offsets(self._data, self.header)
-        base = choose(elf, image, self.header, place.vaddr, self._module, offsets, in_pieces=bool(pieces))
+        base = choose(elf, image, self.header, found.vaddr, self._module, offsets, in_pieces=bool(pieces))
         self.text_base, self.text_base_found_by = base.vaddr, base.found_by
         self._names, self._texts, self._file_table = self._strings()
         self._columns, self._trees = self._read()
@@ -57,8 +57,8 @@ class Pclntab:
     @classmethod
     def find(cls, elf: ElfFile) -> Pclntab | None:
         """The table of a Go program; None when the file has none. Raises GopclntabError for a damaged one."""
-        place = find(elf)
-        return None if place is None else cls(elf, place)
+        found = find(elf)
+        return None if found is None else cls(elf, found)
 
     def __len__(self) -> int:
         return self.header.functions

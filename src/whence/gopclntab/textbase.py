@@ -1,10 +1,10 @@
-"""Where the text starts that entries count from: asked of everything that says it, and checked before it is believed.
+"""The text base, which entries count from: every source that states it is tried, and checked before it is believed.
 
     1.2 .. 1.17    entries are addresses; there is no base
     1.18 .. 1.25   the header has it (in position-independent executables through a relocation)
     1.26 ..        the header's word is 0; moduledata has it
 
-The symbol runtime.text, which says it in all of them, is gone from stripped files. `.text` is no substitute: C code may
+The symbol runtime.text has it in all of them, but is gone from stripped files. `.text` is no substitute: C code may
 lie before Go's. A wrong base gives every function another one's name, so a base must put the functions where
 the file has code, must agree with moduledata's first and last pc, and must hit the symbol table's functions.
 """
@@ -105,7 +105,7 @@ def _function_values(elf: ElfFile) -> set[int]:
 
 
 def _missing(symbols: set[int], functions: int, base: int, offsets: Sequence[int]) -> str:
-    """What the symbol table says against a base, if it knows this program's functions at all."""
+    """Why the symbol table contradicts a base; "" where it does not, or has too few of the functions."""
     known = sum(base + offsets[0] <= value < base + offsets[-1] for value in symbols)
     if 2 * known < functions:
         return ""

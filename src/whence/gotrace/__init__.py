@@ -4,7 +4,7 @@ In: a trace in its wire form (what `runtime/trace` writes) or its text form (wha
 path, a file, a pipe or bytes. Out: events, the other form, or columns. The events of each version come from Go's
 internal/trace/tracev2; docs/formats/gotrace.md tells the layout. Refused: events of Go 1.11 to 1.21 (another format).
 
-    version.py   Version, headers                     specs.py      the events, as a table
+    specs.py     Version, the events of each as a table
     event_kernel Event and the stream of them         lines.py      that table as the text kernels read it
     reader.py    Reader, TextReader                   writer.py     Writer, TextWriter
     convert.py   wire_to_text, text_to_wire           header.py     the first bytes of either form
@@ -15,7 +15,7 @@ internal/trace/tracev2; docs/formats/gotrace.md tells the layout. Refused: event
     info.py      what is in a trace                   verify.py     what is wrong with it
     sizes.py     batch sizes made right               sift.py       part of a trace as a trace
     anonymize.py strings replaced                     salvage.py    whole generations of a damaged trace
-    samples.py   CPU samples as a pprof profile
+    samples.py   tables of one generation after the other
 
     >>> import io
     >>> text = b'Trace Go1.22\\nString id=1\\n\\tdata="hello"\\nGoStart dt=3 g=7 g_seq=1\\n'
@@ -40,8 +40,7 @@ from whence.gotrace.faults import TextError
 from whence.gotrace.kernels.event import Event
 from whence.gotrace.quoting import quote, unquote
 from whence.gotrace.reader import Reader, TextReader
-from whence.gotrace.specs import EventSpec, SpecTable
-from whence.gotrace.version import CURRENT, Version
+from whence.gotrace.specs import CURRENT, EventSpec, SpecTable, Version
 from whence.gotrace.writer import TextWriter, Writer
 
 if TYPE_CHECKING:

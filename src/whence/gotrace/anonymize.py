@@ -15,9 +15,8 @@ from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH, STRING
 from whence.gotrace.columnar import ColumnReader, places
 from whence.gotrace.kernels import columns as columns_kernel
 from whence.gotrace.kernels.event import Event
-from whence.gotrace.specs import NO_THREAD
+from whence.gotrace.specs import NO_THREAD, Version
 from whence.gotrace.tables import Tables, events_of
-from whence.gotrace.version import Version
 
 if TYPE_CHECKING:
     from whence.gotrace.convert import Sink

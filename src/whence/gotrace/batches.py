@@ -18,8 +18,7 @@ from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_wire_header
 from whence.gotrace.kernels import batches as batches_kernel
 from whence.gotrace.lines import lines
-from whence.gotrace.specs import numbers
-from whence.gotrace.version import Version, usable
+from whence.gotrace.specs import Version, numbers, usable
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source

@@ -21,9 +21,8 @@ from whence.gotrace.batches import BatchReader, Run
 from whence.gotrace.faults import FINE, FULL, wire_fault
 from whence.gotrace.kernels import columns as columns_kernel
 from whence.gotrace.lines import lines
-from whence.gotrace.specs import spec_table
+from whence.gotrace.specs import Version, spec_table
 from whence.gotrace.tables import Tables
-from whence.gotrace.version import Version
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
@@ -243,6 +242,11 @@ class ColumnReader:
     def size(self) -> int:
         """Bytes read so far."""
         return self._batches.feed.offset(self._batches.feed.start)
+
+    @property
+    def size_stored(self) -> int:
+        """Bytes of the source that have come so far, used or not."""
+        return self._batches.feed.offset(self._batches.feed.stop)
 
     def __iter__(self) -> Iterator[Columns]:
         with naming(self._batches.feed.name):

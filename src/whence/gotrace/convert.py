@@ -13,7 +13,7 @@ from whence.gotrace.kernels import totext as totext_kernel
 from whence.gotrace.kernels import towire as towire_kernel
 from whence.gotrace.lines import lines
 from whence.gotrace.printable import changes
-from whence.gotrace.version import Version, usable
+from whence.gotrace.specs import Version, usable
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source

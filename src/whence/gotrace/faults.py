@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from whence.errors import CUT_OFF, TraceError, shown
-from whence.gotrace.specs import FRAME_ARGS, spec_table
-from whence.gotrace.version import Version
+from whence.gotrace.specs import FRAME_ARGS, Version, spec_table
 
 # As in uvarint.pxd
 FINE, CUT, FULL, BAD_TYPE, BAD_UVARINT = 0, 1, 2, 3, 4

@@ -8,7 +8,7 @@ from whence.errors import WRONG_KIND, TraceError, empty_file, shown
 from whence.gotrace.faults import TextError
 from whence.gotrace.feed import Feed
 from whence.gotrace.quoting import is_blank, tokens
-from whence.gotrace.version import HEADER_SIZE, Version, known, looks_like_text, looks_like_wire, read_header
+from whence.gotrace.specs import HEADER_SIZE, Version, known, looks_like_text, looks_like_wire, read_header
 
 _GO = re.compile(r"Go1\.([0-9]+)")
 MAX_HEADER_LINE = 1 << 16

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH, Run
 from whence.gotrace.columnar import ColumnReader, Columns, places
 from whence.gotrace.kernels import columns as columns_kernel
-from whence.gotrace.specs import NO_THREAD, spec_table
+from whence.gotrace.specs import NO_THREAD, Version, spec_table
 from whence.gotrace.tables import Tables
-from whence.gotrace.version import Version
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source

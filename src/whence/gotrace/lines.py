@@ -14,8 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from whence.gotrace.specs import FRAME_ARGS, MAX_ARGS, EventSpec, spec_table
-from whence.gotrace.version import Version
+from whence.gotrace.specs import FRAME_ARGS, MAX_ARGS, EventSpec, Version, spec_table
 
 NO_EVENT = 255
 IS_STACK, HAS_DATA, IS_TIMED = 1, 2, 4

@@ -13,7 +13,7 @@ from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_text_header, read_wire_header
 from whence.gotrace.kernels.event import Event, Stream
 from whence.gotrace.lines import lines
-from whence.gotrace.version import Version, usable
+from whence.gotrace.specs import Version, usable
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TEXT_TIMES = 4096  # a stack of 128 frames is named by one byte of an event
 TEXT_ALLOWANCE = 1 << 26
+LONGEST = 1 << 12  # characters of a text in a row: a stack has up to 128 frames, of two texts each
 
 
 class Lines(Protocol):
@@ -80,7 +81,7 @@ class Rows:
                     )
                 keep = self._keep(block, tables, goroutine, kinds)
                 self.size_read = reader.size
-                text.grow(reader.size)
+                text.grow(reader.size_stored)
                 yield Block(block, tables, goroutine, block.thread, keep, self.zero, text)
 
     def _keep(self, block: Columns, tables: Tables, goroutine: array[int], kinds: set[int]) -> list[int] | range:
@@ -115,10 +116,11 @@ def records(block: Block) -> Iterator[dict[str, Any]]:
             if name == "stack":
                 stack = value
             elif name.endswith("_string"):
-                args[name.removesuffix("_string")] = tables.text(value)
+                args[name.removesuffix("_string")] = text_of(tables, value)
             else:
                 args[name] = value
-        frames = [f"{function} {file}:{line}" for function, file, line in tables.frames(stack)]
+        found = tables.stacks.get(stack, ())
+        frames = [f"{text_of(tables, one.function)} {text_of(tables, one.file)}:{one.line}" for one in found]
         block.text.charge(sum(map(len, frames)) + sum(len(word) for word in args.values() if isinstance(word, str)))
         yield {
             "generation": tables.generation,
@@ -129,6 +131,12 @@ def records(block: Block) -> Iterator[dict[str, Any]]:
             "args": args,
             "stack": frames,
         }
+
+
+def text_of(tables: Tables, string: int) -> str:
+    """A string by its id, or the beginning of one that is longer than a row should have it."""
+    text = tables.strings.get(string, b"")[: 4 * LONGEST + 4].decode("utf-8", "surrogateescape")
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def write_jsonl(rows: Rows, out: Lines) -> int:

@@ -17,8 +17,8 @@ from whence.gotrace.batches import END_OF_GENERATION
 from whence.gotrace.faults import FINE, FULL
 from whence.gotrace.kernels import batches as batches_kernel
 from whence.gotrace.lines import lines
+from whence.gotrace.specs import HEADER_SIZE, Version, read_header, usable
 from whence.gotrace.verify import verify
-from whence.gotrace.version import HEADER_SIZE, Version, read_header, usable
 
 if TYPE_CHECKING:
     from whence.gotrace.convert import Sink

@@ -26,8 +26,8 @@ from whence.gotrace.faults import FINE, wire_fault
 from whence.gotrace.kernels import sift as sift_kernel
 from whence.gotrace.kernels.event import Event
 from whence.gotrace.lines import lines
+from whence.gotrace.specs import Version
 from whence.gotrace.tables import Tables, events_of
-from whence.gotrace.version import Version
 
 if TYPE_CHECKING:
     from whence.gotrace.batches import Batch

@@ -13,8 +13,8 @@ from whence.gotrace.header import read_wire_header
 from whence.gotrace.kernels import batches as batches_kernel
 from whence.gotrace.kernels.event import Event, padded
 from whence.gotrace.lines import lines
+from whence.gotrace.specs import Version, usable
 from whence.gotrace.tables import events_in
-from whence.gotrace.version import Version, usable
 
 if TYPE_CHECKING:
     from whence.gotrace.convert import Sink

@@ -11,7 +11,7 @@ from whence.gotrace.batches import CPU_SAMPLES, EXPERIMENTAL_BATCH, FREQUENCY, S
 from whence.gotrace.faults import CUT, wire_fault
 from whence.gotrace.kernels.event import Event, Stream
 from whence.gotrace.lines import lines
-from whence.gotrace.version import Version
+from whence.gotrace.specs import Version
 
 
 class StackFrame(NamedTuple):

@@ -16,9 +16,8 @@ from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_wire_header
 from whence.gotrace.kernels import columns as columns_kernel
 from whence.gotrace.sizes import Framed, header_of
-from whence.gotrace.specs import MAX_BATCH_SIZE, MAX_FRAMES, MAX_STRING_SIZE
+from whence.gotrace.specs import MAX_BATCH_SIZE, MAX_FRAMES, MAX_STRING_SIZE, Version, usable
 from whence.gotrace.tables import Tables, events_of
-from whence.gotrace.version import Version, usable
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source

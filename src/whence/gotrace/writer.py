@@ -11,7 +11,7 @@ from whence.errors import TraceError
 from whence.files import atomic_write
 from whence.gotrace.convert import TextBlocks
 from whence.gotrace.feed import BLOCK, Feed
-from whence.gotrace.version import Version, usable
+from whence.gotrace.specs import Version, usable
 
 if TYPE_CHECKING:
     from whence.gotrace.kernels.event import Event

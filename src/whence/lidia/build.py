@@ -1,4 +1,4 @@
-"""From a binary to an archive: gather every source of names, arrange, write.
+"""From a binary to an archive: gather every source of names, merge, write.
 
 `create` takes paths, `create_from_elf` an open ElfFile and a writable; the options are the Go package's, spelled out.
 With `compat="go"` the archive is what the Go package writes, byte for byte: functions of the symbol table and of
@@ -80,7 +80,7 @@ def create(executable: str | PathLike[str], output: str | PathLike[str], **optio
 
 def create_from_elf(
     elf: ElfFile,
-    output: str | BinaryIO,
+    output: str | PathLike[str] | BinaryIO,
     *,
     crc: bool = True,
     lines: bool = True,
@@ -94,8 +94,12 @@ def create_from_elf(
     debug_files: DebugFiles | None = None,
     jobs: int | None = None,
 ) -> Created:
-    """Archive an open ELF file into a path or a writable; the options are those of `create`."""
+    """Archive an open ELF file into a path or a binary writable; the options and errors are those of `create`.
+
+    A writable is written from where it stands; one that cannot seek, such as a pipe, will do.
+    """
     began = time.perf_counter()
+    output = fspath(output) if isinstance(output, PathLike) else output
     if compat == "go":
         table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
         written = _write(table, output, elf.reading, crc=True, lines=False, files=False, strings="length", compat="go")

@@ -12,7 +12,7 @@ from whence.lidia import writer
 from whence.lidia.layout import Extra
 from whence.model import Source
 from whence.ranges import Ranges, StringSpace
-from whence.ranges.arrange import arrange
+from whence.ranges.merge import merge
 from whence.ranges.strings import Arena
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Builder:
     def ranges(self) -> Ranges:
         """What was added, in order and repaired: a new table."""
         self._names.seal()
-        return arrange([_in_trees(self._ranges)], last_wins=True)
+        return merge([_in_trees(self._ranges)], last_wins=True)
 
     def write(
         self, out: BinaryIO | str | os.PathLike[str], *, crc: bool = True, lines: bool = True, files: bool = True,

@@ -42,7 +42,7 @@ import struct
 import sys
 from typing import TYPE_CHECKING, Final
 
-from whence.errors import ChecksumError, FormatError, LidiaError, cut_off, empty_file, wrong_magic
+from whence.errors import UNSUPPORTED, ChecksumError, FormatError, LidiaError, cut_off, empty_file, wrong_magic
 from whence.lidia.kernels.queries import LINE_FIELDS, RANGE_FIELDS, START_FIELDS
 from whence.records import Record, values_of
 
@@ -70,8 +70,7 @@ BUILD_ID, MACHINE, PRODUCER, MADE_FROM, SEGMENTS = b"BLID", b"MACH", b"PROD", b"
 FLAGS, SOURCE_BYTES, SOURCE_RUNS, STARTS = b"FLAG", b"SRCB", b"SRCR", b"STRT"
 
 # Length-prefixed strings as the Go package and whence write them: "" and then this.
-OVERFLOW: Final = b"[overflow]"
-LENGTH_PREFIXED_START: Final = bytes(4) + struct.pack("<I", len(OVERFLOW)) + OVERFLOW
+LENGTH_PREFIXED_START: Final = b"\0\0\0\0\x0a\0\0\0[overflow]"
 
 # What names and line entries that ranges share may add up to, in bytes, where all of them are asked for: so many times
 # the bytes that are stored, plus an allowance. Archives of real programs need 4 times at most.
@@ -161,31 +160,39 @@ class Header(Record, frozen=True):
             Section("line tables", line_width, line_count, line_offset, line_crc),
         )
         if version != VERSION:
-            raise LidiaError("header", 4, f"the version is {VERSION}", version)
+            fault = f"an archive of version {version} (header+0x4), expected {VERSION}"
+            raise LidiaError("header", 4, f"the version is {VERSION}", version, fault=fault, code=UNSUPPORTED)
         header._check_widths()
-        header._check_places(file_size)
+        header._check_order(file_size)
         return header
 
     def _check_widths(self) -> None:
-        if self.va.width not in (4, 8):
-            raise LidiaError("header", 0x08, "an entry of the VA table has 4 or 8 bytes", self.va.width)
-        if self.ranges.width not in (4, 8):
-            raise LidiaError("header", 0x28, "a field of the range table has 4 or 8 bytes", self.ranges.width)
-        if self.lines.width not in (2, 4):
-            raise LidiaError("header", 0x60, "a field of the line tables has 2 or 4 bytes", self.lines.width)
+        for section, offset, what, widths in (
+            (self.va, 0x08, "an entry of the VA table", (4, 8)),
+            (self.ranges, 0x28, "a field of the range table", (4, 8)),
+            (self.lines, 0x60, "a field of the line tables", (2, 4)),
+        ):
+            if section.width not in widths:
+                expected = f"{widths[0]} or {widths[1]}"
+                fault = f"{what} has {section.width} bytes (header+{offset:#x}), expected {expected}"
+                raise LidiaError("header", offset, f"{what} has {expected} bytes", section.width, fault=fault)
         if self.ranges.entries != self.va.entries:
-            raise LidiaError("header", 0x30, f"there are as many ranges as VAs, {self.va.entries}", self.ranges.entries)
+            fault = f"there are {self.ranges.entries} ranges (header+0x30), expected {self.va.entries}, as many as VAs"
+            rule = f"there are as many ranges as VAs, {self.va.entries}"
+            raise LidiaError("header", 0x30, rule, self.ranges.entries, fault=fault)
 
-    def _check_places(self, file_size: int) -> None:
+    def _check_order(self, file_size: int) -> None:
         """Every section that has bytes begins where the one before it ends, and all are inside the file."""
-        at = HEADER_SIZE
+        end = HEADER_SIZE
         for section, field in zip(self, (0x18, 0x38, 0x50, 0x70), strict=True):
             if section.size == 0:
                 continue
-            if section.offset != at:
-                raise LidiaError("header", field, f"the {section.name} begins at {at:#x}", f"{section.offset:#x}")
-            at = section.end
-            if at > file_size:
+            if section.offset != end:
+                begins = f"the {section.name} {'begin' if section.name.endswith('s') else 'begins'} at"
+                fault = f"{begins} {section.offset:#x} (header+{field:#x}), expected {end:#x}"
+                raise LidiaError("header", field, f"{begins} {end:#x}", f"{section.offset:#x}", fault=fault)
+            end = section.end
+            if end > file_size:
                 raise cut_off(LidiaError, section.name, 0, section.size, max(0, file_size - section.offset))
 
 
@@ -210,12 +217,12 @@ def pack_extra(
     sources: bytes,
     runs: tuple[Sequence[int], bytes] | None,
     offset: int,
-    declared: array[int] | None = None,
+    declared: bytes = b"",
     *,
     crc: bool = True,
 ) -> bytes:
     """The chunks and the footer. `sources`: a byte per range; `runs` (first ranges, values): the same in short;
-    `declared`: the numbers of STRT, row by row. Without `crc` the checksum is 0, as those of the sections are then."""
+    `declared`: the rows of STRT. Without `crc` the checksum is 0, as those of the sections are then."""
     chunks = []
     for tag, content in (
         (BUILD_ID, bytes.fromhex(extra.build_id)),
@@ -233,7 +240,7 @@ def pack_extra(
     elif sources:
         chunks.append((SOURCE_BYTES, sources))
     if declared:
-        chunks.append((STARTS, little_endian(declared)))
+        chunks.append((STARTS, declared))
     body = b"".join(_CHUNK.pack(tag, 0, len(content)) + content for tag, content in chunks)
     return body + FOOTER.pack(offset, len(body), crc32c_of(body) if crc else 0, FOOTER_VERSION, FOOTER_MAGIC)
 
@@ -266,31 +273,31 @@ class ExtraSection:
         if magic != FOOTER_MAGIC:
             return
         if offset > at or offset + size != at:
-            rule = f"the chunks end at {at:#x}"
-            self.problem = LidiaError("footer", at + 8, rule, f"{size} bytes from {offset:#x} on")
+            self._refuse("footer", at + 8, f"{size} bytes of chunks from {offset:#x} on", f"the chunks end at {at:#x}")
             return
         if version != FOOTER_VERSION:
-            self.problem = LidiaError("footer", at + 0x14, f"the version is {FOOTER_VERSION}", version)
+            self._refuse("footer", at + 0x14, f"version {version}", f"the version is {FOOTER_VERSION}")
             return
         chunks: dict[bytes, tuple[int, int]] = {}
         cursor = offset
         while cursor < at:
             if at - cursor < _CHUNK.size:
-                self.problem = LidiaError("extra", cursor, f"a chunk has at least {_CHUNK.size} bytes", at - cursor)
+                self._refuse("extra", cursor, f"{at - cursor} bytes", f"a chunk has at least {_CHUNK.size}")
                 return
             tag, _, length = _CHUNK.unpack_from(data, cursor)
             cursor += _CHUNK.size
             if length > at - cursor:
-                self.problem = LidiaError(
-                    "extra", cursor, f"a chunk fits in the {at - cursor} bytes that are left", length
-                )
+                self._refuse("extra", cursor, f"a chunk of {length} bytes", f"{at - cursor} are left")
                 return
             chunks.setdefault(tag, (cursor, length))
             cursor += length
         self.chunks, self._crc, self._start, self._end = chunks, crc, offset, at
         if offset != end:
-            rule = f"the chunks begin where the line tables end, at {end:#x}"
-            self.problem = LidiaError("footer", at, rule, f"{offset:#x}")
+            rule = f"they begin where the line tables end, at {end:#x}"
+            self._refuse("footer", at, f"the chunks begin at {offset:#x}", rule)
+
+    def _refuse(self, part: str, offset: int, fault: str, rule: str) -> None:
+        self.problem = LidiaError(part, offset, rule, fault, fault=f"{fault} ({part}+{offset:#x}): {rule}")
 
     def check(self) -> None:
         """Raise LidiaError when the section is broken, ChecksumError when its bytes have another checksum."""
@@ -298,7 +305,7 @@ class ExtraSection:
             raise self.problem
         found = crc32c_of(self._data[self._start : self._end]) if self._crc else 0
         if found != self._crc:
-            raise ChecksumError("extra", self._start, f"its bytes have the CRC32C {self._crc:#010x}", f"{found:#010x}")
+            raise wrong_crc("extra section", self._crc, found)
 
     def content(self, tag: bytes) -> bytes:
         """The bytes of a chunk; b"" of one that is not there."""
@@ -380,3 +387,10 @@ def crc32c_of(data: Buffer) -> int:
     """
     view = memoryview(data)
     return crc32c(bytes(view[offset : offset + _STEP]) for offset in range(0, len(view), _STEP))
+
+
+def wrong_crc(section: str, stored: int, found: int) -> ChecksumError:
+    """The error of a section whose bytes are not those its checksum was made of."""
+    rule = f"its bytes have the CRC32C {stored:#010x}"
+    fault = f"the CRC32C of the {section} is {found:#010x}, expected {stored:#010x}"
+    return ChecksumError(f"lidia {section}", 0, rule, f"{found:#010x}", fault=fault)

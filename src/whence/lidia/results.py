@@ -293,10 +293,10 @@ class FrameTable(Sequence[Frames]):
 
     def _slice(self, rows: range) -> FrameTable:
         """The table of some of the addresses."""
-        starts, kept = array("I", [0]), array("I")
+        starts, chosen = array("I", [0]), array("I")
         for row in rows:
-            kept.extend(range(self.starts[row], self.starts[row + 1]))
-            starts.append(len(kept))
+            chosen.extend(range(self.starts[row], self.starts[row + 1]))
+            starts.append(len(chosen))
         new = {row: index for index, row in enumerate(rows)}
         out = object.__new__(FrameTable)
         out._archive, out._mapped = self._archive, self._mapped
@@ -304,11 +304,13 @@ class FrameTable(Sequence[Frames]):
         out.starts = memoryview(starts).toreadonly()
         for name in ("range_index", "_function_at", "_file_at", "line", "_source", "_start_line"):
             column = getattr(self, name)
-            setattr(out, name, column and memoryview(array(column.format, map(column.__getitem__, kept))).toreadonly())
-        out.inlined = memoryview(bytes(map(self.inlined.__getitem__, kept))).cast("?")
+            setattr(
+                out, name, column and memoryview(array(column.format, map(column.__getitem__, chosen))).toreadonly()
+            )
+        out.inlined = memoryview(bytes(map(self.inlined.__getitem__, chosen))).cast("?")
         for name in ("_function", "_file"):
             texts = getattr(self, name)
-            setattr(out, name, texts and list(map(texts.__getitem__, kept)))
+            setattr(out, name, texts and list(map(texts.__getitem__, chosen)))
         return out
 
     def __eq__(self, other: object) -> bool:

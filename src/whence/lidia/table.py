@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING, Self, overload
 
 from whence.errors import LidiaError, WhenceError, naming
 from whence.files import open_regular
-from whence.lidia.kernels.queries import LINE_FIELDS, LINES_OUTSIDE, RANGE_FIELDS, Archive, FrameColumns, Texts
+from whence.lidia.kernels.queries import (
+    CALL_FILE,
+    FILE,
+    FUNCTION,
+    LINE_COUNT,
+    LINE_FIELDS,
+    LINE_INDEX,
+    LINES_OUTSIDE,
+    RANGE_FIELDS,
+    Archive,
+    FrameColumns,
+    Texts,
+)
 from whence.lidia.layout import (
     HEADER_SIZE,
     LENGTH_PREFIXED_START,
@@ -31,7 +43,7 @@ from whence.mapped import MappedFile
 from whence.model import SOURCES, Frame, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
     from typing_extensions import Buffer
@@ -100,10 +112,12 @@ class Table:
         return frames
 
     def lookup_many(self, vaddrs: Iterable[int], *, return_address: bool = False) -> FrameTable:
-        """The frames of many addresses, in columns.
+        """The frames of many vaddrs, in the order asked: a chain for each, and columns.
 
-        `vaddrs` may be anything that holds integers; an array of unsigned 64-bit ones is taken as it lies. The lock of
-        the interpreter is not held while it works.
+        `vaddrs` may be anything that holds integers; an array of unsigned 64-bit ones is taken as it lies. Those
+        outside of 64 bits have no frames. With `return_address` each is one past a call. The lock of the interpreter is
+        not held while it works: some 0.2 microseconds for each. What lies outside its section is "" or line 0 here
+        (`FrameTable.faults`), no error. LidiaError when the file changed meanwhile.
         """
         from whence.lidia.results import FrameTable
 
@@ -111,7 +125,7 @@ class Table:
         return FrameTable(self._still_open(), columns, self._mapped)
 
     def find_frames(self, vaddrs: memoryview | array[int], *, return_address: bool = False) -> FrameColumns:
-        """The same as numbers alone, for who renders them."""
+        """The same as numbers alone, for a renderer."""
         archive, mapped = self._still_open(), self._mapped
         find = archive.find_frames
         if len(vaddrs) >= MANY:
@@ -124,22 +138,32 @@ class Table:
         return columns
 
     def texts_of(self, frames: FrameColumns) -> Texts:
-        """The texts that such frames show, for who renders them."""
+        """The texts that such frames show, for a renderer."""
         return Texts(self._still_open(), frames)
 
     def _fault(self) -> LidiaError:
         index = self._archive.fault_index
         row = self._rows().row(index)
         if self._archive.fault == LINES_OUTSIDE:
-            rule = f"its line entries are among the {self.header.lines.entries}"
-            return self._broken(index, rule, f"{row[5]} and {row[6]} from there")
-        rule = f"its names lie in the {self.header.strings.size} bytes of the strings"
-        return self._broken(index, rule, f"function {row[3]:#x}, file {row[4]:#x}, call file {row[7]:#x}")
+            return self._lines_outside(index, row)
+        return self._name_outside(index, row)
 
-    def _broken(self, index: int, rule: str, found: object) -> LidiaError:
+    def _name_outside(self, index: int, row: Sequence[int]) -> LidiaError:
+        function, file, call_file = row[1 + FUNCTION], row[1 + FILE], row[1 + CALL_FILE]
+        found = f"function {function:#x}, file {file:#x}, call file {call_file:#x}"
+        rule = f"names lie in the {self.header.strings.size} bytes of the strings"
+        return self._broken(index, f"range {index} has a name outside the strings", rule, found)
+
+    def _lines_outside(self, index: int, row: Sequence[int]) -> LidiaError:
+        found = f"{row[1 + LINE_COUNT]} from {row[1 + LINE_INDEX]} on"
+        rule = f"line entries are among the {self.header.lines.entries} there are"
+        return self._broken(index, f"range {index} has line entries outside the line tables", rule, found)
+
+    def _broken(self, index: int, fault: str, rule: str, found: str) -> LidiaError:
         """The error of a range."""
         offset = index * RANGE_FIELDS * self.header.ranges.width
-        return LidiaError(RANGE_TABLE, offset, rule, found, path=self.path)
+        fault = f"{fault} ({RANGE_TABLE}+{offset:#x}): {found}; {rule}"
+        return LidiaError(RANGE_TABLE, offset, rule, found, fault=fault, path=self.path)
 
     # What is in it
 
@@ -198,8 +222,10 @@ class Table:
         start_line = rows.start(function, file, lines[0][1] if lines else 0)
         if mapped is not None:
             mapped.check()
-        if None in texts or lines is None:
-            raise self._broken(index, "its names and line entries lie in their sections", row[3:8])
+        if None in texts:
+            raise self._name_outside(index, row)
+        if lines is None:
+            raise self._lines_outside(index, row)
         names = [text.decode("utf-8", "surrogateescape") for text in texts]
         named_by = SOURCES[source] if source < len(SOURCES) else Source.UNKNOWN
         return Range(vaddr, length, names[0], names[1], names[2], call_line, depth, lines, named_by, start_line)
@@ -229,7 +255,7 @@ class Table:
             yield found
 
     def info(self) -> Info:
-        """What is in the archive. Reads all of it once."""
+        """What is in the archive: counts, and sizes in bytes. Reads all of it once."""
         from whence.lidia import verify
 
         self._still_open()
@@ -325,9 +351,10 @@ class Table:
 
 
 def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: Callable[[str], str] | None = None) -> Table:
-    """Map an archive. `crc`: compare its checksums now. `demangle` turns function names, each once.
+    """Map an archive. What this costs does not depend on the archive's size, unless `crc` compares its checksums now.
 
-    LidiaError when the header does not hold; ChecksumError; OSError.
+    `demangle` is what functions' names are put through (`whence.demangle.demangle`, for instance), each once.
+    LidiaError for what is no archive of version 1, or has a section outside its bytes; ChecksumError; OSError.
     """
     with open_regular(path, LidiaError) as (descriptor, size):
         if size < HEADER_SIZE:
@@ -346,7 +373,7 @@ def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: Callable[
 
 
 def from_bytes(data: Buffer, *, crc: bool = False, demangle: Callable[[str], str] | None = None) -> Table:
-    """An archive in memory, not copied."""
+    """An archive in memory, any buffer of bytes, which is not copied. The options and errors are those of `open`."""
     return Table(data, crc=crc, demangle=demangle)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from whence.errors import ChecksumError, FormatError, LidiaError
 from whence.interrupts import interruptible
@@ -20,6 +20,7 @@ from whence.lidia.layout import (
     Section,
     Sections,
     crc32c_of,
+    wrong_crc,
 )
 from whence.model import SOURCES
 
@@ -60,38 +61,19 @@ class Info:
     extra_problem: str
 
 
-class Inspected(NamedTuple):
-    """What a walk over all ranges found. The last five are the first range that breaks a rule, -1 when none does."""
-
-    functions: int
-    inlined: int
-    deepest: int
-    with_file: int
-    with_lines: int
-    without_length: int
-    unordered: int
-    empty: int
-    name_outside: int
-    lines_outside: int
-    untidy: int
-
-
 @interruptible
 def check_crc(data: memoryview, section: Section) -> None:
-    """Raise ChecksumError unless the section's bytes have the checksum the header gives."""
-    have = crc32c_of(data[section.offset : section.end]) if section.size else 0
-    if have != section.crc:
-        raise ChecksumError(
-            f"lidia {section.name}", 0, f"its bytes have the CRC32C {section.crc:#010x}", f"{have:#010x}"
-        )
+    """Raise ChecksumError unless the section's bytes have the checksum that the header has."""
+    found = crc32c_of(data[section.offset : section.end]) if section.size else 0
+    if found != section.crc:
+        raise wrong_crc(section.name, section.crc, found)
 
 
 @interruptible
 def info(data: memoryview, sections: Sections, extra: ExtraSection, table: Table) -> Info:
     """What is in an archive; reads all of it."""
     header, about = table.header, table.about
-    found = Inspected(*inspect_kernel.inspect(data, sections))
-    named = inspect_kernel.count_sources(data, sections)
+    found = inspect_kernel.Inspection(data, sections)
     strings = table.strings
     return Info(
         path=table.path, size=len(data), ranges=header.va.entries, functions=found.functions, inlined=found.inlined,
@@ -103,7 +85,7 @@ def info(data: memoryview, sections: Sections, extra: ExtraSection, table: Table
         range_size=header.ranges.size, string_size=header.strings.size, line_size=header.lines.size,
         trailing_size=len(data) - header.end, build_id=about.build_id, machine=about.machine, producer=about.producer,
         made_from=about.made_from,
-        sources={str(source): count for source, count in zip(SOURCES, named, strict=False) if source and count},
+        sources={str(source): count for source, count in zip(SOURCES, found.sources, strict=False) if source and count},
         starts=sections.starts, extra_problem=problem_of_extra(extra),
     )  # fmt: skip
 
@@ -111,7 +93,7 @@ def info(data: memoryview, sections: Sections, extra: ExtraSection, table: Table
 @interruptible
 def problems(data: memoryview, sections: Sections, header: Header, extra: ExtraSection) -> list[str]:
     """Everything that is wrong, a sentence each."""
-    found = Inspected(*inspect_kernel.inspect(data, sections))
+    found = inspect_kernel.Inspection(data, sections)
     out = []
     for section in header:
         try:
@@ -119,16 +101,22 @@ def problems(data: memoryview, sections: Sections, header: Header, extra: ExtraS
         except ChecksumError as error:
             out.append(str(error))
     entry = RANGE_FIELDS * header.ranges.width
-    for index, part, width, rule in (
-        (found.unordered, VA_TABLE, header.va.width, "ranges are in order of (va, depth)"),
-        (found.name_outside, RANGE_TABLE, entry, f"names lie in the {header.strings.size} bytes of the strings"),
-        (found.lines_outside, RANGE_TABLE, entry, f"line entries are among the {header.lines.entries} of the tables"),
+    strings, entries = header.strings.size, header.lines.entries
+    untidy = found.untidy if sections.tidy else -1
+    for index, part, width, fault, rule in (
+        (found.unordered, VA_TABLE, header.va.width, "is out of order", "ranges are in order of (va, depth)"),
+        (
+            found.name_outside,
+            RANGE_TABLE,
+            entry,
+            "has a name outside the strings",
+            f"there are {strings} bytes",
+        ),
+        (found.lines_outside, RANGE_TABLE, entry, "has line entries outside the line tables", f"there are {entries}"),
+        (untidy, RANGE_TABLE, entry, "overlaps, or is empty", "functions lie apart, as the extra section says"),
     ):
         if index >= 0:
-            out.append(str(LidiaError(part, index * width, rule, f"range {index}")))
-    if found.untidy >= 0 and sections.tidy:
-        rule = "functions lie apart and hold what is inlined into them, as the extra section says"
-        out.append(str(LidiaError(RANGE_TABLE, found.untidy * entry, rule, f"range {found.untidy}")))
+            out.append(str(_broken(part, index * width, f"range {index} {fault}", rule)))
     out += problems_of_starts(extra, header.strings.size)
     problem = problem_of_extra(extra)
     return [*out, problem] if problem else out
@@ -137,7 +125,7 @@ def problems(data: memoryview, sections: Sections, header: Header, extra: ExtraS
 @interruptible
 def notes(data: memoryview, sections: Sections) -> list[str]:
     """What is worth knowing of an archive and breaks no rule, a sentence each."""
-    found = Inspected(*inspect_kernel.inspect(data, sections))
+    found = inspect_kernel.Inspection(data, sections)
     if not found.without_length:
         return []
     count = "1 range has" if found.without_length == 1 else f"{found.without_length:,} ranges have"
@@ -158,14 +146,17 @@ def problems_of_starts(extra: ExtraSection, string_size: int) -> list[str]:
     """What is wrong with the rows of where functions start, a sentence for each rule that is broken."""
     offset, size = extra.chunks.get(STARTS, (0, 0))
     rows = list(START.iter_unpack(extra.content(STARTS)[: size // START.size * START.size]))
-    part = STARTS.decode()
-    out = []
+    part, out = STARTS.decode(), []
     if size % START.size:
-        out.append(LidiaError(part, offset, f"it is a whole number of rows of {START.size} bytes", size))
+        out.append(_broken(part, offset, f"{size} bytes", f"it is a whole number of rows of {START.size}"))
     if wrong := next((row for row, (before, after) in enumerate(pairwise(rows), 1) if before >= after), 0):
-        out.append(LidiaError(part, offset + wrong * START.size, "rows are in order, each once", rows[wrong]))
+        out.append(_broken(part, offset + wrong * START.size, f"row {rows[wrong]}", "rows are in order, each once"))
     outside = (row for row, (function, file, _) in enumerate(rows) if function >= string_size or file >= string_size)
     if (wrong := next(outside, -1)) >= 0:
         rule = f"names lie in the {string_size} bytes of the strings"
-        out.append(LidiaError(part, offset + wrong * START.size, rule, rows[wrong]))
+        out.append(_broken(part, offset + wrong * START.size, f"row {rows[wrong]}", rule))
     return list(map(str, out))
+
+
+def _broken(part: str, offset: int, fault: str, rule: str) -> LidiaError:
+    return LidiaError(part, offset, rule, fault, fault=f"{fault} ({part}+{offset:#x}): {rule}")

@@ -16,14 +16,13 @@ import io
 import os
 from array import array
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from whence._version import __version__
 from whence.budget import Budget
 from whence.files import atomic_write
 from whence.interrupts import interruptible
 from whence.lidia.kernels import encode as encode_kernel
-from whence.lidia.kernels import starts as starts_kernel
 from whence.lidia.kernels import strings as strings_kernel
 from whence.lidia.layout import (
     HEADER_SIZE,
@@ -35,6 +34,7 @@ from whence.lidia.layout import (
     Header,
     Section,
     crc32c,
+    little_endian,
     pack_extra,
 )
 from whence.ranges.kernels import columns as columns_kernel
@@ -42,7 +42,7 @@ from whence.ranges.kernels import order as order_kernel
 from whence.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from whence.ranges import Ranges
 
@@ -50,8 +50,8 @@ Strings = Literal["length", "nul"]
 Compat = Literal["go"] | None
 _STEP = 1 << 15  # ranges encoded at once
 _PIECE = 1 << 20  # bytes handed over at once
+_U16 = 0xFFFF
 _U32 = 0xFFFFFFFF
-ABSENT = 0xFFFFFFFF  # the number of a name that the archive does not have
 
 
 class Written(Record, frozen=True):
@@ -92,7 +92,7 @@ def write(
     compat: Compat = None,
     extra: Extra | None = None,
 ) -> Written:
-    """Write an archive of ranges in order of (va, depth), as `whence.ranges.arrange` leaves them.
+    """Write an archive of ranges in order of (va, depth), as `whence.ranges.merge` leaves them.
 
     A path is written beside and renamed, so that it never holds half an archive. A file object is written from where
     it stands. Without `crc` the checksums are 0 (`compat="go"` always writes them). Without `lines` or `files` those
@@ -118,7 +118,7 @@ def _write(
         about = (about or Extra()).replaced(tidy=body.tidy)
         if not about.producer:
             about = about.replaced(producer=f"whence {__version__}")
-        tail = pack_extra(about, *body.sources(), sized.end, body.starts, crc=crc)
+        tail = pack_extra(about, ranges.source.tobytes(), body.source_runs(), sized.end, body.starts, crc=crc)
     else:
         tail = b""
         crc = True
@@ -144,10 +144,19 @@ def _write(
     )  # fmt: skip
 
 
-def to_bytes(ranges: Ranges, **options: object) -> bytes:
-    """The archive in memory; the options of `write`."""
+def to_bytes(
+    ranges: Ranges,
+    *,
+    crc: bool = True,
+    lines: bool = True,
+    files: bool = True,
+    strings: Strings = "length",
+    compat: Compat = None,
+    extra: Extra | None = None,
+) -> bytes:
+    """The archive in memory; the options and errors are those of `write`."""
     out = io.BytesIO()
-    write(ranges, out, **options)  # type: ignore[arg-type]
+    write(ranges, out, crc=crc, lines=lines, files=files, strings=strings, compat=compat, extra=extra)
     return out.getvalue()
 
 
@@ -157,147 +166,131 @@ def _passed(parts: Iterator[bytes], out: BinaryIO) -> Iterator[bytes]:
         yield part
 
 
+class Columns:
+    """The ranges as they are written, as the kernels read them by name: names are numbers of strings."""
+
+    __slots__ = (
+        "call_file", "call_line", "depth", "file", "function", "length", "line_count", "line_index", "line_number",
+        "line_offset", "va",
+    )  # fmt: skip
+
+    va: array[int]
+    length: array[int]
+    depth: array[int]
+    function: memoryview | array[int]
+    file: memoryview | array[int]
+    call_file: memoryview | array[int]
+    call_line: array[int]
+    line_index: memoryview | array[int]
+    line_count: array[int]
+    line_offset: array[int]
+    line_number: array[int]
+
+    def __init__(self, ranges: Ranges, go: bool) -> None:
+        for name in ("va", "length", "depth", "call_line", "line_index", "line_count", "line_offset", "line_number"):
+            setattr(self, name, getattr(ranges, name))
+        if go:
+            self.length = array("Q", [length & _U32 for length in ranges.length])
+
+    def sort(self) -> None:
+        """By (va, depth), equal ones as they were."""
+        count = len(self.va)
+        order, room = array("I", bytes(4 * count)), array("I", bytes(4 * count))
+        if order_kernel.order(array("Q", self.depth), order, room, True):
+            order, room = room, order
+        if order_kernel.order(self.va, order, room, False):
+            order = room
+        for name in ("va", "length"):
+            moved = array("Q", bytes(8 * count))
+            columns_kernel.gather_u64(order, getattr(self, name), moved)
+            setattr(self, name, moved)
+        for name in ("depth", "function", "file", "line_index", "line_count", "call_file", "call_line"):
+            moved = array("I", bytes(4 * count))
+            columns_kernel.gather_u32(order, getattr(self, name), moved)
+            setattr(self, name, moved)
+
+
 class _Body:
     """The four sections, ready to be encoded: names numbered, line runs stored, widths known."""
 
     def __init__(self, ranges: Ranges, lines: bool, files: bool, nul: bool, go: bool) -> None:
         ranges.check()
         count = len(ranges)
-        self.ranges, self.lines = ranges, lines
-        self.length = ranges.length if not go else array("Q", [size & _U32 for size in ranges.length])
-        ordered, self.tidy, self.functions, most_va, most_length, most_line, fault = encode_kernel.survey(
-            ranges.va, self.length, ranges.depth, ranges.line_index, ranges.line_count, ranges.line_offset,
-            ranges.line_number, lines,
-        )  # fmt: skip
-        if fault >= 0:
-            raise ValueError(f"range {fault} refers to line rows that the table does not have")
-        if not ordered and not go:
-            raise ValueError("ranges are in order of (va, depth): use whence.ranges.arrange, or lidia.Builder")
+        self.ranges = ranges
+        self.columns = columns = Columns(ranges, go)
+        survey = encode_kernel.Survey(columns, lines)
+        if survey.fault >= 0:
+            raise ValueError(f"range {survey.fault} refers to line rows that the table does not have")
+        if not survey.ordered and not go:
+            raise ValueError("ranges are in order of (va, depth): use whence.ranges.merge, or lidia.Builder")
+        self.tidy, self.functions = survey.tidy, survey.functions
         seed = int.from_bytes(os.urandom(8), "little")
         self.names = strings_kernel.Interner(ranges.strings.sources, nul, seed, names_budget(ranges).most)
-        self.function, self.file, self.call_file = (array("I", bytes(4 * count)) for _ in range(3))
-        self.names.number(
-            ranges.function, ranges.file, ranges.call_file, files, self.function, self.file, self.call_file
-        )
-        self.string = array("Q", bytes(8 * self.names.count))
-        self.names.offsets(self.string)
-        line_width = 4 if most_line > 0xFFFF else 2
-        self.store = encode_kernel.Lines(line_width, seed, count)
-        self.line_index = ranges.line_index
+        self.names.number(ranges, files)
+        for name in ("function", "file", "call_file"):
+            setattr(columns, name, getattr(self.names, name).numbers())
+        line_width = 4 if survey.most_line > _U16 else 2
+        self.lines = encode_kernel.LineTables(line_width, seed, count)
         if lines:
-            self.line_index = array("I", bytes(4 * count))
-            self.store.add(
-                ranges.line_index, ranges.line_count, ranges.line_offset, ranges.line_number, not go, self.line_index
-            )
-        self.va, self.depth, self.line_count, self.call_line = (
-            ranges.va, ranges.depth, ranges.line_count, ranges.call_line
-        )  # fmt: skip
-        self.starts = start_rows(ranges, self.names, self.string) if lines and files and not go else array("I")
-        if not ordered:
-            self._sort()
-        most_field = max(most_length, self.string[-1], self.store.count)
-        va = Section(VA_TABLE, 8 if most_va > _U32 else 4, count, HEADER_SIZE, 0)
+            columns.line_index = self.lines.add(columns, not go).numbers()
+        self.starts = start_rows(ranges, self.names) if lines and files and not go else b""
+        if not survey.ordered:
+            columns.sort()
+        string = self.names.offset.numbers()
+        self.tables = encode_kernel.Ranges(columns, string, lines)
+        most_field = max(survey.most_length, string[-1], self.lines.entries)
+        va = Section(VA_TABLE, 8 if survey.most_va > _U32 else 4, count, HEADER_SIZE, 0)
         fields = Section(RANGE_TABLE, 8 if most_field > _U32 else 4, count, va.end, 0)
         texts = Section(STRINGS, 1, self.names.size, fields.end, 0)
-        self.header = Header(va, fields, texts, Section(LINE_TABLES, line_width, self.store.count, texts.end, 0))
-
-    def _sort(self) -> None:
-        """By (va, depth), equal ones as they were."""
-        count = len(self.va)
-        order, room = array("I", bytes(4 * count)), array("I", bytes(4 * count))
-        keys = array("Q", self.depth)
-        if order_kernel.order(keys, order, room, True):
-            order, room = room, order
-        if order_kernel.order(self.va, order, room, False):
-            order = room
-        for name in ("va", "length"):
-            moved = array("Q", bytes(8 * count))
-            columns_kernel.gather_words(order, getattr(self, name), moved)
-            setattr(self, name, moved)
-        for name in ("depth", "function", "file", "line_index", "line_count", "call_file", "call_line"):
-            moved = array("I", bytes(4 * count))
-            columns_kernel.gather_halves(order, getattr(self, name), moved)
-            setattr(self, name, moved)
+        self.header = Header(va, fields, texts, Section(LINE_TABLES, line_width, self.lines.entries, texts.end, 0))
 
     def parts(self) -> Iterator[Iterator[bytes]]:
         """The bytes of the four sections, a piece at a time."""
-        yield self._va_bytes()
-        yield self._range_bytes()
-        yield _pieces(self.names, self.header.strings.size)
-        yield _pieces(self.store, self.header.lines.size)
+        header, tables = self.header, self.tables
+        yield (tables.va_table(low, high, header.va.width) for low, high in _steps(header.va.entries, _STEP))
+        yield (tables.range_table(low, high, header.ranges.width) for low, high in _steps(header.va.entries, _STEP))
+        yield (self.names.part(low, high) for low, high in _steps(header.strings.size, _PIECE))
+        yield (self.lines.part(low, high) for low, high in _steps(header.lines.size, _PIECE))
 
-    def _va_bytes(self) -> Iterator[bytes]:
-        width = self.header.va.width
-        for low, high in self._steps():
-            room = bytearray((high - low) * width)
-            encode_kernel.encode_va(self.va, low, high, width, room)
-            yield bytes(room)
-
-    def _range_bytes(self) -> Iterator[bytes]:
-        width = self.header.ranges.width
-        for low, high in self._steps():
-            room = bytearray((high - low) * width * 8)
-            encode_kernel.encode_ranges(
-                self.length, self.depth, self.function, self.file, self.line_index, self.line_count, self.call_file,
-                self.call_line, self.string, self.lines, low, high, width, room,
-            )  # fmt: skip
-            yield bytes(room)
-
-    def _steps(self) -> Iterator[tuple[int, int]]:
-        count = len(self.va)
-        for low in range(0, count, _STEP):
-            yield low, min(low + _STEP, count)
-
-    def sources(self) -> tuple[bytes, tuple[array[int], bytes] | None]:
-        """A byte per range, and the same as runs where those are few."""
-        source = self.ranges.source
-        room = len(source) // 5
-        start, value = array("I", bytes(4 * room)), bytearray(room)
-        found = encode_kernel.runs(source, start, value)
-        return source.tobytes(), (start[:found], bytes(value[:found])) if found >= 0 else None
+    def source_runs(self) -> tuple[Sequence[int], bytes] | None:
+        """The sources of the ranges as runs (first ranges, values), where those are few."""
+        runs = encode_kernel.SourceRuns(self.ranges.source)
+        return (runs.first.numbers(), bytes(runs.value)) if runs.few else None
 
 
-def _pieces(kernel: Any, size: int) -> Iterator[bytes]:
-    for at in range(0, size, _PIECE):
-        yield kernel.part(at, min(at + _PIECE, size))
+def _steps(count: int, step: int) -> Iterator[tuple[int, int]]:
+    """[0, count) in pieces."""
+    return ((low, min(low + step, count)) for low in range(0, count, step))
 
 
-def start_rows(ranges: Ranges, names: strings_kernel.Interner, string: array[int]) -> array[int]:
-    """The rows of STRT, three numbers each: function, file (offsets of strings) and line, in that order, each row once.
+def start_rows(ranges: Ranges, names: strings_kernel.Interner) -> bytes:
+    """The rows of STRT: function, file (offsets of strings) and line, in that order, each row once.
 
     A row holds for frames of that very function in that very file, so a declaration is kept where the archive has both
     names. A file may be spelt in two ways: link-time optimization writes the lines of code below another directory than
     the declarations (`/build/x/src/a.c`, and `./src/a.c` after -ffile-prefix-map). A relative path that the archive
     does not have is taken for the one absolute path that ends with it.
 
-    `names` has numbered the names of the ranges, `string` says where each begins. None where offsets have over 32 bits.
+    `names` has numbered the names of the ranges. There are no rows where offsets have over 32 bits.
     """
-    starts = ranges.starts
-    if not len(starts) or string[-1] > 0xFFFFFFFF:
-        return array("I")
-    function, file = _blank(len(starts)), _blank(len(starts))
-    names.find(starts.function, function)
-    names.find(starts.file, file)
-    if ABSENT in file:
+    starts, string = ranges.starts, names.offset.numbers()
+    if not len(starts) or string[-1] > _U32:
+        return b""
+    function, file = names.find(starts.function).numbers(), names.find(starts.file).numbers()
+    if strings_kernel.ABSENT in file:
         file = _respelled(ranges, names, file)
-    out = _blank(3 * len(starts))
-    del out[3 * starts_kernel.settle(function, file, starts.line, string, out) :]
-    return out
+    return little_endian(array("I", encode_kernel.start_rows(function, file, starts.line, string).numbers()))
 
 
-def _respelled(ranges: Ranges, names: strings_kernel.Interner, file: array[int]) -> array[int]:
+def _respelled(ranges: Ranges, names: strings_kernel.Interner, file: memoryview) -> array[int]:
     """The numbers of the files, with the absolute paths that absent relative ones mean."""
-    refs = ranges.starts.file
+    refs, absent = ranges.starts.file, strings_kernel.ABSENT
     backwards = sorted((path[::-1], number) for number, path in names.absolute_paths())  # equal endings side by side
     meant: dict[int, int] = {}
-    for ref in {ref for ref, number in zip(refs, file) if number == ABSENT}:
+    for ref in {ref for ref, number in zip(refs, file) if number == absent}:
         ending = (b"/" + ranges.strings.raw(ref).removeprefix(b"./"))[::-1]
-        at = bisect_left(backwards, (ending, 0))
-        alike = [number for path, number in backwards[at : at + 2] if path.startswith(ending)]
+        nearest = bisect_left(backwards, (ending, 0))
+        alike = [number for path, number in backwards[nearest : nearest + 2] if path.startswith(ending)]
         if len(alike) == 1:
             meant[ref] = alike[0]
     return array("I", [meant.get(ref, number) for ref, number in zip(refs, file)])
-
-
-def _blank(count: int) -> array[int]:
-    return array("I", bytes(4 * count))

@@ -41,9 +41,9 @@ class DebugFiles:
     """Looks for files that complete an ELF file: given ones, in debug folders, beside it, on servers. Thread-safe.
 
     `given` are paths of debug files that go first. `open_elf` opens a candidate; `mapped` is the name that an
-    allow-list of servers is asked about, where the file is open under another one. For a file that is reached through
-    the root of a process, that root's /usr/lib/debug comes before the debug folders: a container's debug packages lie
-    there, and no link in it leads out of it (whence.rooted).
+    allow-list of servers is asked about, where the file is open under another one; `log` gets a line for each file
+    tried. For a file that is reached through the root of a process, that root's /usr/lib/debug comes before the debug
+    folders: a container's debug packages lie there, and no link in it leads out of it (whence.rooted).
     """
 
     def __init__(
@@ -54,22 +54,33 @@ class DebugFiles:
         debuginfod: Fetcher | None = None,
         open_elf: Callable[[str], ElfFile] = ElfFile.open,
         mapped: str = "",
+        log: Callable[[str], None] | None = None,
     ) -> None:
         self.debug_dirs = tuple(os.fspath(one) for one in debug_dirs)
         self.given = tuple(os.fspath(one) for one in given)
         self.debuginfod = debuginfod
         self._open_elf = open_elf
         self._mapped = mapped
+        self._log = log
 
     def __repr__(self) -> str:
         return f"<DebugFiles in {', '.join(self.debug_dirs) or 'no folder'}>"
 
-    def for_file(self, mapped: str, given: Iterable[str | os.PathLike[str]] = ()) -> DebugFiles:
-        """The same for a file that a process mapped as `mapped`, with these debug files first."""
-        every = (*given, *self.given)
+    def for_file(
+        self,
+        mapped: str,
+        given: Iterable[str | os.PathLike[str]] = (),
+        open_elf: Callable[[str], ElfFile] | None = None,
+    ) -> DebugFiles:
+        """The same for a file that a process mapped as `mapped`, these debug files first (`open_elf` opens them)."""
         return DebugFiles(
-            self.debug_dirs, every, debuginfod=self.debuginfod, open_elf=self._open_elf, mapped=mapped
-        )  # fmt: skip
+            self.debug_dirs,
+            (*given, *self.given),
+            debuginfod=self.debuginfod,
+            open_elf=open_elf or self._open_elf,
+            mapped=mapped,
+            log=self._log,
+        )
 
     def debug_file(self, elf: ElfFile) -> Search:
         """The file with the DWARF of a file: `elf` itself when it has some."""
@@ -93,7 +104,7 @@ class DebugFiles:
         self._take(search, candidates, lambda found: belongs(found, elf, crc), elf.path)
         if not search and not elf.is_go:  # Go's own tables name all code, stripped or not
             self._fetch(search, elf.build_id, elf.path)
-        return search
+        return self._ended(search, elf)
 
     def alt_file(self, elf: ElfFile) -> Search:
         """The supplementary file that dwz made for the DWARF in `elf`, if it has one; EMPTY search if it has none."""
@@ -112,6 +123,13 @@ class DebugFiles:
         self._take(search, candidates, lambda found: same_id(found, link.build_id), elf.path)
         if not search:
             self._fetch(search, link.build_id, elf.path)
+        return self._ended(search, elf)
+
+    def _ended(self, search: Search, elf: ElfFile) -> Search:
+        """The search, its steps reported to `log`."""
+        if self._log is not None:
+            for tried in search.tried:
+                self._log(f"{self._mapped or elf.path}: {search.wanted}: {tried}")
         return search
 
     def dwp_for(self, path: str | os.PathLike[str], build_id: str = "") -> Search:

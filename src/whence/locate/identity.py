@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import re
 
-HEX = re.compile(r"[0-9a-f]+")
-KEY = re.compile(r"[0-9a-f]{4,128}")  # what caches, debug folders and debuginfod servers name files by
+HEX = r"[0-9a-f]+"
+KEY = r"[0-9a-f]{4,128}"  # what caches, debug folders and debuginfod servers name files by
 GO_PARTS = 4
 
 
 def comparable(build_id: str) -> str:
     """The form of a build-id that equals another's where both are of one file."""
     lower = build_id.lower()
-    if not HEX.fullmatch(lower):
+    if not re.fullmatch(HEX, lower):
         return build_id
     if len(lower) % 2 == 0:
         text = bytes.fromhex(lower)
@@ -35,4 +35,4 @@ def comparable(build_id: str) -> str:
 def key(build_id: str) -> str:
     """The build-id as part of a file's name: hex digits; "" for one that names no file."""
     found = comparable(build_id)
-    return found if KEY.fullmatch(found) else ""
+    return found if re.fullmatch(KEY, found) else ""

@@ -27,7 +27,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from whence import lidia
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
@@ -42,7 +42,6 @@ from whence.locate.sources import (
     BuildIdFolders,
     CachedArchives,
     Candidate,
-    FileSource,
     GivenFiles,
     OwnPath,
     Servers,
@@ -52,12 +51,12 @@ from whence.reasons import GIVE_FILE, Missing, Reason
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import BinaryIO, Unpack
+    from typing import BinaryIO, TypeVar, Unpack
 
     from whence.binary import ElfOptions
     from whence.elf.segments import Segment
     from whence.locate.cache import Cache
-    from whence.locate.sources import Fetcher
+    from whence.locate.sources import Fetcher, FileSource
     from whence.producers import Producers
 
     T = TypeVar("T")
@@ -114,23 +113,20 @@ class Locator:
         if self.archive_dirs:
             self.sources.append(ArchiveFolders(self.archive_dirs))
         if cache is not None:
-            self.sources.append(CachedArchives(self.cache_of))
+            self.sources.append(CachedArchives(self._open_cache))
         self.sources += sources
         self._fallback: list[FileSource] = [BuildIdFolders(self.dirs)]
         if self._client is not None:
             self._fallback.append(Servers(self._client))
         given = [one.path for one in self._given.files if not one.is_archive]
-        self.debug_files = DebugFiles(self.dirs, given, debuginfod=self._client, open_elf=self._open_elf)
+        self.debug_files = DebugFiles(self.dirs, given, debuginfod=self._client, open_elf=self._open_elf, log=log)
 
     def __repr__(self) -> str:
-        places = [
-            *(f"{len(self.files)} given files" for _ in self.files[:1]),
-            *self.archive_dirs,
-            *("cache" for _ in [self._make_cache] if _ is not None),
-            *self.dirs,
-            *("debuginfod" for _ in [self._client] if _ is not None),
-        ]
-        return f"<whence.Locator: {', '.join(places) or 'nothing'}>"
+        given = f"{len(self.files)} given files" if self.files else ""
+        cache = "cache" if self._make_cache is not None else ""
+        servers = "debuginfod" if self._client is not None else ""
+        places = filter(None, [given, *self.archive_dirs, cache, *self.dirs, servers])
+        return f"<whence.Locator: {', '.join(places) or 'no places'}>"
 
     def __enter__(self) -> Locator:
         return self
@@ -147,14 +143,14 @@ class Locator:
         if close is not None:
             close()
 
-    def cache_of(self) -> Cache:
+    def _open_cache(self) -> Cache:
         """The cache; made when it is first needed."""
         if self._cache is None:
             from whence.locate.cache import Cache
 
             made = self._make_cache
             if made is None:
-                raise WrongUse("files from debuginfod servers are kept in a cache: give one")
+                raise WrongUse("no cache is given to keep the files of debuginfod servers in (cache=FOLDER)")
             self._cache = made if isinstance(made, Cache) else made() if callable(made) else Cache(made)
         return self._cache
 
@@ -164,7 +160,7 @@ class Locator:
         from whence.locate.debuginfod import Debuginfod
 
         servers = [debuginfod] if isinstance(debuginfod, str) else list(debuginfod)
-        return Debuginfod(servers, self.cache_of()) if servers else None
+        return Debuginfod(servers, self._open_cache()) if servers else None
 
     def _open_elf(self, path: str) -> ElfFile:
         """Open an ELF file; a given one that was opened for its build-id is not opened twice."""
@@ -233,7 +229,7 @@ class Locator:
             archive = self._archive_for(elf, demangle) if every else None
             if archive is not None:
                 elf.close()
-                return archive
+                return archive.binary
             options["jobs"] = options.get("jobs") or self.jobs
             return Binary.from_elf(elf, debug_files=self.debug_files, demangle=demangle, **options)
         except BaseException:
@@ -323,7 +319,7 @@ class Locator:
                 self._log(f"{wanted.path or wanted.build_id}: {tried}")
         return search
 
-    def _archive_for(self, elf: ElfFile, demangle: bool | Callable[[str], str]) -> Binary | None:
+    def _archive_for(self, elf: ElfFile, demangle: bool | Callable[[str], str]) -> Opened | None:
         """An archive of a file that has neither debug info nor Go's tables; None where there is none, or no need."""
         if has_debug_info(elf) or elf.is_go or not elf.build_id or (len(self.sources) == 1 and not self._given.files):
             return None
@@ -334,7 +330,7 @@ class Locator:
                 if not candidate.is_archive:
                     continue
                 with suppress(WhenceError, OSError):
-                    return self._open_archive(candidate, wanted, demangle).binary
+                    return self._open_archive(candidate, wanted, demangle)
         return None
 
     def _open_archive(self, candidate: Candidate, wanted: Wanted, demangle: bool | Callable[[str], str]) -> Opened:
@@ -359,7 +355,7 @@ class Locator:
 
         path = None
         if self._make_cache is not None and key(build_id):
-            path = self.cache_of().get(f"{key(build_id)}.{SEGMENTS}")
+            path = self._open_cache().get(f"{key(build_id)}.{SEGMENTS}")
         if path is not None:
             with ElfFile.open(path) as elf:
                 return placing_segments(elf)
@@ -383,15 +379,18 @@ class Locator:
 
         elf = not_a_core(candidate.elf())
         producers = None
-        path, how, given = candidate.path, f"{candidate.how} {candidate.path}", list[str]()
+        waiting: dict[str, ElfFile] = {}  # the debug file, until it is asked for
+        path, how = candidate.path, f"{candidate.how} {candidate.path}"
         try:
             segments = placing_segments(elf)
             whole = None if places(segments) else self._whole_file(candidate, wanted, places)
             if whole is not None:
-                elf.close()
-                elf, given, path = whole, [candidate.path], whole.path
+                waiting[candidate.path] = elf
+                elf, path = whole, whole.path
                 segments = placing_segments(elf)
-            files = self.debug_files.for_file(wanted.path, given)
+            files = self.debug_files.for_file(
+                wanted.path, list(waiting), lambda name: waiting.pop(name, None) or self._open_elf(name)
+            )
             producers = Producers(elf, finder=files, jobs=self.jobs)
             debug = producers.searches[0]
             if debug.elf is not elf and debug.path:
@@ -404,6 +403,10 @@ class Locator:
                 if archive is not None:
                     producers.close()
                     return Opened(archive, segments, path, how, candidate.build_id, elf)
+            instead = None if described or wanted.key else self._archive_for(elf, demangle)
+            if instead is not None:  # of the build-id that nobody told
+                producers.close()
+                return Opened(instead.binary, segments, instead.path, instead.how, instead.build_id, elf)
             producers.prepare()
             binary = Binary(producers=producers, path=elf.path, demangle=demangle)
             return Opened(binary, segments, path, how, candidate.build_id)
@@ -412,6 +415,9 @@ class Locator:
                 producers.close()
             elf.close()
             raise
+        finally:
+            for unused in waiting.values():
+                unused.close()
 
     def _whole_file(
         self, candidate: Candidate, wanted: Wanted, places: Callable[[Sequence[Segment]], bool]
@@ -446,7 +452,7 @@ class Locator:
         from whence.lidia.build import archive_producers
         from whence.locate.segments import skeleton
 
-        cache = self.cache_of()
+        cache = self._open_cache()
 
         def write_segments(file: BinaryIO) -> None:
             file.write(skeleton(producers.elf) + build_id.encode())

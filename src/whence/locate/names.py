@@ -15,20 +15,19 @@ from __future__ import annotations
 import os
 import re
 
-IMAGE = re.compile(r"\[(?:guest\.)?kernel(?:\.\w+)*\](?P<symbol>_\w+)?|(?:.*/)?vmlinu[xz][^/]*")
-MODULE = re.compile(
-    r"\[(?:guest\.kernel\.)?(?P<short>[\w-]+)\]|(?:.*/)?(?P<file>[^/]+?)\.ko(?:\.debug)?(?:\.(?:xz|zst|gz))?"
-)
+# patterns are compiled when a path is first compared: most searches go by build-id
+IMAGE = r"\[(?:guest\.)?kernel(?:\.\w+)*\](?P<symbol>_\w+)?|(?:.*/)?vmlinu[xz][^/]*"
+MODULE = r"\[(?:guest\.kernel\.)?(?P<short>[\w-]+)\]|(?:.*/)?(?P<file>[^/]+?)\.ko(?:\.debug)?(?:\.(?:xz|zst|gz))?"
 
 
 def is_image(path: str) -> bool:
     """Whether a mapped path is the kernel itself."""
-    return bool(IMAGE.fullmatch(path))
+    return bool(re.fullmatch(IMAGE, path))
 
 
 def module_of(path: str) -> str:
     """The name of a kernel module as the kernel has it; "" for what is none."""
-    found = MODULE.fullmatch(path)
+    found = re.fullmatch(MODULE, path)
     return (found["short"] or found["file"]).replace("-", "_") if found else ""
 
 

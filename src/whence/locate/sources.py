@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from whence import lidia, rooted
 from whence.elf import ElfFile
@@ -28,42 +29,42 @@ from whence.reasons import NOT_VERIFIED
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Protocol
 
     from whence.locate.cache import Cache
+
+    class Fetcher(Protocol):
+        """What a debuginfod client does: the file of a build-id, or None."""
+
+        def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None: ...
+
+    class FileSource(Protocol):
+        """A place that may have files for an identity."""
+
+        def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
+            """Files that may answer, best first; what was looked for and did not fit is added to `tried`.
+
+            The caller closes each candidate. Nothing but the caller's own mistakes is raised.
+            """
+            ...
+
 
 ARCHIVE_MAGIC = b".dia"
 PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are
 OWN_PATH = "own path"
 
 
-class Fetcher(Protocol):
-    """What a debuginfod client does: the file of a build-id, or None."""
-
-    def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None: ...
-
-
-class FileSource(Protocol):
-    """A place that may have files for an identity."""
-
-    def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
-        """Files that may answer, best first; what was looked for and did not fit is added to `tried`.
-
-        The caller closes each candidate. Nothing but the caller's own mistakes is raised.
-        """
-        ...
-
-
 class Candidate:
     """A file that may answer, with its build-ids. An ELF file is open until it is handed over or closed."""
 
-    __slots__ = ("_elf", "build_ids", "how", "is_archive", "path")
+    __slots__ = ("_waiting", "build_ids", "how", "is_archive", "path")
 
     def __init__(
         self, path: str, how: str, build_ids: tuple[str, ...] = (), *, is_archive: bool = False,
         elf: ElfFile | None = None,
     ) -> None:  # fmt: skip
         self.path, self.how, self.build_ids, self.is_archive = path, how, build_ids, is_archive
-        self._elf = elf
+        self._waiting = [] if elf is None else [elf]  # taken from by one thread only
 
     def __repr__(self) -> str:
         return f"<Candidate {self.path} ({self.how}), build-id {self.build_id or 'none'}>"
@@ -74,13 +75,14 @@ class Candidate:
 
     def elf(self) -> ElfFile:
         """The open file, the caller's from now on. Raises OSError, ElfError when it has to be opened again."""
-        elf, self._elf = self._elf, None
-        return elf or ElfFile.open(self.path)
+        try:
+            return self._waiting.pop()
+        except IndexError:
+            return ElfFile.open(self.path)
 
     def close(self) -> None:
-        if self._elf is not None:
-            self._elf.close()
-            self._elf = None
+        with suppress(IndexError):
+            self._waiting.pop().close()
 
     def is_of(self, wanted: Wanted) -> bool:
         """By build-id where both have one; else by the name of the file."""

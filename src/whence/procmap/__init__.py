@@ -6,13 +6,13 @@ the ELF specification's program headers. Nothing here knows what functions are c
 of names that are not in ELF files: perf maps and kallsyms.
 
     mapping.py         Mapping, Kind; opening the very file that is mapped
-    maps.py            the text of maps (maps_kernel.py reads it)
+    maps.py            the text of maps
     query.py           PROCMAP_QUERY: the kernel answers for one address
     process.py         who a pid is: start time, exec, namespaces
     reader.py          one process, looked at
     resolver.py        Resolver: many processes, cached
     build_id.py        read_build_id
-    address_mapper.py  AddressMapper: file offset <-> vaddr <-> runtime
+    address_mapper.py  AddressMapper: file offset <-> vaddr <-> runtime, by elf.segments.Translation
     names.py           lists of named addresses; perfmap.py, kallsyms.py read them
     vdso.py            the kernel's own library, from memory
     threads.py         where each thread is

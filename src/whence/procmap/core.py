@@ -28,7 +28,8 @@ from whence.elf.kernels import constants
 from whence.errors import WRONG_KIND, ElfError, MapsError, naming
 from whence.files import open_regular
 from whence.procmap.address_mapper import AddressMapper
-from whence.procmap.mapping import EXECUTE, READ, WRITE, Kind, Mapping, kind_of
+from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
+from whence.procmap.mapping import Kind, Mapping, kind_of
 from whence.procmap.snapshot import Snapshot, SnapshotFile, stamp_of
 
 PERMISSIONS = ((constants.PF_R, READ), (constants.PF_W, WRITE), (constants.PF_X, EXECUTE))
@@ -111,7 +112,9 @@ def _mapped(elf: ElfFile, note: Note) -> list[_Mapped]:
     count, page = struct.unpack_from(mark + 2 * word, data)
     names_at = (2 + 3 * count) * size
     if names_at > len(data):
-        raise MapsError("core NT_FILE", 0, f"its {count} entries fit in its {len(data)} bytes")
+        raise MapsError(
+            "core NT_FILE", 0, f"its {count} entries fit in its {len(data)} bytes", f"{names_at} bytes of them"
+        )
     names = data[names_at:].split(b"\0", count)
     if len(names) <= count:
         raise MapsError("core NT_FILE", names_at, f"it has a name for each of its {count} entries", len(names) - 1)

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from whence import rooted
 from whence.files import DELETED_MARK, must_be_regular, open_looked_at
-
-READ, WRITE, EXECUTE, SHARED = 1, 2, 4, 8  # permissions, as PROCMAP_QUERY has them
+from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
 
 
 class Kind(enum.StrEnum):

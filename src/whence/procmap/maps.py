@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import os
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from whence.errors import MapsError
 from whence.procmap.kernels import maps as maps_kernel
-from whence.procmap.mapping import EXECUTE, Mapping, kind_of
+from whence.procmap.kernels.constants import EXECUTE
+from whence.procmap.mapping import Mapping, kind_of
 
 _KEPT_PROBLEMS = 16
 _SHORTEST_LINE = len(b"0-1 r-xp 0 0:0 0\n")
@@ -36,6 +38,24 @@ class Maps:
     bad_lines: int = 0
 
 
+class MapsColumns:
+    """Room for lines of a maps file, a row each, as the kernel fills it. A name is its first byte and its end."""
+
+    __slots__ = ("device", "inode", "limit", "name_end", "name_start", "offset", "permissions", "start")
+
+    def __init__(self, room: int) -> None:
+        self.start, self.limit, self.offset, self.device, self.inode, self.name_start, self.name_end = (
+            array("Q", bytes(8 * room)) for _ in range(7)
+        )
+        self.permissions = bytearray(room)
+
+    def rows(self, count: int) -> Iterator[tuple[int, int, int, int, int, int, int, int]]:
+        """The first rows: start, limit, offset, permissions, device, inode, name's start and end."""
+        numbers = (self.start, self.limit, self.offset), (self.device, self.inode, self.name_start, self.name_end)
+        before, after = ([column[:count] for column in columns] for columns in numbers)
+        return zip(*before, self.permissions[:count], *after, strict=True)
+
+
 def parse(data: bytes, process: str = "", wanted: int = EXECUTE, linked: bool = True) -> Maps:
     """Mappings whose permissions include `wanted` (0: all), from the text of a maps file.
 
@@ -43,19 +63,15 @@ def parse(data: bytes, process: str = "", wanted: int = EXECUTE, linked: bool = 
     not read here.
     """
     room = min(data.count(b"\n"), len(data) // _SHORTEST_LINE) + 1
-    starts, limits, offsets, devices, inodes, name_starts, name_ends = (array("Q", bytes(8 * room)) for _ in range(7))
-    permissions = bytearray(room)
+    columns = MapsColumns(room)
     bad = array("Q", bytes(8 * _KEPT_PROBLEMS))
-    rows, wrong, _ = maps_kernel.parse_maps(
-        data, wanted, starts, limits, permissions, offsets, devices, inodes, name_starts, name_ends, bad
-    )
+    rows, wrong, _ = maps_kernel.parse_maps(data, wanted, columns, bad)
     problems = []
     for at in bad[: min(wrong, _KEPT_PROBLEMS)]:
         line = data[at:].partition(b"\n")[0][:80].decode("latin-1")
         problems.append(MapsError("line", at, "it is start-limit perms offset device inode name", line))
-    columns = (starts, limits, offsets, permissions, devices, inodes, name_starts, name_ends)
     new, mappings, last, ordered = tuple.__new__, [], 0, True
-    for start, limit, offset, bits, device, inode, name, end in zip(*(c[:rows] for c in columns), strict=True):
+    for start, limit, offset, bits, device, inode, name, end in columns.rows(rows):
         raw = data[name:end]
         if b"\\" in raw:
             raw = raw.replace(b"\\012", b"\n")
@@ -71,7 +87,7 @@ def parse(data: bytes, process: str = "", wanted: int = EXECUTE, linked: bool = 
 
 
 def read(process: str) -> bytes:
-    """The text of a process's maps file (the kernel gives it a page at a time). Raises OSError."""
+    """The text of a process's maps file (the kernel writes it a page at a time). Raises OSError."""
     descriptor = os.open(f"{process}/maps", os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = []

@@ -24,7 +24,8 @@ import os
 import struct
 from collections.abc import Iterator
 
-from whence.procmap.mapping import EXECUTE, Mapping, kind_of
+from whence.procmap.kernels.constants import EXECUTE, PERMISSIONS
+from whence.procmap.mapping import Mapping, kind_of
 
 REQUEST = 0xC0686611
 COVERING_OR_NEXT = 0x10
@@ -104,7 +105,7 @@ class MapsQuery:
             offset,
             self._build_id[:id_size].hex() if id_size else "",
             kind,
-            bits & 15,
+            bits & PERMISSIONS,
             os.makedev(major, minor),
             inode,
             deleted,

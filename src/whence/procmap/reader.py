@@ -1,6 +1,6 @@
 """Looking at one process: by PROCMAP_QUERY where the kernel has it, else by the text of its maps.
 
-Both ways give the same mappings. What fails is worded as one of two errors that callers tell apart: the process is gone
+Both ways find the same mappings. A failure is one of two errors that callers tell apart: the process is gone
 (ProcessLookupError), or may not be looked at (PermissionError).
 """
 
@@ -16,13 +16,14 @@ from typing import TypeVar
 
 from whence.errors import MapsError
 from whence.procmap import maps
-from whence.procmap.mapping import EXECUTE, Mapping
+from whence.procmap.kernels.constants import EXECUTE
+from whence.procmap.mapping import Mapping
 from whence.procmap.process import Identity, identify
 from whence.procmap.query import MapsQuery
 
 TEXT_TRUSTED = 0.05  # seconds for which an address that is not in the text read is not in the process,
 READING_SHARE = 20  # and at least so many times as long as the text took to be read
-GATE, GATE_SIZE = 0xFFFFFFFFFF600000, 1 << 12  # the [vsyscall] page of x86-64
+VSYSCALL, VSYSCALL_SIZE = 0xFFFFFFFFFF600000, 1 << 12  # the [vsyscall] page of x86-64
 _GONE = (errno.ENOENT, errno.ESRCH)
 _start = attrgetter("start")
 _T = TypeVar("_T")
@@ -44,11 +45,11 @@ class ProcessReader:
 
     def find(self, address: int, flags: int) -> Mapping | None:
         """The mapping with these permissions that holds a runtime address."""
-        return worded(self.pid, lambda: self._find(address, flags))
+        return with_plain_errors(self.pid, lambda: self._find(address, flags))
 
     def executable(self) -> list[Mapping]:
         """All executable mappings in address order."""
-        return worded(self.pid, self._executable)
+        return with_plain_errors(self.pid, self._executable)
 
     def forget(self) -> None:
         """Drop the text read before."""
@@ -63,7 +64,7 @@ class ProcessReader:
         except ProcessLookupError:  # no memory any more, or never any: it is a zombie or the kernel's own
             os.stat(self.directory)
             return None
-        if found is None and address & -GATE_SIZE == GATE:
+        if found is None and address & -VSYSCALL_SIZE == VSYSCALL:
             return self._find_in_text(address, flags)
         return found
 
@@ -76,8 +77,8 @@ class ProcessReader:
         except ProcessLookupError:
             os.stat(self.directory)
             return []
-        if found and found[-1].limit >> 32:  # 32-bit processes have no gate
-            found += self._gate()
+        if found and found[-1].limit >> 32:  # 32-bit processes have none
+            found += self._vsyscall()
         return found
 
     def _text(self, wanted: int) -> list[Mapping]:
@@ -97,14 +98,14 @@ class ProcessReader:
             found = covering(mappings, address)
         return found
 
-    def _gate(self) -> list[Mapping]:
+    def _vsyscall(self) -> list[Mapping]:
         """The [vsyscall] page: at the same place in every 64-bit process, and in the text only. Taken from ours."""
         try:
             lines = maps.read("/proc/self").rsplit(b"\n", 2)
         except OSError:
             return []
         last = maps.parse(lines[-2] if len(lines) > 1 else b"", self.directory, linked=self.linked).mappings
-        return [mapping for mapping in last if mapping.start == GATE]
+        return [mapping for mapping in last if mapping.start == VSYSCALL]
 
     def _kernel_answers(self) -> bool:
         try:
@@ -116,7 +117,7 @@ class ProcessReader:
 
 def who(root: str, pid: int) -> Identity:
     """The identity of the process that has a pid now. Raises ProcessLookupError, PermissionError."""
-    return worded(pid, lambda: identify(f"{root}/{pid}"))
+    return with_plain_errors(pid, lambda: identify(f"{root}/{pid}"))
 
 
 def covering(mappings: Sequence[Mapping], address: int) -> Mapping | None:
@@ -125,8 +126,8 @@ def covering(mappings: Sequence[Mapping], address: int) -> Mapping | None:
     return mappings[at - 1] if at and address < mappings[at - 1].limit else None
 
 
-def worded(pid: int, look: Callable[[], _T]) -> _T:
-    """What a look at a process gives; its errors as the two that callers tell apart, others as they are."""
+def with_plain_errors(pid: int, look: Callable[[], _T]) -> _T:
+    """Returns what `look` returns; errors that mean one of the two raise that one, others stay as they are."""
     try:
         return look()
     except PermissionError as error:

@@ -21,7 +21,8 @@ from whence.errors import ElfError, MapsError
 from whence.files import open_looked_at
 from whence.forks import Lock
 from whence.procmap.build_id import build_id_of
-from whence.procmap.mapping import EXECUTE, Mapping
+from whence.procmap.kernels.constants import EXECUTE
+from whence.procmap.mapping import Mapping
 from whence.procmap.process import Identity
 from whence.procmap.reader import ProcessReader, who
 
@@ -98,6 +99,9 @@ class Resolver:
         self._build_ids: OrderedDict[FileKey, str] = OrderedDict()
         self._lock = Lock()
 
+    def __repr__(self) -> str:
+        return f"<whence.procmap.Resolver of {self._root}: {len(self._processes)} processes>"
+
     def __enter__(self) -> Resolver:
         return self
 
@@ -113,7 +117,7 @@ class Resolver:
     def directory(self, pid: int) -> str:
         return f"{self._root}/{pid}"
 
-    # soft questions: they answer "nothing" where there is nothing to see
+    # lookups: nothing where the process or the mapping is gone or may not be read
 
     def lookup(self, pid: int, address: int) -> Mapping | None:
         """The executable mapping that holds a runtime address, with its build-id.
@@ -172,7 +176,7 @@ class Resolver:
         if known is not None and known.at(address) is None:
             self.invalidate(pid)
 
-    # the same questions, telling why
+    # the same, raising the reason
 
     def find(self, pid: int, address: int, flags: int = EXECUTE) -> Mapping | None:
         """As `lookup`, but raises ProcessLookupError and PermissionError. With flags 0 it answers for any mapping

@@ -25,7 +25,8 @@ from typing import Any
 from whence.elf.segments import Segment
 from whence.errors import WRONG_KIND, ElfError, MapsError, empty_file
 from whence.procmap.address_mapper import AddressMapper
-from whence.procmap.mapping import EXECUTE, READ, SHARED, WRITE, Kind, Mapping
+from whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
+from whence.procmap.mapping import Kind, Mapping
 from whence.procmap.process import command, identify
 from whence.procmap.resolver import Resolver
 
@@ -109,7 +110,7 @@ class Snapshot:
     def from_json(cls, text: str | bytes) -> Snapshot:
         """Read what `to_json` wrote. Raises MapsError when it is something else."""
         if len(text) > SIZE_LIMIT:
-            raise MapsError("snapshot", None, f"it has at most {SIZE_LIMIT >> 20} MiB")
+            raise MapsError("snapshot", None, f"it has at most {SIZE_LIMIT >> 20} MiB", f"{len(text) >> 20} MiB")
         try:
             top = json.loads(text)
         except (ValueError, RecursionError) as error:

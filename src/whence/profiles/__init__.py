@@ -1,12 +1,14 @@
 """Profiles in, names out: pprof, OTLP and perf, read into one model, named, written.
 
-    wire                protocol buffers as columns (wire_kernel), and the splice that changes nothing but names
-                        (splice_kernel)
-    model               Profile: mappings, locations, samples; what every reader fills and every writer reads
+    profile             Profile and read: what users hold
+    model               mappings, locations, samples; what every reader fills and every writer reads
+    wire                protocol buffers as columns, and the splice that changes nothing but names
+    schema              the fields of pprof's and OTLP's messages
     pprof               perftools.profiles.Profile, gzip or plain
     otlp                OTLP profiles v1development (dictionary form), binary and JSON
     perf, folded        the text of `perf script`; folded stacks
     speedscope          speedscope's JSON, to write
+    go_trace            the CPU samples of a Go execution trace
     text                lines of text of any size
     others              what is no profile, told by name, with what to do
     bounds              how much memory a profile may take for its stored bytes
@@ -14,7 +16,7 @@
     identity            build-ids in the one form in which they are compared
     binaries            which file answers for a mapping, and what was tried
     kernel              the kernel's files: which belongs to a mapping, and where it was loaded
-    lists, listed       names that are in no file: perf maps, kallsyms
+    symbol_lists        names that are in no ELF file: perf maps, kallsyms; non_elf_names asks them
     naming              each location to its frames or its reason
     coverage            how much got named, by what, and what would name the rest
 
@@ -22,38 +24,40 @@ A profile that breaks a rule of its format is a ProfileError; an address that ha
 
     from whence import profiles
 
-    profile = profiles.open("cpu.pb.gz")
+    profile = profiles.read("cpu.pb.gz")
     with whence.Locator(files=["app.debug"]) as locator:
-        for report in profiles.name(profile, locator):
-            print(report.path, report.named, report.locations)
-    profiles.write(profile, "named.pb.gz")
+        report = profile.symbolize(locator)
+    print(report, end="")
+    profile.filter(lambda sample: "handle_request" in sample.functions).write("requests.folded")
+    profile.write("named.pb.gz")
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whence.profiles.model import Label, Mapping, Profile, Samples, SampleType
+from whence.profiles.model import Label, Mapping, Sample, Samples, SampleType
 
 if TYPE_CHECKING:
     from whence.profiles.binaries import Binaries
-    from whence.profiles.formats import from_bytes, to_bytes, write
-    from whence.profiles.formats import open_profile as open
-    from whence.profiles.naming import Named, name
+    from whence.profiles.coverage import Report, Row
+    from whence.profiles.go_trace import read_go_trace
+    from whence.profiles.profile import Profile, read
+    from whence.profiles.symbol_lists import SymbolLists
 
 __all__ = [
-    "Binaries", "Label", "Mapping", "Named", "Profile", "SampleType", "Samples", "from_bytes", "name", "open",
-    "to_bytes", "write",
+    "Binaries", "Label", "Mapping", "Profile", "Report", "Row", "Sample", "SampleType", "Samples", "SymbolLists",
+    "read", "read_go_trace",
 ]  # fmt: skip
 
 _LAZY = {
-    "open": ("whence.profiles.formats", "open_profile"),
-    "from_bytes": ("whence.profiles.formats", "from_bytes"),
-    "to_bytes": ("whence.profiles.formats", "to_bytes"),
-    "write": ("whence.profiles.formats", "write"),
+    "read": ("whence.profiles.profile", "read"),
+    "read_go_trace": ("whence.profiles.go_trace", "read_go_trace"),
+    "Profile": ("whence.profiles.profile", "Profile"),
+    "SymbolLists": ("whence.profiles.symbol_lists", "SymbolLists"),
     "Binaries": ("whence.profiles.binaries", "Binaries"),
-    "Named": ("whence.profiles.naming", "Named"),
-    "name": ("whence.profiles.naming", "name"),
+    "Report": ("whence.profiles.coverage", "Report"),
+    "Row": ("whence.profiles.coverage", "Row"),
 }
 
 

@@ -14,8 +14,8 @@ from whence.locate.locator import Locator
 from whence.locate.search import Opened, Tried, Wanted
 from whence.profiles.addresses import can_translate, vaddrs
 from whence.profiles.kernel import Placing, is_kernel, placing
-from whence.profiles.lists import Lists
 from whence.profiles.model import Mapping
+from whence.profiles.symbol_lists import SymbolLists
 from whence.reasons import GIVE_KERNEL, Missing, Reason
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.pool import Names
@@ -47,14 +47,14 @@ class MappingSearch:
 
 
 class Binaries:
-    """The files of a profile's mappings, found by `locator` and opened once each; `lists` has names that are in none.
+    """The files of a profile's mappings, found by `locator` and opened once each.
 
-    A context manager: closing closes the files.
+    `symbol_lists` has the names that are in no file. A context manager: closing closes the files.
     """
 
-    def __init__(self, locator: Locator | None = None, *, lists: Lists | None = None) -> None:
+    def __init__(self, locator: Locator | None = None, *, symbol_lists: SymbolLists | None = None) -> None:
         self.locator = locator or Locator()
-        self.lists = lists or Lists()
+        self.symbol_lists = symbol_lists or SymbolLists()
         self._searches: dict[tuple[str, str], MappingSearch] = {}
         self._open: list[Opened] = []
 
@@ -105,4 +105,4 @@ class Binaries:
         self._open.append(opened)
         found.opened = Placed(opened.binary, opened.segments, opened.how, opened.build_id)
         if is_kernel(mapping):
-            found.opened.placing = placing(opened.elf_behind, opened.segments, self.lists.text_address)
+            found.opened.placing = placing(opened.elf_behind, opened.segments, self.symbol_lists.text_address)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from whence.errors import plain
@@ -20,7 +20,7 @@ from whence.profiles.naming import Named
 from whence.reasons import Missing, remedy_for
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Row:
     """One file's share. `samples`, `named` and `lines` are weights; the percentages are of `samples`."""
 
@@ -34,6 +34,10 @@ class Row:
     answered_by: str
     missing: list[tuple[Missing, int]]
     tried: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        share = f"{shown(self.named_percent)} of {self.samples:,} samples named"
+        return f"<profiles.Row {ascii(self.path)[1:-1] or 'no file'}: {share}>"
 
     @property
     def name(self) -> str:
@@ -67,6 +71,49 @@ class Row:
             ],
             "tried": self.tried,
         }
+
+
+class Report:
+    """What naming a profile came to: a row for each file, the one with the most samples first.
+
+    The rows are made when they are first asked for: they weigh every sample.
+    """
+
+    def __init__(self, profile: Profile, files: Sequence[Named]) -> None:
+        self.profile, self.files = profile, files
+        self._rows: list[Row] | None = None
+
+    def __repr__(self) -> str:
+        return f"<profiles.Report: {shown(self.named_percent)} of the frames named, {len(self.files)} files>"
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    @property
+    def rows(self) -> list[Row]:
+        if self._rows is None:
+            self._rows = coverage(self.profile, self.files)
+        return self._rows
+
+    @property
+    def named_percent(self) -> float:
+        """The share of named frames in all samples, in percent; 100 where there are none."""
+        return total(self.rows)
+
+    def reaches(self, percent: float) -> bool:
+        """Whether so many percent of the frames have names: what `--fail-under` asks."""
+        return self.named_percent >= percent
+
+    def as_json(self) -> dict[str, object]:
+        """What `whence profile --json` prints."""
+        return {"named_percent": round(self.named_percent, 2), "binaries": [row.as_json() for row in self.rows]}
+
+    def __str__(self) -> str:
+        """The table a person reads, as `whence profile --coverage` prints it, control characters made visible."""
+        return text(self.rows)
 
 
 def percent(part: int, whole: int) -> float:

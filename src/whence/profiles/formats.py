@@ -17,6 +17,8 @@ from whence.profiles.others import other
 from whence.profiles.wire import Messages
 
 WRITTEN = ("pprof", "otlp", "folded", "speedscope")
+PAGE = "flamegraph"  # a page for people, which is not read again
+PAGE_ENDINGS = ((".html", PAGE), (".htm", PAGE))
 ENDINGS = (
     (".speedscope.json", "speedscope"), (".otlp.json", "otlp"), (".json", "otlp"), (".otlp", "otlp"),
     (".pb.gz", "pprof"), (".pprof", "pprof"), (".prof", "pprof"), (".pb", "pprof"),
@@ -98,7 +100,7 @@ def read(data: bytes) -> tuple[Profile, str]:
 def format_for(profile: Profile, path: str) -> str:
     """The format to write: told by the path's ending, else the one it was read in; text becomes folded stacks."""
     as_it_came = profile.format if profile.format in WRITTEN else "folded"
-    return next((format for ending, format in ENDINGS if path.endswith(ending)), as_it_came)
+    return next((format for ending, format in ENDINGS + PAGE_ENDINGS if path.endswith(ending)), as_it_came)
 
 
 def is_binary(profile: Profile, format: str, path: str = "") -> bool:
@@ -113,8 +115,8 @@ def is_binary(profile: Profile, format: str, path: str = "") -> bool:
 def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
     """Write a profile to a file, which never holds half of it; pipes and devices are written to.
 
-    `format` is one of WRITTEN (default: by the path's ending, else as it was read; text becomes folded stacks). `json`
-    chooses OTLP's JSON form (default: by the ending .json, else the form it was read in).
+    `format` is one of WRITTEN, or PAGE, a flame graph's HTML (default: by the path's ending, else as it was read; text
+    becomes folded stacks). `json` chooses OTLP's JSON form (default: by the ending .json, else as it was read).
     """
     place = os.fspath(path)
     format = format or format_for(profile, place)
@@ -129,7 +131,7 @@ def save(path: str, data: bytes) -> None:
 
 @interruptible
 def to_bytes(profile: Profile, format: str, name: str = "", *, json: bool | None = None) -> bytes:
-    """The profile in one of WRITTEN, under a name where the format has room for one."""
+    """The profile in one of WRITTEN or as PAGE, under a name where the format has room for one."""
     match format:
         case "pprof":
             from whence.profiles import pprof
@@ -143,8 +145,12 @@ def to_bytes(profile: Profile, format: str, name: str = "", *, json: bool | None
             from whence.profiles import speedscope
 
             return speedscope.write(profile, name).encode("utf-8", "replace")
+        case "flamegraph":
+            from whence.profiles import flamegraph
+
+            return flamegraph.page_bytes(profile, name)
         case "folded":
             from whence.profiles import folded
 
             return folded.write(profile).encode("utf-8", "surrogateescape")
-    raise ValueError(f"a profile is written as {', '.join(WRITTEN)}, not {format!r}")
+    raise ValueError(f"a profile is written as {', '.join(WRITTEN)} or {PAGE}, not {format!r}")

@@ -11,6 +11,7 @@ file, those of the initialization elsewhere (kernel/module/main.c).
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -64,7 +65,7 @@ def placing(elf: ElfFile | None, segments: Sequence[Segment] | None, running: in
     linked = min((one.vaddr for one in code.segments), default=None)
 
     def place(mapping: Mapping, addresses: array[int]) -> array[int]:
-        found = IMAGE.fullmatch(mapping.path)
+        found = re.fullmatch(IMAGE, mapping.path)
         symbol = (found["symbol"] if found else None) or "_text"
         here = starts.get(symbol) if starts else linked  # without symbols: the code begins where _text is
         there = running if running is not None else first_address(mapping)

@@ -1,22 +1,28 @@
 """A profile as every reader fills it and every writer reads it.
 
+The class with what can be done with a profile (symbolize, write) is `whence.profiles.Profile`: it knows the formats,
+which know only this one.
+
     mappings    which file lay where (`Mapping`), and its build-id
     locations   a mapping (NO_MAPPING: none), an address, and its chain of frames: () as long as it has no name, with
                 the reason beside it
-    samples     stacks of locations, leaf first, with one value for each sample type, and labels
+    samples     stacks of locations, leaf first, with one value for each sample type, and labels: what else is known
+                of a sample (thread, CPU, event, time), each a key with a text or a number and its unit
 
 `origin` is what the profile was read from: a writer of the same format changes only the names in it and passes every
-other byte on. Samples are decoded when they are first asked for.
+other byte on. A profile whose samples were set or added to is written whole. Samples are decoded when they are first
+asked for.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from copy import copy
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple, Self
 
-from whence.errors import ProfileError
+from whence.errors import WRONG_KIND, ProfileError, shown
 from whence.model import Frames
 from whence.procmap import mapping as procmap_mapping
 from whence.profiles.bounds import NO_BOUND
@@ -81,6 +87,7 @@ class Samples:
     of: array[int] = field(default_factory=lambda: array("I"))
     values: list[array[int]] = field(default_factory=list)
     labels: list[tuple[Label, ...]] = field(default_factory=list)
+    added: int = 0  # how many were added by `add`
 
     def __len__(self) -> int:
         return len(self.of)
@@ -89,14 +96,16 @@ class Samples:
         return f"<Samples: {len(self):,} of {len(self.first) - 1:,} stacks, {len(self.values)} values each>"
 
     def locations(self, sample: int) -> array[int]:
-        """The stack of a sample, leaf first."""
+        """The stack of a sample, leaf first: indices of locations."""
         return self.locations_of(self.of[sample])
 
     def locations_of(self, stack: int) -> array[int]:
+        """The locations of a stack, leaf first."""
         return self.stack[self.first[stack] : self.first[stack + 1]]
 
     def add(self, stack: list[int], values: list[int], labels: tuple[Label, ...] = ()) -> None:
-        """A sample with a stack of its own."""
+        """Append a sample with a stack of its own: locations leaf first, a value of each type. ValueError otherwise."""
+        self.added += 1
         self.of.append(len(self.first) - 1)
         self.stack.extend(stack)
         self.first.append(len(self.stack))
@@ -105,6 +114,44 @@ class Samples:
         for column, value in zip(self.values, values, strict=True):
             column.append(value)
         self.labels.append(labels)
+
+
+class Sample:
+    """One sample of a profile, as a person asks about it: a view, made anew for each one."""
+
+    __slots__ = ("_profile", "index")
+
+    def __init__(self, profile: Profile, index: int) -> None:
+        self._profile, self.index = profile, index
+
+    def __repr__(self) -> str:
+        inner = next(iter(self.functions), "no name")
+        return f"<Sample {self.index}: {list(self.values)} in {ascii(inner)[1:-1][:SHOWN_CHARACTERS]}>"
+
+    @property
+    def locations(self) -> array[int]:
+        """The locations of its stack, leaf first: indices into the profile's columns."""
+        return self._profile.samples.locations(self.index)
+
+    @property
+    def frames(self) -> Frames:
+        """The named frames of its stack, innermost first; locations without a name have none."""
+        return tuple(frame for location in self.locations for frame in self._profile.frames[location])
+
+    @property
+    def functions(self) -> list[str]:
+        """The functions of its frames, innermost first."""
+        return [frame.function for frame in self.frames]
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """Its value of each sample type."""
+        return tuple(column[self.index] for column in self._profile.samples.values)
+
+    @property
+    def labels(self) -> dict[str, str | int]:
+        """What else is known of it, by key: texts, or numbers where there is no text."""
+        return {one.key: one.text or one.number for one in self._profile.samples.labels[self.index]}
 
 
 @dataclass(slots=True, repr=False)
@@ -132,6 +179,7 @@ class Profile:
     first_skipped: tuple[str, str, str] | None = None  # which one was first, the rule it breaks, its text
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
+    _read_samples: int = 0  # of those that were read, how many `add` had made
 
     def __repr__(self) -> str:
         types = ", ".join(f"{one.type} in {one.unit}" for one in self.sample_types[:SHOWN_TYPES])
@@ -143,12 +191,44 @@ class Profile:
 
     @property
     def samples(self) -> Samples:
+        """The samples, decoded when they are first asked for; may be set. ProfileError where they are damaged."""
         if self._samples is None:
             self._samples = self.load() if self.load else Samples()
+            self._read_samples = self._samples.added
         return self._samples
 
+    @samples.setter
+    def samples(self, samples: Samples) -> None:
+        self._samples, self._read_samples, self.origin = samples, samples.added, None
+
+    @property
+    def unchanged_origin(self) -> object:
+        """What the profile was read from, as long as its samples are the ones that were read; else None."""
+        if self._samples is not None and self._samples.added != self._read_samples:
+            return None
+        return self.origin
+
+    def filter(self, predicate: Callable[[Sample], bool]) -> Self:
+        """A profile of the samples for which the predicate is true; locations, mappings and names are shared.
+
+            only = profile.filter(lambda sample: sample.labels.get("comm") == "nginx")
+
+        Takes a call for each sample. The new profile is written whole, in any format.
+        """
+        samples = self.samples
+        kept = [index for index in range(len(samples)) if predicate(Sample(self, index))]
+        found = copy(self)
+        found.samples = Samples(
+            samples.first,
+            samples.stack,
+            array("I", map(samples.of.__getitem__, kept)),
+            [array("q", map(column.__getitem__, kept)) for column in samples.values],
+            [samples.labels[index] for index in kept],
+        )
+        return found
+
     def location(self, mapping: int, address: int, frames: Frames = ()) -> int:
-        """A new location; gives its index."""
+        """Append a location. Returns its index."""
         self.mapping.append(mapping)
         self.address.append(address)
         self.frames.append(frames)
@@ -163,7 +243,8 @@ class Profile:
         """Raise the error of the first line that could not be read where most could not: the text is something else."""
         if self.first_skipped is not None and self.skipped > read:
             part, rule, line = self.first_skipped
-            raise ProfileError(part, None, rule, line)
+            fault = f"not a profile: {part}: found {shown(line)}, expected: {rule}"
+            raise ProfileError(part, None, rule, line, fault=fault, code=WRONG_KIND)
 
     def name(self, location: int, frames: Frames) -> None:
         """Give a location its frames."""
@@ -171,6 +252,12 @@ class Profile:
         self.changed.add(location)
         self.reasons.pop(location, None)
 
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """What pickle and copy keep: all but what the profile was read from, which nobody needs elsewhere."""
+        kept: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self)}
+        return None, kept | {"_samples": self.samples, "load": None, "origin": None}
+
     def mapping_of(self, location: int) -> Mapping | None:
+        """The mapping of a location; None where it has none."""
         index = self.mapping[location]
         return None if index == NO_MAPPING else self.mappings[index]

@@ -19,8 +19,8 @@ from whence.profiles.addresses import NOWHERE
 from whence.profiles.binaries import Binaries, MappingSearch
 from whence.profiles.kernel import HALF
 from whence.profiles.kinds import Kind, kind_of
-from whence.profiles.listed import Answer, Processes, generated_names, kernel_names
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
+from whence.profiles.non_elf_names import Answer, Processes, generated_names, kernel_names
 from whence.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
 from whence.symbolize.naming import name_all
 from whence.symbolize.pool import Names
@@ -29,7 +29,7 @@ FIRST, LAST = itemgetter(0), itemgetter(-1)  # of a chain: the innermost frame, 
 LINE_OF, SOURCE_OF = attrgetter("line"), attrgetter("source")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Named:
     """What became of the locations of one file (all its mappings)."""
 
@@ -44,6 +44,9 @@ class Named:
     members: list[int] = field(default_factory=list)  # the locations
     lists: dict[str, None] = field(default_factory=dict)  # those that answered, in words
     left: dict[int, Missing] = field(default_factory=dict)  # those without frames
+
+    def __repr__(self) -> str:
+        return f"<profiles.Named {ascii(self.path)[1:-1] or 'no file'}: {self.named:,} of {self.locations:,} locations>"
 
 
 def name(
@@ -129,10 +132,10 @@ def _name_mapping(
                 _answer(profile, [(at, search.missing, "") for at in part], report)
         if kind is Kind.KERNEL:
             left = [(at, profile.address[at]) for at in part if at not in profile.changed]
-            listed = _made_readable(kernel_names(mapping, left, binaries.lists), readable)
+            listed = _made_readable(kernel_names(mapping, left, binaries.symbol_lists), readable)
             _answer(profile, listed, report, better=report.search is not None and report.search.opened is not None)
         elif kind in (Kind.GENERATED, Kind.NOWHERE):
-            found = generated_names(processes, mapping, part, kind, binaries.lists)
+            found = generated_names(processes, mapping, part, kind, binaries.symbol_lists)
             _answer(profile, _made_readable(found, readable), report)
 
 

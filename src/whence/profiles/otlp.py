@@ -79,7 +79,7 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
 
 def write(profile: Profile, *, json: bool | None = None) -> bytes:
     """The profile as OTLP; `json` chooses the form (default: the one it was read in, else binary)."""
-    origin = profile.origin
+    origin = profile.unchanged_origin
     if isinstance(origin, Origin) and (json is None or json == (origin.document is not None)):
         names = Names(profile, origin.tables)
         if origin.document is not None:
@@ -94,7 +94,7 @@ def write(profile: Profile, *, json: bool | None = None) -> bytes:
 
 def is_text(profile: Profile) -> bool:
     """Whether `write` gives JSON that a person can read: the profile was read from such."""
-    origin = profile.origin
+    origin = profile.unchanged_origin
     return isinstance(origin, Origin) and origin.document is not None and not origin.compressed
 
 

@@ -103,7 +103,7 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
 
 def write(profile: Profile, *, compress: bool | None = None) -> bytes:
     """The profile as pprof; in gzip unless it was read from plain bytes or `compress` says otherwise."""
-    origin = profile.origin
+    origin = profile.unchanged_origin
     if isinstance(origin, Origin):
         plain: bytes | bytearray = renamed(profile, origin.whole, origin.strings, origin.function_ids.ids)
         compress = origin.compressed if compress is None else compress

@@ -5,8 +5,8 @@ up in it. There is no second model of functions anywhere.
 
     strings.py   StringSpace: names as (source, offset) references into bytes that stay where they lie
     table.py     Scopes, Rows and Starts (what a producer has found), Ranges (the table itself)
-    compose.py   scopes + line rows -> ranges: each row goes to the innermost scope, ranges of several files are split
-    arrange.py   several tables, best source first -> one table in order, repaired so that every reader answers right
+    overlay.py   scopes + line rows -> ranges: each row goes to the innermost scope, ranges of several files are split
+    merge.py     several tables, best source first -> one table in order, repaired so that every reader answers right
 """
 
 from whence.ranges.strings import StringSpace

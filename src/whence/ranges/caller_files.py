@@ -3,7 +3,7 @@
 The frame of an outer function shows the file of the call inside it. A reader that takes each frame's file from the
 range itself, as the Go package's does, then gives the same files as one that knows call sites.
 
-In: a table in order of (va, depth), as `arrange` leaves it. Out: the same, with more ranges.
+In: a table in order of (va, depth), as `merge` leaves it. Out: the same, with more ranges.
 
 1. A range with code of its own shows its rows' file there, and at the bytes of an inlined call the call's file.
 2. A range that shows several files is cut at the ends of calls, never inside one.
@@ -15,9 +15,9 @@ from __future__ import annotations
 from array import array
 
 from whence.interrupts import interruptible
-from whence.ranges.arrange import gathered
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels.caller_files import Pieces
+from whence.ranges.merge import Picks, gathered
 from whence.ranges.table import Ranges
 
 
@@ -25,15 +25,15 @@ from whence.ranges.table import Ranges
 def caller_files(table: Ranges) -> Ranges:
     """The table with the files of callers. The one given is used up. Linear in ranges, and in lines of cut ranges."""
     pieces = Pieces(len(table))
-    count = pieces.cut(table.va, table.length, table.depth, table.file, table.call_file)
+    count = pieces.cut(table)
     pick, owned = array("I", bytes(4 * count)), bytearray(count)
     va, length, file = (array("Q", bytes(8 * count)) for _ in range(3))
     pieces.fill(pick, va, length, file, owned)
     del pieces
     if count > len(table):
         depth = array("I", bytes(4 * count))
-        columns_kernel.gather_halves(pick, table.depth, depth)
-        table = gathered(table, pick, pick, depth, va, length)
+        columns_kernel.gather_u32(pick, table.depth, depth)
+        table = gathered(table, Picks(pick, pick, depth, va, length))
         columns_kernel.clear_unless(owned, table.line_count)
     table.file = file
     return table

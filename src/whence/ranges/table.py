@@ -54,7 +54,8 @@ class Scopes(Record):
 
     Depth 0 is a function (one scope for each disjoint part of it); depth n+1 lies inside the scope of depth n that
     comes before it. Scopes stand in tree order: a parent before its children, siblings in any order.
-    `call_file` and `call_line` say where a scope of depth > 0 was called in its parent.
+    `call_file` and `call_line` say where a scope of depth > 0 was called in its parent; with Rows that have locations,
+    `call_line` is the number of one, too.
     """
 
     va: array[int] = field(default_factory=_q)
@@ -72,17 +73,31 @@ class Scopes(Record):
         check_columns(self, ("va", "end", "depth", "function", "call_file", "call_line"), "QQIQQI")
 
 
+class Locations(Record):
+    """Lines with columns and discriminators, by number: of rows, and of calls. Number 0, and any that is not there, is
+    line 0."""
+
+    line: array[int] = field(default_factory=_i)
+    column: array[int] = field(default_factory=_i)  # 0: unknown
+    discriminator: array[int] = field(default_factory=_i)
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+
 class Rows(Record):
     """Line rows: from `va` to the next row's va the code comes from `files[file]`, `line`.
 
     In ascending order of va; of several rows with the same va the last one counts. `file` is an index into `files`
-    (a column of names); NO_FILE with line 0 starts a stretch that no row describes (the end of a sequence).
+    (a column of names); NO_FILE with line 0 starts a stretch that no row describes (the end of a sequence). Where
+    columns were asked for, `line` is the number of a location.
     """
 
     va: array[int] = field(default_factory=_q)
     file: array[int] = field(default_factory=_i)
     line: array[int] = field(default_factory=_i)
     files: array[int] = field(default_factory=_q)  # names
+    locations: Locations | None = None
 
     def __len__(self) -> int:
         return len(self.va)
@@ -91,6 +106,8 @@ class Rows(Record):
         """Raise ValueError unless the columns are of one length."""
         check_columns(self, ("va", "file", "line"), "QII")
         check_columns(self, ("files",), "Q")
+        if self.locations is not None:
+            check_columns(self.locations, ("line", "column", "discriminator"), "III")
 
 
 NO_FILE = 0xFFFFFFFF
@@ -123,12 +140,39 @@ class Starts(Record):
         self.line.extend(other.line)
 
 
+class Columns(Record):
+    """Where in their lines the line rows and calls of a table stand. 0: unknown."""
+
+    line_column: array[int] = field(default_factory=_i)  # by line row
+    line_discriminator: array[int] = field(default_factory=_i)
+    call_column: array[int] = field(default_factory=_i)  # by range
+    call_discriminator: array[int] = field(default_factory=_i)
+
+    @classmethod
+    def unknown(cls, ranges: int, lines: int) -> Columns:
+        """Those of so many ranges and line rows, of which nothing is known."""
+        by_line, by_range = bytes(4 * lines), bytes(4 * ranges)
+        return cls(array("I", by_line), array("I", by_line), array("I", by_range), array("I", by_range))
+
+    def grow(self, ranges: int, lines: int) -> None:
+        """So many more, of which nothing is known."""
+        for column in (self.line_column, self.line_discriminator):
+            column.frombytes(bytes(4 * lines))
+        for column in (self.call_column, self.call_discriminator):
+            column.frombytes(bytes(4 * ranges))
+
+    def extend(self, other: Columns) -> None:
+        for name in ("line_column", "line_discriminator", "call_column", "call_discriminator"):
+            getattr(self, name).extend(getattr(other, name))
+
+
 class Ranges(Record):
-    """The table. `arrange` leaves it in order of (va, depth): an inlined range follows the range it lies in.
+    """The table. `merge` leaves it in order of (va, depth): an inlined range follows the range it lies in.
 
     A range covers [va, va + length). Its lines are rows [line_index, line_index + line_count) of `line_offset` (bytes
     from the range's va) and `line_number`; a row holds to the next one, the last to the range's end. All rows of a
-    range are of its one `file`. Ranges may share rows. `starts` says on which lines functions begin.
+    range are of its one `file`. Ranges may share rows. `starts` says on which lines functions begin; `columns`, when
+    they were asked for, where in its line each row and call stands.
     """
 
     strings: StringSpace
@@ -145,6 +189,7 @@ class Ranges(Record):
     line_offset: array[int] = field(default_factory=_i)
     line_number: array[int] = field(default_factory=_i)
     starts: Starts = field(default_factory=Starts)
+    columns: Columns | None = None
 
     def __len__(self) -> int:
         return len(self.va)
@@ -154,6 +199,11 @@ class Ranges(Record):
         check_columns(self, PER_RANGE, "QQIQQIIQIB")
         check_columns(self, ("line_offset", "line_number"), "II")
         self.starts.check()
+        if self.columns is not None:
+            check_columns(self.columns, ("line_column", "line_discriminator"), "II")
+            check_columns(self.columns, ("call_column", "call_discriminator"), "II")
+            if (len(self.columns.line_column), len(self.columns.call_column)) != (len(self.line_offset), len(self)):
+                raise ValueError("each line row and each range has a column")
 
     def holding(self, vaddrs: Iterable[int]) -> Ranges:
         """The ranges that hold any of the vaddrs, of a table in order of va whose ranges are all of depth 0."""
@@ -163,6 +213,10 @@ class Ranges(Record):
         for name in PER_RANGE:
             column = getattr(self, name)
             setattr(out, name, array(column.typecode, map(column.__getitem__, places)))
+        if (columns := self.columns) is not None:
+            calls = (columns.call_column, columns.call_discriminator)
+            picked = (array("I", map(column.__getitem__, places)) for column in calls)
+            out.columns = Columns(columns.line_column, columns.line_discriminator, *picked)
         return out
 
 

@@ -170,6 +170,7 @@ class Snapshot:
             file.write((self.to_json() + "\n").encode())
 
     def to_json(self) -> str:
+        """What `save` writes."""
         return self.record.to_json()
 
 

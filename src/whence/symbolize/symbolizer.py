@@ -17,7 +17,7 @@ from whence.binary import demangler
 from whence.locate.locator import Locator
 from whence.procmap.kallsyms import KERNEL_START
 from whence.procmap.mapping import Kind, Mapping
-from whence.procmap.reader import GATE, GATE_SIZE
+from whence.procmap.reader import VSYSCALL, VSYSCALL_SIZE
 from whence.procmap.resolver import Resolver
 from whence.reasons import Reason
 from whence.symbolize.elsewhere import Elsewhere
@@ -159,7 +159,7 @@ class Symbolizer:
         for address in sorted(addresses):
             if not 0 <= address < 1 << 64:
                 found[address] = Symbolized(address, reason=Reason.UNMAPPED, detail="an address has 64 bits")
-            elif address >= KERNEL_START and address & -GATE_SIZE != GATE:
+            elif address >= KERNEL_START and address & -VSYSCALL_SIZE != VSYSCALL:
                 found[address] = self._elsewhere.in_kernel(address)
             elif failure is not None:
                 found[address] = failure._replace(address=address)

@@ -96,6 +96,7 @@ cpdef enum:  # symbols: their size in a file, their binding (the upper four bits
     STB_GLOBAL = 1
     STB_WEAK = 2
     STB_GNU_UNIQUE = 10
+    STB_SHIFT = 4
     STT_NOTYPE = 0
     STT_OBJECT = 1
     STT_FUNC = 2

@@ -9,6 +9,7 @@ from cython.cimports.whence.elf.kernels.constants import (
     NO_SYMBOL,
     OPERATION,
     OUTSIDE,
+    R_X86_64_NONE,
     RELATIVE,
     STORE,
     STORE_ULEB,
@@ -67,20 +68,20 @@ def apply(
     relocations: cython.const[cython.uchar][::1],
     explicit: cython.bint,
     symbols: cython.const[cython.uchar][::1],
-    section_vaddr: cython.const[cython.ulonglong][::1],
-    kinds: cython.const[cython.uchar][::1],
-    wide: cython.bint,
-    big: cython.bint,
-    mips: cython.bint,
+    rules,
 ):
-    """Apply every relocation; (applied, fault, its index): what the first one that was left out breaks.
+    """Apply every relocation. Returns (applied, fault, index): what the first one that was left out breaks.
 
-    kinds gives for each relocation type what to do, 0 nothing. `explicit` relocations carry their addend, the others
-    have it in place. `mips` is the 64-bit MIPS layout of r_info, whose type is its last byte in either byte order.
+    `rules` is a relocate.Relocations. `explicit` relocations carry their addend, the others have it in place.
     """
-    width: cython.longlong = 8 if wide else 4
+    section_vaddr: cython.const[cython.ulonglong][::1] = rules.section_vaddr
+    kinds: cython.const[cython.uchar][::1] = rules.kinds
+    elf64: cython.bint = rules.elf64
+    big: cython.bint = rules.big
+    mips64: cython.bint = rules.mips64
+    width: cython.longlong = 8 if elf64 else 4
     stride: cython.longlong = width * (3 if explicit else 2)
-    symbol_size: cython.longlong = ELF64_SYM_SIZE if wide else ELF32_SYM_SIZE
+    symbol_size: cython.longlong = ELF64_SYM_SIZE if elf64 else ELF32_SYM_SIZE
     count: cython.longlong = relocations.shape[0] // stride
     symbol_count: cython.longlong = symbols.shape[0] // symbol_size
     applied: cython.longlong = 0
@@ -104,18 +105,18 @@ def apply(
         for i in range(count):
             p = cython.address(relocations[i * stride])
             at = number(p, cython.cast(cython.uint, width), big)
-            if mips:
+            if mips64:
                 symbol = number(p + 8, 4, big)
                 type_ = p[15]
             else:
                 info = number(p + width, cython.cast(cython.uint, width), big)
-                if wide:
+                if elf64:
                     symbol = info >> 32
                     type_ = cython.cast(cython.uint, info)
                 else:
                     symbol = info >> 8
                     type_ = info & 0xFF
-            if type_ == 0:
+            if type_ == R_X86_64_NONE:
                 continue
             wrong = 0
             kind = 0
@@ -140,7 +141,7 @@ def apply(
             value = 0
             if symbol:
                 s = cython.address(symbols[cython.cast(cython.longlong, symbol) * symbol_size])
-                if wide:
+                if elf64:
                     section = number(s + 6, 2, big)
                     value = number(s + 8, 8, big)
                 else:
@@ -150,7 +151,7 @@ def apply(
                     value += section_vaddr[section]
             if explicit:
                 info = number(p + 2 * width, cython.cast(cython.uint, width), big)
-                if wide:
+                if elf64:
                     value += info
                 else:
                     value += cython.cast(cython.ulonglong, cython.cast(cython.int, info))  # sign-extended

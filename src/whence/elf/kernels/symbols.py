@@ -22,6 +22,7 @@ from cython.cimports.whence.elf.kernels.constants import (
     SHN_XINDEX,
     STB_GLOBAL,
     STB_GNU_UNIQUE,
+    STB_SHIFT,
     STB_WEAK,
     STT_FUNC,
     STT_GNU_IFUNC,
@@ -76,14 +77,14 @@ Candidate = cython.struct(
 def entry(
     table: cython.const[cython.uchar][::1],
     index: cython.longlong,
-    wide: cython.bint,
+    elf64: cython.bint,
     big: cython.bint,
     extended: cython.const[cython.uchar][::1],
 ) -> Symbol:
     """Entry `index` of a table that holds it; SHN_XINDEX is looked up in the table of extended section indexes."""
     s: Symbol
     p: cython.pointer[cython.const[cython.uchar]]
-    if wide:
+    if elf64:
         p = cython.address(table[index * ELF64_SYM_SIZE])
         s.name = u32(p, big)
         s.info = p[4]
@@ -108,25 +109,27 @@ def entry(
 
 def read(
     table: cython.const[cython.uchar][::1],
-    wide: cython.bint,
-    big: cython.bint,
     extended: cython.const[cython.uchar][::1],
-    name: cython.uint[::1],
-    value: cython.ulonglong[::1],
-    size: cython.ulonglong[::1],
-    info: cython.uchar[::1],
-    other: cython.uchar[::1],
-    section: cython.uint[::1],
+    elf64: cython.bint,
+    big: cython.bint,
+    columns,
 ) -> cython.longlong:
-    """Unpack every whole entry into the columns, as many as those have room for. Returns how many were read."""
-    rows: cython.longlong = table.shape[0] // (ELF64_SYM_SIZE if wide else ELF32_SYM_SIZE)
+    """Unpack every whole entry into the columns of a symbols.Symbols, as many as those have room for. Returns how many
+    were read."""
+    name: cython.uint[::1] = columns.name_offset
+    value: cython.ulonglong[::1] = columns.value
+    size: cython.ulonglong[::1] = columns.size
+    info: cython.uchar[::1] = columns.info
+    other: cython.uchar[::1] = columns.other
+    section: cython.uint[::1] = columns.section
+    rows: cython.longlong = table.shape[0] // (ELF64_SYM_SIZE if elf64 else ELF32_SYM_SIZE)
     i: cython.longlong
     s: Symbol
     if rows > name.shape[0]:
         rows = name.shape[0]
     with cython.nogil:
         for i in range(rows):
-            s = entry(table, i, wide, big, extended)
+            s = entry(table, i, elf64, big, extended)
             name[i] = s.name
             value[i] = s.value
             size[i] = s.size
@@ -413,6 +416,7 @@ class Candidates:
         i: cython.longlong
         placed: Placed
         row: cython.pointer(Candidate)
+        bind: cython.uint
         left: cython.longlong = most_names
         restricted: cython.bint = queries is not None
         memory: cython.bint = True
@@ -437,7 +441,8 @@ class Candidates:
                 row.end = placed.end
                 row.bound = placed.bound
                 row.name = names_base | placed.name
-                row.rank = rank_of(symbols.names, placed.name, placed.info >> 4, placed.end > placed.vaddr, preference)
+                bind = placed.info >> STB_SHIFT
+                row.rank = rank_of(symbols.names, placed.name, bind, placed.end > placed.vaddr, preference)
                 row.source = source
         if not memory:
             raise MemoryError
@@ -651,16 +656,16 @@ def addressed(
     rows: cython.uint[::1],
 ) -> cython.longlong:
     """The rows of symbols for places in memory: functions, objects and untyped ones of allocated sections. `rows` has
-    room for all of them; gives how many there are."""
+    room for all of them. Returns how many there are."""
     i: cython.Py_ssize_t
     kind: cython.uint
     found: cython.longlong = 0
     with cython.nogil:
         for i in range(1, info.shape[0]):
             kind = info[i] & STT_MASK
-            if kind > STT_FUNC and kind != STT_GNU_IFUNC:  # no STT_NOTYPE, STT_OBJECT, STT_FUNC, and no STT_GNU_IFUNC
+            if kind > STT_FUNC and kind != STT_GNU_IFUNC:  # neither STT_NOTYPE, STT_OBJECT, STT_FUNC nor STT_GNU_IFUNC
                 continue
-            if section[i] == 0 or section[i] >= allocated.shape[0] or not allocated[section[i]]:
+            if section[i] == SHN_UNDEF or section[i] >= allocated.shape[0] or not allocated[section[i]]:
                 continue
             rows[found] = cython.cast(cython.uint, i)
             found += 1
@@ -668,7 +673,7 @@ def addressed(
 
 
 def holds(data: cython.const[cython.uchar][::1], text: cython.const[cython.uchar][::1]):
-    """Does `text`, two bytes at least, lie somewhere in the data? Nothing is copied."""
+    """Whether `text`, two bytes at least, lies somewhere in the data. Nothing is copied."""
     at: cython.Py_ssize_t = 0
     last: cython.Py_ssize_t = data.shape[0] - text.shape[0]
     found: cython.bint = False

@@ -20,7 +20,7 @@ from cython.cimports.whence.gotrace.kernels.uvarint import (
 )
 
 from whence.errors import TraceError
-from whence.gotrace.version import Version
+from whence.gotrace.specs import Version
 
 LARGEST = (1 << 64) - 1
 MOST_ARGUMENTS = cython.declare(cython.int, 5)  # room for that many in an Event

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol, final
 
-from whence.gotrace.specs import EventSpec
-from whence.gotrace.version import Version
+from whence.gotrace.specs import EventSpec, Version
 
 @final
 class Event:

@@ -1,314 +1,443 @@
-"""Columns to the archive's bytes: the VA table, the range table, the line tables. All little-endian."""
+"""Columns to the archive's bytes: the VA table, the range table, the line tables, where functions start. Little-endian.
+
+Ranges come as one object of columns (writer.Columns), whose attributes are read by name.
+"""
 
 import cython
-from cython.cimports.libc.stdlib import calloc, free, malloc, realloc
+from cython.cimports.libc.stdlib import calloc, free, malloc, qsort
 from cython.cimports.libc.string import memcmp, memcpy
+from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.hashtable import (
+    HashTable,
+    fill_slot,
+    first_slot,
+    is_crowded,
+    make_slots,
+    mix,
+    next_slot,
+    release_slots,
+)
+from cython.cimports.whence.kernels.vector import Bytes, U32s, push_u32, release, reserve
+from cython.cimports.whence.lidia.kernels.queries import LINE_FIELDS, RANGE_FIELDS, START_FIELDS
 
-SINGLES = cython.declare(cython.uint, 65536)
-MIX = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+SINGLES = cython.declare(cython.uint, 65536)  # lines whose runs of one entry are found by the line
+MOST_ENTRIES = cython.declare(cython.Py_ssize_t, 0xFFFFFFFE)
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def _put(out: cython.p_uchar, value: cython.ulonglong, width: cython.int) -> cython.p_uchar:
-    at: cython.int
+def store(out: cython.p_uchar, value: cython.ulonglong, width: cython.int) -> cython.p_uchar:
+    """Write a number of 2, 4 or 8 bytes; returns where the next one goes."""
+    byte: cython.int
     if width == 4:
-        for at in range(4):
-            out[at] = cython.cast(cython.uchar, value >> (8 * at))
+        for byte in range(4):
+            out[byte] = cython.cast(cython.uchar, value >> (8 * byte))
+    elif width == 8:
+        for byte in range(8):
+            out[byte] = cython.cast(cython.uchar, value >> (8 * byte))
     else:
-        for at in range(8):
-            out[at] = cython.cast(cython.uchar, value >> (8 * at))
+        for byte in range(2):
+            out[byte] = cython.cast(cython.uchar, value >> (8 * byte))
     return out + width
-
-
-def survey(
-    va: cython.const[cython.ulonglong][::1],
-    length: cython.const[cython.ulonglong][::1],
-    depth: cython.const[cython.uint][::1],
-    index: cython.const[cython.uint][::1],
-    count: cython.const[cython.uint][::1],
-    offset: cython.const[cython.uint][::1],
-    number: cython.const[cython.uint][::1],
-    lines: cython.bint,
-):
-    """What the widths depend on: (in order, functions apart, functions, largest va, length, line field, fault).
-
-    `fault` is the first range whose rows are not rows of the table, or -1.
-    """
-    at: cython.Py_ssize_t
-    row: cython.ulonglong
-    ordered: cython.bint = True
-    apart: cython.bint = True
-    functions: cython.Py_ssize_t = 0
-    until: cython.ulonglong = 0
-    most_va: cython.ulonglong = 0
-    most_length: cython.ulonglong = 0
-    most_line: cython.uint = 0
-    fault: cython.Py_ssize_t = -1
-    rows: cython.ulonglong = offset.shape[0]
-    with cython.nogil:
-        for at in range(va.shape[0]):
-            if va[at] > most_va:
-                most_va = va[at]
-            if length[at] > most_length:
-                most_length = length[at]
-            if at and (va[at] < va[at - 1] or (va[at] == va[at - 1] and depth[at] < depth[at - 1])):
-                ordered = False
-            if depth[at] == 0:
-                functions += 1
-                if length[at] == 0 or va[at] < until:
-                    apart = False
-                until = va[at] + length[at]
-            elif functions == 0 or va[at] + length[at] > until:
-                apart = False
-            if lines:
-                row = index[at]
-                if count[at] and row + count[at] > rows:
-                    fault = at
-                    break
-                for row in range(row, row + count[at]):
-                    if offset[row] > most_line:
-                        most_line = offset[row]
-                    if number[row] > most_line:
-                        most_line = number[row]
-    return ordered, apart and ordered, functions, most_va, most_length, most_line, fault
-
-
-def encode_va(
-    va: cython.const[cython.ulonglong][::1],
-    low: cython.Py_ssize_t,
-    high: cython.Py_ssize_t,
-    width: cython.int,
-    out: cython.uchar[::1],
-):
-    at: cython.Py_ssize_t
-    to: cython.p_uchar = cython.address(out[0])
-    with cython.nogil:
-        for at in range(low, high):
-            to = _put(to, va[at], width)
-
-
-def encode_ranges(
-    length: cython.const[cython.ulonglong][::1],
-    depth: cython.const[cython.uint][::1],
-    function: cython.const[cython.uint][::1],
-    file: cython.const[cython.uint][::1],
-    line_index: cython.const[cython.uint][::1],
-    line_count: cython.const[cython.uint][::1],
-    call_file: cython.const[cython.uint][::1],
-    call_line: cython.const[cython.uint][::1],
-    string: cython.const[cython.ulonglong][::1],
-    lines: cython.bint,
-    low: cython.Py_ssize_t,
-    high: cython.Py_ssize_t,
-    width: cython.int,
-    out: cython.uchar[::1],
-):
-    """Rows [low, high); names are numbers of strings, `string` says where each string starts."""
-    at: cython.Py_ssize_t
-    to: cython.p_uchar = cython.address(out[0])
-    with cython.nogil:
-        for at in range(low, high):
-            to = _put(to, length[at], width)
-            to = _put(to, depth[at], width)
-            to = _put(to, string[function[at]], width)
-            to = _put(to, string[file[at]], width)
-            to = _put(to, line_index[at] if lines else 0, width)
-            to = _put(to, line_count[at] if lines else 0, width)
-            to = _put(to, string[call_file[at]], width)
-            to = _put(to, call_line[at], width)
 
 
 @cython.final
 @cython.cclass
-class Lines:
+class Survey:
+    """What widths and flags depend on.
+
+    `ordered`: by (va, depth). `tidy`: ordered, functions lie apart, none is empty, and what is inlined lies in them.
+    `most_line` is the greatest field of a line entry. `fault` is the first range whose line rows are not rows of the
+    table, or -1.
+    """
+
+    ordered = cython.declare(cython.bint, visibility="readonly")
+    tidy = cython.declare(cython.bint, visibility="readonly")
+    functions = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    most_va = cython.declare(cython.ulonglong, visibility="readonly")
+    most_length = cython.declare(cython.ulonglong, visibility="readonly")
+    most_line = cython.declare(cython.uint, visibility="readonly")
+    fault = cython.declare(cython.Py_ssize_t, visibility="readonly")
+
+    def __cinit__(self, columns: object, lines: cython.bint):
+        """`lines`: whether line rows are stored. Reads every range and, where `lines`, every row of each."""
+        va: cython.const[cython.ulonglong][::1] = columns.va
+        length: cython.const[cython.ulonglong][::1] = columns.length
+        depth: cython.const[cython.uint][::1] = columns.depth
+        first: cython.const[cython.uint][::1] = columns.line_index
+        count: cython.const[cython.uint][::1] = columns.line_count
+        offset: cython.const[cython.uint][::1] = columns.line_offset
+        number: cython.const[cython.uint][::1] = columns.line_number
+        index: cython.Py_ssize_t
+        row: cython.ulonglong
+        rows: cython.ulonglong = offset.shape[0]
+        until: cython.ulonglong = 0
+        self.ordered = self.tidy = True
+        self.fault = -1
+        with cython.nogil:
+            for index in range(va.shape[0]):
+                if va[index] > self.most_va:
+                    self.most_va = va[index]
+                if length[index] > self.most_length:
+                    self.most_length = length[index]
+                if index and (
+                    va[index] < va[index - 1] or (va[index] == va[index - 1] and depth[index] < depth[index - 1])
+                ):
+                    self.ordered = False
+                if depth[index] == 0:
+                    self.functions += 1
+                    if length[index] == 0 or va[index] < until:
+                        self.tidy = False
+                    until = va[index] + length[index]
+                elif self.functions == 0 or va[index] + length[index] > until:
+                    self.tidy = False
+                if lines:
+                    row = first[index]
+                    if count[index] and row + count[index] > rows:
+                        self.fault = index
+                        break
+                    for row in range(row, row + count[index]):
+                        if offset[row] > self.most_line:
+                            self.most_line = offset[row]
+                        if number[row] > self.most_line:
+                            self.most_line = number[row]
+        self.tidy = self.tidy and self.ordered
+
+
+@cython.final
+@cython.cclass
+class Ranges:
+    """The VA table and the range table of columns whose names are numbers of strings, a piece at a time."""
+
+    _va: cython.const[cython.ulonglong][::1]
+    _length: cython.const[cython.ulonglong][::1]
+    _depth: cython.const[cython.uint][::1]
+    _function: cython.const[cython.uint][::1]
+    _file: cython.const[cython.uint][::1]
+    _line_index: cython.const[cython.uint][::1]
+    _line_count: cython.const[cython.uint][::1]
+    _call_file: cython.const[cython.uint][::1]
+    _call_line: cython.const[cython.uint][::1]
+    _string: cython.const[cython.ulonglong][::1]
+    _lines: cython.bint
+
+    def __cinit__(self, columns: object, string: cython.const[cython.ulonglong][::1], lines: cython.bint):
+        """`string` says at which offset each string lies; without `lines` no range has line entries."""
+        self._va, self._length, self._depth = columns.va, columns.length, columns.depth
+        self._function, self._file = columns.function, columns.file
+        self._line_index, self._line_count = columns.line_index, columns.line_count
+        self._call_file, self._call_line = columns.call_file, columns.call_line
+        self._string, self._lines = string, lines
+
+    def va_table(self, low: cython.Py_ssize_t, high: cython.Py_ssize_t, width: cython.int):
+        """Bytes of the VA table, of ranges [low, high)."""
+        room = bytearray((high - low) * width)
+        index: cython.Py_ssize_t
+        view: cython.uchar[::1] = room
+        out: cython.p_uchar = cython.address(view[0])
+        with cython.nogil:
+            for index in range(low, high):
+                out = store(out, self._va[index], width)
+        return bytes(room)
+
+    def range_table(self, low: cython.Py_ssize_t, high: cython.Py_ssize_t, width: cython.int):
+        """Bytes of the range table, of ranges [low, high)."""
+        room = bytearray((high - low) * width * RANGE_FIELDS)
+        index: cython.Py_ssize_t
+        view: cython.uchar[::1] = room
+        out: cython.p_uchar = cython.address(view[0])
+        with cython.nogil:
+            for index in range(low, high):
+                out = store(out, self._length[index], width)
+                out = store(out, self._depth[index], width)
+                out = store(out, self._string[self._function[index]], width)
+                out = store(out, self._string[self._file[index]], width)
+                out = store(out, self._line_index[index] if self._lines else 0, width)
+                out = store(out, self._line_count[index] if self._lines else 0, width)
+                out = store(out, self._string[self._call_file[index]], width)
+                out = store(out, self._call_line[index], width)
+        return bytes(room)
+
+
+@cython.final
+@cython.cclass
+class LineTables:
     """The line tables being written: an entry is two fields of `width` bytes.
 
     Equal runs of entries are stored once. A run of one entry at offset 0, the most frequent by far, is found by its
     line and shared with the first entry of a longer run; the others are found by hash.
     """
 
-    count = cython.declare(cython.Py_ssize_t, visibility="readonly")  # entries
+    entries = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _entry: cython.Py_ssize_t  # bytes of one
     _width: cython.int
-    _failed: cython.bint
     _seed: cython.ulonglong
-    _bytes: cython.p_uchar
-    _room: cython.Py_ssize_t  # entries
-    _slot: cython.p_uint  # 1 + the index of a run's first entry
-    _slot_count: cython.p_uint
-    _slot_mask: cython.ulonglong
-    _used: cython.ulonglong
+    _out: Bytes
+    _runs: HashTable
+    _run_first: U32s  # the first entry of each run that is found by hash
+    _run_count: U32s
     _single: cython.p_uint  # by line: 1 + the index of an entry (0, line)
 
     def __cinit__(self, width: cython.int, seed: cython.ulonglong, runs: cython.Py_ssize_t):
+        """`seed` is random, so that a file cannot choose runs that collide; about `runs` of them are expected."""
         self._width = width
+        self._entry = LINE_FIELDS * width
         self._seed = seed
-        self._room = 1024
-        self._bytes = cython.cast(cython.p_uchar, malloc(self._room * 2 * width))
-        self._slot_mask = 1023
-        while self._slot_mask < cython.cast(cython.ulonglong, runs):
-            self._slot_mask = 2 * self._slot_mask + 1
-        self._slot = cython.cast(cython.p_uint, calloc(self._slot_mask + 1, 4))
-        self._slot_count = cython.cast(cython.p_uint, calloc(self._slot_mask + 1, 4))
-        self._single = cython.cast(cython.p_uint, calloc(SINGLES, 4))
-        if (
-            self._bytes == cython.NULL or self._slot == cython.NULL or self._slot_count == cython.NULL
-            or self._single == cython.NULL
-        ):  # fmt: skip
+        self._single = cython.cast(cython.p_uint, calloc(SINGLES, cython.sizeof(cython.uint)))
+        if self._single == cython.NULL or not make_slots(cython.address(self._runs), runs // 2):
             raise MemoryError
 
     def __dealloc__(self):
-        free(self._bytes)
-        free(self._slot)
-        free(self._slot_count)
+        release(cython.address(self._out))
+        release(cython.address(self._run_first))
+        release(cython.address(self._run_count))
+        release_slots(cython.address(self._runs))
         free(self._single)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _hash(self, index: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.ulonglong:
-        text: cython.p_uchar = self._bytes + index * 2 * self._width
-        size: cython.Py_ssize_t = count * 2 * self._width
-        value: cython.ulonglong = self._seed ^ size
+    def _hash(self, first: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.ulonglong:
+        """The hash of a run of entries."""
+        entry: cython.p_uchar = self._out.items + first * self._entry
+        value: cython.ulonglong = self._seed ^ cython.cast(cython.ulonglong, count)
         word: cython.ulonglong = 0
-        while size > 0:  # an entry has 4 or 8 bytes
-            word = 0
-            memcpy(cython.address(word), text, 2 * self._width)
-            value = (value ^ word) * MIX
-            value ^= value >> 31
-            value *= self._seed | 1
-            text += 2 * self._width
-            size -= 2 * self._width
-        return value ^ (value >> 32)
+        while count > 0:  # an entry has 4 or 8 bytes
+            memcpy(cython.address(word), entry, self._entry)
+            value = mix(value ^ word, self._seed)
+            entry += self._entry
+            count -= 1
+        return value
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _known(self, index: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Where a run equal to this one is; it is remembered when there was none."""
-        at: cython.ulonglong = self._hash(index, count) & self._slot_mask
-        entry: cython.Py_ssize_t = 2 * self._width
-        while self._slot[at]:
+    def _find_run(self, first: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The first entry of a run equal to this one, which is remembered when there was none; -1: no memory."""
+        slot: cython.ulonglong
+        run: cython.Py_ssize_t
+        if is_crowded(cython.address(self._runs)) and not self._grow():
+            return -1
+        slot = first_slot(cython.address(self._runs), self._hash(first, count))
+        while self._runs.slots[slot]:
+            run = self._runs.slots[slot] - 1
             if (
-                self._slot_count[at] == count
-                and memcmp(self._bytes + (self._slot[at] - 1) * entry, self._bytes + index * entry, count * entry) == 0
+                self._run_count.items[run] == count
+                and memcmp(
+                    self._out.items + self._run_first.items[run] * self._entry,
+                    self._out.items + first * self._entry,
+                    count * self._entry,
+                )
+                == 0
             ):
-                return self._slot[at] - 1
-            at = (at + 1) & self._slot_mask
-        self._slot[at] = cython.cast(cython.uint, index + 1)
-        self._slot_count[at] = cython.cast(cython.uint, count)
-        self._used += 1
-        if 2 * self._used > self._slot_mask:
-            self._grow()
-        return index
+                return self._run_first.items[run]
+            slot = next_slot(cython.address(self._runs), slot)
+        fill_slot(cython.address(self._runs), slot, self._run_first.count)
+        if not push_u32(cython.address(self._run_first), cython.cast(cython.uint, first)):
+            return -1
+        if not push_u32(cython.address(self._run_count), cython.cast(cython.uint, count)):
+            return -1
+        return first
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _grow(self) -> cython.void:
-        room: cython.ulonglong = 4 * (self._slot_mask + 1)
-        slot: cython.p_uint = cython.cast(cython.p_uint, calloc(room, 4))
-        counts: cython.p_uint = cython.cast(cython.p_uint, calloc(room, 4))
-        old: cython.ulonglong
-        at: cython.ulonglong
-        if slot == cython.NULL or counts == cython.NULL:
-            free(slot)
-            free(counts)
-            self._failed = True
-            return
-        for old in range(self._slot_mask + 1):
-            if self._slot[old]:
-                at = self._hash(self._slot[old] - 1, self._slot_count[old]) & (room - 1)
-                while slot[at]:
-                    at = (at + 1) & (room - 1)
-                slot[at] = self._slot[old]
-                counts[at] = self._slot_count[old]
-        free(self._slot)
-        free(self._slot_count)
-        self._slot = slot
-        self._slot_count = counts
-        self._slot_mask = room - 1
+    def _grow(self) -> cython.bint:
+        """Put all runs into more slots. False when there is no memory."""
+        run: cython.Py_ssize_t
+        slot: cython.ulonglong
+        if not make_slots(cython.address(self._runs), 2 * self._run_first.count + 1):
+            return False
+        for run in range(self._run_first.count):
+            slot = first_slot(
+                cython.address(self._runs), self._hash(self._run_first.items[run], self._run_count.items[run])
+            )
+            while self._runs.slots[slot]:
+                slot = next_slot(cython.address(self._runs), slot)
+            fill_slot(cython.address(self._runs), slot, run)
+        return True
 
-    def add(
-        self,
-        index: cython.const[cython.uint][::1],
-        count: cython.const[cython.uint][::1],
-        offset: cython.const[cython.uint][::1],
-        number: cython.const[cython.uint][::1],
-        share: cython.bint,
-        out_index: cython.uint[::1],
-    ):
-        """Store the rows of the ranges in turn and say at which entry each range's rows begin."""
-        at: cython.Py_ssize_t
+    def add(self, columns: object, share: cython.bint):
+        """Store the line rows of ranges in turn. Returns at which entry those of each range begin, a Column.
+
+        Without `share` each range has entries of its own. MemoryError, also beyond 2^32 entries.
+        """
+        first: cython.const[cython.uint][::1] = columns.line_index
+        count: cython.const[cython.uint][::1] = columns.line_count
+        offset: cython.const[cython.uint][::1] = columns.line_offset
+        number: cython.const[cython.uint][::1] = columns.line_number
+        begins = Column("I")
+        out: cython.p_uint
+        room: cython.bint = begins.reserve(first.shape[0])
+        if not room:
+            raise MemoryError
+        begins.vector.count = first.shape[0]
+        out = cython.cast(cython.p_uint, begins.vector.items)
+        index: cython.Py_ssize_t
         row: cython.Py_ssize_t
         size: cython.Py_ssize_t
         to: cython.p_uchar
         found: cython.Py_ssize_t
-        now: cython.p_uchar
         single: cython.bint
         with cython.nogil:
-            for at in range(index.shape[0]):
-                size = count[at]
+            for index in range(first.shape[0]):
+                size = count[index]
                 if size == 0 and share:
-                    out_index[at] = 0
+                    out[index] = 0
                     continue
-                row = index[at]
+                row = first[index]
                 single = share and offset[row] == 0 and number[row] < SINGLES
                 if single and size == 1 and self._single[number[row]]:
-                    out_index[at] = self._single[number[row]] - 1
+                    out[index] = self._single[number[row]] - 1
                     continue
-                if self.count + size > self._room:
-                    row = (self.count + size) * 3 // 2
-                    now = cython.cast(cython.p_uchar, realloc(self._bytes, row * 2 * self._width))
-                    if now == cython.NULL:
-                        self._failed = True
-                        break
-                    self._bytes = now
-                    self._room = row
-                to = self._bytes + self.count * 2 * self._width
-                for row in range(index[at], index[at] + size):
-                    if self._width == 2:
-                        to[0] = cython.cast(cython.uchar, offset[row])
-                        to[1] = cython.cast(cython.uchar, offset[row] >> 8)
-                        to[2] = cython.cast(cython.uchar, number[row])
-                        to[3] = cython.cast(cython.uchar, number[row] >> 8)
-                        to += 4
-                    else:
-                        to = _put(_put(to, offset[row], 4), number[row], 4)
-                found = self.count
-                if share and not (single and size == 1):
-                    found = self._known(self.count, size)
-                out_index[at] = cython.cast(cython.uint, found)
-                if found == self.count:
-                    if single and self._single[number[index[at]]] == 0:
-                        self._single[number[index[at]]] = cython.cast(cython.uint, found + 1)
-                    self.count += size
-                if self._failed:
+                if not reserve(cython.address(self._out), size * self._entry, 1):
+                    room = False
                     break
-        if self._failed or self.count >= 0xFFFFFFFF:
+                to = self._out.items + self.entries * self._entry
+                for row in range(first[index], first[index] + size):
+                    to = store(store(to, offset[row], self._width), number[row], self._width)
+                found = self.entries
+                if share and not (single and size == 1):
+                    found = self._find_run(self.entries, size)
+                    if found < 0:
+                        room = False
+                        break
+                out[index] = cython.cast(cython.uint, found)
+                if found == self.entries:
+                    if single and self._single[number[first[index]]] == 0:
+                        self._single[number[first[index]]] = cython.cast(cython.uint, found + 1)
+                    self.entries += size
+                    self._out.count += size * self._entry
+                    if self.entries > MOST_ENTRIES:
+                        room = False
+                        break
+        if not room:
             raise MemoryError
+        return begins
 
     def part(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t):
-        """Bytes of the tables."""
-        if start < 0 or stop > self.count * 2 * self._width or start >= stop:
+        """Bytes [start, stop) of the tables."""
+        if start < 0 or stop > self._out.count or start >= stop:
             return b""
-        return cython.cast(cython.p_char, self._bytes)[start:stop]
+        return cython.cast(cython.p_char, self._out.items)[start:stop]
 
 
-def runs(source: cython.const[cython.uchar][::1], start: cython.uint[::1], value: cython.uchar[::1]):
-    """Equal neighbours as runs: where each begins and its value. Gives how many, or -1 when they do not fit."""
-    at: cython.Py_ssize_t
-    found: cython.Py_ssize_t = 0
+@cython.final
+@cython.cclass
+class SourceRuns:
+    """Equal neighbours of a column of bytes as runs: the row where each begins (`first`) and its `value`.
+
+    `few` is false where they would be more than a fifth of the rows: then they are not all here.
+    """
+
+    first = cython.declare(Column, visibility="readonly")
+    value = cython.declare(Column, visibility="readonly")
+    few = cython.declare(cython.bint, visibility="readonly")
+
+    def __cinit__(self, source: cython.const[cython.uchar][::1]):
+        row: cython.Py_ssize_t
+        found: cython.Py_ssize_t = 0
+        most: cython.Py_ssize_t = source.shape[0] // 5
+        first: cython.p_uint
+        value: cython.p_uchar
+        self.first, self.value, self.few = Column("I"), Column("B"), True
+        if not self.first.reserve(most) or not self.value.reserve(most):
+            raise MemoryError
+        first = cython.cast(cython.p_uint, self.first.vector.items)
+        value = cython.cast(cython.p_uchar, self.value.vector.items)
+        with cython.nogil:
+            for row in range(source.shape[0]):
+                if row and source[row] == source[row - 1]:
+                    continue
+                if found >= most:
+                    self.few = False
+                    break
+                first[found] = cython.cast(cython.uint, row)
+                value[found] = source[row]
+                found += 1
+        self.first.vector.count = self.value.vector.count = found
+
+
+# Where functions start. Strings are numbered in the order they lie in the archive: rows in order of numbers are in
+# order of offsets.
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def ascending(
+    one: cython.pointer[cython.const[cython.void]], two: cython.pointer[cython.const[cython.void]]
+) -> cython.int:
+    first: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], one)[0]
+    second: cython.ulonglong = cython.cast(cython.pointer[cython.const[cython.ulonglong]], two)[0]
+    return 1 if first > second else -1 if first < second else 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def is_stored(function: cython.uint, file: cython.uint, line: cython.uint, strings: cython.Py_ssize_t) -> cython.bint:
+    """Whether both names are strings of the archive, and not empty ones."""
+    return line != 0 and 0 < function < strings and 0 < file < strings
+
+
+def start_rows(
+    function: cython.const[cython.uint][::1],
+    file: cython.const[cython.uint][::1],
+    line: cython.const[cython.uint][::1],
+    string: cython.const[cython.ulonglong][::1],
+):
+    """The rows of STRT whose function, file and line are known, in order, each once: a Column of three numbers a row.
+
+    `function` and `file` are numbers of strings (a number that no string has: it is not in the archive), `string` says
+    at which offset each string lies. MemoryError.
+    """
+    strings: cython.Py_ssize_t = string.shape[0]
+    index: cython.Py_ssize_t
+    low: cython.Py_ssize_t
+    high: cython.Py_ssize_t = 0
+    kept: cython.Py_ssize_t = 0
+    total: cython.Py_ssize_t = 0
+    held: cython.Py_ssize_t
+    column = Column("I")
+    out: cython.p_uint
+    # by function: where its rows end so far, counted from 0
+    end: cython.pointer(cython.Py_ssize_t) = cython.cast(
+        cython.pointer(cython.Py_ssize_t), calloc(strings + 1, cython.sizeof(cython.Py_ssize_t))
+    )
+    rows: cython.p_ulonglong = cython.cast(cython.p_ulonglong, malloc(line.shape[0] * 8 + 8))  # file << 32 | line
+    if end == cython.NULL or rows == cython.NULL or not column.reserve(START_FIELDS * line.shape[0]):
+        free(end)
+        free(rows)
+        raise MemoryError
+    out = cython.cast(cython.p_uint, column.vector.items)
     with cython.nogil:
-        for at in range(source.shape[0]):
-            if at and source[at] == source[at - 1]:
-                continue
-            if found >= start.shape[0]:
-                found = -1
-                break
-            start[found] = cython.cast(cython.uint, at)
-            value[found] = source[at]
-            found += 1
-    return found
+        for index in range(line.shape[0]):
+            if is_stored(function[index], file[index], line[index], strings):
+                end[function[index]] += 1
+        for index in range(strings):
+            held = end[index]
+            end[index] = total
+            total += held
+        for index in range(line.shape[0]):
+            if is_stored(function[index], file[index], line[index], strings):
+                rows[end[function[index]]] = cython.cast(cython.ulonglong, file[index]) << 32 | line[index]
+                end[function[index]] += 1
+        for index in range(strings):
+            low = high
+            high = end[index]
+            if high - low > 1:
+                qsort(rows + low, high - low, 8, ascending)
+            for held in range(low, high):
+                if held == low or rows[held] != rows[held - 1]:
+                    out[START_FIELDS * kept] = cython.cast(cython.uint, string[index])
+                    out[START_FIELDS * kept + 1] = cython.cast(cython.uint, string[rows[held] >> 32])
+                    out[START_FIELDS * kept + 2] = cython.cast(cython.uint, rows[held])
+                    kept += 1
+    free(end)
+    free(rows)
+    column.vector.count = START_FIELDS * kept
+    return column

@@ -78,96 +78,106 @@ class Rows:
         return start_of(self._v, function, file, line)
 
 
-def count_sources(data: cython.const[cython.uchar][::1], sections: object):
-    """How many ranges each source named: a number for each of the 256 values of a source's byte."""
-    counts: cython.Py_ssize_t[256]
-    at: cython.Py_ssize_t
-    v: View
-    memset(cython.address(v), 0, cython.sizeof(View))
-    if data.shape[0]:
-        view_of(cython.address(v), cython.address(data[0]), sections)
-    for at in range(256):
-        counts[at] = 0
-    with cython.nogil:
-        if v.source != cython.NULL or v.runs:
-            for at in range(v.count):
-                counts[source_of(cython.address(v), at)] += 1
-    return [counts[at] for at in range(256)]
+@cython.final
+@cython.cclass
+class Inspection:
+    """What a walk over all ranges finds.
 
-
-def inspect(data: cython.const[cython.uchar][::1], sections: object):
-    """Walk over all ranges and strings. Returns counts and the first range that breaks each rule (-1: none).
-
-    (functions, inlined, deepest, with file, with lines, empties, out of order, empty, name outside, lines outside, not
-    tidy)
+    Counts: `functions` (of depth 0), `inlined`, `deepest` (the greatest depth), `with_file`, `with_lines`,
+    `without_length`, and `sources`, a number for each of the 256 values of a source's byte. The first range that is
+    empty, and the first that breaks each rule, -1 when none does: `empty`, `unordered`, `name_outside`,
+    `lines_outside`, `untidy` (functions overlap, are empty, or do not hold what is inlined into them).
     """
-    at: cython.Py_ssize_t
-    v: View
-    memset(cython.address(v), 0, cython.sizeof(View))
-    if data.shape[0]:
-        view_of(cython.address(v), cython.address(data[0]), sections)
-    number: cython.int
-    index: cython.ulonglong
-    count: cython.ulonglong
-    depth: cython.ulonglong
-    functions: cython.Py_ssize_t = 0
-    files: cython.Py_ssize_t = 0
-    lines: cython.Py_ssize_t = 0
-    empties: cython.Py_ssize_t = 0
-    deepest: cython.ulonglong = 0
-    unordered: cython.Py_ssize_t = -1
-    empty: cython.Py_ssize_t = -1
-    outside: cython.Py_ssize_t = -1
-    missing: cython.bint
-    closed: cython.ulonglong = v.string_size  # names that NULs end begin before the last NUL
-    rows: cython.Py_ssize_t = -1
-    untidy: cython.Py_ssize_t = -1
-    until: cython.ulonglong = 0
-    with cython.nogil:
+
+    functions = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    inlined = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    deepest = cython.declare(cython.ulonglong, visibility="readonly")
+    with_file = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    with_lines = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    without_length = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    empty = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    unordered = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    name_outside = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    lines_outside = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    untidy = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _counts: cython.Py_ssize_t[256]
+
+    def __cinit__(self, data: cython.const[cython.uchar][::1], sections: object):
+        """`sections` (layout.Sections) says where everything lies in the data. Reads every range once."""
+        v: View
+        number: cython.int
+        memset(cython.address(v), 0, cython.sizeof(View))
+        for number in range(256):
+            self._counts[number] = 0
+        self.empty = self.unordered = self.name_outside = self.lines_outside = self.untidy = -1
+        if data.shape[0]:
+            view_of(cython.address(v), cython.address(data[0]), sections)
+        with cython.nogil:
+            self._walk(cython.address(v))
+        self.inlined = v.count - self.functions
+
+    @property
+    def sources(self):
+        return [self._counts[number] for number in range(256)]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _walk(self, v: cython.pointer(View)) -> cython.void:
+        index: cython.Py_ssize_t
+        number: cython.int
+        first: cython.ulonglong
+        count: cython.ulonglong
+        depth: cython.ulonglong
+        length: cython.ulonglong
+        va: cython.ulonglong
+        name: cython.ulonglong
+        missing: cython.bint
+        closed: cython.ulonglong = v.string_size  # names that NULs end begin before the last NUL
+        until: cython.ulonglong = 0
         while v.nul and closed and v.string[closed - 1]:
             closed -= 1
-        for at in range(v.count):
-            depth = field(cython.address(v), at, DEPTH)
+        for index in range(v.count):
+            va = va_of(v, index)
+            length = field(v, index, LENGTH)
+            depth = field(v, index, DEPTH)
+            if v.source != cython.NULL or v.runs:
+                self._counts[source_of(v, index)] += 1
             if depth == 0:
-                functions += 1
-                if untidy < 0 and (field(cython.address(v), at, LENGTH) == 0 or va_of(cython.address(v), at) < until):
-                    untidy = at
-                until = end_of(cython.address(v), at)
-            elif untidy < 0 and (functions == 0 or end_of(cython.address(v), at) > until):
-                untidy = at
-            if depth > deepest:
-                deepest = depth
-            if field(cython.address(v), at, FILE):
-                files += 1
-            index = field(cython.address(v), at, LINE_INDEX)
-            count = field(cython.address(v), at, LINE_COUNT)
+                self.functions += 1
+                if self.untidy < 0 and (length == 0 or va < until):
+                    self.untidy = index
+                until = end_of(v, index)
+            elif self.untidy < 0 and (self.functions == 0 or end_of(v, index) > until):
+                self.untidy = index
+            if depth > self.deepest:
+                self.deepest = depth
+            if field(v, index, FILE):
+                self.with_file += 1
+            first = field(v, index, LINE_INDEX)
+            count = field(v, index, LINE_COUNT)
             if count:
-                lines += 1
-                if rows < 0 and (index > v.lines or count > v.lines - index):
-                    rows = at
-            if field(cython.address(v), at, LENGTH) == 0:
-                empties += 1
-                if empty < 0:
-                    empty = at
-            if at and unordered < 0:
-                if va_of(cython.address(v), at) < va_of(cython.address(v), at - 1):
-                    unordered = at
-                elif va_of(cython.address(v), at) == va_of(cython.address(v), at - 1) and depth < field(
-                    cython.address(v), at - 1, DEPTH
-                ):
-                    unordered = at
-            if outside < 0:
+                self.with_lines += 1
+                if self.lines_outside < 0 and (first > v.lines or count > v.lines - first):
+                    self.lines_outside = index
+            if length == 0:
+                self.without_length += 1
+                if self.empty < 0:
+                    self.empty = index
+            if index and self.unordered < 0:
+                if va < va_of(v, index - 1) or (va == va_of(v, index - 1) and depth < field(v, index - 1, DEPTH)):
+                    self.unordered = index
+            if self.name_outside < 0:
                 for number in range(RANGE_FIELDS):
                     if number != FUNCTION and number != FILE and number != CALL_FILE:
                         continue
-                    index = field(cython.address(v), at, number)
+                    name = field(v, index, number)
                     if v.nul:
-                        missing = index >= closed and (index > 0 or v.string_size > 0)
+                        missing = name >= closed and (name > 0 or v.string_size > 0)
                     else:
-                        missing = size_of(cython.address(v), index) < 0
+                        missing = size_of(v, name) < 0
                     if missing:
-                        outside = at
-    return functions, v.count - functions, deepest, files, lines, empties, unordered, empty, outside, rows, untidy
+                        self.name_outside = index
 
 
 def count_strings(data: cython.const[cython.uchar][::1]):

@@ -51,6 +51,8 @@ def answers_of(queries: Queries, frames: FrameColumns, texts: Texts) -> Answers:
     data: cython.p_char = queries.text
     if frames.starts.vector.count != queries.vaddr.vector.count + 1:
         raise ValueError("the frames are of other queries")
+    if texts.function.vector.count != frames.function.vector.count:
+        raise ValueError("the texts are of other frames")
     return Answers(
         queries.vaddr.vector.count,
         cython.cast(cython.p_uchar, data),

@@ -5,6 +5,11 @@ the line and may hold spaces. A line that is not so is counted, its offset kept,
 """
 
 import cython
+from cython.cimports.whence.procmap.kernels.constants import EXECUTE, READ, SHARED, WRITE
+
+ZERO = cython.declare(cython.uchar, ord("0"))
+LOWER_A = cython.declare(cython.uchar, ord("a"))
+UPPER_A = cython.declare(cython.uchar, ord("A"))
 
 
 @cython.cfunc
@@ -12,12 +17,12 @@ import cython
 @cython.exceptval(check=False)
 @cython.inline
 def hex_digit(c: cython.uchar) -> cython.int:
-    if 48 <= c <= 57:
-        return c - 48
-    if 97 <= c <= 102:
-        return c - 87
-    if 65 <= c <= 70:
-        return c - 55
+    if b"0" <= c <= b"9":
+        return c - ZERO
+    if b"a" <= c <= b"f":
+        return c - LOWER_A + 10
+    if b"A" <= c <= b"F":
+        return c - UPPER_A + 10
     return -1
 
 
@@ -31,7 +36,7 @@ def hex_number(
     end: cython.Py_ssize_t,
     value: cython.pointer[cython.ulonglong],
 ) -> cython.Py_ssize_t:
-    """Read 1 to 16 hexadecimal digits at `at`; gives the offset after them, or -1."""
+    """Read 1 to 16 hexadecimal digits at `at`. Returns the offset after them, or -1."""
     total: cython.ulonglong = 0
     first: cython.Py_ssize_t = at
     digit: cython.int
@@ -57,11 +62,11 @@ def decimal_number(
     end: cython.Py_ssize_t,
     value: cython.pointer[cython.ulonglong],
 ) -> cython.Py_ssize_t:
-    """Read 1 to 20 decimal digits at `at`; gives the offset after them, or -1."""
+    """Read 1 to 20 decimal digits at `at`. Returns the offset after them, or -1."""
     total: cython.ulonglong = 0
     first: cython.Py_ssize_t = at
-    while at < end and 48 <= data[at] <= 57:
-        total = total * 10 + cython.cast(cython.ulonglong, data[at] - 48)
+    while at < end and b"0" <= data[at] <= b"9":
+        total = total * 10 + cython.cast(cython.ulonglong, data[at] - ZERO)
         at += 1
     if at == first or at - first > 20:
         return -1
@@ -83,23 +88,21 @@ def separator(
 
 
 def parse_maps(
-    data: cython.const[cython.uchar][::1],
-    wanted: cython.uint,
-    starts: cython.ulonglong[::1],
-    limits: cython.ulonglong[::1],
-    permissions: cython.uchar[::1],
-    offsets: cython.ulonglong[::1],
-    devices: cython.ulonglong[::1],
-    inodes: cython.ulonglong[::1],
-    name_starts: cython.ulonglong[::1],
-    name_ends: cython.ulonglong[::1],
-    bad: cython.ulonglong[::1],
+    data: cython.const[cython.uchar][::1], wanted: cython.uint, columns, bad: cython.ulonglong[::1]
 ) -> tuple[int, int, int]:
-    """Fill a row for each line whose permission bits include `wanted` (1 read, 2 write, 4 execute, 8 shared).
+    """Fill a row of a maps.MapsColumns for each line whose permission bits include `wanted`.
 
-    All row columns have the length of `starts`. Offsets of lines that break the rule go to `bad` while it has room.
-    Gives (rows, bad lines, offset): the offset is where reading stopped, len(data) unless the columns were full.
+    All row columns have the length of `start`. Offsets of lines that break the rule go to `bad` while it has room.
+    Returns (rows, bad lines, offset): the offset is where reading stopped, len(data) unless the columns were full.
     """
+    starts: cython.ulonglong[::1] = columns.start
+    limits: cython.ulonglong[::1] = columns.limit
+    permissions: cython.uchar[::1] = columns.permissions
+    offsets: cython.ulonglong[::1] = columns.offset
+    devices: cython.ulonglong[::1] = columns.device
+    inodes: cython.ulonglong[::1] = columns.inode
+    name_starts: cython.ulonglong[::1] = columns.name_start
+    name_ends: cython.ulonglong[::1] = columns.name_end
     size: cython.Py_ssize_t = data.shape[0]
     room: cython.Py_ssize_t = starts.shape[0]
     bad_room: cython.Py_ssize_t = bad.shape[0]
@@ -118,7 +121,7 @@ def parse_maps(
     with cython.nogil:
         while line < size:
             end = line
-            while end < size and data[end] != 10:
+            while end < size and data[end] != b"\n":
                 end += 1
             if end == line:  # an empty line says nothing
                 line = end + 1
@@ -127,30 +130,30 @@ def parse_maps(
                 break
             bits = 0
             at = hex_number(data, line, end, cython.address(start))
-            at = separator(data, at, end, 45)
+            at = separator(data, at, end, b"-")
             if at >= 0:
                 at = hex_number(data, at, end, cython.address(limit))
-            at = separator(data, at, end, 32)
+            at = separator(data, at, end, b" ")
             if at >= 0 and at + 4 <= end:
-                bits |= 1 if data[at] == 114 else 0
-                bits |= 2 if data[at + 1] == 119 else 0
-                bits |= 4 if data[at + 2] == 120 else 0
-                bits |= 8 if data[at + 3] == 115 else 0
-                at = separator(data, at + 4, end, 32)
+                bits |= READ if data[at] == b"r" else 0
+                bits |= WRITE if data[at + 1] == b"w" else 0
+                bits |= EXECUTE if data[at + 2] == b"x" else 0
+                bits |= SHARED if data[at + 3] == b"s" else 0
+                at = separator(data, at + 4, end, b" ")
             else:
                 at = -1
             if at >= 0:
                 at = hex_number(data, at, end, cython.address(offset))
-            at = separator(data, at, end, 32)
+            at = separator(data, at, end, b" ")
             if at >= 0:
                 at = hex_number(data, at, end, cython.address(major))
-            at = separator(data, at, end, 58)
+            at = separator(data, at, end, b":")
             if at >= 0:
                 at = hex_number(data, at, end, cython.address(minor))
-            at = separator(data, at, end, 32)
+            at = separator(data, at, end, b" ")
             if at >= 0:
                 at = decimal_number(data, at, end, cython.address(inode))
-            if at >= 0 and at < end and data[at] != 32:
+            if at >= 0 and at < end and data[at] != b" ":
                 at = -1
             if at < 0 or limit <= start or major >> 32 != 0 or minor >> 32 != 0:
                 if wrong < bad_room:
@@ -159,7 +162,7 @@ def parse_maps(
                 line = end + 1
                 continue
             if bits & wanted == wanted:
-                while at < end and data[at] == 32:
+                while at < end and data[at] == b" ":
                     at += 1
                 starts[rows] = start
                 limits[rows] = limit

@@ -27,7 +27,6 @@ __all__ = ["page", "page_bytes", "tree"]
 PLACE = re.compile(rb"\{\{(\w+)\}\}")
 
 
-@interruptible
 def page(profile: Profile, title: str = "", *, nodes: int = NODES) -> str:
     """The HTML file's text, with the `nodes` heaviest nodes of the tree.
 
@@ -36,6 +35,7 @@ def page(profile: Profile, title: str = "", *, nodes: int = NODES) -> str:
     return page_bytes(profile, title, nodes=nodes).decode("utf-8")
 
 
+@interruptible
 def page_bytes(profile: Profile, title: str = "", *, nodes: int = NODES) -> bytes:
     """The HTML file, in UTF-8; bytes of a name that are no UTF-8 show as ?."""
     folder = resources.files(__name__)

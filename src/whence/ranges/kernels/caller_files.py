@@ -22,13 +22,13 @@ class Pieces:
 
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")
     _open: cython.Py_ssize_t
-    _words: cython.p_ulonglong  # the one block of those below
+    _u64s: cython.p_ulonglong  # the one block of those below
     _va: cython.p_ulonglong  # by piece
     _end: cython.p_ulonglong
     _file: cython.p_ulonglong
     _until: cython.p_ulonglong  # by depth: where the range ends
     _position: cython.p_ulonglong  # by depth: its bytes before this one are dealt out
-    _halves: cython.p_uint  # the one block of those below
+    _u32s: cython.p_uint  # the one block of those below
     _pick: cython.p_uint  # by piece: the range it is of
     _owned: cython.p_uint  # by piece: whether it has own bytes
     _range: cython.p_uint  # by depth: the range
@@ -37,23 +37,23 @@ class Pieces:
     def __cinit__(self, ranges: cython.Py_ssize_t):
         """Room for the worst case; pages that are never written to cost nothing."""
         most: cython.Py_ssize_t = 3 * ranges + 1
-        self._words = cython.cast(cython.p_ulonglong, malloc((3 * most + 2 * ranges + 2) * 8))
-        self._halves = cython.cast(cython.p_uint, malloc((2 * most + 2 * ranges + 2) * 4))
-        if self._words == cython.NULL or self._halves == cython.NULL:
+        self._u64s = cython.cast(cython.p_ulonglong, malloc((3 * most + 2 * ranges + 2) * 8))
+        self._u32s = cython.cast(cython.p_uint, malloc((2 * most + 2 * ranges + 2) * 4))
+        if self._u64s == cython.NULL or self._u32s == cython.NULL:
             raise MemoryError
-        self._va = self._words
+        self._va = self._u64s
         self._end = self._va + most
         self._file = self._end + most
         self._until = self._file + most
         self._position = self._until + ranges + 1
-        self._pick = self._halves
+        self._pick = self._u32s
         self._owned = self._pick + most
         self._range = self._owned + most
         self._piece = self._range + ranges + 1
 
     def __dealloc__(self):
-        free(self._words)
-        free(self._halves)
+        free(self._u64s)
+        free(self._u32s)
 
     @cython.cfunc
     @cython.nogil
@@ -91,15 +91,13 @@ class Pieces:
             self._owned[at] = 1
         self._position[level] = until
 
-    def cut(
-        self,
-        va: cython.const[cython.ulonglong][::1],
-        length: cython.const[cython.ulonglong][::1],
-        depth: cython.const[cython.uint][::1],
-        file: cython.const[cython.ulonglong][::1],
-        call_file: cython.const[cython.ulonglong][::1],
-    ):
-        """Cut the ranges of a table of the promised size; gives how many pieces there are."""
+    def cut(self, table):
+        """Cut the ranges of a table of the promised size; returns how many pieces there are."""
+        va: cython.const[cython.ulonglong][::1] = table.va
+        length: cython.const[cython.ulonglong][::1] = table.length
+        depth: cython.const[cython.uint][::1] = table.depth
+        file: cython.const[cython.ulonglong][::1] = table.file
+        call_file: cython.const[cython.ulonglong][::1] = table.call_file
         at: cython.Py_ssize_t
         level: cython.Py_ssize_t
         ranges: cython.Py_ssize_t = va.shape[0]

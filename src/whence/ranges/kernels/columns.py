@@ -3,7 +3,7 @@
 import cython
 
 
-def gather_words(
+def gather_u64(
     pick: cython.const[cython.uint][::1], column: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]
 ):
     at: cython.Py_ssize_t
@@ -12,14 +12,14 @@ def gather_words(
             out[at] = column[pick[at]]
 
 
-def gather_halves(pick: cython.const[cython.uint][::1], column: cython.const[cython.uint][::1], out: cython.uint[::1]):
+def gather_u32(pick: cython.const[cython.uint][::1], column: cython.const[cython.uint][::1], out: cython.uint[::1]):
     at: cython.Py_ssize_t
     with cython.nogil:
         for at in range(pick.shape[0]):
             out[at] = column[pick[at]]
 
 
-def gather_bytes(pick: cython.const[cython.uint][::1], column: cython.const[cython.uchar][::1], out: cython.uchar[::1]):
+def gather_u8(pick: cython.const[cython.uint][::1], column: cython.const[cython.uchar][::1], out: cython.uchar[::1]):
     at: cython.Py_ssize_t
     with cython.nogil:
         for at in range(pick.shape[0]):
@@ -34,6 +34,27 @@ def add(column: cython.uint[::1], start: cython.Py_ssize_t, base: cython.uint):
             column[at] += base
 
 
+def locate(numbers: cython.uint[::1], start: cython.Py_ssize_t, locations, column: cython.uint[::1], discriminator):
+    """Make location numbers lines, from `start` on, and fill the columns and discriminators of the same rows. A number
+    that no location has is line 0."""
+    lines: cython.const[cython.uint][::1] = locations.line
+    columns: cython.const[cython.uint][::1] = locations.column
+    discriminators: cython.const[cython.uint][::1] = locations.discriminator
+    out: cython.uint[::1] = discriminator
+    count: cython.Py_ssize_t = lines.shape[0]
+    at: cython.Py_ssize_t
+    location: cython.uint
+    with cython.nogil:
+        for at in range(start, numbers.shape[0]):
+            location = numbers[at]
+            if location >= count:
+                numbers[at] = 0
+                continue
+            numbers[at] = lines[location]
+            column[at] = columns[location]
+            out[at] = discriminators[location]
+
+
 def clear_unless(kept: cython.const[cython.uchar][::1], column: cython.uint[::1]):
     """Make the rows 0 that are not to be kept."""
     at: cython.Py_ssize_t
@@ -43,22 +64,23 @@ def clear_unless(kept: cython.const[cython.uchar][::1], column: cython.uint[::1]
                 column[at] = 0
 
 
-def move_lines(
-    pick: cython.const[cython.uint][::1],
-    old_va: cython.const[cython.ulonglong][::1],
-    va: cython.const[cython.ulonglong][::1],
-    length: cython.const[cython.ulonglong][::1],
-    index: cython.uint[::1],
-    count: cython.uint[::1],
-    offset: cython.uint[::1],
-    number: cython.uint[::1],
-    free_row: cython.Py_ssize_t,
-    write: cython.bint,
-):
-    """Give clipped ranges the rows they keep; those that begin later get rows of their own, from `free_row` on.
+def move_lines(places, old_vaddrs, table, free_row: cython.Py_ssize_t, write: cython.bint):
+    """Let the clipped ranges of a table keep the line rows they still have; those that begin later get rows of their
+    own, from `free_row` on. `places` says which of the `old_vaddrs` was a range's.
 
-    Without `write` nothing is changed. Gives how many rows are needed.
+    Without `write` nothing is changed. Returns how many rows are needed.
     """
+    pick: cython.const[cython.uint][::1] = places
+    old_va: cython.const[cython.ulonglong][::1] = old_vaddrs
+    va: cython.const[cython.ulonglong][::1] = table.va
+    length: cython.const[cython.ulonglong][::1] = table.length
+    index: cython.uint[::1] = table.line_index
+    count: cython.uint[::1] = table.line_count
+    offset: cython.uint[::1] = table.line_offset
+    number: cython.uint[::1] = table.line_number
+    with_columns: cython.bint = table.columns is not None
+    column: cython.uint[::1] = table.columns.line_column if with_columns else table.line_number
+    discriminator: cython.uint[::1] = table.columns.line_discriminator if with_columns else table.line_number
     at: cython.Py_ssize_t
     rows: cython.Py_ssize_t = 0
     low: cython.ulonglong
@@ -83,6 +105,9 @@ def move_lines(
                     for row in range(skip, high):
                         offset[free_row + rows] = offset[row] - shift if offset[row] > shift else 0
                         number[free_row + rows] = number[row]
+                        if with_columns:
+                            column[free_row + rows] = column[row]
+                            discriminator[free_row + rows] = discriminator[row]
                         rows += 1
                     index[at] = cython.cast(cython.uint, free_row + rows - (high - skip))
                 else:

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from whence.model import Frame, Frames
 from whence.profiles import bounds
 from whence.profiles.kinds import MAP_PATH, Kind
-from whence.profiles.lists import Listed, Lists
 from whence.profiles.model import Label, Mapping, Profile
+from whence.profiles.symbol_lists import NameList, SymbolLists
 from whence.reasons import NO_FRAME, Missing, Reason
 
 Answer = tuple[int, Frames | Missing, str]
@@ -18,7 +18,7 @@ PID_LABELS = ("pid", "process.pid", "process_id", "tgid")
 """How samples say which process they are of: perf's and py-spy's readers, OpenTelemetry, others."""
 
 
-def kernel_names(mapping: Mapping | None, addresses: Sequence[tuple[int, int]], lists: Lists) -> Iterator[Answer]:
+def kernel_names(mapping: Mapping | None, addresses: Sequence[tuple[int, int]], lists: SymbolLists) -> Iterator[Answer]:
     """An answer for each (location, address) from the list of the kernel's names."""
     found, otherwise = lists.of_kernel(mapping)
     for location, address in addresses:
@@ -30,7 +30,7 @@ def kernel_names(mapping: Mapping | None, addresses: Sequence[tuple[int, int]], 
 
 
 def generated_names(
-    processes: Processes, mapping: Mapping | None, members: Sequence[int], kind: Kind, lists: Lists
+    processes: Processes, mapping: Mapping | None, members: Sequence[int], kind: Kind, lists: SymbolLists
 ) -> Iterator[Answer]:
     """An answer for each location from the perf maps of the processes that were there.
 
@@ -55,7 +55,7 @@ def generated_names(
             yield location, otherwise, ""
 
 
-def frames_of(listed: Listed, name: str) -> Frames:
+def frames_of(listed: NameList, name: str) -> Frames:
     return (Frame(name, source=listed.source),)
 
 

@@ -33,7 +33,7 @@ KERNEL_NOTES = "/sys/kernel/notes"
 MAP_NAME = re.compile(r"perf-(\d+)\.map")
 
 
-class Listed(NamedTuple):
+class NameList(NamedTuple):
     """A list of names, which source its frames get, and in words where it came from."""
 
     names: NamedAddresses
@@ -41,8 +41,16 @@ class Listed(NamedTuple):
     how: str
 
 
-class Lists:
-    """The lists, each read once. `local` allows those of this machine that nobody gave by hand."""
+class SymbolLists:
+    """Names by runtime address that are in no ELF file; each list is read once.
+
+    `perf_maps` are files of JIT compilers' names, `kallsyms` one of the kernel's. `local` allows those of this machine
+    that nobody gave by hand. Raises OSError and ProfileError for a given file that can't be read.
+    """
+
+    def __repr__(self) -> str:
+        kernel = "none" if self.kallsyms is None else ascii(str(self.kallsyms))
+        return f"<profiles.SymbolLists: {len(self._given)} perf maps, kallsyms {kernel}>"
 
     def __init__(
         self,
@@ -58,7 +66,7 @@ class Lists:
         self._directory = directory
         self._running, self._notes = running, notes
         self._given = [(Path(one), given_map(Path(one))) for one in perf_maps]
-        self._found: dict[int, Listed | Missing] = {}
+        self._found: dict[int, NameList | Missing] = {}
         self._kernel: tuple[KernelNames, int | None] | None = None
         self.kallsyms = Path(kallsyms) if kallsyms is not None else None
         if self.kallsyms is not None:
@@ -66,7 +74,7 @@ class Lists:
 
     # processes
 
-    def of_processes(self, pids: Collection[int]) -> tuple[list[Listed], Missing]:
+    def of_processes(self, pids: Collection[int]) -> tuple[list[NameList], Missing]:
         """The perf maps that answer for a place in one of these processes; and what to say when none of them does."""
         if self._given:
             told = [(MAP_NAME.fullmatch(path.name), one) for path, one in self._given]
@@ -78,20 +86,20 @@ class Lists:
         if not pids:
             return [], Missing(Reason.NOT_FILE_BACKED, "the profile does not tell the process", GIVE_PERF_MAP)
         found = [self._of_process(pid) for pid in sorted(pids)] if self.local else []
-        lists = [one for one in found if isinstance(one, Listed)]
+        lists = [one for one in found if isinstance(one, NameList)]
         if lists:
             detail = f"{', '.join(one.how for one in lists)} names nothing there"
             return lists, Missing(Reason.NOT_FILE_BACKED, detail, GIVE_PERF_MAP)
         absent = next((one for one in found if isinstance(one, Missing)), None)
         return [], absent or Missing(Reason.NOT_FILE_BACKED, "no perf map was given", GIVE_PERF_MAP)
 
-    def _of_process(self, pid: int) -> Listed | Missing:
+    def _of_process(self, pid: int) -> NameList | Missing:
         found = self._found.get(pid)
         if found is None:
             path = f"{self._directory}/perf-{pid}.map"
             live = perfmap.read(f"/proc/{pid}", pid) if self._directory == "/tmp" else None
             if live is not None and live[1] is not None:  # a running process writes into its own /tmp
-                found = Listed(perfmap.parse(live[1]), Source.PERFMAP, path)
+                found = NameList(perfmap.parse(live[1]), Source.PERFMAP, path)
             else:
                 found = read_perf_map(path)
             self._found[pid] = found
@@ -99,18 +107,18 @@ class Lists:
 
     # the kernel
 
-    def of_kernel(self, mapping: Mapping | None) -> tuple[Listed | None, Missing]:
+    def of_kernel(self, mapping: Mapping | None) -> tuple[NameList | None, Missing]:
         """The names of the kernel a mapping is of (None: of some kernel); or why there are none."""
         path = mapping.path if mapping is not None and mapping.path else "kernel code"
         if self._kernel is not None and self.kallsyms is not None:
             if len(self._kernel[0]):
                 how = f"given {self.kallsyms}"
-                return Listed(self._kernel[0], Source.KALLSYMS, how), Missing(Reason.NOT_IN_ARCHIVE, how)
+                return NameList(self._kernel[0], Source.KALLSYMS, how), Missing(Reason.NOT_IN_ARCHIVE, how)
             return None, Missing(Reason.KERNEL_HIDDEN, f"{self.kallsyms} has no addresses")
         if self.local and mapping is not None:
             names = self._of_this_machine(mapping)
             if names is not None:
-                return Listed(names, Source.KALLSYMS, self._running), Missing(Reason.NOT_IN_ARCHIVE, self._running)
+                return NameList(names, Source.KALLSYMS, self._running), Missing(Reason.NOT_IN_ARCHIVE, self._running)
         return None, Missing(Reason.NO_FILE, path, f"{GIVE_KERNEL}; {GIVE_KALLSYMS}")
 
     @property
@@ -145,10 +153,10 @@ class Lists:
             return ""
 
 
-def given_map(path: Path) -> Listed:
+def given_map(path: Path) -> NameList:
     """A perf map someone gave. Raises OSError, ProfileError."""
     with open_input(path, ProfileError) as file:
-        return Listed(perfmap.parse(file.read()), Source.PERFMAP, f"given {path}")
+        return NameList(perfmap.parse(file.read()), Source.PERFMAP, f"given {path}")
 
 
 def read_kallsyms(path: Path) -> tuple[KernelNames, int | None]:
@@ -159,7 +167,7 @@ def read_kallsyms(path: Path) -> tuple[KernelNames, int | None]:
     return names, names.text_address
 
 
-def read_perf_map(path: str) -> Listed | Missing:
+def read_perf_map(path: str) -> NameList | Missing:
     """The perf map at a path that everyone can write to, if it may be believed."""
     try:
         _, data = perfmap.read_file(path, (os.geteuid(),))
@@ -168,4 +176,4 @@ def read_perf_map(path: str) -> Listed | Missing:
     except OSError as error:
         why = "is not there" if isinstance(error, FileNotFoundError) else (error.strerror or str(error))
         return Missing(Reason.NOT_FILE_BACKED, f"{path} {why}", GIVE_PERF_MAP)
-    return Listed(perfmap.parse(data or b""), Source.PERFMAP, path)
+    return NameList(perfmap.parse(data or b""), Source.PERFMAP, path)

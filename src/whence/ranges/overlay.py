@@ -10,7 +10,7 @@ Out: ranges in order of (va, depth), appended to a table.
 3. A range has one file. Where the file of its own rows changes, the range is cut, never inside a child. Where no row
    describes it, it is cut as well, so that there the answer has no file instead of a wrong one. A row of line 0 that
    has a file keeps the file.
-4. Rows outside every scope become ranges of depth 0 without a name; `arrange` lays a symbol under them.
+4. Rows outside every scope become ranges of depth 0 without a name; `merge` lays a symbol under them.
 5. Neighbours that are the same inlined call (optimizers leave its parts side by side) and of one file are one range.
 6. A range is also cut before an entry lies more than 65,535 bytes behind its start: two bytes hold every offset.
 """
@@ -20,25 +20,26 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from whence.ranges.kernels import compose as compose_kernel
+from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import order as order_kernel
-from whence.ranges.table import check_ends
+from whence.ranges.kernels import overlay as overlay_kernel
+from whence.ranges.table import Columns, check_ends
 
 if TYPE_CHECKING:
     from whence.model import Source
     from whence.ranges.table import Ranges, Rows, Scopes
 
 
-def compose(scopes: Scopes, rows: Rows, out: Ranges, source: Source) -> None:
+def overlay_lines(scopes: Scopes, rows: Rows, out: Ranges, source: Source) -> None:
     """Append the ranges of these scopes and rows to `out`.
 
     Linear in scopes and rows (sorting the scopes by va comes on top where they are not). The lock of the interpreter
-    is not held while it works, so threads may compose at once, each into a table of its own.
+    is not held while it works, so threads may do this at once, each into a table of its own.
     """
-    compose_groups(scopes, array("I", [len(scopes)]), rows, array("I", [len(rows)]), out, source)
+    overlay_groups(scopes, array("I", [len(scopes)]), rows, array("I", [len(rows)]), out, source)
 
 
-def compose_groups(
+def overlay_groups(
     scopes: Scopes, scope_ends: array[int], rows: Rows, row_ends: array[int], out: Ranges, source: Source
 ) -> None:
     """The same for many groups at once (the units of a batch), one after the other, each for itself: `scope_ends` and
@@ -50,35 +51,38 @@ def compose_groups(
     check_ends(row_ends, len(rows))
     if len(scope_ends) != len(row_ends):
         raise ValueError(f"each group has scopes and rows: {len(scope_ends)} and {len(row_ends)} ends")
-    sweep = compose_kernel.Sweep(len(scopes), len(rows), len(scope_ends))
+    sweep = overlay_kernel.Sweep(len(scopes), len(rows), len(scope_ends))
     order = array("I", bytes(4 * len(scopes)))
     order_kernel.order_groups(scopes.va, scope_ends, order, array("I", bytes(4 * len(scopes))))
-    sweep.run(
-        scopes.va, scopes.end, scopes.depth, order, rows.va, rows.file, rows.line, rows.files, scope_ends, row_ends
-    )
-    ranges, lines = sweep.join(scopes.function, scopes.call_file, scopes.call_line)
+    sweep.run(scopes, order, rows, scope_ends, row_ends)
+    ranges, lines = sweep.join(scopes)
     base, line_base = len(out), len(out.line_offset)
     grow(out, ranges, lines, source.number)
-    sweep.fill(
-        scopes.function, scopes.call_file, scopes.call_line, base, line_base,
-        out.va, out.length, out.depth, out.function, out.file, out.line_index, out.line_count,
-        out.call_file, out.call_line, out.line_offset, out.line_number,
-    )  # fmt: skip
+    sweep.fill(scopes, out, base, line_base)
+    if rows.locations is not None:
+        columns = out.columns
+        if columns is None:
+            columns = Columns.unknown(base, line_base)
+        columns.grow(ranges, lines)
+        out.columns = columns
+        locations = rows.locations
+        columns_kernel.locate(out.line_number, line_base, locations, columns.line_column, columns.line_discriminator)
+        columns_kernel.locate(out.call_line, base, locations, columns.call_column, columns.call_discriminator)
 
 
 def by_key(keys: array[int]) -> array[int]:
-    """The places of the keys in ascending order of key; equal keys keep their order."""
+    """The indexes of the keys in ascending order of key; equal keys keep their order."""
     first, second = array("I", bytes(4 * len(keys))), array("I", bytes(4 * len(keys)))
     return second if order_kernel.order(keys, first, second, True) else first
 
 
 def grow(out: Ranges, ranges: int, lines: int, source: int) -> None:
     """Room for so many more ranges and line entries, all zero."""
-    wide, narrow = bytes(8 * ranges), bytes(4 * ranges)
+    by_range_u64, by_range_u32, by_line = bytes(8 * ranges), bytes(4 * ranges), bytes(4 * lines)
     for column in (out.va, out.length, out.function, out.file, out.call_file):
-        column.frombytes(wide)
+        column.frombytes(by_range_u64)
     for column in (out.depth, out.line_index, out.line_count, out.call_line):
-        column.frombytes(narrow)
+        column.frombytes(by_range_u32)
     out.source.frombytes(bytes([source]) * ranges)
     for column in (out.line_offset, out.line_number):
-        column.frombytes(bytes(4 * lines))
+        column.frombytes(by_line)

@@ -1,4 +1,4 @@
-"""compose: rows over scopes."""
+"""overlay_lines: rows over scopes."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from hypothesis import strategies as st
 from tests.forge.ranges import Names, R, S, answer, listed, rows, scopes
 from whence.model import Source
 from whence.ranges import Ranges
-from whence.ranges.compose import compose
+from whence.ranges.overlay import overlay_lines
 
 
-def composed(found: list[S], lines: list[tuple[int, str | None, int]]) -> list[R]:
+def overlaid(found: list[S], lines: list[tuple[int, str | None, int]]) -> list[R]:
     names = Names()
     out = Ranges(names.space)
-    compose(scopes(names, found), rows(names, lines), out, Source.DWARF)
+    overlay_lines(scopes(names, found), rows(names, lines), out, Source.DWARF)
     names.done()
     return listed(out)
 
 
 def test_a_function_takes_the_rows_inside_it() -> None:
-    assert composed([S(0x10, 0x20, 0, "f")], [(0x10, "a.c", 3), (0x14, "a.c", 5), (0x20, None, 0)]) == [
+    assert overlaid([S(0x10, 0x20, 0, "f")], [(0x10, "a.c", 3), (0x14, "a.c", 5), (0x20, None, 0)]) == [
         R(0x10, 0x10, 0, "f", "a.c", ((0, 3), (4, 5)))
     ]
 
 
 def test_a_row_inside_an_inlined_call_belongs_to_the_call_and_does_not_cut_the_caller() -> None:
-    found = composed(
+    found = overlaid(
         [S(0x10, 0x20, 0, "f"), S(0x14, 0x18, 1, "g", "a.c", 7)],
         [(0x10, "a.c", 6), (0x14, "g.h", 2), (0x18, "a.c", 8), (0x20, None, 0)],
     )
@@ -39,7 +39,7 @@ def test_a_row_inside_an_inlined_call_belongs_to_the_call_and_does_not_cut_the_c
 
 
 def test_a_range_is_cut_where_its_own_file_changes() -> None:
-    found = composed([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, "b.h", 2), (8, "a.c", 3), (12, None, 0)])
+    found = overlaid([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, "b.h", 2), (8, "a.c", 3), (12, None, 0)])
     assert [(r.va, r.length, r.file, r.lines) for r in found] == [
         (0, 4, "a.c", ((0, 1),)),
         (4, 4, "b.h", ((0, 2),)),
@@ -48,34 +48,34 @@ def test_a_range_is_cut_where_its_own_file_changes() -> None:
 
 
 def test_a_change_of_file_behind_a_call_cuts_at_the_end_of_the_call() -> None:
-    found = composed(
+    found = overlaid(
         [S(0, 12, 0, "f"), S(4, 8, 1, "g", "a.c", 1)], [(0, "a.c", 1), (4, "g.h", 2), (8, "b.c", 3), (12, None, 0)]
     )
     assert [(r.va, r.length, r.depth) for r in found] == [(0, 8, 0), (4, 4, 1), (8, 4, 0)]
 
 
 def test_rows_outside_every_scope_are_ranges_without_a_name() -> None:
-    found = composed([], [(0, "a.s", 1), (2, "a.s", 2), (4, None, 0), (8, "b.s", 1), (9, None, 0)])
+    found = overlaid([], [(0, "a.s", 1), (2, "a.s", 2), (4, None, 0), (8, "b.s", 1), (9, None, 0)])
     assert found == [R(0, 4, 0, "", "a.s", ((0, 1), (2, 2))), R(8, 1, 0, "", "b.s", ((0, 1),))]
 
 
 def test_a_stretch_without_rows_has_no_file() -> None:
-    found = composed([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, None, 0), (8, "a.c", 3), (12, None, 0)])
+    found = overlaid([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, None, 0), (8, "a.c", 3), (12, None, 0)])
     assert [(r.va, r.file) for r in found] == [(0, "a.c"), (4, ""), (8, "a.c")]
 
 
 def test_line_0_keeps_the_file() -> None:
-    found = composed([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, "a.c", 0), (8, "a.c", 3), (12, None, 0)])
+    found = overlaid([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, "a.c", 0), (8, "a.c", 3), (12, None, 0)])
     assert found == [R(0, 12, 0, "f", "a.c", ((0, 1), (4, 0), (8, 3)))]
 
 
 def test_a_later_function_wins_where_two_overlap() -> None:
-    found = composed([S(0, 12, 0, "f"), S(4, 8, 0, "g")], [])
+    found = overlaid([S(0, 12, 0, "f"), S(4, 8, 0, "g")], [])
     assert [(r.va, r.length, r.function) for r in found] == [(0, 4, "f"), (4, 4, "g"), (8, 4, "f")]
 
 
 def test_an_entry_far_from_the_start_of_its_range_cuts_it() -> None:
-    found = composed([S(0, 0x30000, 0, "f")], [(0, "a.c", 1), (0x20000, "a.c", 2), (0x20004, "a.c", 3)])
+    found = overlaid([S(0, 0x30000, 0, "f")], [(0, "a.c", 1), (0x20000, "a.c", 2), (0x20004, "a.c", 3)])
     assert [(r.va, r.length, r.lines) for r in found] == [
         (0, 0x20000, ((0, 1),)),
         (0x20000, 0x10000, ((0, 2), (4, 3))),
@@ -83,7 +83,7 @@ def test_an_entry_far_from_the_start_of_its_range_cuts_it() -> None:
 
 
 def test_parts_of_one_inlined_call_that_touch_are_one_range() -> None:
-    found = composed(
+    found = overlaid(
         [S(0, 20, 0, "f"), S(4, 8, 1, "g", "a.c", 1), S(8, 12, 1, "g", "a.c", 1), S(12, 16, 1, "g", "a.c", 2)],
         [(0, "a.c", 1), (4, "g.h", 2), (8, "g.h", 2), (10, "g.h", 5), (12, "g.h", 5), (16, "a.c", 1), (20, None, 0)],
     )
@@ -95,8 +95,8 @@ def test_parts_of_one_inlined_call_that_touch_are_one_range() -> None:
 
 
 def test_nothing_gives_nothing() -> None:
-    assert composed([], []) == []
-    assert composed([S(5, 5, 0, "f"), S(9, 3, 0, "g")], [(0, None, 0)]) == []
+    assert overlaid([], []) == []
+    assert overlaid([S(5, 5, 0, "f"), S(9, 3, 0, "g")], [(0, None, 0)]) == []
 
 
 SCOPES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20), st.integers(0, 4)), max_size=12)
@@ -117,7 +117,7 @@ def test_every_address_gets_the_last_scope_that_covers_it_and_the_row_that_holds
     lines = sorted(lines, key=lambda row: row[0])
     lines = [row if row[1] is not None else (row[0], None, 0) for row in lines]
     lines.append((70, None, 0))
-    got = composed(found, lines)
+    got = overlaid(found, lines)
     assert got == sorted(got, key=lambda r: (r.va, r.depth))
     for address in range(70):
         row = next((row for row in reversed(lines) if row[0] <= address), (0, None, 0))
@@ -135,4 +135,4 @@ def test_every_address_gets_the_last_scope_that_covers_it_and_the_row_that_holds
 def test_chains_that_overlap_without_end_do_not_multiply_the_ranges() -> None:
     deep = [S(0, 20_000, depth, f"d{depth}") for depth in range(500)]
     holes = [S(2 * i, 2 * i + 1, 0, "hole") for i in range(9_000)]
-    assert len(composed(deep + holes, [])) < 12 * (len(deep) + len(holes))
+    assert len(overlaid(deep + holes, [])) < 12 * (len(deep) + len(holes))

@@ -1,4 +1,4 @@
-"""The sweep of compose: scopes and rows in, ranges out, in one pass from the lowest address to the highest.
+"""The sweep of overlay_lines: scopes and rows in, ranges out, in one pass from the lowest address to the highest.
 
 State, all of it in `Sweep`
     heap      the scopes that are open here, the one that counts (the last in tree order) on top
@@ -25,8 +25,8 @@ FAR = cython.declare(cython.ulonglong, 0xFFFF)  # the largest offset a two-byte 
 @cython.final
 @cython.cclass
 class Sweep:
-    """One run of compose over one group of scopes and rows or many, each for itself. `run` sweeps and counts, `fill`
-    writes the ranges into columns of that many rows."""
+    """One run over one group of scopes and rows or many, each for itself. `run` sweeps and counts, `fill` writes the
+    ranges into columns of that many rows."""
 
     ranges: cython.Py_ssize_t
     lines: cython.Py_ssize_t
@@ -52,22 +52,22 @@ class Sweep:
     _offset: cython.p_uint
     _number: cython.p_uint
     _next: cython.p_uint
-    _words: cython.p_ulonglong  # the one block that holds all of them
-    _halves: cython.p_uint
+    _u64s: cython.p_ulonglong  # the one block that holds all of them
+    _u32s: cython.p_uint
 
     def __cinit__(self, scopes: cython.Py_ssize_t, rows: cython.Py_ssize_t, groups: cython.Py_ssize_t):
         """Room for the worst case; pages that are never written to cost nothing."""
         most_stretches: cython.Py_ssize_t = rows + 2 * scopes + 8 * groups
         most: cython.Py_ssize_t = most_stretches + 10 * scopes + 16 * groups
         per_scope: cython.Py_ssize_t = scopes + 2
-        self._words = cython.cast(cython.p_ulonglong, malloc(3 * most * 8))
-        self._halves = cython.cast(cython.p_uint, malloc((7 * per_scope + 6 * most + 3 * most_stretches) * 4))
-        if self._words == cython.NULL or self._halves == cython.NULL:
+        self._u64s = cython.cast(cython.p_ulonglong, malloc(3 * most * 8))
+        self._u32s = cython.cast(cython.p_uint, malloc((7 * per_scope + 6 * most + 3 * most_stretches) * 4))
+        if self._u64s == cython.NULL or self._u32s == cython.NULL:
             raise MemoryError
-        self._va = self._words
+        self._va = self._u64s
         self._end = self._va + most
         self._file = self._end + most
-        self._parent = self._halves
+        self._parent = self._u32s
         self._level = self._parent + per_scope
         self._root = self._level + per_scope
         self._heap = self._root + per_scope
@@ -85,8 +85,8 @@ class Sweep:
         self._next = self._number + most_stretches
 
     def __dealloc__(self):
-        free(self._words)
-        free(self._halves)
+        free(self._u64s)
+        free(self._u32s)
 
     @cython.cfunc
     @cython.nogil
@@ -189,21 +189,19 @@ class Sweep:
         self._count[at] += 1
         self._line[at] = line
 
-    def run(
-        self,
-        va: cython.const[cython.ulonglong][::1],
-        end: cython.const[cython.ulonglong][::1],
-        depth: cython.const[cython.uint][::1],
-        order: cython.const[cython.uint][::1],
-        row_va: cython.const[cython.ulonglong][::1],
-        row_file: cython.const[cython.uint][::1],
-        row_line: cython.const[cython.uint][::1],
-        files: cython.const[cython.ulonglong][::1],
-        scope_ends: cython.const[cython.uint][::1],
-        row_ends: cython.const[cython.uint][::1],
-    ):
-        """Sweep; gives (ranges, line entries). `order` lists the scopes of each group by va; `scope_ends` and
-        `row_ends` say where each group's scopes and rows end. All columns have the promised sizes."""
+    def run(self, scopes_found, order, rows_found, scope_ends, row_ends):
+        """Sweep Scopes and Rows; returns (ranges, line entries). `order` lists the scopes of each group by va;
+        `scope_ends` and `row_ends` say where each group's scopes and rows end. All columns have the promised sizes."""
+        va: cython.const[cython.ulonglong][::1] = scopes_found.va
+        end: cython.const[cython.ulonglong][::1] = scopes_found.end
+        depth: cython.const[cython.uint][::1] = scopes_found.depth
+        by_va: cython.const[cython.uint][::1] = order
+        row_va: cython.const[cython.ulonglong][::1] = rows_found.va
+        row_file: cython.const[cython.uint][::1] = rows_found.file
+        row_line: cython.const[cython.uint][::1] = rows_found.line
+        files: cython.const[cython.ulonglong][::1] = rows_found.files
+        ends_of_scopes: cython.const[cython.uint][::1] = scope_ends
+        ends_of_rows: cython.const[cython.uint][::1] = row_ends
         group: cython.Py_ssize_t
         next_scope: cython.Py_ssize_t = 0
         next_row: cython.Py_ssize_t = 0
@@ -219,9 +217,9 @@ class Sweep:
         following: cython.ulonglong
         self.ranges = self.lines = 0
         with cython.nogil:
-            for group in range(scope_ends.shape[0]):
-                scopes = scope_ends[group]
-                rows = row_ends[group]
+            for group in range(ends_of_scopes.shape[0]):
+                scopes = ends_of_scopes[group]
+                rows = ends_of_rows[group]
                 self._budget = 8 * (scopes - next_scope) + 8
                 self._heap_size = self._open = 0
                 file = 0
@@ -230,7 +228,7 @@ class Sweep:
                 position = NEVER
                 if next_scope < scopes:
                     self._plant(cython.address(depth[0]), next_scope, scopes)
-                    position = va[order[next_scope]]
+                    position = va[by_va[next_scope]]
                 if next_row < rows and row_va[next_row] < position:
                     position = row_va[next_row]
                 while True:
@@ -241,8 +239,8 @@ class Sweep:
                         next_row += 1
                     while self._heap_size and end[self._heap[0]] <= position:
                         pop(self._heap, cython.address(self._heap_size))
-                    while next_scope < scopes and va[order[next_scope]] <= position:
-                        scope = order[next_scope]
+                    while next_scope < scopes and va[by_va[next_scope]] <= position:
+                        scope = by_va[next_scope]
                         next_scope += 1
                         if end[scope] > position:
                             push(self._heap, cython.address(self._heap_size), scope)
@@ -250,8 +248,8 @@ class Sweep:
                     owner = NONE
                     if next_row < rows:
                         following = row_va[next_row]
-                    if next_scope < scopes and va[order[next_scope]] < following:
-                        following = va[order[next_scope]]
+                    if next_scope < scopes and va[by_va[next_scope]] < following:
+                        following = va[by_va[next_scope]]
                     if self._heap_size:
                         owner = self._heap[0] if self._budget > 0 else self._root[self._heap[0]]
                         if end[self._heap[0]] < following:
@@ -272,11 +270,11 @@ class Sweep:
                 self._close(0, position)
         return self.ranges, self.lines
 
-    def join(
-        self, function: cython.const[cython.ulonglong][::1], call_file: cython.const[cython.ulonglong][::1],
-        call_line: cython.const[cython.uint][::1],
-    ):  # fmt: skip
-        """Make one of neighbours that are the same inlined call, of one file; gives the (ranges, lines) left."""
+    def join(self, scopes):
+        """Make one of neighbours that are the same inlined call, of one file; returns the (ranges, lines) left."""
+        function: cython.const[cython.ulonglong][::1] = scopes.function
+        call_file: cython.const[cython.ulonglong][::1] = scopes.call_file
+        call_line: cython.const[cython.uint][::1] = scopes.call_line
         at: cython.Py_ssize_t
         left: cython.Py_ssize_t = self.ranges
         known: cython.uint = 0  # levels whose last range lies in the range that lies around this one
@@ -339,15 +337,22 @@ class Sweep:
         self._scope[other] = GONE
         return True
 
-    def fill(
-        self, function: cython.const[cython.ulonglong][::1], call_file: cython.const[cython.ulonglong][::1],
-        call_line: cython.const[cython.uint][::1], base: cython.Py_ssize_t, line_base: cython.Py_ssize_t,
-        out_va: cython.ulonglong[::1], out_length: cython.ulonglong[::1], out_depth: cython.uint[::1],
-        out_function: cython.ulonglong[::1], out_file: cython.ulonglong[::1], out_index: cython.uint[::1],
-        out_count: cython.uint[::1], out_call_file: cython.ulonglong[::1], out_call_line: cython.uint[::1],
-        out_offset: cython.uint[::1], out_number: cython.uint[::1],
-    ):  # fmt: skip
+    def fill(self, scopes, out, base: cython.Py_ssize_t, line_base: cython.Py_ssize_t):
         """Write the ranges from row `base` on and the line entries from row `line_base` on."""
+        function: cython.const[cython.ulonglong][::1] = scopes.function
+        call_file: cython.const[cython.ulonglong][::1] = scopes.call_file
+        call_line: cython.const[cython.uint][::1] = scopes.call_line
+        out_va: cython.ulonglong[::1] = out.va
+        out_length: cython.ulonglong[::1] = out.length
+        out_depth: cython.uint[::1] = out.depth
+        out_function: cython.ulonglong[::1] = out.function
+        out_file: cython.ulonglong[::1] = out.file
+        out_index: cython.uint[::1] = out.line_index
+        out_count: cython.uint[::1] = out.line_count
+        out_call_file: cython.ulonglong[::1] = out.call_file
+        out_call_line: cython.uint[::1] = out.call_line
+        out_offset: cython.uint[::1] = out.line_offset
+        out_number: cython.uint[::1] = out.line_number
         at: cython.Py_ssize_t
         to: cython.Py_ssize_t = base - 1
         step: cython.uint

@@ -1,4 +1,4 @@
-"""arrange: several tables into one."""
+"""merge: several tables into one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from tests.forge.ranges import Names, R, S, answer, listed, rows, scopes, table
 from whence.model import Source
 from whence.ranges import Ranges
-from whence.ranges.arrange import arrange
-from whence.ranges.compose import compose
+from whence.ranges.merge import merge
+from whence.ranges.overlay import overlay_lines
 
 
-def arranged(*tables: list[R], last_wins: bool = False) -> list[R]:
+def merged(*tables: list[R], last_wins: bool = False) -> list[R]:
     names = Names()
     made = [table(names, ranges) for ranges in tables]
-    return listed(arrange(made, last_wins=last_wins))
+    return listed(merge(made, last_wins=last_wins))
 
 
 def test_a_table_in_order_stays_as_it_is() -> None:
@@ -25,16 +25,16 @@ def test_a_table_in_order_stays_as_it_is() -> None:
         R(4, 2, 1, "g", "g.h", ((0, 9),), "a.c", 2),
         R(10, 5, 0, "h"),
     ]
-    assert arranged(given_ranges) == given_ranges
+    assert merged(given_ranges) == given_ranges
 
 
 def test_trees_are_put_into_order() -> None:
-    found = arranged([R(10, 5, 0, "h"), R(12, 1, 1, "i"), R(0, 10, 0, "f"), R(4, 2, 1, "g")])
+    found = merged([R(10, 5, 0, "h"), R(12, 1, 1, "i"), R(0, 10, 0, "f"), R(4, 2, 1, "g")])
     assert [r.function for r in found] == ["f", "g", "h", "i"]
 
 
 def test_a_function_inside_another_splits_it_with_its_lines() -> None:
-    found = arranged([R(0, 30, 0, "f", "a.c", ((0, 1), (8, 2), (12, 3), (22, 4))), R(10, 10, 0, "g", "b.c", ((0, 7),))])
+    found = merged([R(0, 30, 0, "f", "a.c", ((0, 1), (8, 2), (12, 3), (22, 4))), R(10, 10, 0, "g", "b.c", ((0, 7),))])
     assert found == [
         R(0, 10, 0, "f", "a.c", ((0, 1), (8, 2))),
         R(10, 10, 0, "g", "b.c", ((0, 7),)),
@@ -44,21 +44,21 @@ def test_a_function_inside_another_splits_it_with_its_lines() -> None:
 
 def test_of_two_with_the_same_addresses_the_first_counts_or_the_last_when_asked() -> None:
     alias = [R(0, 8, 0, "one"), R(0, 8, 0, "two")]
-    assert [r.function for r in arranged(alias)] == ["one"]
-    assert [r.function for r in arranged(alias, last_wins=True)] == ["two"]
+    assert [r.function for r in merged(alias)] == ["one"]
+    assert [r.function for r in merged(alias, last_wins=True)] == ["two"]
 
 
 def test_sizes_of_zero_are_dropped() -> None:
-    assert [r.function for r in arranged([R(0, 8, 0, "one"), R(4, 0, 0, "mark"), R(8, 8, 0, "two")])] == ["one", "two"]
+    assert [r.function for r in merged([R(0, 8, 0, "one"), R(4, 0, 0, "mark"), R(8, 8, 0, "two")])] == ["one", "two"]
 
 
 def test_a_better_table_covers_a_lower_one_and_leaves_it_the_rest() -> None:
-    found = arranged([R(10, 10, 0, "f", "a.c", source=1)], [R(0, 40, 0, "sym", source=3)])
+    found = merged([R(10, 10, 0, "f", "a.c", source=1)], [R(0, 40, 0, "sym", source=3)])
     assert found == [R(0, 10, 0, "sym", source=3), R(10, 10, 0, "f", "a.c", source=1), R(20, 20, 0, "sym", source=3)]
 
 
 def test_lines_without_a_function_take_the_symbol_beneath_and_keep_their_lines() -> None:
-    found = arranged([R(0, 8, 0, "", "a.s", ((0, 1), (4, 2)))], [R(2, 4, 0, "sym", source=3)])
+    found = merged([R(0, 8, 0, "", "a.s", ((0, 1), (4, 2)))], [R(2, 4, 0, "sym", source=3)])
     assert found == [
         R(0, 2, 0, "", "a.s", ((0, 1),)),
         R(2, 4, 0, "sym", "a.s", ((0, 1), (2, 2)), source=3),
@@ -67,12 +67,12 @@ def test_lines_without_a_function_take_the_symbol_beneath_and_keep_their_lines()
 
 
 def test_an_inlined_range_is_clipped_to_the_range_it_lies_in() -> None:
-    assert [(r.va, r.length) for r in arranged([R(0, 8, 0, "f"), R(4, 20, 1, "g")])] == [(0, 8), (4, 4)]
+    assert [(r.va, r.length) for r in merged([R(0, 8, 0, "f"), R(4, 20, 1, "g")])] == [(0, 8), (4, 4)]
 
 
 def test_no_tables_give_an_empty_one() -> None:
-    assert listed(arrange([])) == []
-    assert arranged([], []) == []
+    assert listed(merge([])) == []
+    assert merged([], []) == []
 
 
 UNIT = st.lists(
@@ -80,14 +80,14 @@ UNIT = st.lists(
 )
 
 
-def composed(names: Names, raw: list[tuple[int, int, int, str]], out: Ranges, tag: str) -> None:
+def overlaid(names: Names, raw: list[tuple[int, int, int, str]], out: Ranges, tag: str) -> None:
     found: list[S] = []
     depth = -1
     for place, (va, size, wanted, name) in enumerate(raw):
         depth = min(wanted, depth + 1)
         found.append(S(va, va + size, depth, name and f"{tag}{place}", f"{tag}c", place))
     lines = [(va, tag, va + 1) for va in range(0, 60, 3)] if tag < "b" else []
-    compose(scopes(names, found), rows(names, [*lines, (60, None, 0)]), out, Source.DWARF)
+    overlay_lines(scopes(names, found), rows(names, [*lines, (60, None, 0)]), out, Source.DWARF)
 
 
 @given(st.lists(st.lists(UNIT, max_size=3), max_size=3))
@@ -99,7 +99,7 @@ def test_every_address_has_the_answer_of_the_best_table_that_names_it(
     for number, units in enumerate(tables):
         out = Ranges(names.space)
         for unit in units:
-            composed(names, unit, out, "abc"[number])
+            overlaid(names, unit, out, "abc"[number])
         made.append(out)
     names.done()
     trees: list[list[list[R]]] = []
@@ -109,7 +109,7 @@ def test_every_address_has_the_answer_of_the_best_table_that_names_it(
             if r.depth == 0:
                 trees[-1].append([])
             trees[-1][-1].append(r)
-    got = listed(arrange(made))
+    got = listed(merge(made))
     assert got == sorted(got, key=lambda r: (r.va, r.depth))
     for address in range(61):
         layers = []
@@ -130,4 +130,4 @@ def test_every_address_has_the_answer_of_the_best_table_that_names_it(
 def test_a_table_that_is_given_twice_is_refused() -> None:
     one = table(Names(), [R(16 * row, 8, 0, "f") for row in range(100)])
     with pytest.raises(ValueError, match="each table is given once"):
-        arrange([one, one])
+        merge([one, one])

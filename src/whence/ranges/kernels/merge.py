@@ -1,4 +1,4 @@
-"""Deciding in arrange: roots, who covers what, layers, and the plan of what is written where.
+"""Deciding in merge: roots, who covers what, layers, and the plan of what is written where.
 
 A *root* is a range of depth 0; its *tree* is the root and the deeper ranges after it, up to the next root. A *stretch*
 [start, end) is covered by one root. Places are indices into the joined table.
@@ -31,17 +31,15 @@ def count_roots(depth: cython.const[cython.uint][::1], low: cython.Py_ssize_t, h
     return found
 
 
-def list_roots(
-    va: cython.const[cython.ulonglong][::1],
-    length: cython.const[cython.ulonglong][::1],
-    depth: cython.const[cython.uint][::1],
-    low: cython.Py_ssize_t,
-    high: cython.Py_ssize_t,
-    place: cython.uint[::1],
-    start: cython.ulonglong[::1],
-    end: cython.ulonglong[::1],
-):
-    """Fill the roots of [low, high). 0: they are in order and apart; 1: they need sorting or overlap or are empty."""
+def list_roots(table, low: cython.Py_ssize_t, high: cython.Py_ssize_t, roots):
+    """Fill the Stretches of the roots of [low, high). 0: they are in order and apart; 1: they need sorting or overlap
+    or are empty."""
+    va: cython.const[cython.ulonglong][::1] = table.va
+    length: cython.const[cython.ulonglong][::1] = table.length
+    depth: cython.const[cython.uint][::1] = table.depth
+    place: cython.uint[::1] = roots.place
+    start: cython.ulonglong[::1] = roots.start
+    end: cython.ulonglong[::1] = roots.end
     at: cython.Py_ssize_t
     to: cython.Py_ssize_t = 0
     untidy: cython.bint = False
@@ -58,16 +56,16 @@ def list_roots(
     return untidy
 
 
-def cover(
-    start: cython.const[cython.ulonglong][::1],
-    end: cython.const[cython.ulonglong][::1],
-    order: cython.const[cython.uint][::1],
-    stack: cython.uint[::1],
-    out_start: cython.ulonglong[::1],
-    out_end: cython.ulonglong[::1],
-    out_root: cython.uint[::1],
-):
-    """Stretches from roots in `order`: at each address the last root in order that covers it. At most twice as many."""
+def cover(roots, order, stack, out):
+    """Stretches from those of roots, in `order`: at each address the last root in order that covers it. At most twice
+    as many; their places are indexes of roots. Returns how many. `stack` has room for one number a root."""
+    start: cython.const[cython.ulonglong][::1] = roots.start
+    end: cython.const[cython.ulonglong][::1] = roots.end
+    sequence: cython.const[cython.uint][::1] = order
+    open_roots: cython.uint[::1] = stack
+    out_start: cython.ulonglong[::1] = out.start
+    out_end: cython.ulonglong[::1] = out.end
+    out_root: cython.uint[::1] = out.place
     at: cython.Py_ssize_t
     open: cython.Py_ssize_t = 0
     found: cython.Py_ssize_t = 0
@@ -76,10 +74,10 @@ def cover(
     limit: cython.ulonglong
     top: cython.uint
     with cython.nogil:
-        for at in range(order.shape[0] + 1):
-            limit = start[order[at]] if at < order.shape[0] else NEVER
+        for at in range(sequence.shape[0] + 1):
+            limit = start[sequence[at]] if at < sequence.shape[0] else NEVER
             while open and position < limit:
-                top = stack[open - 1]
+                top = open_roots[open - 1]
                 if end[top] <= position:
                     open -= 1
                     continue
@@ -92,31 +90,31 @@ def cover(
                 out_root[found] = top
                 found += 1
                 position = until
-            if at < order.shape[0]:
+            if at < sequence.shape[0]:
                 position = limit
-                stack[open] = order[at]
+                open_roots[open] = sequence[at]
                 open += 1
     return found
 
 
-def layer(
-    function: cython.const[cython.ulonglong][::1],
-    best_start: cython.const[cython.ulonglong][::1],
-    best_end: cython.const[cython.ulonglong][::1],
-    best_place: cython.const[cython.uint][::1],
-    best_name: cython.const[cython.uint][::1],
-    low_start: cython.const[cython.ulonglong][::1],
-    low_end: cython.const[cython.ulonglong][::1],
-    low_place: cython.const[cython.uint][::1],
-    out_start: cython.ulonglong[::1],
-    out_end: cython.ulonglong[::1],
-    out_place: cython.uint[::1],
-    out_name: cython.uint[::1],
-):
+def layer(functions, best, low, out):
     """Lay the better stretches over the lower ones; a better one without a name takes the name beneath it.
 
-    `name` is the place whose function names the stretch. At most 2 * (better + lower) stretches come out.
+    `name` is the place whose function names the stretch; in the lower ones it is the place. At most
+    2 * (better + lower) stretches come out; returns how many.
     """
+    function: cython.const[cython.ulonglong][::1] = functions
+    best_start: cython.const[cython.ulonglong][::1] = best.start
+    best_end: cython.const[cython.ulonglong][::1] = best.end
+    best_place: cython.const[cython.uint][::1] = best.place
+    best_name: cython.const[cython.uint][::1] = best.name
+    low_start: cython.const[cython.ulonglong][::1] = low.start
+    low_end: cython.const[cython.ulonglong][::1] = low.end
+    low_place: cython.const[cython.uint][::1] = low.place
+    out_start: cython.ulonglong[::1] = out.start
+    out_end: cython.ulonglong[::1] = out.end
+    out_place: cython.uint[::1] = out.place
+    out_name: cython.uint[::1] = out.name
     one: cython.Py_ssize_t = 0
     two: cython.Py_ssize_t = 0
     found: cython.Py_ssize_t = 0
@@ -181,8 +179,8 @@ class Plan:
     changed: cython.bint  # some range is not what it was
     _capacity: cython.Py_ssize_t
     _levels: cython.Py_ssize_t
-    _words: cython.p_ulonglong
-    _halves: cython.p_uint
+    _u64s: cython.p_ulonglong
+    _u32s: cython.p_uint
     _va: cython.p_ulonglong
     _length: cython.p_ulonglong
     _level_end: cython.p_ulonglong
@@ -195,14 +193,14 @@ class Plan:
 
     def __cinit__(self, ranges: cython.Py_ssize_t, stretches: cython.Py_ssize_t):
         self._capacity = 4 * (ranges + stretches) + 16
-        self._words = cython.cast(cython.p_ulonglong, malloc((2 * self._capacity + ranges + 2) * 8))
-        self._halves = cython.cast(cython.p_uint, malloc((3 * self._capacity + 3 * ranges + 6) * 4))
-        if self._words == cython.NULL or self._halves == cython.NULL:
+        self._u64s = cython.cast(cython.p_ulonglong, malloc((2 * self._capacity + ranges + 2) * 8))
+        self._u32s = cython.cast(cython.p_uint, malloc((3 * self._capacity + 3 * ranges + 6) * 4))
+        if self._u64s == cython.NULL or self._u32s == cython.NULL:
             raise MemoryError
-        self._va = self._words
+        self._va = self._u64s
         self._length = self._va + self._capacity
         self._level_end = self._length + self._capacity
-        self._pick = self._halves
+        self._pick = self._u32s
         self._name = self._pick + self._capacity
         self._depth = self._name + self._capacity
         self._parent = self._depth + self._capacity
@@ -210,8 +208,8 @@ class Plan:
         self._chain = self._cursor + ranges + 2
 
     def __dealloc__(self):
-        free(self._words)
-        free(self._halves)
+        free(self._u64s)
+        free(self._u32s)
 
     @cython.cfunc
     @cython.nogil
@@ -247,19 +245,17 @@ class Plan:
         self._length[self.rows] = end - va
         self.rows += 1
 
-    def make(
-        self,
-        va: cython.const[cython.ulonglong][::1],
-        length: cython.const[cython.ulonglong][::1],
-        depth: cython.const[cython.uint][::1],
-        bounds: cython.const[cython.uint][::1],
-        start: cython.const[cython.ulonglong][::1],
-        end: cython.const[cython.ulonglong][::1],
-        place: cython.const[cython.uint][::1],
-        name: cython.const[cython.uint][::1],
-        stretches: cython.Py_ssize_t,
-    ):
-        """Plan the rows of the stretches, in their order. `bounds`: where the tables begin, and the end."""
+    def make(self, table, table_bounds, stretches_found):
+        """Plan the rows of the stretches, in their order. `table_bounds`: where the tables begin, and the end."""
+        va: cython.const[cython.ulonglong][::1] = table.va
+        length: cython.const[cython.ulonglong][::1] = table.length
+        depth: cython.const[cython.uint][::1] = table.depth
+        bounds: cython.const[cython.uint][::1] = table_bounds
+        start: cython.const[cython.ulonglong][::1] = stretches_found.start
+        end: cython.const[cython.ulonglong][::1] = stretches_found.end
+        place: cython.const[cython.uint][::1] = stretches_found.place
+        name: cython.const[cython.uint][::1] = stretches_found.name
+        stretches: cython.Py_ssize_t = start.shape[0]
         count: cython.Py_ssize_t = va.shape[0]
         at: cython.Py_ssize_t
         border: cython.Py_ssize_t = 0
@@ -324,11 +320,13 @@ class Plan:
                 self._cursor[root] = place_at
         return self.rows
 
-    def fill(
-        self, pick: cython.uint[::1], name: cython.uint[::1], depth: cython.uint[::1], va: cython.ulonglong[::1],
-        length: cython.ulonglong[::1],
-    ):  # fmt: skip
-        """Write the plan into columns of `rows` rows. True when it keeps every one of `pick`'s table in its place."""
+    def fill(self, picks):
+        """Write the plan into Picks of `rows` rows. True when it keeps every one of the table's rows in its place."""
+        pick: cython.uint[::1] = picks.place
+        name: cython.uint[::1] = picks.name
+        depth: cython.uint[::1] = picks.depth
+        va: cython.ulonglong[::1] = picks.va
+        length: cython.ulonglong[::1] = picks.length
         at: cython.Py_ssize_t
         same: cython.bint = not self.changed
         with cython.nogil:

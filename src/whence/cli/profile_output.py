@@ -1,0 +1,82 @@
+"""Where a profile goes: options, formats and files of the commands that write one."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from whence.cli.progress import Progress
+from whence.cli.streams import by_ending, refuse_terminal
+from whence.cli.words import plain
+from whence.errors import WrongUse
+
+if TYPE_CHECKING:
+    from whence.profiles.model import Profile
+
+
+def add_profile_output(parser: ArgumentParser, otherwise: str) -> None:
+    """-o, --format, --sample-type and --flamegraph; `otherwise` says what is written where no ending tells it."""
+    from whence.profiles.formats import WRITTEN
+
+    parser.add_argument("-o", "--output", metavar="OUT", help='where the profile goes; "-" is stdout')
+    parser.add_argument("--format", choices=WRITTEN, help=f"what to write (default: by OUT's ending, else {otherwise})")
+    parser.add_argument(
+        "--sample-type",
+        metavar="TYPE",
+        help="which of the profile's values folded stacks have, and other forms show first (default: the profile says)",
+    )
+    parser.add_argument("--flamegraph", metavar="HTML", help="draw a flame graph, one file that needs nothing else")
+
+
+def format_asked(options: Namespace) -> str:
+    """The format that --format or OUT's ending asks for; "" where neither does. Raises WrongUse."""
+    from whence.profiles.formats import ENDINGS, PAGE_ENDINGS
+
+    if (options.output or "").endswith(tuple(ending for ending, _ in PAGE_ENDINGS)):
+        raise WrongUse(f"-o writes a profile; for a flame graph give --flamegraph {options.output}")
+    asked: str = options.format or by_ending(options.output or "", ENDINGS, "a profile", "; or give --format")
+    return asked
+
+
+def refuse_binary_on_terminal(options: Namespace, format: str, profile: Profile) -> None:
+    """Raise WrongUse where what is no text would go to a terminal."""
+    from whence.profiles.formats import is_binary
+
+    if options.output is not None and is_binary(profile, format, options.output):
+        refuse_terminal(options.output, f"an {format} profile" if format == "otlp" else f"a {format} profile")
+
+
+def choose_type(profile: Profile, wanted: str | None) -> None:
+    """Show the sample type of a name first. Raises WrongUse where the profile has none of the name."""
+    if wanted is None:
+        return
+    names = [one.type for one in profile.sample_types]
+    if wanted not in names:
+        raise WrongUse(f"--sample-type: the profile has {', '.join(map(plain, names)) or 'none'}, not {plain(wanted)}")
+    profile.default_type = names.index(wanted)
+
+
+def write_profile(profile: Profile, options: Namespace, format: str, title: str, *, quiet: bool = False) -> None:
+    """Write the profile to OUT (None: nowhere), and its flame graph where one was asked for."""
+    from whence.profiles.formats import PAGE, to_bytes
+
+    if options.output is not None:
+        with Progress(f"writing {format}", quiet=quiet):
+            data = to_bytes(profile, format, title, json=options.output.endswith(".json") or None)
+        put(options.output, data)
+    if options.flamegraph:
+        with Progress("drawing", quiet=quiet):
+            drawn = to_bytes(profile, PAGE, title)
+        put(options.flamegraph, drawn)
+
+
+def put(path: str, data: bytes) -> None:
+    """The whole of some output, to a file or to stdout."""
+    if path == "-":
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    from whence.profiles.formats import save
+
+    save(path, data)

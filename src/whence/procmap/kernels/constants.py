@@ -1,0 +1,1 @@
+"""The permissions of a mapping for Python; constants.pxd has them."""

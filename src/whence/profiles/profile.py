@@ -1,0 +1,80 @@
+"""A profile as users hold it: read it, name it, filter it, write it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import fields
+from typing import TYPE_CHECKING, BinaryIO
+
+from whence.profiles import formats, model
+
+if TYPE_CHECKING:
+    from whence.locate.locator import Locator
+    from whence.profiles.binaries import Binaries
+    from whence.profiles.coverage import Report
+
+
+class Profile(model.Profile):
+    """A profile: sample types, mappings, locations with their frames, samples. Made by `read`, or by hand."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, tables: model.Profile) -> Profile:
+        """The profile that has the tables a reader filled; they are shared, not copied."""
+        found = cls()
+        for one in fields(tables):
+            setattr(found, one.name, getattr(tables, one.name))
+        return found
+
+    def symbolize(
+        self,
+        locator: Locator | Binaries | None = None,
+        *,
+        overwrite: bool = False,
+        demangle: bool | Callable[[str], str] = False,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> Report:
+        """Give frames or a reason to every location that has none (with `overwrite`: to every location).
+
+        `locator` says which file answers for a mapping (default: this machine's files); each file is opened once, and
+        closed afterwards. Binaries, in its place, stay open for the next profile and add names that are in no file.
+        `demangle`: names are those that linkers use, or readable ones. `progress` is called with a file's path, how
+        many files are done and how many there are. Returns how much got names, and what would name the rest. What can't
+        be read costs only its own locations.
+        """
+        from whence.profiles.binaries import Binaries
+        from whence.profiles.coverage import Report
+        from whence.profiles.naming import name
+
+        if isinstance(locator, Binaries):
+            return Report(self, name(self, locator, overwrite=overwrite, demangle=demangle, progress=progress))
+        with Binaries(locator) as binaries:
+            return Report(self, name(self, binaries, overwrite=overwrite, demangle=demangle, progress=progress))
+
+    def write(self, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
+        """Write the profile to a file, which never holds half of it. Raises OSError, ProfileError, ValueError.
+
+        `format` is "pprof", "otlp", "folded", "speedscope" or "flamegraph", a page for people (default: by the path's
+        ending, else the one it was read in; text becomes folded stacks). `json` chooses OTLP's JSON form.
+        """
+        formats.write(self, path, format, json=json)
+
+    def to_bytes(self, format: str, *, name: str = "", json: bool | None = None) -> bytes:
+        """The bytes `write` would put into a file; `name` is the profile's in formats that have room for one."""
+        return formats.to_bytes(self, format, name, json=json)
+
+
+def read(source: str | os.PathLike[str] | bytes | BinaryIO) -> Profile:
+    """The profile in a file (or pipe) by its path, in an open binary file, or in bytes; in gzip or not.
+
+    pprof, OTLP, the text of `perf script` and folded stacks are told apart by their bytes; `format` then names the one.
+    Raises OSError, and ProfileError with what breaks which rule. All of it is read; samples are decoded when they are
+    asked for. Time and memory are bounded by the stored bytes.
+    """
+    if isinstance(source, bytes | bytearray | memoryview):
+        return Profile.of(formats.from_bytes(bytes(source)))
+    if isinstance(source, str | os.PathLike):
+        return Profile.of(formats.open_profile(source))
+    return Profile.of(formats.from_bytes(source.read()))

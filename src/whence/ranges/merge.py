@@ -1,0 +1,172 @@
+"""Several tables into one, in order, repaired so that every reader of an archive answers right.
+
+In: tables in tree order (each range of depth 0 followed by the ranges inside it, by va), the best source first, all
+over one string space. Out: one table in order of (va, depth).
+
+1. Within a table the range of depth 0 that begins last counts at an address, then the shorter one, then the first (or
+   the last) in the table: a function inside another one splits it, an alias hides the other. Sizes of 0 are dropped.
+2. The better table's ranges lie over the others'. A range that has no name (lines without a function) takes the name of
+   the one beneath it and keeps its lines.
+3. What is covered in part is clipped, with its inlined ranges and its lines; an inlined range is clipped to its parent.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import pairwise
+
+from whence.ranges.kernels import columns as columns_kernel
+from whence.ranges.kernels import merge as merge_kernel
+from whence.ranges.kernels import order as order_kernel
+from whence.ranges.strings import StringSpace
+from whence.ranges.table import Columns, Ranges, Starts
+from whence.records import Record
+
+
+class Stretches(Record):
+    """Which range of depth 0 covers which addresses: [start, end), the range's index, the index of the one that names
+    it."""
+
+    start: array[int]
+    end: array[int]
+    place: array[int]
+    name: array[int]
+
+    @classmethod
+    def room(cls, count: int) -> Stretches:
+        return cls(_u64s(count), _u64s(count), _u32s(count), _u32s(count))
+
+    def first(self, count: int) -> Stretches:
+        """The first ones of these."""
+        return Stretches(self.start[:count], self.end[:count], self.place[:count], self.name[:count])
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+class Picks(Record):
+    """Rows of a table to be: the index of the range that each comes from and of the one that names it, its depth and
+    where it lies."""
+
+    place: array[int]
+    name: array[int]
+    depth: array[int]
+    va: array[int]
+    length: array[int]
+
+
+def merge(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
+    """One table of several. The tables given are used up: their columns may be emptied or become the result's.
+
+    `last_wins`: of ranges of depth 0 with the same addresses in one table the last counts instead of the first.
+    Linear in ranges, and in lines of clipped ranges.
+    """
+    for table in tables:
+        table.check()
+    if not any(map(len, tables)):
+        return tables[0] if tables else Ranges(StringSpace())
+    tables = [table for table in tables if len(table)]
+    bounds = array("I", [0])
+    for table in tables:
+        bounds.append(bounds[-1] + len(table))
+    joined = join(tables)
+    if len(joined) != bounds[-1]:
+        raise ValueError("each table is given once")
+    cut = [_stretches(joined, low, high, last_wins) for low, high in pairwise(bounds)]
+    best = cut[0]
+    for lower in cut[1:]:
+        out = Stretches.room(2 * (len(best) + len(lower)) + 2)
+        best = out.first(merge_kernel.layer(joined.function, best, lower, out))
+    plan = merge_kernel.Plan(len(joined), len(best))
+    rows = plan.make(joined, bounds, best)
+    picks = Picks(_u32s(rows), _u32s(rows), _u32s(rows), _u64s(rows), _u64s(rows))
+    if plan.fill(picks) and rows == len(joined):
+        joined.depth = picks.depth
+        return joined
+    del plan
+    return gathered(joined, picks)
+
+
+def join(tables: list[Ranges]) -> Ranges:
+    """The first table, with the rows of the others behind its own. The others are emptied."""
+    joined = tables[0]
+    for table in tables[1:]:
+        base, lines = len(joined), len(joined.line_offset)
+        if joined.columns is not None or table.columns is not None:
+            if joined.columns is None:
+                joined.columns = Columns.unknown(base, lines)
+            joined.columns.extend(table.columns or Columns.unknown(len(table), len(table.line_offset)))
+            table.columns = None
+        for column in _COLUMNS:
+            getattr(joined, column).extend(getattr(table, column))
+            setattr(table, column, array(getattr(table, column).typecode))
+        columns_kernel.add(joined.line_index, base, lines)
+        joined.starts.extend(table.starts)
+        table.starts = Starts()
+    return joined
+
+
+_COLUMNS = (
+    "va", "length", "depth", "function", "file", "line_index", "line_count", "call_file", "call_line", "source",
+    "line_offset", "line_number",
+)  # fmt: skip
+
+
+def _stretches(joined: Ranges, low: int, high: int, last_wins: bool) -> Stretches:
+    """Which root covers which addresses, in one table."""
+    count = merge_kernel.count_roots(joined.depth, low, high)
+    roots = Stretches.room(count)
+    if not merge_kernel.list_roots(joined, low, high, roots):
+        roots.name = roots.place
+        return roots
+    order = array("I", range(count) if last_wins else range(count - 1, -1, -1))
+    for key in (array("Q", [0xFFFFFFFFFFFFFFFF - value for value in roots.end]), roots.start):
+        room = _u32s(count)
+        order = room if order_kernel.order(key, order, room, False) else order
+    out = Stretches.room(2 * count)
+    out = out.first(merge_kernel.cover(roots, order, _u32s(count), out))
+    places = _u32s(len(out))
+    columns_kernel.gather_u32(out.place, roots.place, places)
+    out.place = out.name = places
+    return out
+
+
+def gathered(joined: Ranges, picks: Picks) -> Ranges:
+    """The table of the rows that are picked, with new names, depths and clipped addresses.
+
+    A column of the old table goes as soon as the new one has its own.
+    """
+    rows = len(picks.place)
+    out = Ranges(joined.strings, va=picks.va, length=picks.length, depth=picks.depth, starts=joined.starts)
+    joined.length = joined.depth = array("I")
+    for column, by in (("function", picks.name), ("file", picks.place), ("call_file", picks.place)):
+        setattr(out, column, _u64s(rows))
+        columns_kernel.gather_u64(by, getattr(joined, column), getattr(out, column))
+        setattr(joined, column, array("Q"))
+    for column in ("line_index", "line_count", "call_line"):
+        setattr(out, column, _u32s(rows))
+        columns_kernel.gather_u32(picks.place, getattr(joined, column), getattr(out, column))
+        setattr(joined, column, array("I"))
+    out.source = array("B", bytes(rows))
+    columns_kernel.gather_u8(picks.name, joined.source, out.source)
+    out.line_offset, out.line_number = joined.line_offset, joined.line_number
+    if (columns := joined.columns) is not None:
+        out.columns = Columns(columns.line_column, columns.line_discriminator, _u32s(rows), _u32s(rows))
+        columns_kernel.gather_u32(picks.place, columns.call_column, out.columns.call_column)
+        columns_kernel.gather_u32(picks.place, columns.call_discriminator, out.columns.call_discriminator)
+    lines = len(out.line_offset)
+    more = columns_kernel.move_lines(picks.place, joined.va, out, lines, False)
+    for grown in (out.line_offset, out.line_number):
+        grown.frombytes(bytes(4 * more))
+    if out.columns is not None:
+        out.columns.grow(0, more)
+    columns_kernel.move_lines(picks.place, joined.va, out, lines, True)
+    return out
+
+
+def _u64s(count: int) -> array[int]:
+    return array("Q", bytes(8 * count))
+
+
+def _u32s(count: int) -> array[int]:
+    return array("I", bytes(4 * count))

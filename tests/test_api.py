@@ -1,0 +1,151 @@
+"""The API as a user meets it: what is there after `import whence`, and what every object of it can do."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+import whence
+from tests.helpers.programs import compiled
+from whence.lidia.build import create
+
+ROOMS = {"lidia", "procmap", "gotrace", "profiles"}
+
+
+def public() -> list[str]:
+    return [one for one in whence.__all__ if one not in ROOMS and not one.startswith("_")]
+
+
+def address() -> int:
+    found = ctypes.cast(ctypes.pythonapi.Py_GetVersion, ctypes.c_void_p).value
+    assert found is not None
+    return found
+
+
+def test_everything_is_there_after_a_plain_import_and_loaded_when_it_is_used() -> None:
+    script = (
+        "import sys, whence\n"
+        "heavy = {'whence.binary', 'whence.symbolize', 'whence.profiles', 'whence.gotrace', 'whence.lidia'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+        "assert set(whence.__all__) <= set(dir(whence))\n"
+        "assert all(getattr(whence, name) is not None for name in whence.__all__)\n"
+        "assert whence.lidia.open and whence.procmap.Resolver\n"
+        "assert whence.gotrace.ColumnReader and whence.profiles.read\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = whence.nothing
+
+
+def test_open_has_the_documented_signature() -> None:
+    parameters = inspect.signature(whence.open).parameters
+    assert list(parameters)[:3] == ["path", "locator", "demangle"]
+    assert all(one.kind is one.KEYWORD_ONLY for one in list(parameters.values())[1:])
+    assert parameters["locator"].default is None
+
+
+@pytest.mark.parametrize("name", sorted(public()))
+def test_everything_public_has_a_docstring_and_types(name: str) -> None:
+    one = getattr(whence, name)
+    if name == "Frames":
+        return
+    assert inspect.getdoc(one), name
+    methods = inspect.getmembers(one, inspect.isfunction) if inspect.isclass(one) else [(name, one)]
+    for method, function in methods:
+        if method.startswith("_") or function.__module__.split(".")[0] != "whence":
+            continue
+        assert inspect.getdoc(function), f"{name}.{method}"
+        hints = function.__annotations__
+        wanted = {one for one in inspect.signature(function).parameters if one not in ("self", "cls")}
+        assert {one.lstrip("*") for one in wanted} | {"return"} <= hints.keys(), f"{name}.{method}"
+
+
+def test_one_default_for_names_in_every_call() -> None:
+    """Names are the linker's unless they are asked for otherwise (docs/decisions/demangling.md)."""
+    calls: list[Callable[..., object]] = [
+        whence.open, whence.Locator.open, whence.Symbolizer, whence.lidia.create_from_elf, whence.profiles.Profile.symbolize,
+    ]  # fmt: skip
+    for call in calls:
+        assert inspect.signature(call).parameters["demangle"].default is False, call
+
+
+def test_what_has_a_close_is_a_context_manager_and_has_a_repr(tmp_path: Path) -> None:
+    create(compiled(), tmp_path / "a.lidia")
+    snapshot = tmp_path / "snapshot"
+    process = whence.Process(os.getpid())
+    process.snapshot().save(snapshot)
+    objects: list[AbstractContextManager[object]] = [
+        whence.open(compiled()), whence.open(tmp_path / "a.lidia"), whence.Locator(), whence.Symbolizer(), process,
+        whence.Snapshot(snapshot), whence.lidia.open(tmp_path / "a.lidia"), whence.procmap.Resolver(),
+    ]  # fmt: skip
+    for one in objects:
+        with one as entered:
+            assert entered is one
+            shown = repr(one)
+            assert "\n" not in shown
+            assert " object at 0x" not in shown, shown
+
+
+def test_results_and_errors_pickle_with_all_their_fields(tmp_path: Path) -> None:
+    with whence.open(compiled()) as binary:
+        vaddr = binary.find("sum")[0].vaddr
+        results: list[object] = [
+            binary.lookup(vaddr), binary.lookup_many([vaddr, 0]), binary.find("sum"), binary.find_line("program.c", 9),
+            binary.explain(vaddr), binary.plan([vaddr]),
+        ]  # fmt: skip
+    with whence.Symbolizer() as symbolizer:
+        process = whence.Process(os.getpid())
+        results += symbolizer.symbolize(process, [address(), 16])
+        results += [whence.Reason.UNMAPPED, process.mappings()]
+    search = whence.Locator().find(build_id="00ff")
+    results += [search, search.tried, search.missing]
+    for result in results:
+        again = pickle.loads(pickle.dumps(result))
+        assert again == result
+        assert repr(again) == repr(result)
+    live = pickle.loads(pickle.dumps(process))
+    assert live.mappings() == process.mappings()
+    with pytest.raises(whence.WhenceError) as caught:
+        whence.open(__file__)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), vars(again)) == (str(caught.value), vars(caught.value))
+
+
+def test_an_answer_is_true_when_it_has_frames_and_else_says_why_and_what_helps() -> None:
+    with whence.Symbolizer() as symbolizer:
+        named, unmapped = symbolizer.symbolize(os.getpid(), [address(), 16])
+    assert named
+    assert named.reason is None
+    assert named.remedy == ""
+    assert not unmapped
+    assert unmapped.reason is whence.Reason.UNMAPPED
+    assert unmapped.remedy == whence.Reason.UNMAPPED.remedy
+
+
+def test_a_symbolizer_makes_names_readable_when_asked(tmp_path: Path) -> None:
+    source = tmp_path / "a.cc"
+    source.write_text("namespace ns { int add(int x) { return x + 1; } }\nint main() { return ns::add(1); }\n")
+    subprocess.run(["g++", "-g", "-O0", str(source), "-o", str(tmp_path / "a")], check=True)
+    for demangle, expected in ((False, "_ZN2ns3addEi"), (True, "ns::add(int)")):
+        with whence.open(tmp_path / "a", demangle=demangle) as binary:
+            (function,) = binary.find("ns::add(int)") if not demangle else binary.find("_ZN2ns3addEi")
+            assert binary.lookup(function.vaddr)[0].function == expected
+
+
+def test_the_planner_s_decision_is_explained() -> None:
+    with whence.open(compiled()) as binary:
+        vaddr = 0x1000
+        planned = str(binary.plan([vaddr]))
+        assert planned.split(":")[0] in ("near", "whole")
+        assert dict(step[:2] for step in binary.explain(vaddr).steps)["plan"] == planned
+        binary.table()
+        assert str(binary.plan([vaddr])) == "whole: the whole table was built before"
