@@ -72,7 +72,8 @@ def test_everything_public_has_a_docstring_and_types(name: str) -> None:
 def test_one_default_for_names_in_every_call() -> None:
     """Names are the linker's unless they are asked for otherwise (docs/decisions/demangling.md)."""
     calls: list[Callable[..., object]] = [
-        whence.open, whence.Locator.open, whence.Symbolizer, whence.lidia.create_from_elf, whence.profiles.Profile.symbolize,
+        whence.open, whence.Locator.open, whence.Symbolizer, whence.lidia.create_from_elf,
+        whence.profiles.Profile.symbolize,
     ]  # fmt: skip
     for call in calls:
         assert inspect.signature(call).parameters["demangle"].default is False, call
