@@ -20,41 +20,12 @@ import time
 from pathlib import Path
 
 import fuzz
+from tests.forge.mutations import mutated
 from whence.errors import WhenceError
 
 KEPT = Path(".cache") / "fuzz"
 SECONDS, SECONDS_A_BYTE = 1.0, 50e-6
 GROWTH, GROWTH_A_BYTE = 128 << 20, 4096
-
-
-def mutated(data: bytes, dice: random.Random) -> bytes:
-    """The data with one to eight small damages: bits, bytes, interesting numbers, cuts, copies."""
-    out = bytearray(data)
-    for _ in range(dice.randint(1, 8)):
-        if not out:
-            return dice.randbytes(dice.randint(0, 64))
-        at = dice.randrange(len(out))
-        match dice.randrange(8):
-            case 0:
-                out[at] ^= 1 << dice.randrange(8)
-            case 1:
-                out[at] = dice.randrange(256)
-            case 2:
-                size = dice.choice((1, 2, 4, 8))
-                value = dice.choice((0, 1, 0x7F, 0x80, 0xFF, 0xFFFF, 1 << 31, (1 << 32) - 1, (1 << 63), (1 << 64) - 1))
-                out[at : at + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, dice.choice(("little", "big")))
-            case 3:
-                del out[at : at + dice.randint(1, 16)]
-            case 4:
-                out[at:at] = out[at : at + dice.randint(1, 32)]
-            case 5:
-                out[at:at] = dice.randbytes(dice.randint(1, 8))
-            case 6:
-                del out[at:]
-            case _:
-                other = dice.randrange(len(out))
-                out[at : at + 8] = out[other : other + 8]
-    return bytes(out)
 
 
 def run(name: str, seconds: float, seed: int) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 
-from tests.dwarf import test_split as split
 from tests.forge import dwarf as d
+from tests.forge import split
 from tests.forge.dwarf import Debug, Die, function, inlined
 from whence.dwarf import DebugInfo
 from whence.elf import ElfFile

@@ -6,10 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.forge.elf import Section, Segment, Symbol, build_id_note, debug_link, forge, packed
-from tests.hostile.test_elf import big_text
-from tests.hostile.test_names import numbered
-from tests.hostile.test_names import program as named
-from tests.hostile.test_tables import many_relocations, many_stubs
+from tests.hostile.inputs.elf import big_text
+from tests.hostile.inputs.names import numbered
+from tests.hostile.inputs.names import program as named
+from tests.hostile.inputs.tables import many_relocations, many_stubs
 from whence.demangle import demangle
 from whence.elf import ElfFile, aliases, functions
 from whence.elf.kernels import constants

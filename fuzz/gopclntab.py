@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.forge.gopclntab import TEXT, Function, Node, program
-from tests.hostile import test_gopclntab as hostile
+from tests.hostile.inputs import gopclntab as hostile
 from whence.elf import ElfFile
 from whence.errors import WhenceError
 from whence.gopclntab import Pclntab

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from contextlib import suppress
 
 from tests.forge.lidia import Forged, prefixed, terminated
-from tests.hostile import test_lidia as hostile
+from tests.hostile.inputs import lidia as hostile
 from whence import lidia
 from whence.errors import LidiaError
 from whence.lidia.render import render_many
@@ -53,5 +54,7 @@ def target(data: bytes) -> None:
         answers = table.lookup_many(ADDRESSES)
         for one, other in zip(walked, answers, strict=True):
             assert one is None or one == other or wrong
+        assert list(answers[::2]) == list(answers)[::2]
+        assert pickle.loads(pickle.dumps(answers)) == answers
         for style in ("llvm", "gnu", "json"):
             render_many(table, ADDRESSES, style, demangle=str.upper)

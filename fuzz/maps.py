@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.hostile.test_procmap import TEXTS
+from tests.hostile.inputs.procmap import TEXTS
 from whence.procmap import kallsyms, maps, perfmap
 from whence.procmap.snapshot import Snapshot
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.profiles.test_perf import MAPPED, OFFSETS
+from tests.helpers.perf_text import MAPPED, OFFSETS
 from whence.profiles import folded, formats, perf, pprof, speedscope
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import io
 
-from tests.hostile.test_gotrace import empty_generations, generations, repeated_text
+from tests.hostile.inputs.gotrace import empty_generations, generations, repeated_text
 from whence import gotrace
 from whence.errors import WhenceError
 from whence.gotrace import Event, Version
-from whence.gotrace.anonymize import anonymize
-from whence.gotrace.info import info
+from whence.gotrace.anonymizing import anonymize
+from whence.gotrace.filtering import Filter
+from whence.gotrace.filtering import filter as filter_trace
 from whence.gotrace.rows import Rows, records
-from whence.gotrace.salvage import salvage
-from whence.gotrace.sift import Filter, sift
-from whence.gotrace.verify import verify
+from whence.gotrace.salvaging import salvage
+from whence.gotrace.survey import info
+from whence.gotrace.verification import verify
 from whence.profiles import read_go_trace
 
 
@@ -57,7 +58,7 @@ def target(data: bytes) -> None:
         lambda: info(data, threads=1),
         lambda: verify(data, threads=1),
         lambda: [str(row) for block in Rows(data) for row in records(block)],
-        lambda: sift(data, io.BytesIO(), Filter(since=0.0, until=1.0, goroutines=frozenset([1, 2]))),
+        lambda: filter_trace(data, io.BytesIO(), Filter(since=0.0, until=1.0, goroutines=frozenset([1, 2]))),
         lambda: anonymize(data, io.BytesIO()),
         lambda: salvage(data, io.BytesIO()),
         lambda: read_go_trace(data),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import inspect
 import os
 import pickle
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -72,7 +74,8 @@ def test_everything_public_has_a_docstring_and_types(name: str) -> None:
 def test_one_default_for_names_in_every_call() -> None:
     """Names are the linker's unless they are asked for otherwise (docs/decisions/demangling.md)."""
     calls: list[Callable[..., object]] = [
-        whence.open, whence.Locator.open, whence.Symbolizer, whence.lidia.create_from_elf,
+        whence.open, whence.Locator.open, whence.Symbolizer, whence.lidia.create_from_elf, whence.lidia.open,
+        whence.lidia.from_bytes,
         whence.profiles.Profile.symbolize,
     ]  # fmt: skip
     for call in calls:
@@ -132,14 +135,22 @@ def test_an_answer_is_true_when_it_has_frames_and_else_says_why_and_what_helps()
     assert unmapped.remedy == whence.Reason.UNMAPPED.remedy
 
 
-def test_a_symbolizer_makes_names_readable_when_asked(tmp_path: Path) -> None:
+def test_names_are_readable_when_they_are_asked_for(tmp_path: Path) -> None:
     source = tmp_path / "a.cc"
     source.write_text("namespace ns { int add(int x) { return x + 1; } }\nint main() { return ns::add(1); }\n")
     subprocess.run(["g++", "-g", "-O0", str(source), "-o", str(tmp_path / "a")], check=True)
-    for demangle, expected in ((False, "_ZN2ns3addEi"), (True, "ns::add(int)")):
-        with whence.open(tmp_path / "a", demangle=demangle) as binary:
-            (function,) = binary.find("ns::add(int)") if not demangle else binary.find("_ZN2ns3addEi")
-            assert binary.lookup(function.vaddr)[0].function == expected
+    create(tmp_path / "a", tmp_path / "a.lidia")
+    wanted: tuple[tuple[bool | Callable[[str], str], str], ...] = (
+        (False, "_ZN2ns3addEi"), (True, "ns::add(int)"), (str.upper, "_ZN2NS3ADDEI"),
+    )  # fmt: skip
+    for demangle, expected in wanted:
+        for path in (tmp_path / "a", tmp_path / "a.lidia"):
+            with whence.open(path, demangle=demangle) as binary, whence.Locator().open(path, demangle=demangle) as same:
+                (function,) = binary.find("ns::add(int)") or binary.find(expected)
+                assert binary.lookup(function.vaddr) == same.lookup(function.vaddr)
+                assert binary.lookup(function.vaddr)[0].function == expected
+        with whence.lidia.open(tmp_path / "a.lidia", demangle=demangle) as table:
+            assert table.lookup(function.vaddr)[0].function == expected
 
 
 def test_the_planner_s_decision_is_explained() -> None:
@@ -150,3 +161,20 @@ def test_the_planner_s_decision_is_explained() -> None:
         assert dict(step[:2] for step in binary.explain(vaddr).steps)["plan"] == planned
         binary.table()
         assert str(binary.plan([vaddr])) == "whole: the whole table was built before"
+
+
+MINE = ("binary", "explanation", "locate", "planner", "producers", "reverse", "symbolize", "filter.places")
+
+
+def test_every_class_behind_the_api_has_a_repr_and_closes_with_a_block() -> None:
+    names = [one.name for one in pkgutil.walk_packages(whence.__path__, "whence.")]
+    for name in names:
+        if not name.removeprefix("whence.").startswith(MINE) or name.endswith("locate.http"):
+            continue
+        module = importlib.import_module(name)
+        for one in vars(module).values():
+            if not inspect.isclass(one) or one.__module__ != name or getattr(one, "_is_protocol", False):
+                continue
+            assert one.__doc__, one
+            assert one.__repr__ is not object.__repr__, one
+            assert not hasattr(one, "close") or hasattr(one, "__exit__"), one

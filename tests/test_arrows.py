@@ -30,7 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "elf": {"ranges", "window"},
     "dwarf": {"elf", "ranges", "window"},
     "gopclntab": {"elf", "ranges", "window"},
-    "lidia": {"ranges"},
+    "lidia": {"demangle", "ranges"},
     "lidia.build": {"demangle", "elf", "gopclntab", "lidia", "locate", "producers", "ranges"},
     "locate": {"elf", "lidia"},
     "locate.locator": {"binary", "elf", "lidia", "lidia.build", "locate", "producers"},
@@ -38,12 +38,12 @@ ARROWS: dict[str, set[str]] = {
     "reverse": {"demangle"},
     "explanation": {"demangle", "elf", "lidia"},
     "producers": {"dwarf", "elf", "gopclntab", "locate", "ranges"},
-    "binary": {"demangle", "elf", "explanation", "lidia", "lidia.build", "planner", "producers", "reverse"},
+    "binary": {"elf", "explanation", "lidia", "lidia.build", "planner", "producers", "reverse"},
     "procmap": {"elf"},
     "gotrace": set(),
     "symbolize": {"binary", "elf", "lidia", "locate", "locate.locator", "procmap"},
     "filter": {"demangle", "elf", "locate", "locate.locator", "procmap", "symbolize"},
-    "profiles": {"binary", "elf", "gotrace", "locate", "locate.locator", "procmap", "symbolize"},
+    "profiles": {"elf", "gotrace", "lidia", "locate", "locate.locator", "procmap", "symbolize"},
 }
 EVERYONES = {
     "errors",
@@ -171,3 +171,29 @@ def test_nobody_imports_the_command_line() -> None:
         if path.is_relative_to(SRC / "cli") or path == SRC / "__main__.py":
             continue
         assert not any(room_of(name) == "cli" for name in imports(path)), path
+
+
+TESTS = Path(__file__).parent
+
+
+def test_no_test_module_imports_another() -> None:
+    """What tests share lies in forge/ (bytes), helpers/ (programs, processes) and hostile/inputs."""
+    found = {}
+    for path in [
+        *TESTS.rglob("*.py"),
+        *(TESTS.parent / "fuzz").glob("*.py"),
+        *(TESTS.parent / "benchmarks").glob("*.py"),
+    ]:
+        used = {
+            name
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom) and node.module
+            for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+            if name.startswith(("tests.", "fuzz."))
+        }
+        wrong = {name for name in used if re.search(r"\.test_\w+$", name)}
+        if path.is_relative_to(TESTS):
+            wrong |= {name for name in used if name.startswith("fuzz.")}
+        if wrong:
+            found[path.name] = sorted(wrong)
+    assert not found

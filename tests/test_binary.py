@@ -229,6 +229,31 @@ def test_a_file_that_is_cut_off_is_one_error_with_its_name(tmp_path: Path, capsy
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("options", [[], ["--json"], ["--compat", "go"]])
+@pytest.mark.parametrize("size", [100, 1000, 3000])
+def test_no_archive_is_made_of_a_file_that_was_cut_off_before_anything_that_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int, options: list[str]
+) -> None:
+    path, archive = tmp_path / "cut.elf", tmp_path / "cut.lidia"
+    path.write_bytes(compiled("-g").read_bytes()[:size])
+    assert main(["lidia", "create", str(path), "-o", str(archive), *options]) == 3
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith(f"whence: {path}: elf section table: cut off: ")
+    assert error.count("\n") == 1
+    assert not archive.exists()
+
+
+def test_an_archive_is_made_of_what_a_cut_file_still_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The section table is cut off; a loader still finds the dynamic symbols, and so does whence."""
+    path, archive = tmp_path / "cut.elf", tmp_path / "cut.lidia"
+    path.write_bytes(compiled("-g", "-rdynamic").read_bytes()[:-64])
+    assert main(["lidia", "create", str(path), "-o", str(archive)]) == 0
+    assert "elf section table: cut off: " in capsys.readouterr().err
+    with lidia.open(archive) as table:
+        assert "main" in {one.function for one in table}
+
+
 @pytest.mark.parametrize("flags", [("-g",), ("-g", "-c"), ("-g", "-gz"), ("-g", "-gsplit-dwarf")])
 def test_a_closed_binary_is_no_longer_mapped_though_no_garbage_was_collected(flags: tuple[str, ...]) -> None:
     path = compiled(*flags)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forge.mangled import bomb
 from whence.demangle import bounded, demangle
 from whence.demangle.expansion import MAX_TEXT, expansion
 from whence.elf import ElfFile
@@ -34,21 +35,6 @@ from whence.elf import ElfFile
 )
 def test_names_of_every_language_are_readable_or_stay_as_they_are(name: str, text: str) -> None:
     assert demangle(name) == text
-
-
-def reference(index: int) -> str:
-    """The index-th substitution: S_, S0_, S1_, ... S10_."""
-    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    if index == 0:
-        return "S_"
-    high, low = divmod(index - 1, 36)
-    return f"S{digits[high] if high else ''}{digits[low]}_"
-
-
-def bomb(levels: int) -> str:
-    """A function whose arguments are pairs of pairs of pairs: each refers twice to the one before."""
-    pairs = (f"S_I{reference(level)}{reference(level)}E" for level in range(1, levels + 1))
-    return "_Z1f1aIiiE" + "".join(pairs)
 
 
 def test_a_name_that_doubles_with_every_reference_stays_as_it_is() -> None:

@@ -15,7 +15,7 @@ from whence import errors, gotrace, lidia, profiles
 from whence.elf import ElfFile
 from whence.errors import FormatError, LidiaError, Mismatch, TraceError, Unsupported, WhenceError, WrongUse
 from whence.gotrace.faults import TextError
-from whence.gotrace.info import info
+from whence.gotrace.survey import info
 from whence.procmap.build_id import read_build_id
 from whence.procmap.core import read_core
 from whence.symbolize import Snapshot

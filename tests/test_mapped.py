@@ -132,7 +132,7 @@ def test_an_archive_of_a_file_that_is_cut_meanwhile_does_not_take_its_name(libra
 
 
 def test_a_trace_that_is_cut_while_it_is_salvaged_is_an_error(tmp_path: Path) -> None:
-    from whence.gotrace.salvage import generations
+    from whence.gotrace.salvaging import generations
     from whence.mapped import MappedFile
 
     path = tmp_path / "a.trace"

@@ -7,12 +7,12 @@ from array import array
 
 import pytest
 
-from tests.dwarf.test_split import IDS, dwo_files, skeleton
 from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die, function, inlined
 from tests.forge.gopclntab import Function, Node, program
 from tests.forge.lines import program as lines
 from tests.forge.ranges import Names, R, table
+from tests.forge.split import IDS, dwo_files, skeleton
 from whence import lidia
 from whence.dwarf import DebugInfo
 from whence.elf import ElfFile

@@ -20,6 +20,8 @@ from whence import lidia
 from whence.errors import WhenceError
 from whence.gotrace import Event, Version
 from whence.gotrace.kernels import event as event_kernel
+from whence.gotrace.kernels.layout import Layout
+from whence.gotrace.specs import layout
 from whence.lidia.render import Renderer
 from whence.mapped import MappedFile
 from whence.model import Source
@@ -112,6 +114,11 @@ def test_any_number_is_padded_to_ten_bytes_or_refused(value: int, extra: int) ->
 def test_a_stream_of_any_tables_and_windows_stays_inside_them(
     counts: bytes, flags: bytes, data: bytes, windows: list[tuple[int, int]]
 ) -> None:
+    made = Layout()
+    for kind, (count, flag) in enumerate(zip(counts, flags)):
+        with suppress(*REFUSED):
+            made.add(kind, b"Name%d" % kind, count, flag, [b"word "] * count)
+
     waiting = iter(windows)
 
     class Feed:
@@ -122,9 +129,9 @@ def test_a_stream_of_any_tables_and_windows_stays_inside_them(
             raise ValueError
 
     feed: Any = Feed()
-    for table in (counts, (counts * 256)[:256], bytes(one % 6 for one in (counts * 256)[:256])):
+    for events in (made, layout(Version.GO1_23)):
         with suppress(*REFUSED):
-            for _ in event_kernel.Stream(feed, Version.GO1_23, table, (flags * 256)[:256], True):
+            for _ in event_kernel.Stream(feed, Version.GO1_23, events, True):
                 pass
 
 

@@ -22,7 +22,7 @@ from whence import lidia
 from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence.files import open_regular
 from whence.forks import Lock
-from whence.lidia.table import Table, as_words
+from whence.lidia.table import Table, as_words, demangler
 from whence.model import Frames, NameStyle, PathStyle
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class Binary:
             if not isinstance(error, Exception):  # interrupted: a thread may still be at work on them
                 self._lock.abandoned = True
             raise
-        return lidia.from_bytes(out.getbuffer(), demangle=self._demangle)
+        return lidia.from_bytes(out.getbuffer(), demangle=self._demangle or False)
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
         """The frames of an address, innermost first; () when nothing covers it.
@@ -327,19 +327,10 @@ def is_archive(path: str | PathLike[str]) -> bool:
         return os.read(descriptor, 4) == ARCHIVE_MAGIC
 
 
-def demangler(demangle: bool | Callable[[str], str]) -> Callable[[str], str] | None:
-    """What makes names readable, None for names as they are stored. True stands for whence.demangle.demangle."""
-    if demangle is True:
-        from whence.demangle import demangle as readable
-
-        return readable
-    return demangle or None
-
-
 def open_archive(path: str | PathLike[str], *, demangle: bool | Callable[[str], str] = False) -> Binary:
     """Open an archive for lookups. Raises LidiaError, OSError."""
     name = os.fspath(path)
-    return Binary(table=lidia.open(name, demangle=demangler(demangle)), path=name)
+    return Binary(table=lidia.open(name, demangle=demangle), path=name)
 
 
 def open_elf(path: str | PathLike[str]) -> ElfFile:

@@ -60,6 +60,11 @@ class Producers:
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
         self.pclntab: Pclntab | None = self._open_pclntab() if gopclntab else None
 
+    def __repr__(self) -> str:
+        kinds = {"DWARF": self.dwarf, ".gopclntab": self.pclntab, "symbols": self._symtab or None}
+        found = ", ".join(kind for kind, one in kinds.items() if one is not None)
+        return f"<Producers of {self.elf.path or 'bytes in memory'}: {found or 'none'}>"
+
     def prepare(self) -> None:
         """Import all that reading the files imports (see ElfFile.prepare)."""
         for file in (self.elf, *self._opened):
@@ -229,12 +234,16 @@ class Producers:
         """What was broken and skipped, worded; each once, however often it was met."""
         return dict.fromkeys(self._met()) if self._told is None else self._told
 
-    def _met(self) -> Iterator[str]:
+    def errors(self) -> Iterator[WhenceError]:
+        """What was broken and skipped, as errors that name their file, the file's own first."""
         for file in dict.fromkeys((self.elf, self.debug_elf)):
-            yield from (str(problem.in_file(file.path)) for problem in file.problems)
-        yield from (str(problem.in_file(self.elf.path)) for problem in self.problems)
+            yield from (problem.in_file(file.path) for problem in file.problems)
+        yield from (problem.in_file(self.elf.path) for problem in self.problems)
         if self.dwarf is not None:
-            yield from (str(problem.in_file(self.debug_elf.path)) for problem in self.dwarf.problems)
+            yield from (problem.in_file(self.debug_elf.path) for problem in self.dwarf.problems)
+
+    def _met(self) -> Iterator[str]:
+        yield from map(str, self.errors())
         if self.pclntab is not None:
             for what, count in self.pclntab.skipped.items():
                 if count:

@@ -36,12 +36,11 @@ def functions_named(table: Table, name: str, aliases: Iterable[int] = ()) -> lis
     `aliases` are vaddrs that have this name too, where the table has none of the name: it keeps one name a function.
     """
     found = at_starts(table)
-    wanted = {name}
-    if name not in found.function:
-        wanted = {text for text in set(found.function) if name in readable_forms(text)}
+    texts = set(found.function)
+    wanted = texts & {name, demangle(name)} or {text for text in texts if name in readable_forms(text)}
     indexes = set(compress(found.range_index, map(wanted.__contains__, found.function)))
     ranges = [table[index] for index in sorted(indexes)]
-    named = [one for one in ranges if not one.depth and one.function in wanted]
+    named = [one for one in ranges if not one.depth]
     if named:
         return named
     outermost = {answer.range_index[-1] for answer in map(table.lookup_many, zip(aliases)) if len(answer.range_index)}

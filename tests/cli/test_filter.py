@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.filter.test_forms import place_of
+from tests.helpers.functions import place_of
 from tests.helpers.programs import compiled
 from whence.cli.main import main
 

@@ -8,8 +8,8 @@ from typing import Self
 
 import pytest
 
+from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
-from tests.profiles.test_naming import program_profile
 from whence.cli import main, profile_output
 from whence.cli import profile as cli_profile
 from whence.cli.progress import Progress

@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from tests.dwarf.test_functions import found, read
 from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die, function, inlined
+from tests.helpers.dwarf import found, read
+from tests.helpers.survive import survives
 from whence.errors import DwarfError
 
 
@@ -169,8 +170,8 @@ def test_changed_bytes_give_an_answer_or_a_problem(version: int) -> None:
         for _ in range(chance.choice((1, 1, 2, 8))):
             bad[chance.randrange(start, end)] = chance.choice((0, 1, 2, 0x7F, 0x80, 0xFF, chance.randrange(256)))
         info = read(bytes(bad))
-        info.ranges(jobs=1)
-        info.units_at([0x1000])
+        survives(info.ranges, jobs=1, refused=())
+        survives(info.units_at, [0x1000], refused=())
 
 
 def test_every_truncation_of_a_section_is_survived() -> None:
@@ -183,4 +184,4 @@ def test_every_truncation_of_a_section_is_survived() -> None:
             section = getattr(debug, name)
             if cut < len(section):
                 del section[cut:]
-                read(debug.elf()).ranges(jobs=1)
+                survives(read(debug.elf()).ranges, jobs=1, refused=())

@@ -9,9 +9,7 @@ import pytest
 from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die, function, inlined
 from tests.forge.lines import uleb
-from whence.dwarf import DebugInfo
-from whence.elf import ElfFile
-from whence.ranges import StringSpace
+from tests.helpers.dwarf import Found, found, read
 from whence.window import ByteOrder
 
 SHAPES = [
@@ -19,21 +17,6 @@ SHAPES = [
     for version, order, size, wide in itertools.product((2, 3, 4, 5), ("little", "big"), (4, 8), (False, True))
     if not (wide and version == 2)
 ]
-
-Found = list[tuple[int, int, int, str]]
-
-
-def read(data: bytes, alt: bytes | None = None) -> DebugInfo:
-    other = ElfFile.from_bytes(alt) if alt else None
-    return DebugInfo(ElfFile.from_bytes(data), strings=StringSpace(), alt=other)
-
-
-def found(info: DebugInfo, **options: object) -> Found:
-    """(start, end, depth, function) of every range, in order."""
-    table = info.ranges(**options)  # type: ignore[arg-type]
-    text = info.strings.text
-    rows = zip(table.va, table.length, table.depth, table.function)
-    return sorted((va, va + length, depth, text(name)) for va, length, depth, name in rows)
 
 
 def one(*children: Die, version: int = 4, language: int = 12, **options: object) -> Found:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.dwarf.test_functions import read
 from tests.forge import dwarf as d
 from tests.forge.dwarf import Debug, Die
 from tests.forge.lines import Step, new_tables, program, uleb
+from tests.helpers.dwarf import read
 from whence.dwarf import DebugInfo
 from whence.dwarf.kernels import units
 from whence.dwarf.line_files import LineBudgets, Paths

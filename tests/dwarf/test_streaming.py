@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.dwarf.test_unit_ranges import aranges
 from tests.forge import dwarf as d
+from tests.forge.aranges import aranges
 from tests.forge.dwarf import Debug, Die, function, inlined
 from tests.forge.lines import program
 from tests.forge.ranges import R, listed

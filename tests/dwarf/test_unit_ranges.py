@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.dwarf.test_functions import found, read
 from tests.forge import dwarf as d
+from tests.forge.aranges import aranges
 from tests.forge.dwarf import Debug, Die, function
 from tests.forge.elf import Section
 from tests.forge.lines import program
+from tests.helpers.dwarf import found, read
 from whence.dwarf import DebugInfo
 from whence.ranges.merge import merge
 from whence.window import ByteOrder
@@ -74,17 +75,6 @@ def test_of_units_with_the_same_function_the_first_is_believed() -> None:
     info = read(debug.elf())
     table = merge([info.ranges()])
     assert [info.strings.text(name) for name in table.function] == ["first"]
-
-
-def aranges(debug: Debug, units: Sequence[tuple[int, int, int]]) -> Section:
-    """A .debug_aranges with a set of one range for each (unit's offset, start, length)."""
-    table = b""
-    for offset, start, length in units:
-        head = debug.number(2, 2) + debug.offset(offset) + bytes([debug.address_size, 0])
-        head += bytes(-(len(head) + (12 if debug.wide else 4)) % (2 * debug.address_size))
-        words = (start, length, 0, 0)
-        table += debug.length(head + b"".join(debug.number(word, debug.address_size) for word in words))
-    return Section(".debug_aranges", table)
 
 
 def three_units(order: ByteOrder = "little", size: int = 8, wide: bool = False) -> tuple[Debug, list[int]]:

@@ -8,23 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.functions import place_of
 from tests.helpers.programs import compiled
 from whence.elf import ElfFile
-from whence.elf.functions import functions
 from whence.elf.segments import Translation
 from whence.filter import FORMS, Filter, Form, Places, Style
 from whence.filter.forms import ANY_ADDRESS, Back, Holds
 from whence.locate.locator import Locator
-
-
-def place_of(path: Path, name: str) -> tuple[int, int]:
-    """The vaddr and length of a function."""
-    with ElfFile.open(path) as elf:
-        ranges = functions(elf)
-        for va, length, function in zip(ranges.va, ranges.length, ranges.function, strict=True):
-            if ranges.strings.text(function) == name:
-                return va, length
-    raise AssertionError(name)
 
 
 def filtered(text: bytes, *binaries: Path, style: Style = Style.SAME, every: bool = False) -> bytes:

@@ -129,7 +129,7 @@ class Debug:
             if self.version >= 5:
                 head += bytes([kind, self.address_size]) + where + extra
             else:
-                head += where + bytes([self.address_size])
+                head += where + bytes([self.address_size]) + extra
             base = start + (12 if self.wide else 4) + len(head)
             body = bytearray()
             self._write(root, body, base, start, codes, table)

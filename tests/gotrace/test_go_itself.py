@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.gotrace.conftest import Go
 from whence import gotrace
-from whence.gotrace.printable import changes, is_printable
+from whence.gotrace.quoting import changes, is_printable
 
 
 def text_of(trace: Path | bytes) -> bytes:

@@ -13,10 +13,11 @@ from tests.gotrace.conftest import CACHE, PROGRAMS, Go
 from tests.helpers import golang
 from whence import gotrace
 from whence.gotrace import Version
-from whence.gotrace.anonymize import anonymize
-from whence.gotrace.salvage import salvage
-from whence.gotrace.sift import Filter, sift
-from whence.gotrace.verify import verify
+from whence.gotrace.anonymizing import anonymize
+from whence.gotrace.filtering import Filter
+from whence.gotrace.filtering import filter as filter_trace
+from whence.gotrace.salvaging import salvage
+from whence.gotrace.verification import verify
 
 RELEASES = {
     "1.22.10": Version.GO1_22,
@@ -61,7 +62,7 @@ def test_traces_of_a_release_are_read_as_go_reads_them(release: str, go: Go, tmp
     out = tmp_path / "out"
     for write in (
         lambda file: anonymize(trace, file),
-        lambda file: sift(trace, file, Filter(since=0.2, goroutines=frozenset([1]))),
+        lambda file: filter_trace(trace, file, Filter(since=0.2, goroutines=frozenset([1]))),
         lambda file: salvage(trace.read_bytes()[:-9], file),
         lambda file: gotrace.fix_sizes(trace, file),
     ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 from typing import Any, NoReturn, cast
 
@@ -10,10 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.survive import survives
 from whence import gotrace
 from whence.errors import TraceError
 from whence.gotrace import Event, Version
 from whence.gotrace.kernels import event as event_kernel
+from whence.gotrace.kernels.layout import Layout
+from whence.gotrace.specs import layout
 
 NUMBER = st.one_of(st.integers(0, 300), st.integers(0, (1 << 64) - 1))
 VERSION = st.sampled_from([v for v in Version if v >= Version.GO1_22])
@@ -64,8 +66,7 @@ def test_what_is_quoted_is_unquoted_to_the_same_bytes(data: bytes) -> None:
 @settings(max_examples=200, deadline=None)
 def test_any_text_gives_events_or_our_error(data: bytes) -> None:
     out = io.BytesIO()
-    with contextlib.suppress(gotrace.TextError):
-        gotrace.text_to_wire(b"Trace Go1.26\n" + data, out)
+    survives(gotrace.text_to_wire, b"Trace Go1.26\n" + data, out, refused=gotrace.TextError)
 
 
 @pytest.mark.parametrize("padding", [[30] * 4, [255] * 4, [9, 10, 9, 9], [0, 0, 0, 10]])
@@ -99,9 +100,12 @@ def test_a_stream_believes_no_table_and_no_window() -> None:
             raise AssertionError
 
     version = Version.GO1_23
-    for counts, flags in ((bytes(10), bytes(256)), (bytes(256), bytes(3)), (bytes([200] * 256), bytes(256))):
-        with pytest.raises(ValueError, match=r"kinds of events|five arguments"):
-            event_kernel.Stream(Feed(b"", 0, 0), version, counts, flags, True)
+    wrong: list[tuple[int, bytes, int, list[bytes]]]
+    wrong = [(0, b"Name", 1, []), (137, b"Name", 1, []), (1, b"abc", 1, []), (1, b"Name", 6, [])]
+    wrong += [(1, b"Name", 1, [b"x" * 33]), (1, b"Name", 1, [b""] * 7)]
+    for kind, name, count, words in wrong:
+        with pytest.raises(ValueError, match="no room"):
+            Layout().add(kind, name, count, 0, words)
     for window in ((b"abc", -1, 2), (b"abc", 0, 4), (b"", 5, 9)):
         with pytest.raises(ValueError, match="does not hold"):
-            next(event_kernel.Stream(Feed(*window), version, bytes(256), bytes(256), True))
+            next(event_kernel.Stream(Feed(*window), version, layout(version), True))

@@ -23,12 +23,13 @@ from whence.cli import main
 from whence.cli.trace_info import as_text
 from whence.errors import TraceError
 from whence.gotrace import Event, Version
-from whence.gotrace.anonymize import anonymize
-from whence.gotrace.info import info
+from whence.gotrace.anonymizing import anonymize
+from whence.gotrace.filtering import Filter
+from whence.gotrace.filtering import filter as filter_trace
 from whence.gotrace.rows import Rows, records
-from whence.gotrace.salvage import salvage
-from whence.gotrace.sift import Filter, sift
-from whence.gotrace.verify import BATCH_SIZE, verify
+from whence.gotrace.salvaging import salvage
+from whence.gotrace.survey import info
+from whence.gotrace.verification import BATCH_SIZE, verify
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +178,7 @@ def test_filtered_traces_open_in_gos_parser(go: Go, everything: Path, tmp_path: 
         Filter(since=0.3, until=0.9, goroutines=frozenset([1])),
     ):
         with open(out, "wb") as file:
-            sift(everything, file, wanted)
+            filter_trace(everything, file, wanted)
         parsed = go.parsed(out)
         assert parsed.returncode == 0, parsed.stderr
         assert 0 < parsed.stdout.count(b"\n") < whole
@@ -186,7 +187,7 @@ def test_filtered_traces_open_in_gos_parser(go: Go, everything: Path, tmp_path: 
             assert b"RegionBegin" in parsed.stdout
             assert b"HeapAlloc" not in {event.name.encode() for event in gotrace.Reader(out)}
     with pytest.raises(TraceError, match="one of Go"):
-        sift(everything, io.BytesIO(), Filter(events=frozenset(["Nonsense"])))
+        filter_trace(everything, io.BytesIO(), Filter(events=frozenset(["Nonsense"])))
 
 
 def test_an_anonymous_trace_opens_in_gos_parser_and_says_nothing_of_the_program(
@@ -354,7 +355,7 @@ def test_options_that_mean_nothing_are_wrong_use(words: list[str], everything: P
 def test_times_beyond_all_clocks_are_before_or_after_everything(everything: Path) -> None:
     for wanted in (Filter(until=math.inf), Filter(until=1e300), Filter(since=-1e300)):
         whole = io.BytesIO()
-        assert sift(everything, whole, wanted).dropped == 0
+        assert filter_trace(everything, whole, wanted).dropped == 0
         assert sum(len(block.keep) for block in Rows(everything, wanted)) == len(gotrace.columns(everything))
     assert sum(len(block.keep) for block in Rows(everything, Filter(since=math.inf))) == 0
     with pytest.raises(ValueError, match="number of seconds"):
@@ -412,3 +413,16 @@ def test_an_empty_trace_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureF
     empty.touch()
     assert main(["trace", "verify", str(empty)]) == 3
     assert capsys.readouterr().out == f"{empty}: the file is empty\n"
+
+
+def test_the_functions_of_the_commands_are_functions_of_the_room() -> None:
+    """Also once the modules they lie in were imported."""
+    from whence import gotrace
+    from whence.gotrace import anonymizing, filtering, salvaging, survey, verification
+
+    assert gotrace.filter is filtering.filter
+    assert gotrace.verify is verification.verify
+    assert gotrace.anonymize is anonymizing.anonymize
+    assert gotrace.salvage is salvaging.salvage
+    assert gotrace.info is survey.info
+    assert set(gotrace.__all__) <= set(dir(gotrace))

@@ -7,38 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.forge.gopclntab import Function, Node, program
+from tests.forge.gopclntab import Function, program
 from tests.hostile import bounded
+from tests.hostile.inputs.gopclntab import SIZE, deep_trees, old_deep_trees, standstill
 
 Make = Callable[[], bytes]
-SIZE = 20_000
 
 
 def line_at_every_byte() -> bytes:
     """One table of steps, which twenty functions share (equal tables are stored once)."""
     lines = [(at, 1 + at % 2) for at in range(SIZE)]
     return program([Function(f"main.f{row}", SIZE, lines, [(0, 0)]) for row in range(20)])
-
-
-def deep_trees(size: int = SIZE) -> bytes:
-    """At every other byte two hundred calls are inlined into each other, at those between them none."""
-    nodes = [Node(f"main.n{at}", at - 1, 0, at, 0) for at in range(200)]
-    nodes_pc = [Node(node.name, node.parent, node.file, node.line, 1) for node in nodes]
-    inlined = [(at, 199 if at % 2 else -1) for at in range(size)]
-    return program([Function(f"main.f{row}", size, [(0, 1)], [(0, 0)], inlined, nodes_pc) for row in range(4)])
-
-
-def old_deep_trees(size: int = SIZE) -> bytes:
-    nodes = [Node(f"main.n{at}", at - 1, 0, at, 0) for at in range(200)]
-    inlined = [(at, 199 if at % 2 else -1) for at in range(size)]
-    functions = [Function(f"main.f{row}", size, [(0, 1)], [(0, 0)], inlined, nodes) for row in range(4)]
-    return program(functions, since="1.18")
-
-
-def standstill(count: int = 200) -> bytes:
-    """A pc-value table of 32 KB whose steps all stay at the first byte."""
-    table = b"\x02\x00" * (1 << 14) + b"\x00"
-    return program([Function(f"main.f{row}", 64, [(0, 1)], [(0, 0)], raw_lines=table) for row in range(count)])
 
 
 def short_functions() -> bytes:

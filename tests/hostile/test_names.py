@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 import pytest
 
-from tests.forge.elf import Section, forge
 from tests.hostile import bounded
-from tests.test_demangle import bomb
+from tests.hostile.inputs.names import numbered, program
 from whence.demangle import demangle
-from whence.elf.kernels import constants
 
 MEGABYTE = 1 << 20
-
-
-def numbered(levels: int, count: int) -> list[str]:
-    """Different names of about the same expansion."""
-    return [bomb(levels).replace("_Z1f", f"_Z{len(str(row)) + 1}f{row}") for row in range(count)]
-
-
-def program(names: list[str]) -> bytes:
-    entry = struct.Struct("<IBBHQQ")
-    texts, table = bytearray(b"\0"), bytearray(24)
-    for row, name in enumerate(names):
-        table += entry.pack(len(texts), 1 << 4 | constants.STT_FUNC, 0, 1, 0x1000 + 16 * row, 16)
-        texts += name.encode() + b"\0"
-    return forge(
-        [
-            Section(".text", b"", constants.SHT_NOBITS, flags=6, vaddr=0x1000, size=16 * len(names)),
-            Section(".symtab", bytes(table), constants.SHT_SYMTAB, link=".strtab", info=1, align=8, entry_size=24),
-            Section(".strtab", bytes(texts), constants.SHT_STRTAB),
-        ]
-    )
 
 
 @pytest.mark.parametrize("levels", [9, 14])

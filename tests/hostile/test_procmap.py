@@ -8,6 +8,7 @@ import pytest
 
 from tests.forge.proc import Line, process
 from tests.hostile import bounded
+from tests.hostile.inputs.procmap import TEXTS
 from whence.procmap import Resolver, kallsyms, maps, perfmap
 
 MAPPINGS = 65_530  # vm.max_map_count, as Linux has it
@@ -30,20 +31,6 @@ def parsed(kind: str, path: str) -> int:
     if kind == "maps":
         return len(maps.parse(data).mappings)
     return len(perfmap.parse(data) if kind == "perfmap" else kallsyms.KernelNames.parse(data))
-
-
-SIZE = 2_000_000
-TEXTS = {
-    "blanks": b" " * SIZE,
-    "newlines": b"\n" * SIZE,
-    "digits": b"0" * SIZE,
-    "a long name": b"1000 10 " + b"x" * SIZE,
-    "blanks in a symbol": b"1000 t a" + b" " * SIZE + b"b",
-    "blanks behind brackets": b"1000 t a [" * (SIZE // 10),
-    "backslashes": b"1000-2000 r-xp 0 0:0 0 " + b"\\012" * (SIZE // 4) + b"\n",
-    "one address": b"1000 10 x\n" * (SIZE // 10),
-    "overlaps": b"".join(b"%x ffffffff f\n" % row for row in range(SIZE // 16)),
-}
 
 
 @pytest.mark.parametrize("kind", ["maps", "perfmap", "kallsyms"])

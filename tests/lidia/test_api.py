@@ -202,3 +202,14 @@ def test_a_users_program_passes_strict_type_checks(tmp_path: Path) -> None:
 
 def test_the_users_program_runs() -> None:
     exec(compile(PROGRAM, "program.py", "exec"), {})
+
+
+def test_names_are_readable_where_that_is_asked_for(tmp_path: Path) -> None:
+    builder = lidia.Builder()
+    builder.add(vaddr=0x1000, length=4, function="_ZN3foo3barEv")
+    path = tmp_path / "a.lidia"
+    builder.write(path)
+    for demangle, want in ((False, "_ZN3foo3barEv"), (True, "foo::bar()"), (str.lower, "_zn3foo3barev")):
+        with lidia.open(path, demangle=demangle) as opened:
+            assert opened.lookup(0x1000)[0].function == want
+        assert lidia.from_bytes(path.read_bytes(), demangle=demangle).lookup_many([0x1000]).function == [want]

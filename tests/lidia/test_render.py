@@ -9,7 +9,7 @@ import pytest
 from tests.forge.ranges import Names, R, table
 from whence import lidia
 from whence.errors import plain
-from whence.lidia.render import Renderer, render_many
+from whence.lidia.render import Queries, Renderer, render_many
 
 RANGES = [
     R(0x1000, 0x40, 0, "main", "/src/a.c", ((0, 3), (4, 5))),
@@ -122,7 +122,7 @@ def test_unknown_addresses_are_counted(opened: lidia.Table) -> None:
 
 
 def test_return_addresses_are_looked_up_one_byte_before(opened: lidia.Table) -> None:
-    assert render_many(opened, [0x1040], "gnu", return_addresses=True).split(b"\n")[:2] == [
+    assert render_many(opened, [0x1040], "gnu", return_address=True).split(b"\n")[:2] == [
         b"0x0000000000001040",
         b"main",
     ]
@@ -137,3 +137,21 @@ def test_an_address_of_more_than_64_bits_is_none(opened: lidia.Table) -> None:
     assert render_many(opened, b"0x10000000000001000\n0x0000000000000000001000\n") == (
         b"0x10000000000001000\nmain\n/src/a.c:3:0\n\n"
     )
+
+
+def test_a_renderer_refuses_other_styles_and_answers_vaddrs_of_any_size() -> None:
+    builder = lidia.Builder()
+    builder.add(vaddr=0x1000, length=16, function="main")
+    with lidia.from_bytes(builder.to_bytes()) as table:
+        with pytest.raises(ValueError, match="no style 'xml'"):
+            render_many(table, [1], "xml")  # type: ignore[arg-type]
+        assert render_many(table, [0x1000, -1, 1 << 64]) == b"main\n??:0:0\n\n" + b"??\n??:0:0\n\n" * 2
+        assert repr(Renderer(table, "gnu")) == "<lidia.Renderer of <lidia.Table in memory: 1 ranges>: gnu>"
+
+
+def test_lines_that_are_no_addresses_are_named() -> None:
+    queries = Queries(b" 0x10 \nmain\n\n" + b"f" * 17 + b"\nFF")
+    assert queries.vaddrs.tolist() == [0x10, *[(1 << 64) - 1] * 3, 0xFF]
+    assert queries.is_bad.tolist() == [0, 1, 1, 1, 0]
+    assert (queries.bad_lines(), len(queries)) == ([b"main", b"", b"f" * 17], 5)
+    assert repr(queries) == "<Queries: 5 addresses>"

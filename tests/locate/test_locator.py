@@ -13,8 +13,8 @@ import pytest
 
 import whence
 from tests.helpers.live import running
+from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
-from tests.profiles.test_naming import program_profile
 from whence.elf import ElfFile
 from whence.lidia.build import create
 from whence.locate.cache import Cache

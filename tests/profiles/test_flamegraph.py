@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.forge import pprof as forge
-from tests.profiles.test_writers import REASON, made
+from tests.helpers.profiles import REASON, in_app, made, names, profile_of
 from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import gz, pprof, wire
@@ -24,21 +24,9 @@ from whence.profiles.flamegraph import page
 from whence.profiles.flamegraph.data import LONGEST, encoded, grouped
 from whence.profiles.flamegraph.kernels import tree as tree_kernel
 from whence.profiles.flamegraph.tree import DEPTH, LINES, SMALLER, TYPES, Tree, tree
-from whence.profiles.model import NO_MAPPING, Mapping, Profile, Samples, SampleType
+from whence.profiles.model import NO_MAPPING, Profile, Samples, SampleType
 
 PAGE_BYTES = 64_000_000  # what a page may have
-
-
-def profile_of(stacks: list[tuple[list[str], int]], kinds: int = 1) -> Profile:
-    """Stacks of functions, outermost first, with the same value of each type."""
-    profile = Profile([SampleType(f"type{kind}", "count") for kind in range(kinds)])
-    locations: dict[str, int] = {}
-    for names, value in stacks:
-        for name in names:
-            if name not in locations:
-                locations[name] = profile.location(NO_MAPPING, 0, (Frame(name),))
-        profile.samples.add([locations[name] for name in reversed(names)], [value] * kinds)
-    return profile
 
 
 def stacks_of(found: Tree) -> dict[tuple[str, ...], list[int]]:
@@ -62,9 +50,6 @@ def test_the_tree_has_equal_stacks_once_and_parents_before_children() -> None:
     assert [one.reason for one in columns.frames] == ["", "", "", REASON]
     assert not columns.pruned
     assert columns.depth == 0
-
-
-names = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=6)
 
 
 @given(st.lists(st.tuples(names, st.integers(-3, 50)), max_size=30))
@@ -159,15 +144,6 @@ def test_control_characters_and_bytes_that_are_no_text_reach_no_page() -> None:
 
 
 # Packages
-
-
-def in_app(*functions: tuple[str, str, int]) -> Profile:
-    """Functions of the binary app, and a smaller one of the binary c."""
-    profile = Profile([SampleType("cpu", "nanoseconds")], [Mapping(1, 9, 0, "/bin/app"), Mapping(11, 19, 0, "/lib/c")])
-    for name, file, value in functions:
-        profile.samples.add([profile.location(0, 1, (Frame(name, file),))], [value])
-    profile.samples.add([profile.location(1, 11, (Frame("read", "/libc/read.c"),))], [10])
-    return profile
 
 
 def test_packages_of_a_go_program_have_hues_of_their_own_and_so_have_other_binaries() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.chromium import DESK, PHONE, needs_chromium, run
-from tests.profiles.test_flamegraph import in_app, profile_of
-from tests.profiles.test_writers import REASON, made
+from tests.helpers.profiles import REASON, in_app, made, profile_of
 from whence.model import Frame
 from whence.profiles.flamegraph import page
 from whence.profiles.flamegraph.tree import DEPTH

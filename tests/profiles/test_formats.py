@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
-from tests.profiles.test_naming import program_profile
 from whence import procmap, profiles
 from whence.errors import ProfileError
 from whence.locate.cache import Cache

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.forge import elf as forge
+from tests.helpers.profiles import BASE, program_profile
 from tests.helpers.programs import compiled
 from whence.elf import ElfFile
 from whence.lidia.build import create
@@ -29,23 +30,6 @@ from whence.reasons import Missing, Reason
 from whence.reasons import remedy_for as remedy
 from whence.symbolize import internal_error
 from whence.window import ByteOrder
-
-BASE = 0x7F0000000000
-
-
-def program_profile(path: Path, build_id: str | None = None, file: str | None = None) -> Profile:
-    """A profile with three addresses of the program: in main, in sum, and in the middle of nowhere."""
-    with ElfFile.open(path) as elf:
-        symbols = elf.symbols(".symtab") if elf.section(".symtab") else elf.symbols(".dynsym")
-        at = {symbols.name(i): symbols.value[i] for i in range(len(symbols.value))}
-        code = next(segment for segment in elf.segments if segment.type == 1 and segment.executable)
-        wanted = elf.build_id if build_id is None else build_id
-    offset = code.file_offset & -4096
-    mapping = Mapping(BASE, BASE + code.file_size + 4096, offset, str(path) if file is None else file, wanted)
-    profile = Profile([SampleType("samples", "count")], [mapping])
-    for vaddr in (at["main"], at["sum"] + 1, code.vaddr + code.file_size - 1):
-        profile.samples.add([profile.location(0, BASE + vaddr - code.vaddr + code.file_offset - offset)], [2])
-    return profile
 
 
 def named(profile: Profile, **options: object) -> tuple[list[Named], list[str]]:

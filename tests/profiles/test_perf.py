@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 
 import pytest
 
+from tests.helpers.perf_text import MAPPED, OFFSETS
+from tests.helpers.survive import survives
 from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import folded, perf, pprof
 from whence.profiles.model import NO_MAPPING, Label, Mapping, SampleType
-
-OFFSETS = """
-# a comment
-my app 42/43 [001]  81.500000:     250000 cycles:u:
-\t            11d6 outer+0x16 (/bin/app)
-\t           2724a [unknown] (/usr/lib/libc.so.6)
-
-my app 42/43 [001]  81.600000:     250000 cycles:u:
-\t            11d6 outer+0x16 (/bin/app)
-\t           2724a [unknown] (/usr/lib/libc.so.6)
-
-kworker/0:1 7 81.7: 1 cpu-clock:pppH:
-\tffffffff81000012 do_idle+0x2 ([kernel.kallsyms])
-"""
-
-MAPPED = """
-app 42 81.1: PERF_RECORD_MMAP2 42/42: [0x55d000(0x1000) @ 0x1000 08:01 77 0]: r-xp /bin/app
-app 42 81.1: PERF_RECORD_MMAP2 42/42: [0x55e000(0x1000) @ 0x2000 08:01 77 0]: rw-p /bin/app
-app 42 81.2: PERF_RECORD_MMAP2 42/42: [0x7f0000(0x9000) @ 0 <0123456789abcdef01234567>]: r-xp /lib/z z.so
-app 42 81.2: PERF_RECORD_FORK(50:50):(42:42)
-app 42 81.3: 1 cycles:
-\t55d0e4 main+0x14 (/bin/app)
-\t7f1230 [unknown] (/lib/z z.so)
-
-child 50 81.4: 1 cycles:
-\t1234 [unknown] (/lib/z z.so)
-"""
 
 
 def test_samples_with_equal_stacks_are_added_up_and_each_event_is_a_sample_type() -> None:
@@ -265,6 +239,5 @@ def test_the_kernels_mapping_keeps_where_its_first_symbol_lies() -> None:
 def test_a_long_line_of_nonsense_costs_no_time(line: str) -> None:
     began = time.process_time()
     for reader in (perf, folded):
-        with contextlib.suppress(ProfileError):
-            reader.read(line)
+        survives(reader.read, line, refused=ProfileError)
     assert time.process_time() - began < 2

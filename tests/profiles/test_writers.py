@@ -6,31 +6,12 @@ import json
 
 import pytest
 
+from tests.helpers.profiles import made
 from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import folded, formats, speedscope
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, SampleType
 from whence.profiles.stacks import Shown, Stacks
-
-REASON = "the file is not on this machine </script><!-- <b>"
-
-
-def made() -> Profile:
-    """main calls work (into which inner is inlined) and an unnamed place in libz."""
-    profile = Profile([SampleType("samples", "count"), SampleType("cpu", "nanoseconds")])
-    profile.default_type = 1
-    profile.mappings = [
-        Mapping(0x400000, 0x500000, 0, "/bin/app"),
-        Mapping(0x700000, 0x800000, 0x1000, "/lib/libz.so.1"),
-    ]
-    main = profile.location(0, 0x401000, (Frame("main", "/src/a.c", 9),))
-    work = profile.location(0, 0x402000, (Frame("inner<1;2>", "/src/b.c", 3, True), Frame("work", "/src/a.c", 5)))
-    libz = profile.location(1, 0x700F20)
-    profile.reasons[libz] = REASON
-    profile.samples.add([work, main], [1, 30])
-    profile.samples.add([libz, main], [1, 10])
-    profile.samples.add([work, main], [1, 60])
-    return profile
 
 
 def test_folded_stacks_are_outermost_first_with_inlined_calls_and_unnamed_places() -> None:

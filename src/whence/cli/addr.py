@@ -151,7 +151,7 @@ class Desk:
     def _new_renderer(self, table: object) -> Renderer:
         bits = 64 if self.binary.producers is None else self.binary.producers.elf.bits
         names = None if self.raw_names else readable
-        return Renderer(table, self.style, demangle=names, return_addresses=self.back, width=bits // 4)  # type: ignore[arg-type]
+        return Renderer(table, self.style, demangle=names, return_address=self.back, width=bits // 4)  # type: ignore[arg-type]
 
     @staticmethod
     def _report_bad_lines(asked: Queries) -> None:

@@ -15,7 +15,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from whence.gotrace.anonymize import anonymize
+    from whence.gotrace.anonymizing import anonymize
 
     refuse_terminal(options.output, "a trace in its wire form")
     with sink(options.output) as out, converting(options):

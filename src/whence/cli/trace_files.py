@@ -16,7 +16,7 @@ from whence.errors import TraceError
 from whence.files import atomic_write, open_input
 
 if TYPE_CHECKING:
-    from whence.gotrace.sift import Filter
+    from whence.gotrace.filtering import Filter
 
 
 def add_input(parser: ArgumentParser, forms: str = "in either form") -> None:
@@ -79,7 +79,7 @@ def add_filter(parser: ArgumentParser) -> None:
 
 def chosen(options: Namespace) -> Filter:
     """The filter that the options of add_filter describe."""
-    from whence.gotrace.sift import Filter
+    from whence.gotrace.filtering import Filter
 
     return Filter(
         generations=options.generation or frozenset(),
@@ -92,7 +92,7 @@ def chosen(options: Namespace) -> Filter:
 
 def numbers(text: str) -> frozenset[int]:
     """Numbers and ranges of them."""
-    from whence.gotrace.sift import parse_numbers
+    from whence.gotrace.filtering import parse_numbers
 
     return parse_numbers(text)
 

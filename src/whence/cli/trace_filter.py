@@ -20,10 +20,10 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from whence.gotrace.sift import sift
+    from whence.gotrace.filtering import filter as filter_trace
 
     refuse_terminal(options.output, "a trace in its wire form")
     with sink(options.output) as out, converting(options):
-        done = sift(readable_twice(options.input), out, chosen(options))
+        done = filter_trace(readable_twice(options.input), out, chosen(options))
     print(f"{done.generations} generations, {done.kept} events kept, {done.dropped} left out", file=sys.stderr)
     return 0

@@ -12,7 +12,7 @@ from whence.cli.options import add_json_option
 from whence.cli.trace_files import add_input, converting, source
 
 if TYPE_CHECKING:
-    from whence.gotrace.info import GenerationInfo, Info
+    from whence.gotrace.survey import GenerationInfo, Info
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from whence.gotrace.info import info
+    from whence.gotrace.survey import info
 
     with converting(options):
         found = info(source(options.input))

@@ -18,7 +18,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from whence.gotrace.salvage import salvage
+    from whence.gotrace.salvaging import salvage
 
     refuse_terminal(options.output, "a trace in its wire form")
     source = readable_twice(options.input)

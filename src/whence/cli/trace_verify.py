@@ -16,7 +16,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from whence.gotrace.verify import BATCH_SIZE, verify
+    from whence.gotrace.verification import BATCH_SIZE, verify
 
     with converting(options):
         problems = verify(readable_twice(options.input))

@@ -28,7 +28,6 @@ from whence.dwarf.kernels.units import (
     HAS_STMT_LIST,
     NAME,
     STMT_LIST,
-    DwarfSections,
 )
 from whence.dwarf.line_files import FileNames, LineBudgets, Paths
 from whence.dwarf.lines import LinePrograms
@@ -39,7 +38,7 @@ from whence.errors import DwarfError
 from whence.model import Source
 from whence.ranges import Ranges, Rows, Scopes, Starts
 from whence.ranges.overlay import overlay_groups
-from whence.ranges.strings import OFFSET_BITS, Arena, StringSpace
+from whence.ranges.strings import OFFSET_BITS, Arena
 
 SCOPE_COLUMNS = ("va", "end", "depth", "function", "call_file", "call_line")
 SCOPE_TAGS = {
@@ -244,30 +243,29 @@ def qualified_names(units: UnitSet, keys: array[int], arena: Arena) -> tuple[arr
     supplementary file's); and whether parts of any lie in units that the set does not have."""
     known: dict[int, int] = {}
     unresolved_refs = False
-    strings, alt = units.file.strings, units.alt.kernel
-    sections: DwarfSections
-    for sections, alt_key in ((units.kernel, 0), (alt, ALT_KEY)):
+    for of, alt_key in ((units, 0), (units.alt, ALT_KEY)):
         chosen = array("Q", sorted({key ^ alt_key for key in keys if key & ALT_KEY == alt_key}))
         if chosen:
-            found, unresolved = _qualified(sections, alt, strings, chosen)
+            found, unresolved = _qualified(of, chosen)
             unresolved_refs |= unresolved
             known |= {key | alt_key: arena.add(name) for key, name in found.items()}
     return array("Q", [known[key] for key in keys]), unresolved_refs
 
 
-def _qualified(
-    sections: DwarfSections, alt: DwarfSections, strings: StringSpace, keys: array[int]
-) -> tuple[dict[int, bytes], bool]:
+def _qualified(units: UnitSet, keys: array[int]) -> tuple[dict[int, bytes], bool]:
     """The qualified name of each DIE; `keys` are offsets, in ascending order."""
     most, shift = names_kernel.MAX_ANCESTORS, names_kernel.TAG_SHIFT
     offset_mask = (1 << shift) - 1
-    ancestors = array("Q", bytes(names_kernel.ancestors(sections, keys)))
+    raw = units.file.strings.raw
+    ancestors = array("Q", bytes(names_kernel.ancestors(units.kernel, keys)))
     scopes = sorted({die & offset_mask for die in ancestors if die >> shift in SCOPE_TAGS})
     wanted = keys + array("Q", scopes)
     refs = array("Q", bytes(8 * len(wanted)))
-    unresolved_refs = names_kernel.read_names(sections, alt, wanted, refs)
+    unresolved_refs = names_kernel.read_names(units.kernel, units.alt.kernel, None, wanted, refs)
+    if unresolved_refs and units.types is not None:
+        unresolved_refs = names_kernel.read_names(units.kernel, units.alt.kernel, units.types.kernel, wanted, refs)
     plain = dict(zip(wanted, refs))
-    text = {scope: strings.raw(plain[scope]) for scope in scopes}
+    text = {scope: raw(plain[scope]) for scope in scopes}
     found = {}
     for index, key in enumerate(keys):
         parts = []
@@ -275,7 +273,7 @@ def _qualified(
             if die >> shift in SCOPE_TAGS:
                 unnamed = b"(anonymous namespace)" if die >> shift == constants.DW_TAG_namespace else b"(anonymous)"
                 parts.append(text[die & offset_mask] or unnamed)
-        found[key] = b"::".join((*reversed(parts), strings.raw(plain[key])))
+        found[key] = b"::".join((*reversed(parts), raw(plain[key])))
     return found, unresolved_refs
 
 

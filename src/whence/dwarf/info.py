@@ -82,6 +82,7 @@ class DebugInfo:
         self._all: UnitSet | None = None  # from State.ALL_UNITS on
         self._some: UnitSet | None = None  # the units of the last question, when .debug_aranges named them
         self._listed = 0  # how many units .debug_aranges lists, when it answered the last question
+        self._types_reported = False
         self._prefix: InfoPrefix | None = None  # of a compressed .debug_info, once some units needed it
 
     def __repr__(self) -> str:
@@ -211,7 +212,7 @@ class DebugInfo:
         problems = self._finished(readers)
         if not units.whole and any(reader.unresolved_refs for reader in readers):
             return None
-        self.problems += problems
+        self._report(problems, units.sections)
         return out
 
     def _streamed_ranges(self, jobs: int | None, lines: bool) -> Ranges | None:
@@ -243,7 +244,7 @@ class DebugInfo:
             problems = self._finished(readers)
             if any(reader.unresolved_refs for reader in readers):
                 return None
-            self.problems += [*streaming.problems, *problems]
+            self._report([*streaming.problems, *problems], streaming.sections)
             return out
         except StreamingUnsupported:
             return None
@@ -284,6 +285,13 @@ class DebugInfo:
             start = min(units.units.value(index, OFFSET) for group in batch for index in group)
             end = max(units.units.value(index, END) for group in batch for index in group)
             self.elf.done_with(stored, start, end)
+
+    def _report(self, problems: Iterable[DwarfError | ElfError], sections: Sections) -> None:
+        """Keep these problems, and those of the type units of .debug_types when names needed them first."""
+        self.problems += problems
+        if sections.types is not None and not self._types_reported:
+            self._types_reported = True
+            self.problems.extend(islice(sections.types.problems(), MOST + 1))
 
     def _finished(self, readers: list[UnitReader]) -> list[DwarfError | ElfError]:
         """The problems that readers met, in order of part and offset; their names are readable now."""

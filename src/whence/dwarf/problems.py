@@ -61,7 +61,7 @@ class Problems(list[DwarfError | ElfError]):
         if len(self) < MOST:
             super().append(error)
         elif len(self) == MOST:
-            super().append(DwarfError("debug_info", None, f"at most {MOST} problems are listed", "more"))
+            super().append(DwarfError("debug_info", None, f"at most {MOST} problems are told one by one", "more"))
 
     def extend(self, errors: Iterable[DwarfError | ElfError], /) -> None:
         """Keep these, while there is room."""
@@ -73,12 +73,14 @@ class Problems(list[DwarfError | ElfError]):
         return self
 
 
-def unit_problem(fault: int, offset: int, index: int, name: str, found: int | None = None) -> DwarfError:
-    """The error for a fault of a unit (its index and name) at an offset of .debug_info. `found` is the number that is
+def unit_problem(
+    fault: int, offset: int, index: int, name: str, found: int | None = None, *, part: str = "debug_info"
+) -> DwarfError:
+    """The error for a fault of a unit (its index and name) at an offset of its section. `found` is the number that is
     wrong, where there is one. MemoryError when memory was what lacked."""
     if fault == kernel.OUT_OF_MEMORY:
         raise MemoryError
     what, rule = RULES[fault]
-    error = DwarfError("debug_info", offset, rule, what if found is None else found)
+    error = DwarfError(part, offset, rule, what if found is None else found)
     error.add_note(f"in unit {index}, {name or 'without a name'}")
     return error

@@ -14,7 +14,7 @@ from whence.errors import DwarfError, ElfError
 from whence.ranges.strings import StringSpace
 from whence.records import Record
 
-SECTIONS = ("info", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists")
+SECTIONS = ("info", "types", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists")
 LINE_SECTIONS = ("line",)
 LAST = (1 << 64) - 3  # -1 and -2 mark code that a linker dropped
 
@@ -23,6 +23,7 @@ class Sections(Record):
     """The DWARF sections of a file as views; empty where it has none. Names as the line programs' rooms want them."""
 
     debug_info: memoryview
+    debug_types: memoryview  # type units of version 4
     debug_abbrev: memoryview
     debug_str: memoryview
     debug_line_str: memoryview
@@ -33,6 +34,7 @@ class Sections(Record):
     debug_line: memoryview
     alt_str: memoryview  # .debug_str of the supplementary file
     refs: tuple[int, ...] | None = None  # of the first bytes of info, str, line_str
+    types: Any = None  # the UnitSet of debug_types, once it is wanted
 
     def for_kernels(self, strings: StringSpace, order: str, code: array[int]) -> DwarfSections:
         """The same for kernels. The sections that hold names become sources of the string space."""
@@ -42,6 +44,14 @@ class Sections(Record):
                 for view in (self.debug_info, self.debug_str, self.debug_line_str)
             )
         return DwarfSections(self, self.refs, order == "big", code)
+
+    def of_types(self, strings: StringSpace) -> Sections:
+        """The same with .debug_types in place of .debug_info."""
+        found = Sections(**{name: getattr(self, name) for name in Sections.__match_args__})
+        found.debug_info = self.debug_types
+        if self.refs is not None:
+            found.refs = (strings.ref(strings.add(self.debug_types), 0), *self.refs[1:])
+        return found
 
 
 def read_sections(
@@ -53,7 +63,7 @@ def read_sections(
     A damaged section is left empty and its error kept in `problems`. With `info` that is .debug_info. `alt`: those of
     the supplementary file.
     """
-    own = SECTIONS if info is None else SECTIONS[1:]
+    own = SECTIONS if info is None else SECTIONS[1:]  # without the first
     names = [f".debug_{name}{suffix}" for name in (*own, *(LINE_SECTIONS if lines else ()))]
 
     found = dict.fromkeys(names, memoryview(b""))

@@ -26,6 +26,7 @@ from whence.dwarf.kernels.units import (
     RNG_BASE,
     SIGNATURE,
     SKELETON_RANGES_BASE,
+    SPLIT_SECTION,
     STR_BASE,
     WIDTH,
 )
@@ -38,6 +39,7 @@ from whence.forks import Lock
 from whence.ranges.strings import StringSpace
 from whence.window import Window
 
+Bases = dict[int, dict[int, int]]  # offset of a unit -> column -> what to add to it
 Contributions = dict[int, int]  # DW_SECT_* -> offset
 
 
@@ -87,8 +89,14 @@ class SplitFile:
         if alone:
             alt = UnitSet(DwarfFile(strings, elf.order, file.code), read_sections(None, []))
         own = DwarfFile(strings, elf.order, file.code, names=file.names, most_units=most_units(elf), alt=alt)
-        bases = self._bases(elf) if package else None
-        self.set = UnitSet(own, sections, split=True, package=bases)
+        bases: Bases = {}
+        types: Bases = {}
+        if package:
+            bases = self._bases(elf, "debug_cu_index", constants.DW_SECT_INFO)
+            if elf.section(".debug_tu_index") is not None:
+                bases |= self._bases(elf, "debug_tu_index", constants.DW_SECT_INFO)
+                types = self._bases(elf, "debug_tu_index", constants.DW_SECT_TYPES)
+        self.set = UnitSet(own, sections, section=SPLIT_SECTION, bases=bases, type_bases=types)
         units = self.set.units
         self.by_id = {
             id_: row
@@ -99,20 +107,19 @@ class SplitFile:
     def __repr__(self) -> str:
         return f"<SplitFile {self.elf.path}: {len(self.by_id)} units>"
 
-    def _bases(self, elf: ElfFile) -> dict[int, dict[int, int]] | None:
-        """Where each unit's own parts of the sections begin, by the unit's offset and column."""
+    def _bases(self, elf: ElfFile, name: str, section: int) -> Bases:
+        """Where each unit's own parts of the sections begin, by the unit's offset in `section` and column; from the
+        index of that name."""
         try:
-            window = Window(elf.content(".debug_cu_index"), "debug_cu_index", elf.order, DwarfError)
+            window = Window(elf.content(f".{name}"), name, elf.order, DwarfError)
             return {
-                found[constants.DW_SECT_INFO]: {
-                    column: found.get(section, 0) for section, column in COLUMN_OF_SECTION.items()
-                }
+                found[section]: {column: found.get(part, 0) for part, column in COLUMN_OF_SECTION.items()}
                 for found in read_index(window)
-                if constants.DW_SECT_INFO in found
+                if section in found
             }
         except (DwarfError, ElfError) as error:
             self.problems.append(error)
-            return None
+            return {}
 
     def join(self, row: int, skeleton: array[int]) -> None:
         """Give a unit what only its skeleton knows: the base of its addresses and lists."""

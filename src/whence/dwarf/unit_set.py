@@ -53,6 +53,7 @@ FEWEST = 1 << 16  # units that any file may have, and one more for each
 BYTES = 8  # of the file, as stored; dwz makes the smallest, of some 30 bytes
 
 NOTHING = memoryview(b"")
+NO_BASES: Mapping[int, Mapping[int, int]] = {}
 
 
 class Unit(Record, frozen=True):
@@ -204,26 +205,29 @@ class UnitSet:
         offsets: Sequence[int] | None = None,
         *,
         aranges: memoryview = NOTHING,
-        split: bool = False,
-        package: Mapping[int, Mapping[int, int]] | None = None,
+        section: int = units_kernel.INFO_SECTION,
+        bases: Mapping[int, Mapping[int, int]] = NO_BASES,
+        type_bases: Mapping[int, Mapping[int, int]] = NO_BASES,
     ) -> None:
         """Read the headers and root DIEs: of every unit, or of those at ascending offsets.
 
-        `split`: the sections are those of a .dwo or .dwp file. `package`: what to add to numbers of the units of a
-        package, by offset and column.
+        `section`: what .debug_info is here, SPLIT_SECTION or TYPES_SECTION where it is another one. `bases`: what to
+        add to numbers of the units of a package, by offset and column; `type_bases`: the same for `types`.
         """
         self.file, self.sections, self._aranges = file, sections, aranges
+        self._part = "debug_types" if section == units_kernel.TYPES_SECTION else "debug_info"
         self.whole = offsets is None
+        self._type_bases = type_bases
         self.kernel = sections.for_kernels(file.strings, file.order, file.code)
         if offsets is None:
             rows = array("Q", bytes(8 * WIDTH * units_kernel.count_units(self.kernel, file.most_units)))
-            units_kernel.read_headers(self.kernel, rows, split, file.most_units)
+            units_kernel.read_headers(self.kernel, rows, section, file.most_units)
         else:
             rows = array("Q", bytes(8 * WIDTH * len(offsets)))
             units_kernel.read_headers_at(self.kernel, array("Q", offsets), rows)
-        if package is not None:
+        if bases:
             for row in range(0, len(rows), WIDTH):
-                for column, base in package.get(rows[row + OFFSET], {}).items():
+                for column, base in bases.get(rows[row + OFFSET], {}).items():
                     rows[row + column] += base
         units_kernel.read_roots(self.kernel, self.alt.kernel, rows)
         self.kernel.set_units(rows)
@@ -242,6 +246,17 @@ class UnitSet:
         """The ranges that the units' root DIEs give."""
         return UnitRanges(self.kernel, self.units, self._aranges)
 
+    @property
+    def types(self) -> UnitSet | None:
+        """The type units of .debug_types, read when first wanted; None without that section."""
+        if self.sections.types is None and len(self.sections.debug_types):
+            sections = self.sections.of_types(self.file.strings)
+            self.sections.types = UnitSet(
+                self.file, sections, section=units_kernel.TYPES_SECTION, bases=self._type_bases
+            )
+        found: UnitSet | None = self.sections.types
+        return found
+
     def prepare(self) -> None:
         """Make what threads will share."""
         self.ranges  # noqa: B018
@@ -253,7 +268,7 @@ class UnitSet:
             if fault:
                 found = units.value(index, COLUMN_OF_FAULT[fault]) if fault in COLUMN_OF_FAULT else None
                 name = self.file.strings.text(units.value(index, NAME))
-                yield unit_problem(fault, units.value(index, FAULT_AT), index, name, found)
+                yield unit_problem(fault, units.value(index, FAULT_AT), index, name, found, part=self._part)
 
     def rows_at(self, offsets: Iterable[int]) -> list[int]:
         """The rows of the units at these offsets, as far as they are in the set."""

@@ -37,11 +37,15 @@ GLOB_DAT = {
     constants.EM_AARCH64: constants.R_AARCH64_GLOB_DAT,
 }
 RELA_WORDS = 3  # r_offset, r_info, r_addend
+R_TYPE_MASK = (1 << constants.ELF64_R_SYM_SHIFT) - 1
 NAME_LIMIT = 4096
 NAMES_TIMES, NAMES_ALLOWANCE = 16, 1 << 20  # of the names in the file, what those of stubs may take together
 
 ENDBR64, BND, JUMP, PUSH = b"\xf3\x0f\x1e\xfa", 0xF2, b"\xff\x25", 0x68
-BTI_C = 0xD503245F
+BTI_C, AUTIA1716 = 0xD503245F, 0xD503219F
+# which bits of an instruction tell it, and what they are: adrp x16, page; ldr x17, [x16, offset]
+ADRP_X16_MASK, ADRP_X16 = 0x9F00001F, 0x90000010
+LDR_X17_X16_MASK, LDR_X17_X16 = 0xFFC003FF, 0xF9400211
 
 
 def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
@@ -102,7 +106,7 @@ def _aarch64(elf: ElfFile, section: Section) -> Iterator[tuple[int, int, int]]:
     index = 0
     while index + 3 < len(words):
         first, second = words[index], words[index + 1]
-        if first & 0x9F00001F != 0x90000010 or second & 0xFFC003FF != 0xF9400211:
+        if first & ADRP_X16_MASK != ADRP_X16 or second & LDR_X17_X16_MASK != LDR_X17_X16:
             index += 1
             continue
         here = section.vaddr + 4 * index
@@ -110,7 +114,7 @@ def _aarch64(elf: ElfFile, section: Section) -> Iterator[tuple[int, int, int]]:
         pages -= (pages & 1 << 20) << 1
         slot = (here & ~0xFFF) + (pages << 12) + (second >> 10 & 0xFFF) * 8
         marked = index > 0 and words[index - 1] == BTI_C
-        size = 24 if marked or words[index + 3] == 0xD503219F else 16  # autia1716 stands before the branch
+        size = 24 if marked or words[index + 3] == AUTIA1716 else 16  # it stands before the branch
         if slot >= 0:
             yield here - 4 * marked, size, slot
         index += 4
@@ -125,9 +129,9 @@ def _relocations(elf: ElfFile, name: str, kind: int, only: set[int] | None = Non
         words.byteswap()
     slots, infos = words[0::RELA_WORDS], words[1::RELA_WORDS]
     return {
-        slot: info >> 32
+        slot: info >> constants.ELF64_R_SYM_SHIFT
         for slot, info in zip(slots, infos)
-        if info & 0xFFFFFFFF == kind and (only is None or slot in only)
+        if info & R_TYPE_MASK == kind and (only is None or slot in only)
     }
 
 

@@ -25,6 +25,9 @@ class SymbolTable(Record, frozen=True):
     extended: memoryview
     names_part: str = "dynamic strings"
 
+    def __repr__(self) -> str:
+        return f"<SymbolTable of {len(self.entries)} bytes, names of {len(self.names)}>"
+
     def may_have(self, name: str) -> bool:
         """Whether the name is among the names, or the end of one: no entry is read, and nothing is copied."""
         from whence.elf.kernels import symbols as symbols_kernel
@@ -46,6 +49,9 @@ class Symbols(Record, frozen=True):
 
     def __len__(self) -> int:
         return len(self.value)
+
+    def __repr__(self) -> str:
+        return f"<Symbols: {len(self)}, the null entry first>"
 
     def name(self, index: int) -> str:
         """A symbol's name; "" when it lies outside the names."""

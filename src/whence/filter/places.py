@@ -68,6 +68,9 @@ class Places:
             self.close()
             raise
 
+    def __repr__(self) -> str:
+        return f"<whence.filter.Places: {len(self._given)} given files, {len(self._opened)} of the log's open>"
+
     def __enter__(self) -> Places:
         return self
 
@@ -83,7 +86,7 @@ class Places:
     def _close_opened(self) -> None:
         for found in self._opened.values():
             if not isinstance(found, OpenError):
-                found.close()
+                found.release()
         self._opened.clear()
 
     # what the log tells of modules

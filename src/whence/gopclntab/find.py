@@ -99,7 +99,7 @@ def _by_magic(elf: ElfFile) -> FoundTable | None:
     if elf.sections and not _is_go(elf):
         return None
     for segment in elf.segments:
-        if segment.type != constants.PT_LOAD or segment.file_size < HEADER_START:
+        if not segment.is_loaded or segment.file_size < HEADER_START:
             continue
         data = elf.data[segment.file_offset : segment.file_offset + segment.file_size]
         for at in _headers(data):
@@ -109,6 +109,6 @@ def _by_magic(elf: ElfFile) -> FoundTable | None:
 
 def _to_segment_end(elf: ElfFile, offset: int) -> memoryview:
     for segment in elf.segments:
-        if segment.type == constants.PT_LOAD and 0 <= offset - segment.file_offset < segment.file_size:
+        if segment.is_loaded and 0 <= offset - segment.file_offset < segment.file_size:
             return elf.data[offset : segment.file_offset + segment.file_size]
     return elf.data[offset:]

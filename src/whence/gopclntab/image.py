@@ -100,7 +100,7 @@ class Image:
         yield from self._with_addend(value)
         pattern = self.pack(value)
         for segment in self.elf.segments:
-            if segment.type != constants.PT_LOAD or segment.executable:
+            if not segment.is_loaded or segment.executable:
                 continue
             end = segment.file_offset + segment.file_size
             data = bytes(self.elf.data[segment.file_offset : end])

@@ -84,7 +84,7 @@ class Trees:
 def _loaded_from(elf: ElfFile, vaddr: int) -> tuple[memoryview, int]:
     """The file's bytes around a vaddr, to the end of their segment (or section), and the vaddr they start at."""
     for segment in elf.segments:
-        if segment.type == constants.PT_LOAD and 0 <= vaddr - segment.vaddr < segment.file_size:
+        if segment.is_loaded and 0 <= vaddr - segment.vaddr < segment.file_size:
             return elf.data[segment.file_offset : segment.file_offset + segment.file_size], segment.vaddr
     for section in elf.sections:
         if section.allocated and section.type != constants.SHT_NOBITS and 0 <= vaddr - section.vaddr < section.size:

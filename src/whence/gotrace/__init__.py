@@ -4,18 +4,16 @@ In: a trace in its wire form (what `runtime/trace` writes) or its text form (wha
 path, a file, a pipe or bytes. Out: events, the other form, or columns. The events of each version come from Go's
 internal/trace/tracev2; docs/formats/gotrace.md tells the layout. Refused: events of Go 1.11 to 1.21 (another format).
 
-    specs.py     Version, the events of each as a table
-    event_kernel Event and the stream of them         lines.py      that table as the text kernels read it
-    reader.py    Reader, TextReader                   writer.py     Writer, TextWriter
-    convert.py   wire_to_text, text_to_wire           header.py     the first bytes of either form
-    quoting.py   Go's quoted strings, spaces          printable.py  what Go prints as it is
-    feed.py      bytes from anywhere, by windows      faults.py     what is wrong, in words
-    batches.py   batches, by their headers            tables.py     strings, stacks, samples, clocks of a generation
-    columnar.py  events as columns, on all cores      rows.py       events as csv, jsonl, parquet
-    info.py      what is in a trace                   verify.py     what is wrong with it
-    sizes.py     batch sizes made right               sift.py       part of a trace as a trace
-    anonymize.py strings replaced                     salvage.py    whole generations of a damaged trace
-    samples.py   tables of one generation after the other
+    specs.py       versions, their events as a table    header.py        the first bytes of either form
+    reader.py      Reader, TextReader                   writer.py        Writer, TextWriter
+    convert.py     wire_to_text, text_to_wire           quoting.py       Go's quoted strings, spaces, tokens
+    feed.py        bytes from anywhere, by windows      faults.py        what is wrong, in words
+    batches.py     batches, by their headers            tables.py        strings, stacks, clocks of a generation
+    columnar.py    events as columns, on all cores      rows.py          events as csv, jsonl, parquet
+    survey.py      info: what is in a trace             verification.py  verify: what is wrong with it
+    filtering.py   filter: part of a trace as a trace   sizes.py         fix_sizes: batch sizes made right
+    anonymizing.py anonymize: strings replaced          salvaging.py     salvage: whole generations of a damaged one
+    kernels/       Event, and the loops over events
 
     >>> import io
     >>> text = b'Trace Go1.22\\nString id=1\\n\\tdata="hello"\\nGoStart dt=3 g=7 g_seq=1\\n'
@@ -44,8 +42,13 @@ from whence.gotrace.specs import CURRENT, EventSpec, SpecTable, Version
 from whence.gotrace.writer import TextWriter, Writer
 
 if TYPE_CHECKING:
+    from whence.gotrace.anonymizing import anonymize
     from whence.gotrace.columnar import ColumnReader, Columns, columns
+    from whence.gotrace.filtering import Filter, FilterResult, filter
+    from whence.gotrace.salvaging import Piece, salvage
     from whence.gotrace.sizes import fix_sizes
+    from whence.gotrace.survey import GenerationInfo, Info, info
+    from whence.gotrace.verification import Problem, verify
 
 __all__ = [
     "CURRENT",
@@ -53,6 +56,12 @@ __all__ = [
     "Columns",
     "Event",
     "EventSpec",
+    "Filter",
+    "FilterResult",
+    "GenerationInfo",
+    "Info",
+    "Piece",
+    "Problem",
     "Reader",
     "SpecTable",
     "TextError",
@@ -60,18 +69,35 @@ __all__ = [
     "TextWriter",
     "Version",
     "Writer",
+    "anonymize",
     "columns",
+    "filter",
     "fix_sizes",
+    "info",
     "quote",
+    "salvage",
     "text_to_wire",
     "to_text",
     "to_wire",
     "unquote",
+    "verify",
     "wire_to_text",
 ]
 
 if not TYPE_CHECKING:  # these bring in threads and more, which a conversion does without
-    _LAZY = {"ColumnReader": "columnar", "Columns": "columnar", "columns": "columnar", "fix_sizes": "sizes"}
+    _LAZY = {
+        name: module
+        for module, names in {
+            "anonymizing": "anonymize",
+            "columnar": "ColumnReader Columns columns",
+            "filtering": "Filter FilterResult filter",
+            "salvaging": "Piece salvage",
+            "sizes": "fix_sizes",
+            "survey": "GenerationInfo Info info",
+            "verification": "Problem verify",
+        }.items()
+        for name in names.split()
+    }
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

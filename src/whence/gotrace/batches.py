@@ -7,27 +7,34 @@ memory does not depend on the length of the trace.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from whence.errors import TraceError, naming
-from whence.gotrace.faults import CUT, FINE, FULL, OUT_OF_BATCH, cut_short, wire_fault
+from whence.gotrace.faults import cut_short, wire_fault
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_wire_header
 from whence.gotrace.kernels import batches as batches_kernel
-from whence.gotrace.lines import lines
-from whence.gotrace.specs import Version, numbers, usable
+from whence.gotrace.kernels.constants import (
+    CPU_SAMPLES,
+    CUT,
+    END_OF_GENERATION,
+    EXPERIMENTAL_BATCH,
+    FINE,
+    FREQUENCY,
+    FULL,
+    OUT_OF_BATCH,
+    STACKS,
+    STRINGS,
+    SYNC,
+)
+from whence.gotrace.specs import Version, layout, usable
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
 
 ROOM = 256
-_NUMBERS = numbers()
-STRINGS, STACKS, CPU_SAMPLES = _NUMBERS["Strings"], _NUMBERS["Stacks"], _NUMBERS["CPUSamples"]
-FREQUENCY, SYNC = _NUMBERS["Frequency"], _NUMBERS["Sync"]
-EXPERIMENTAL_BATCH, END_OF_GENERATION = _NUMBERS["ExperimentalBatch"], _NUMBERS["EndOfGeneration"]
 STRUCTURAL = frozenset({STRINGS, STACKS, CPU_SAMPLES, FREQUENCY, SYNC, EXPERIMENTAL_BATCH, END_OF_GENERATION})
 
 
@@ -85,14 +92,12 @@ class BatchReader:
 
     def _all(self) -> Iterator[Run]:
         feed = self.feed
-        counts = lines(self.version).counts
-        kinds = bytearray(ROOM)
-        columns = [array("Q", bytes(8 * ROOM)) for _ in range(6)]
+        events, columns = layout(self.version), batches_kernel.BatchColumns(ROOM)
         while True:
             stop = min(feed.stop, feed.start + self.block) if feed.ended else feed.stop
-            at, rows, fault, where = batches_kernel.scan(feed.data, feed.start, stop, counts, kinds, *columns)
+            at, rows, fault, where = batches_kernel.scan(feed.data, feed.start, stop, events, columns)
             if rows:
-                yield from self._runs(feed.start, at, kinds, columns, rows)
+                yield from self._runs(feed.start, at, columns, rows)
                 feed.use(at)
             if fault not in (FINE, CUT, FULL):
                 if fault == OUT_OF_BATCH:
@@ -109,19 +114,20 @@ class BatchReader:
                     raise cut_short(feed.offset(feed.stop), "a batch")
                 return
 
-    def _runs(self, start: int, stop: int, kinds: bytearray, columns: list[array[int]], rows: int) -> Iterator[Run]:
+    def _runs(self, start: int, stop: int, columns: batches_kernel.BatchColumns, rows: int) -> Iterator[Run]:
         data = memoryview(bytes(memoryview(self.feed.data)[start:stop]))
         offset = self.feed.offset(start)
         batches: list[Batch] = []
         for row in range(rows):
-            header, body, end, generation, thread, time = (column[row] for column in columns)
-            if kinds[row] == END_OF_GENERATION:
+            kind, generation = columns.kind[row], columns.generation[row]
+            if kind == END_OF_GENERATION:
                 generation = self.generation
             if batches and generation != self.generation:
                 yield Run(data, offset, batches)
                 batches = []
             self.generation = generation
-            batches.append(Batch(kinds[row], header - start, body - start, end - start, generation, thread, time))
+            header, body, end = (column[row] - start for column in (columns.start, columns.body, columns.end))
+            batches.append(Batch(kind, header, body, end, generation, columns.thread[row], columns.time[row]))
         if batches:
             yield Run(data, offset, batches)
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from whence import cores
 from whence.errors import TraceError, naming
 from whence.gotrace.batches import BatchReader, Run
-from whence.gotrace.faults import FINE, FULL, wire_fault
+from whence.gotrace.faults import wire_fault
 from whence.gotrace.kernels import columns as columns_kernel
-from whence.gotrace.lines import lines
-from whence.gotrace.specs import Version, spec_table
+from whence.gotrace.kernels.constants import FINE, FULL
+from whence.gotrace.specs import Version, layout, spec_table
 from whence.gotrace.tables import Tables
 
 if TYPE_CHECKING:
@@ -175,31 +175,17 @@ def _decode(
     bodies, ends, times = (array("Q", (getattr(b, name) for b in batches)) for name in ("body", "end", "time"))
     generations = array("Q", (batch.generation for batch in batches))
     threads = array("Q", (batch.thread for batch in batches))
-    events = lines(version)
+    decoder = columns_kernel.Decoder(layout(version), run.data, bodies, ends, times)
     pieces: list[Columns] = []
-    batch, at, clock, fault = 0, 0, 0, FULL
+    fault = FULL
     while fault == FULL:
         if pieces:
             kinds, stamps, args = (columns_kernel.fresh(len(column)) for column in (kinds, stamps, args))
         times_view, args_view = memoryview(stamps).cast("Q"), memoryview(args).cast("Q")
         first_rows = array("Q", bytes(8 * len(batches)))
-        first = batch
-        batch, at, clock, rows, fault, where = columns_kernel.decode(
-            run.data,
-            bodies,
-            ends,
-            times,
-            batch,
-            at,
-            clock,
-            events.counts,
-            events.flags,
-            kinds,
-            times_view,
-            args_view,
-            first_rows,
-        )
-        last = min(batch + 1, len(batches))
+        first = decoder.batch
+        rows, fault = decoder.decode(kinds, times_view, args_view, first_rows)
+        last = min(decoder.batch + 1, len(batches))
         piece = slice(first, last)
         pieces.append(
             Columns(
@@ -208,7 +194,7 @@ def _decode(
             )
         )  # fmt: skip
     if fault != FINE:
-        raise wire_fault(fault, run.offset + where, version, run.data[where])
+        raise wire_fault(fault, run.offset + decoder.where, version, run.data[decoder.where])
     return pieces
 
 

@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from whence.errors import naming
-from whence.gotrace.faults import CUT, FINE, FULL, cut_short, text_fault, wire_fault
+from whence.gotrace.faults import cut_short, text_fault, wire_fault
 from whence.gotrace.feed import BLOCK, Feed
 from whence.gotrace.header import read_text_header, read_wire_header, recognize
-from whence.gotrace.kernels import totext as totext_kernel
-from whence.gotrace.kernels import towire as towire_kernel
-from whence.gotrace.lines import lines
-from whence.gotrace.printable import changes
-from whence.gotrace.specs import Version, usable
+from whence.gotrace.kernels import text as text_kernel
+from whence.gotrace.kernels.constants import CUT, FINE, FULL
+from whence.gotrace.quoting import changes
+from whence.gotrace.specs import Version, layout, usable
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
-    from whence.gotrace.kernels.event import Event
 
 
 class Sink(Protocol):
@@ -32,16 +30,15 @@ class TextBlocks:
     def __init__(self, feed: Feed, version: Version, keep_padding: bool = False) -> None:
         self.feed, self.version, self.keep_padding = feed, version, keep_padding
         self.events = 0
-        self._tables = lines(usable(version))
+        self._layout = layout(usable(version))
         self._out = bytearray(4 * BLOCK)
 
     def __iter__(self) -> Iterator[memoryview]:
-        feed, tables = self.feed, self._tables
+        feed = self.feed
         while True:
-            at, size, events, fault, where = totext_kernel.convert(
-                feed.data, feed.start, feed.stop, tables.counts, tables.flags, tables.pieces, tables.sizes,
-                changes(), self._out, self.keep_padding,
-            )  # fmt: skip
+            at, size, events, fault, where = text_kernel.from_wire(
+                feed.data, feed.start, feed.stop, self._layout, changes(), self._out, self.keep_padding
+            )
             feed.use(at)
             self.events += events
             if size:
@@ -64,17 +61,16 @@ class WireBlocks:
         self.feed, self.version, self.keep_padding = feed, version, keep_padding
         self.line = line  # of the first line in the feed's window
         self.events = 0
-        self._tables = lines(usable(version))
+        self._layout = layout(usable(version))
         self._out = bytearray(BLOCK)
 
     def __iter__(self) -> Iterator[memoryview]:
-        feed, tables = self.feed, self._tables
+        feed = self.feed
         while True:
             start = feed.start
-            at, size, events, line_count, fault, where, kind, argument = towire_kernel.convert(
-                feed.data, start, feed.stop, feed.ended, tables.counts, tables.flags, tables.pieces, tables.sizes,
-                tables.slots, self._out, self.keep_padding,
-            )  # fmt: skip
+            at, size, events, line_count, fault, where, kind, argument = text_kernel.to_wire(
+                feed.data, start, feed.stop, feed.ended, self._layout, self._out, self.keep_padding
+            )
             feed.use(at)
             self.events += events
             self.line += line_count
@@ -180,10 +176,3 @@ class WireFile:
             self._left = part
         data, self._left = bytes(self._left[:size]), self._left[size:]
         return data
-
-
-def event_text(event: Event, keep_padding: bool = False) -> str:
-    """The canonical text form of one event, without a newline at its end."""
-    with Feed(event.encode()) as feed:
-        text = b"".join(bytes(block) for block in TextBlocks(feed, event.version, keep_padding))
-    return text.decode()[:-1]

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from whence.errors import CUT_OFF, TraceError, shown
+from whence.gotrace.kernels.constants import (
+    BAD_NAME,
+    BAD_NUMBER,
+    BAD_PADDING,
+    BAD_QUOTE,
+    BAD_TYPE,
+    BAD_UVARINT,
+    CUT,
+    EXTRA,
+    NO_ARGUMENT,
+    NO_DATA,
+    NO_EQUALS,
+    NOT_TIMED,
+    WRONG_ARGUMENT,
+)
 from whence.gotrace.specs import FRAME_ARGS, Version, spec_table
-
-# As in uvarint.pxd
-FINE, CUT, FULL, BAD_TYPE, BAD_UVARINT = 0, 1, 2, 3, 4
-BAD_NAME, NO_ARGUMENT, NO_EQUALS, WRONG_ARGUMENT, BAD_NUMBER, EXTRA, NO_DATA, BAD_QUOTE = 5, 6, 7, 8, 9, 10, 11, 12
-BAD_PADDING, NOT_TIMED, OUT_OF_BATCH = 13, 14, 15
 
 
 class TextError(TraceError):

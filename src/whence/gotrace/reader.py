@@ -12,8 +12,7 @@ from whence.gotrace.faults import cut_short, wire_fault
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_text_header, read_wire_header
 from whence.gotrace.kernels.event import Event, Stream
-from whence.gotrace.lines import lines
-from whence.gotrace.specs import Version, usable
+from whence.gotrace.specs import Version, layout, usable
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
@@ -65,8 +64,7 @@ class Reader(_Events):
         except BaseException:
             self._feed.close()
             raise
-        tables = lines(self.version)
-        self._stream = Stream(self, self.version, tables.counts, tables.flags, keep_padding)
+        self._stream = Stream(self, self.version, layout(self.version), keep_padding)
 
     def window(self, used: int, cut: bool) -> tuple[bytearray | memoryview, int, int]:
         """For the stream: the next bytes."""
@@ -99,9 +97,8 @@ class TextReader(_Events):
         except BaseException:
             self._feed.close()
             raise
-        tables = lines(self.version)
         self._blocks = iter(WireBlocks(self._feed, self.version, line, keep_padding))
-        self._stream = Stream(self, self.version, tables.counts, tables.flags, keep_padding)
+        self._stream = Stream(self, self.version, layout(self.version), keep_padding)
 
     def window(self, used: int, cut: bool) -> tuple[memoryview, int, int]:
         """For the stream: the next lines, as wire bytes."""

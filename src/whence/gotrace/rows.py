@@ -14,10 +14,9 @@ from whence.budget import Budget
 from whence.errors import TraceError
 from whence.files import atomic_write
 from whence.gotrace.columnar import ARGS, ColumnReader, Columns
-from whence.gotrace.kernels import sift as sift_kernel
-from whence.gotrace.samples import tables_of
-from whence.gotrace.sift import Filter, clock_at, moves, spans
-from whence.gotrace.tables import Tables
+from whence.gotrace.filtering import Filter, clock_at, moves, spans
+from whence.gotrace.kernels import filter as filter_kernel
+from whence.gotrace.tables import Tables, tables_of
 
 if TYPE_CHECKING:
     from whence.gotrace.feed import Source
@@ -76,7 +75,7 @@ class Rows:
                 goroutine = array("Q", bytes(8 * len(block)))
                 ends = [*block.batch_row[1:], len(block)]
                 for first, last, thread in zip(block.batch_row, ends, block.batch_thread):
-                    running[thread] = sift_kernel.attribute(
+                    running[thread] = filter_kernel.attribute(
                         block.type, block.args, first, last, thread, running.get(thread, 0), moved, goroutine
                     )
                 keep = self._keep(block, tables, goroutine, kinds)

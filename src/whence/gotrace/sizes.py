@@ -6,14 +6,13 @@ from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH
-from whence.gotrace.faults import CUT, FINE, FULL, cut_short, wire_fault
+from whence.gotrace.faults import cut_short, wire_fault
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_wire_header
 from whence.gotrace.kernels import batches as batches_kernel
+from whence.gotrace.kernels.constants import CUT, END_OF_GENERATION, EXPERIMENTAL_BATCH, FINE, FULL
 from whence.gotrace.kernels.event import Event, padded
-from whence.gotrace.lines import lines
-from whence.gotrace.specs import Version, usable
+from whence.gotrace.specs import Version, layout, usable
 from whence.gotrace.tables import events_in
 
 if TYPE_CHECKING:
@@ -32,15 +31,13 @@ class Framed:
         self.events = 0
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        feed, tables = self.feed, lines(self.version)
+        feed, events = self.feed, layout(self.version)
         starts = array("Q", bytes(8 * 512))
         piece, piece_offset = bytearray(), feed.offset(feed.start)
         while True:
             begin = feed.start
-            at, rows, events, fault, where = batches_kernel.frame(
-                feed.data, begin, feed.stop, tables.counts, tables.flags, starts
-            )
-            self.events += events
+            at, rows, count, fault, where = batches_kernel.frame(feed.data, begin, feed.stop, events, starts)
+            self.events += count
             view = memoryview(feed.data)
             for start in starts[:rows]:
                 piece += view[begin:start]

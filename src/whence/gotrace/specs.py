@@ -1,10 +1,9 @@
-"""The versions of the trace format and the events each has: one line an event, with the names of its arguments.
+"""The versions of the trace format and the events of each: one line an event, with the names of its arguments.
 
-A file says its version in its first line or its first 16 bytes. The events are a table that one loop reads. They are
-numbered from 1 (experimental ones from 128) in the order of the table. What an event or argument is follows from its
-name: a first argument `dt` (clock units since the event before it in its batch) makes an event *timed*; an argument
-whose name ends in `stack` or `string` is the id of one. Two events carry bytes (`String`, `ExperimentalBatch`), one
-carries frames (`Stack`).
+Events are numbered from 1 (experimental ones from 128) in the order of the table. What an event or argument is follows
+from its name: a first argument `dt` (clock units since the event before it in its batch) makes an event *timed*; an
+argument whose name ends in `stack` or `string` is the id of one. Two events carry bytes (`String`,
+`ExperimentalBatch`), one carries frames (`Stack`).
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from whence.errors import WRONG_KIND, TraceError, Unsupported, cut_off, empty_file, shown
+from whence.gotrace.kernels.constants import HAS_DATA, IS_STACK, IS_TIMED
+from whence.gotrace.kernels.layout import Layout
 
 HEADER_SIZE = 16
 _HEADER = re.compile(rb"go 1\.(\d+) trace\0\0\0")
@@ -186,9 +187,8 @@ LAST_EVENT = {
 """The last ordinary event of each version; AllocFree events are read in all but the first."""
 
 FRAME_ARGS = ("pc", "func", "file", "line")
-MAX_ARGS = 5
-HAS_DATA = frozenset({"String", "ExperimentalBatch"})
-IS_STACK = "Stack"
+WITH_DATA = frozenset({"String", "ExperimentalBatch"})
+STACK = "Stack"
 
 # Limits that the runtime keeps and Go's full parser enforces; raw readers and writers do not.
 MAX_BATCH_SIZE = 64 << 10
@@ -211,11 +211,11 @@ class EventSpec:
 
     @property
     def has_data(self) -> bool:
-        return self.name in HAS_DATA
+        return self.name in WITH_DATA
 
     @property
     def is_stack(self) -> bool:
-        return self.name == IS_STACK
+        return self.name == STACK
 
     @property
     def experimental(self) -> bool:
@@ -259,6 +259,22 @@ def spec_table(version: Version) -> SpecTable:
     return SpecTable(version, ordinary[:last] + experimental)
 
 
-def numbers() -> dict[str, int]:
-    """Every event's number by its name, whatever the version."""
-    return {name: spec.type for name, spec in spec_table(Version.GO1_26).by_name.items()}
+def _words(spec: EventSpec) -> list[bytes]:
+    """What stands before each number of an event's line; of one without numbers, the line."""
+    if not spec.args:
+        return [spec.name.encode()]
+    return [f"{spec.name} {spec.args[0]}=".encode(), *(f" {name}=".encode() for name in spec.args[1:])]
+
+
+FRAME_WORDS = [f"\n\t{FRAME_ARGS[0]}=".encode(), *(f" {name}=".encode() for name in FRAME_ARGS[1:]), b"\n\tdata="]
+
+
+@cache
+def layout(version: Version) -> Layout:
+    """How the events of a version lie in bytes and in text, for the kernels; made once. Raises Unsupported."""
+    made = Layout()
+    made.put(0, FRAME_WORDS)
+    for spec in spec_table(version):
+        flags = IS_STACK * spec.is_stack | HAS_DATA * spec.has_data | IS_TIMED * spec.timed
+        made.add(spec.type, spec.name.encode(), len(spec.args), flags, _words(spec))
+    return made

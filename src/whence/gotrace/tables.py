@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from whence.gotrace.batches import CPU_SAMPLES, EXPERIMENTAL_BATCH, FREQUENCY, STRINGS, Batch, Run
-from whence.gotrace.faults import CUT, wire_fault
+from whence.gotrace.batches import Batch, BatchReader, Run
+from whence.gotrace.faults import wire_fault
+from whence.gotrace.kernels.constants import CPU_SAMPLES, CUT, EXPERIMENTAL_BATCH, FREQUENCY, STRINGS
 from whence.gotrace.kernels.event import Event, Stream
-from whence.gotrace.lines import lines
-from whence.gotrace.specs import Version
+from whence.gotrace.specs import Version, layout
+
+if TYPE_CHECKING:
+    from whence.gotrace.feed import Source
 
 
 class StackFrame(NamedTuple):
@@ -108,10 +111,24 @@ def events_in(
     data: memoryview, start: int, stop: int, offset: int, version: Version, keep_padding: bool = False
 ) -> Iterator[Event]:
     """The events in data[start:stop]; errors count from `offset`, where data[0] lies."""
-    tables = lines(version)
-    return Stream(_Held(data, start, stop, offset, version), version, tables.counts, tables.flags, keep_padding)
+    return Stream(_Held(data, start, stop, offset, version), version, layout(version), keep_padding)
 
 
 def events_of(run: Run, batch: Batch, version: Version) -> Iterator[Event]:
     """The events inside a batch, without its header."""
     return events_in(run.data, batch.body, batch.end, run.offset, version)
+
+
+def tables_of(source: Source) -> Iterator[Tables]:
+    """The tables of each generation, complete, in file order. Only one generation's are held at a time."""
+    with BatchReader(source) as reader:
+        tables: Tables | None = None
+        for run in reader:
+            if tables is None or tables.generation != run.generation:
+                if tables is not None:
+                    yield tables
+                tables = Tables(reader.version, run.generation)
+            for batch in run.batches:
+                tables.add(run, batch)
+        if tables is not None:
+            yield tables

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from os import PathLike, fspath
 from typing import Any, BinaryIO, Literal, TypedDict, Unpack
@@ -17,7 +17,9 @@ from typing import Any, BinaryIO, Literal, TypedDict, Unpack
 from whence._version import __version__
 from whence.demangle import demangle as readable
 from whence.elf import ElfFile
+from whence.elf.kernels.constants import STT_FUNC, STT_MASK
 from whence.elf.layout import machine_name
+from whence.errors import WhenceError
 from whence.files import atomic_write
 from whence.interrupts import interruptible
 from whence.lidia.layout import Extra
@@ -72,7 +74,8 @@ def create(executable: str | PathLike[str], output: str | PathLike[str], **optio
     (a Locator's `debug_files`; None: in /usr/lib/debug and beside the file); `jobs` is the number of threads (None: one
     a core).
 
-    Raises ElfError when the file is not ELF, OSError when one of the two can't be opened.
+    Raises ElfError when the file is not ELF, or is cut off or damaged so that nothing in it names an address; OSError
+    when one of the two can't be opened. Nothing is written then.
     """
     with ElfFile.open(executable) as elf:
         return create_from_elf(elf, fspath(output), **options)
@@ -102,6 +105,7 @@ def create_from_elf(
     output = fspath(output) if isinstance(output, PathLike) else output
     if compat == "go":
         table = go_table(elf, symtab=symtab, gopclntab=gopclntab)
+        _refuse_remains(table, elf.problems)
         written = _write(table, output, elf.reading, crc=True, lines=False, files=False, strings="length", compat="go")
         return Created(written, _sources(table), time.perf_counter() - began, "", _unnamed(table, written))
     with Producers(elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs) as producers:
@@ -124,6 +128,7 @@ def archive_producers(
     """Archive all that an ELF file's sources name, into a path or a writable; the options are those of `create`."""
     began = time.perf_counter() if began is None else began
     table = producers.ranges(lines=lines, files=files)
+    _refuse_remains(table, producers.errors())
     if files:
         table = caller_files(table)
     if demangle:
@@ -133,6 +138,13 @@ def archive_producers(
     debug_file = "" if producers.debug_elf is producers.elf else str(producers.debug_elf.path)
     problems = (*producers.all_problems(), *_unnamed(table, written))
     return Created(written, _sources(table), time.perf_counter() - began, debug_file, problems)
+
+
+def _refuse_remains(table: Ranges, errors: Iterable[WhenceError]) -> None:
+    """Raise the first error of a file that was cut off or damaged so that nothing in it names an address any more."""
+    if not len(table):
+        for error in errors:
+            raise error
 
 
 def _unnamed(table: Ranges, written: Written) -> tuple[str, ...]:
@@ -209,16 +221,13 @@ def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ra
     return table
 
 
-STT_FUNC = 2
-
-
 def _go_symbols(elf: ElfFile, name: str, source: Source, strings: StringSpace) -> list[tuple[int, int, int, Source]]:
     symbols = elf.symbols(name)
     base, size = strings.add(symbols.names), len(symbols.names)
     return [
         (value, length, strings.ref(base, offset), source)
         for value, length, info, offset in zip(symbols.value, symbols.size, symbols.info, symbols.name_offset)
-        if info & 0xF == STT_FUNC and offset < size and symbols.names[offset]
+        if info & STT_MASK == STT_FUNC and offset < size and symbols.names[offset]
     ]
 
 

@@ -35,20 +35,21 @@ class Renderer:
     """Renders answers of one archive, for one thread; demangled names are kept from call to call.
 
     `demangle` turns a linkage name into a readable one (None: names as they are stored). It is called once for each
-    name that begins like a linkage name. The JSON form's reasons are words of whence.reasons. `width` is the number of
-    hex digits of the gnu form's address. ValueError for another style than those of the module's docstring.
+    name that begins like a linkage name. With `return_address` each address is one past a call. The JSON form's reasons
+    are words of whence.reasons. `width` is the number of hex digits of the gnu form's address. ValueError for another
+    style than those of the module's docstring.
 
     `unknown` counts the addresses without an answer so far.
     """
 
     def __init__(
         self, table: Table, style: Style = "llvm", *, demangle: Callable[[str], str] | None = None,
-        return_addresses: bool = False, width: int = 16,
+        return_address: bool = False, width: int = 16,
     ) -> None:  # fmt: skip
         if style not in ("llvm", "gnu", "json"):
             raise ValueError(f"no style {style!r}: it is llvm, gnu or json")
         self._table, self._style, self._demangle = table, style, demangle
-        self._back, self._width = return_addresses, width
+        self._back, self._width = return_address, width
         self._names: dict[int, bytes] = {}
         self._names_size = 0
         self._writer = _json_writer() if style == "json" else Writer()
@@ -110,10 +111,10 @@ class Renderer:
 
 def render_many(
     table: Table, addresses: bytes | Iterable[int], style: Style = "llvm", *,
-    demangle: Callable[[str], str] | None = None, return_addresses: bool = False,
+    demangle: Callable[[str], str] | None = None, return_address: bool = False,
 ) -> bytes:  # fmt: skip
     """The answers to addresses, or to lines of text with one each; see Renderer, which keeps names between calls."""
-    renderer = Renderer(table, style, demangle=demangle, return_addresses=return_addresses)
+    renderer = Renderer(table, style, demangle=demangle, return_address=return_address)
     return renderer.lines(addresses) if isinstance(addresses, bytes) else renderer.vaddrs(addresses)
 
 

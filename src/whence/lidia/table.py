@@ -69,7 +69,7 @@ class Table:
     program cuts or overwrites the file, what is asked next raises LidiaError.
     """
 
-    def __init__(self, data: Buffer, *, crc: bool = False, demangle: Callable[[str], str] | None = None,
+    def __init__(self, data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] = False,
                  path: str = "", mapped: MappedFile | None = None) -> None:  # fmt: skip
         view = memoryview(data)
         self._data = view if view.format == "B" else view.cast("B")
@@ -82,7 +82,7 @@ class Table:
         self._sections = Sections(self._data, header, self._extra, nul=self.encoding == "nul", tidy=self.about.tidy)
         seed = int.from_bytes(os.urandom(8), "little")
         self._archive = Archive(self._data, self._sections, seed)
-        self._archive.set_frame_factory(Frame, SOURCES, demangle)
+        self._archive.set_frame_factory(Frame, SOURCES, demangler(demangle))
         self._inspected: inspect_kernel.Rows | None = None
         if crc:
             self.check_crc()
@@ -350,10 +350,19 @@ class Table:
         return f"<lidia.Table {self.path or 'in memory'}: {len(self)} ranges>"
 
 
-def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: Callable[[str], str] | None = None) -> Table:
+def demangler(demangle: bool | Callable[[str], str]) -> Callable[[str], str] | None:
+    """What makes names readable, None for names as they are stored. True stands for whence.demangle.demangle."""
+    if demangle is True:
+        from whence.demangle import demangle as readable
+
+        return readable
+    return demangle or None
+
+
+def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: bool | Callable[[str], str] = False) -> Table:
     """Map an archive. What this costs does not depend on the archive's size, unless `crc` compares its checksums now.
 
-    `demangle` is what functions' names are put through (`whence.demangle.demangle`, for instance), each once.
+    with `demangle` functions have readable names (True, or a function that makes them, called once for each name).
     LidiaError for what is no archive of version 1, or has a section outside its bytes; ChecksumError; OSError.
     """
     with open_regular(path, LidiaError) as (descriptor, size):
@@ -372,7 +381,7 @@ def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: Callable[
         raise
 
 
-def from_bytes(data: Buffer, *, crc: bool = False, demangle: Callable[[str], str] | None = None) -> Table:
+def from_bytes(data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] = False) -> Table:
     """An archive in memory, any buffer of bytes, which is not copied. The options and errors are those of `open`."""
     return Table(data, crc=crc, demangle=demangle)
 

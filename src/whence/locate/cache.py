@@ -75,6 +75,9 @@ class Cache:
         self._say = say
         self._said = False
 
+    def __repr__(self) -> str:
+        return f"<whence.locate.Cache {self.root}, at most {self.limit_bytes:,} bytes>"
+
     def path(self, key: str) -> Path:
         """Where the entry of a key lies or would lie. A key is "BUILD-ID.KIND" and never leaves the folder."""
         if not KEY.fullmatch(key):

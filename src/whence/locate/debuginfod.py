@@ -366,7 +366,17 @@ class Debuginfod:
             self._pool = pool(self.limits.connect, self.limits.silence)
         return self._pool
 
+    def __enter__(self) -> Debuginfod:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<whence.locate.Debuginfod: {', '.join(self.servers)}>"
+
     def close(self) -> None:
+        """Close the connections. The client stays usable."""
         if self._pool is not None:
             self._pool.clear()
 

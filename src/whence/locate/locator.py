@@ -448,7 +448,8 @@ class Locator:
     def _archived(
         self, producers: Producers, build_id: str, search: Search, demangle: bool | Callable[[str], str]
     ) -> Binary | None:
-        """An archive of an ELF file, made in the cache; None where the cache can't be written to."""
+        """An archive of an ELF file, made in the cache; None where the cache can't be written to or no archive can be
+        made of the file."""
         from whence.lidia.build import archive_producers
         from whence.locate.segments import skeleton
 
@@ -463,7 +464,7 @@ class Locator:
         try:
             cache.put(f"{build_id}.{SEGMENTS}", write_segments)
             return open_archive(cache.put(f"{build_id}.{FileKind.ARCHIVE}", write_archive), demangle=demangle)
-        except OSError as error:  # a cache that can't be written to costs time, no names
+        except (WhenceError, OSError) as error:  # a cache that can't be written to costs time, no names
             search.tell("", CachedArchives.how, Outcome.BROKEN, f"no archive was made ({error})")
             return None
 

@@ -118,7 +118,14 @@ class Opened:
         producers = self.binary.producers
         return self.elf if producers is None else producers.elf
 
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
+        """Close every file of it."""
         self.binary.close()
         if self.elf is not None:
             self.elf.close()

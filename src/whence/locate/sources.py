@@ -80,7 +80,14 @@ class Candidate:
         except IndexError:
             return ElfFile.open(self.path)
 
+    def __enter__(self) -> Candidate:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
+        """Close the file, unless it was handed over."""
         with suppress(IndexError):
             self._waiting.pop().close()
 
@@ -146,6 +153,15 @@ class GivenFiles:
             self.close()
             raise
 
+    def __enter__(self) -> GivenFiles:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<GivenFiles {', '.join(one.path for one in self.files) or 'none'}>"
+
     def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
         for one in self.files:
             if one.is_of(wanted):
@@ -166,6 +182,9 @@ class ArchiveFolders:
     def __init__(self, folders: Iterable[str | PathLike[str]]) -> None:
         self.folders = [os.fspath(one) for one in folders]
         self._others: list[Candidate] | None = None
+
+    def __repr__(self) -> str:
+        return f"<ArchiveFolders {', '.join(self.folders)}>"
 
     def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
         build_id = wanted.key
@@ -205,6 +224,9 @@ class CachedArchives:
     def __init__(self, cache: Callable[[], Cache]) -> None:
         self._cache = cache
 
+    def __repr__(self) -> str:
+        return "<CachedArchives>"
+
     def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
         build_id = wanted.key
         if not build_id or FileKind.ARCHIVE not in wanted.kinds:
@@ -222,6 +244,9 @@ class OwnPath:
 
     def __init__(self, root: str = "") -> None:
         self.root = root
+
+    def __repr__(self) -> str:
+        return f"<OwnPath below {self.root or '/'}>"
 
     def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
         if not wanted.path.startswith("/"):
@@ -253,6 +278,9 @@ class BuildIdFolders:
     def __init__(self, folders: Iterable[str]) -> None:
         self.folders = list(folders)
 
+    def __repr__(self) -> str:
+        return f"<BuildIdFolders {', '.join(self.folders) or 'none'}>"
+
     def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
         build_id = wanted.key
         if not build_id or set(wanted.kinds) <= {FileKind.ARCHIVE}:
@@ -278,6 +306,9 @@ class Servers:
 
     def __init__(self, client: Fetcher) -> None:
         self.client = client
+
+    def __repr__(self) -> str:
+        return f"<Servers {self.client!r}>"
 
     def find(self, wanted: Wanted, tried: list[Tried]) -> Iterator[Candidate]:
         build_id = wanted.key

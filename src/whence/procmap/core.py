@@ -154,7 +154,7 @@ def _mappings(elf: ElfFile, mapped: list[_Mapped]) -> tuple[list[Mapping], list[
 
     gdb leaves out the PT_LOAD of what the file has anyway: there the file's own segments tell what is code.
     """
-    loads = {segment.vaddr: segment for segment in elf.segments if segment.type == constants.PT_LOAD}
+    loads = {segment.vaddr: segment for segment in elf.segments if segment.is_loaded}
     starts = [entry.start for entry in mapped]
     beginning, files = _beginnings(mapped), dict[_Mapped, SnapshotFile]()
     heads = Budget(

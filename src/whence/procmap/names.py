@@ -25,6 +25,9 @@ class NamedAddresses:
         self._ends = array("Q", [row[1] for row in rows])
         self._names = [row[2] for row in rows]
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self):,}>"
+
     def __len__(self) -> int:
         return len(self._starts)
 

@@ -74,6 +74,9 @@ class Snapshot:
             file_of.append(files[key])
         return cls(pid, command(process), identify(process).start_time, time.time(), mappings, file_of)
 
+    def __repr__(self) -> str:
+        return f"<Snapshot of {self.pid} {self.command}: {len(self.mappings)} executable mappings>"
+
     def index(self, runtime: int) -> int | None:
         """Which mapping holds a runtime address."""
         at = bisect_right(self.mappings, runtime, key=lambda mapping: mapping.start)

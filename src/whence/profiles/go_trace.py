@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from whence.gotrace.samples import tables_of
+from whence.gotrace.tables import tables_of
 from whence.model import Frame
 from whence.profiles.model import NO_MAPPING, SampleType
 from whence.profiles.profile import Profile

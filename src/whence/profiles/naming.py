@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 
-from whence.binary import demangler
+from whence.lidia.table import demangler
 from whence.locate.locator import Locator
 from whence.locate.segments import has_nobits
 from whence.model import Frames

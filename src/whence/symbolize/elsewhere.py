@@ -33,6 +33,9 @@ class Elsewhere:
         self._perf_maps: OrderedDict[int, tuple[perfmap.Status, NamedAddresses]] = OrderedDict()
         self._lock = Lock()
 
+    def __repr__(self) -> str:
+        return f"<Elsewhere: {len(self._perf_maps)} perf maps>"
+
     def clear(self) -> None:
         with self._lock:
             self._perf_maps.clear()

@@ -32,16 +32,19 @@ class Names(Protocol):
 
 
 class PooledBinary:
-    """An open binary, and what places addresses in it (None: nothing does). `close` closes it."""
+    """An open binary, and what places addresses in it (None: nothing does). `release` closes it."""
 
-    __slots__ = ("_users", "binary", "close", "evicted", "mapper")
+    __slots__ = ("_users", "binary", "evicted", "mapper", "release")
 
     def __init__(self, binary: Names, mapper: AddressMapper | None, close: Callable[[], None] | None = None) -> None:
         self.binary = binary
         self.mapper = mapper
-        self.close = close or binary.close
+        self.release = close or binary.close
         self.evicted = False
         self._users = 0
+
+    def __repr__(self) -> str:
+        return f"<PooledBinary {self.binary!r}, {self._users} users>"
 
     def enter(self) -> None:
         self._users += 1
@@ -86,6 +89,15 @@ class BinaryPool:
         self._held: OrderedDict[object, PooledBinary] = OrderedDict()
         self._opening: dict[object, Lock] = {}
         self._lock = Lock()
+
+    def __enter__(self) -> BinaryPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<BinaryPool: {len(self)} of at most {self.max_files} files open>"
 
     def __len__(self) -> int:
         return len(self._held)
@@ -170,7 +182,7 @@ class BinaryPool:
 
 def _close(held: PooledBinary) -> None:
     with suppress(OSError, WhenceError, BufferError):
-        held.close()
+        held.release()
 
 
 def key_of(mapping: Mapping) -> object:

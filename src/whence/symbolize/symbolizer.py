@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from typing import TYPE_CHECKING
 
-from whence.binary import demangler
+from whence.lidia.table import demangler
 from whence.locate.locator import Locator
 from whence.procmap.kallsyms import KERNEL_START
 from whence.procmap.mapping import Kind, Mapping

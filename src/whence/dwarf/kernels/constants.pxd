@@ -203,6 +203,7 @@ cpdef enum:  # operations of location expressions (7.7.1), as far as variables a
 
 cpdef enum:  # sections that the index of a package names (7.3.5.3, table 7.1)
     DW_SECT_INFO = 0x1
+    DW_SECT_TYPES = 0x2
     DW_SECT_ABBREV = 0x3
     DW_SECT_STR_OFFSETS = 0x6
     DW_SECT_RNGLISTS = 0x8

@@ -14,6 +14,8 @@ For that `ancestors` returns the DIEs that each of them lies in. One pass over a
 that hold none of them are skipped by DW_AT_sibling where there is one.
 """
 
+from typing import Optional
+
 import cython
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memset
@@ -41,6 +43,7 @@ from cython.cimports.whence.dwarf.kernels.constants import (
     DW_AT_specification,
     DW_FORM_implicit_const,
     DW_FORM_ref1,
+    DW_FORM_ref_addr,
     DW_FORM_ref_sig8,
     DW_FORM_ref_udata,
     DW_LANG_C_plus_plus,
@@ -50,8 +53,6 @@ from cython.cimports.whence.dwarf.kernels.constants import (
     DW_LANG_C_plus_plus_20,
     DW_LANG_C_plus_plus_23,
     DW_LANG_Rust,
-    DW_UT_split_type,
-    DW_UT_type,
 )
 from cython.cimports.whence.dwarf.kernels.reading import (
     name_of,
@@ -72,12 +73,12 @@ from cython.cimports.whence.dwarf.kernels.units import (
     FAULT,
     HAS,
     HAS_STMT_LIST,
-    KIND,
     LANGUAGE,
     OFFSET,
     OFFSET_SIZE,
     SIGNATURE,
     STMT_LIST,
+    TYPES_BIT,
     WIDTH,
     DwarfSections,
     File,
@@ -195,16 +196,19 @@ def same_files(
 @cython.exceptval(check=False)
 def type_of(file: cython.pointer[cython.const[File]], signature: u64, budget: cython.pointer[Budget]) -> u64:
     """The offset of the DIE of a type, by its signature, as its unit's header has it; 0 when no unit here has it."""
-    row: u64
-    for row in range(file.unit_count):
-        if not spend(budget, 1):
-            break
-        unit = cython.address(file.units[row * WIDTH])
-        if unit[SIGNATURE] == signature and unit[KIND] in (DW_UT_type, DW_UT_split_type) and not unit[FAULT]:
-            value: u64 = number(
+    slot: u64
+    value: u64
+    if file == cython.NULL or file.types.slots == cython.NULL:
+        return 0
+    slot = first_slot(cython.address(file.types), mix(signature, file.seed))
+    while file.types.slots[slot] and spend(budget, 1):
+        unit = cython.address(file.units[(file.types.slots[slot] - 1) * WIDTH])
+        if unit[SIGNATURE] == signature:
+            value = number(
                 file.info.at + unit[DIE] - unit[OFFSET_SIZE], cython.cast(cython.int, unit[OFFSET_SIZE]), file.big
             )
             return unit[OFFSET] + value if value < unit[END] - unit[OFFSET] else 0
+        slot = next_slot(cython.address(file.types), slot)
     return 0
 
 
@@ -213,10 +217,11 @@ def type_of(file: cython.pointer[cython.const[File]], signature: u64, budget: cy
 @cython.exceptval(check=False)
 def follow(
     names: cython.pointer[Names], file: cython.pointer[cython.const[File]], alt: cython.pointer[cython.const[File]],
-    tables: cython.pointer[AbbrevCache], budget: cython.pointer[Budget], key: u64, unresolved_refs: cython.p_int,
+    types: cython.pointer[cython.const[File]], tables: cython.pointer[AbbrevCache], budget: cython.pointer[Budget],
+    key: u64, unresolved_refs: cython.p_int,
 ) -> u64:  # fmt: skip
     """Read DIEs from the key on along origins and specifications. Returns the name. With `names` its start is kept,
-    too; without, no linkage name is looked for."""
+    too; without, no linkage name is looked for, but type units are: those of `types` (.debug_types, or NULL), too."""
     step: cython.int
     die: u64 = key
     following: u64
@@ -237,10 +242,11 @@ def follow(
     form: u64
     implicit: u64
     value: u64
+    signature: u64
     for step in range(MOST_STEPS):
-        own = alt if die >> ALT_BIT & 1 else file
+        own = alt if die >> ALT_BIT & 1 else types if die >> TYPES_BIT & 1 else file
         other = own if die >> ALT_BIT & 1 else alt
-        offset = die & ((cython.cast(u64, 1) << ALT_BIT) - 1)
+        offset = die & ((cython.cast(u64, 1) << TYPES_BIT) - 1)
         unit = unit_at(own, offset)
         if unit == cython.NULL and offset < own.info.size:
             unresolved_refs[0] = True
@@ -300,10 +306,18 @@ def follow(
                         language = names.current[LANGUAGE]
             else:
                 if name == DW_AT_signature:
-                    value = type_of(own, value, budget) if form == DW_FORM_ref_sig8 else 0
+                    signature = value
+                    value = 0
+                    if form == DW_FORM_ref_sig8:
+                        value = type_of(alt if die >> ALT_BIT & 1 else file, signature, budget)
+                    if value == 0 and form == DW_FORM_ref_sig8 and not die >> ALT_BIT & 1:
+                        value = type_of(types, signature, budget)
+                        value |= cython.cast(u64, value != 0) << TYPES_BIT
                     unresolved_refs[0] |= value == 0
                 else:
                     value = target_of(unit, value, form)
+                    if value and die >> TYPES_BIT & 1 and form != DW_FORM_ref_addr:
+                        value |= cython.cast(u64, 1) << TYPES_BIT
                 if value and die >> ALT_BIT & 1:
                     value |= cython.cast(u64, 1) << ALT_BIT
                 if name == DW_AT_specification:
@@ -332,14 +346,28 @@ def function_name(names, file, alt, tables, key):
     if names.count == names.room or is_crowded(cython.address(names.slots)):
         if not make_room(names):
             return follow(
-                names, file, alt, tables, cython.address(names.budget), key, cython.address(names.unresolved_refs)
+                names,
+                file,
+                alt,
+                cython.NULL,
+                tables,
+                cython.address(names.budget),
+                key,
+                cython.address(names.unresolved_refs),
             )
     slot = slot_for(names, key)
     if names.slots.slots[slot] == 0:
         item = names.count
         names.known[item].key = key
         names.known[item].name = follow(
-            names, file, alt, tables, cython.address(names.budget), key, cython.address(names.unresolved_refs)
+            names,
+            file,
+            alt,
+            cython.NULL,
+            tables,
+            cython.address(names.budget),
+            key,
+            cython.address(names.unresolved_refs),
         )
         fill_slot(cython.address(names.slots), slot, item)
         names.count += 1
@@ -475,21 +503,29 @@ def ancestors(sections: DwarfSections, keys: cython.const[cython.ulonglong][::1]
 
 
 def read_names(
-    sections: DwarfSections, alt: DwarfSections, keys: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]
+    sections: DwarfSections,
+    alt: DwarfSections,
+    types: Optional[DwarfSections],
+    keys: cython.const[cython.ulonglong][::1],
+    out: cython.ulonglong[::1],
 ):
-    """The DW_AT_name of each DIE, following its origins, specifications and type units; 0 where there is none. Returns
-    whether any may lie in a unit that is not known here."""
+    """The DW_AT_name of each DIE, following its origins, specifications and type units; 0 where there is none. `types`
+    are the sections with .debug_types in place of .debug_info (None: not wanted). Returns whether any may lie in a unit
+    that is not known here."""
     i: cython.Py_ssize_t
     tables: AbbrevCache
     budget: Budget
     unresolved_refs: cython.int = 0
+    type_file: cython.pointer[cython.const[File]] = cython.NULL
+    if types is not None:
+        type_file = cython.address(types.file)
     memset(cython.address(tables), 0, cython.sizeof(tables))
     found_budget(cython.address(budget), sections.file.info.size)
     with cython.nogil:
         for i in range(keys.shape[0]):
             begin_unit(cython.address(budget), BYTES_PER_NAME)
             out[i] = follow(
-                cython.NULL, cython.address(sections.file), cython.address(alt.file), cython.address(tables),
+                cython.NULL, cython.address(sections.file), cython.address(alt.file), type_file, cython.address(tables),
                 cython.address(budget), keys[i], cython.address(unresolved_refs),
             )  # fmt: skip
         free_cache(cython.address(tables))

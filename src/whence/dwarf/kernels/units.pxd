@@ -5,6 +5,7 @@
 
 from whence.dwarf.kernels.budget cimport Budget
 from whence.kernels.columns cimport Column
+from whence.kernels.hashtable cimport HashTable
 from whence.kernels.vector cimport U64s
 
 ctypedef unsigned long long u64
@@ -71,9 +72,15 @@ cpdef enum:  # of UnitRanges.described: what the root DIE of a unit says about i
     RANGES_GIVEN = 1
     BROKEN_RANGES = 2
 
+cpdef enum:  # what a section of units is: its headers and default bases differ
+    INFO_SECTION = 0
+    SPLIT_SECTION = 1  # .debug_info.dwo
+    TYPES_SECTION = 2  # .debug_types, of version 4
+
 cpdef enum:
     RANGES_INDEX = 63  # a bit of RANGES
     ALT_BIT = 62  # of a DIE's key: the DIE lies in the supplementary file
+    TYPES_BIT = 60  # the DIE lies in .debug_types
 
 cdef enum:  # declarations of root DIEs that are remembered while roots are read
     KNOWN_BITS = 6
@@ -97,6 +104,8 @@ cdef struct File:  # the sections DIEs are read from; *_ref is the name referenc
     unsigned long long line_strings_ref
     const unsigned long long* units
     unsigned long long unit_count
+    HashTable types  # rows of type units, by signature
+    unsigned long long seed  # so that a file cannot choose signatures that collide
     const unsigned long long* code  # where code can be: [start, end) pairs in ascending order
     unsigned long long code_count
     int big

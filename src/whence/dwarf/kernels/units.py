@@ -72,7 +72,15 @@ from cython.cimports.whence.dwarf.kernels.reading import (
     unit_at,
 )
 from cython.cimports.whence.kernels.columns import Column
-from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN
+from cython.cimports.whence.kernels.hashtable import (
+    WHENCE_GOLDEN,
+    fill_slot,
+    first_slot,
+    make_slots,
+    mix,
+    next_slot,
+    release_slots,
+)
 from cython.cimports.whence.kernels.heap import pop, push
 from cython.cimports.whence.kernels.vector import grow, push_u64, release
 
@@ -124,9 +132,33 @@ class DwarfSections:
 
     def set_units(self, units: cython.const[cython.ulonglong][::1]):
         """Take the unit table, by which a DIE's unit is found; its rows must not change from now on."""
+        row: cython.Py_ssize_t
+        count: cython.Py_ssize_t = 0
+        slot: u64
         self.kept.append(units)
         self.file.unit_count = units.shape[0] // WIDTH
         self.file.units = cython.address(units[0]) if units.shape[0] else cython.NULL
+        for row in range(units.shape[0] // WIDTH):
+            if units[row * WIDTH + KIND] in (DW_UT_type, DW_UT_split_type):
+                count += 1
+        if count == 0:
+            return
+        self.file.seed = cython.cast(u64, cython.cast(cython.p_void, self))
+        types = cython.address(self.file.types)
+        if not make_slots(types, count):
+            raise MemoryError
+        for row in range(units.shape[0] // WIDTH):
+            if units[row * WIDTH + KIND] in (DW_UT_type, DW_UT_split_type) and units[row * WIDTH + FAULT] == 0:
+                slot = first_slot(types, mix(units[row * WIDTH + SIGNATURE], self.file.seed))
+                while types.slots[slot] and (
+                    units[(types.slots[slot] - 1) * WIDTH + SIGNATURE] != units[row * WIDTH + SIGNATURE]
+                ):
+                    slot = next_slot(types, slot)
+                if types.slots[slot] == 0:  # of several the first counts
+                    fill_slot(types, slot, row)
+
+    def __dealloc__(self):
+        release_slots(cython.address(self.file.types))
 
 
 # Headers and root DIEs
@@ -171,7 +203,7 @@ def unit_extent(info: SectionBytes, big: cython.int, offset: u64, row: cython.p_
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def read_header(info: SectionBytes, big: cython.int, offset: u64, row: cython.p_ulonglong) -> u64:
+def read_header(info: SectionBytes, big: cython.int, section: cython.int, offset: u64, row: cython.p_ulonglong) -> u64:
     """Read the header at `offset` into the row. Returns where the next unit begins, 0 when that is unknown."""
     start: u64 = offset
     end: u64 = unit_extent(info, big, offset, row)
@@ -204,6 +236,10 @@ def read_header(info: SectionBytes, big: cython.int, offset: u64, row: cython.p_
         row[KIND] = DW_UT_compile
         row[ABBREV] = fixed(info.at, cython.address(offset), end, width, big)
         row[ADDRESS_SIZE] = fixed(info.at, cython.address(offset), end, 1, big)
+        if section == TYPES_SECTION:
+            row[KIND] = DW_UT_type
+            row[SIGNATURE] = fixed(info.at, cython.address(offset), end, 8, big)
+            fixed(info.at, cython.address(offset), end, width, big)
     if offset > end:
         row[FAULT] = SHORT_HEADER
     elif row[ADDRESS_SIZE] != 4 and row[ADDRESS_SIZE] != 8 and row[ADDRESS_SIZE] != 2:
@@ -317,9 +353,9 @@ def read_root(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def default_bases(row: cython.p_ulonglong, split: cython.bint) -> cython.void:
+def default_bases(row: cython.p_ulonglong, section: cython.int) -> cython.void:
     """The bases a split unit has without an attribute for them: its tables begin behind their headers."""
-    if split and row[VERSION] == 5:
+    if section == SPLIT_SECTION and row[VERSION] == 5:
         row[STR_BASE] = 8 if row[OFFSET_SIZE] == 4 else 16
         row[RNG_BASE] = 12 if row[OFFSET_SIZE] == 4 else 20
 
@@ -345,17 +381,21 @@ def read_headers_at(sections: DwarfSections, offsets: cython.const[cython.ulongl
     row: cython.Py_ssize_t
     with cython.nogil:
         for row in range(offsets.shape[0]):
-            read_header(sections.file.info, sections.file.big, offsets[row], cython.address(rows[row * WIDTH]))
+            read_header(
+                sections.file.info, sections.file.big, INFO_SECTION, offsets[row], cython.address(rows[row * WIDTH])
+            )
 
 
-def read_headers(sections: DwarfSections, rows: cython.ulonglong[::1], split: cython.bint, most: cython.Py_ssize_t):
+def read_headers(sections: DwarfSections, rows: cython.ulonglong[::1], section: cython.int, most: cython.Py_ssize_t):
     """Fill a row per unit from its header; `rows` has room for what `count` said of `most`, all zero."""
     offset: u64 = 0
     row: cython.Py_ssize_t
     with cython.nogil:
         for row in range(rows.shape[0] // WIDTH):
-            offset = read_header(sections.file.info, sections.file.big, offset, cython.address(rows[row * WIDTH]))
-            default_bases(cython.address(rows[row * WIDTH]), split)
+            offset = read_header(
+                sections.file.info, sections.file.big, section, offset, cython.address(rows[row * WIDTH])
+            )
+            default_bases(cython.address(rows[row * WIDTH]), section)
             if offset == 0:
                 break
             if row == most:

@@ -120,6 +120,11 @@ cpdef enum:  # types of notes; the owner comes first
 cpdef enum:  # entries of the auxiliary vector
     AT_SYSINFO_EHDR = 33
 
+cpdef enum:  # r_info of a relocation: the symbol above, the type below
+    ELF32_R_SYM_SHIFT = 8
+    ELF32_R_TYPE_MASK = 0xFF
+    ELF64_R_SYM_SHIFT = 32
+
 cpdef enum:  # types of relocations, by machine
     R_X86_64_NONE = 0  # 0 does nothing on every machine
     R_X86_64_64 = 1

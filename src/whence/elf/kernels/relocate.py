@@ -3,7 +3,10 @@
 import cython
 from cython.cimports.whence.elf.kernels.constants import (
     ADD,
+    ELF32_R_SYM_SHIFT,
+    ELF32_R_TYPE_MASK,
     ELF32_SYM_SIZE,
+    ELF64_R_SYM_SHIFT,
     ELF64_SYM_SIZE,
     KINDS_ROOM,
     NO_SYMBOL,
@@ -111,11 +114,11 @@ def apply(
             else:
                 info = number(p + width, cython.cast(cython.uint, width), big)
                 if elf64:
-                    symbol = info >> 32
+                    symbol = info >> ELF64_R_SYM_SHIFT
                     type_ = cython.cast(cython.uint, info)
                 else:
-                    symbol = info >> 8
-                    type_ = info & 0xFF
+                    symbol = info >> ELF32_R_SYM_SHIFT
+                    type_ = info & ELF32_R_TYPE_MASK
             if type_ == R_X86_64_NONE:
                 continue
             wrong = 0

@@ -1,45 +1,74 @@
 """Batches found: by the sizes in their headers, or, where those are wrong, by walking every event."""
 
+from array import array
+
 import cython
-from cython.cimports.whence.gotrace.kernels.uvarint import (
+from cython.cimports.whence.gotrace.kernels.constants import (
     BAD_TYPE,
     BAD_UVARINT,
     CUT,
+    END_OF_GENERATION,
+    EVENT_BATCH,
+    EXPERIMENTAL_BATCH,
     FINE,
     FULL,
     HAS_DATA,
     IS_STACK,
     NO_EVENT,
     OUT_OF_BATCH,
+)
+from cython.cimports.whence.gotrace.kernels.layout import Layout
+from cython.cimports.whence.gotrace.kernels.uvarint import (
     read_uvarint,
     take,
 )
 
-EVENT_BATCH = cython.declare(cython.int, 1)
-EXPERIMENTAL_BATCH = cython.declare(cython.int, 49)
-END_OF_GENERATION = cython.declare(cython.int, 52)
+
+@cython.final
+@cython.cclass
+class BatchColumns:
+    """Room for the headers of batches, numbers of 64 bits each: kind (the type of the first event, 0 where it is empty;
+    ExperimentalBatch, EndOfGeneration), start, body and end (offsets), generation, thread, time."""
+
+    kind = cython.declare(object, visibility="readonly")
+    start = cython.declare(object, visibility="readonly")
+    body = cython.declare(object, visibility="readonly")
+    end = cython.declare(object, visibility="readonly")
+    generation = cython.declare(object, visibility="readonly")
+    thread = cython.declare(object, visibility="readonly")
+    time = cython.declare(object, visibility="readonly")
+    room: cython.Py_ssize_t
+    kinds: cython.ulonglong[::1]
+    starts: cython.ulonglong[::1]
+    bodies: cython.ulonglong[::1]
+    ends: cython.ulonglong[::1]
+    generations: cython.ulonglong[::1]
+    threads: cython.ulonglong[::1]
+    times: cython.ulonglong[::1]
+
+    def __init__(self, room: cython.Py_ssize_t):
+        self.room = room
+        self.kind, self.start, self.body, self.end, self.generation, self.thread, self.time = [
+            array("Q", bytes(8 * room)) for _ in range(7)
+        ]
+        self.kinds, self.starts, self.bodies, self.ends = self.kind, self.start, self.body, self.end
+        self.generations, self.threads, self.times = self.generation, self.thread, self.time
 
 
 def scan(
     data: cython.const[cython.uchar][::1],
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
-    counts: cython.const[cython.uchar][::1],
-    kinds: cython.uchar[::1],
-    starts: cython.ulonglong[::1],
-    bodies: cython.ulonglong[::1],
-    ends: cython.ulonglong[::1],
-    generations: cython.ulonglong[::1],
-    threads: cython.ulonglong[::1],
-    times: cython.ulonglong[::1],
+    layout: Layout,
+    out: BatchColumns,
 ) -> tuple:
     """Find the batches in data[start:stop] by the sizes in their headers.
 
-    A batch's kind is the type of its first event (0: it is empty), ExperimentalBatch or EndOfGeneration. Gives (where
-    it stopped, always between batches; rows; fault; where the fault is). CUT: the last batch goes on past `stop`.
+    Returns (where it stopped, always between batches; rows; fault; where the fault is). CUT: the last batch goes on
+    past `stop`. FULL: `out` has no more room.
     """
     fault: cython.int = FINE
-    room: cython.Py_ssize_t = kinds.shape[0]
+    room: cython.Py_ssize_t = out.room
     row: cython.Py_ssize_t = 0
     if start >= stop or stop > data.shape[0]:
         return (start, 0, FINE, start)
@@ -60,7 +89,7 @@ def scan(
                 fault = FULL
                 break
             kind = at[0]
-            if counts[kind] == NO_EVENT or not (
+            if layout.counts[kind] == NO_EVENT or not (
                 kind == EVENT_BATCH or kind == EXPERIMENTAL_BATCH or kind == END_OF_GENERATION
             ):
                 fault = OUT_OF_BATCH
@@ -83,17 +112,17 @@ def scan(
             if header[numbers - 1 if numbers else 0] > cython.cast(cython.ulonglong, end - at):
                 fault = CUT
                 break
-            kinds[row] = kind
-            starts[row] = mark - base
-            bodies[row] = at - base
+            out.kinds[row] = kind
+            out.starts[row] = mark - base
+            out.bodies[row] = at - base
             if numbers:
                 if kind == EVENT_BATCH:
-                    kinds[row] = at[0] if header[3] else 0
+                    out.kinds[row] = at[0] if header[3] else 0
                 at += header[numbers - 1]
-            ends[row] = at - base
-            generations[row] = header[skip]
-            threads[row] = header[skip + 1]
-            times[row] = header[skip + 2]
+            out.ends[row] = at - base
+            out.generations[row] = header[skip]
+            out.threads[row] = header[skip + 1]
+            out.times[row] = header[skip + 2]
             row += 1
     if fault != FINE:
         return (mark - base, row, fault, (mark if fault == OUT_OF_BATCH else at) - base)
@@ -104,15 +133,14 @@ def frame(
     data: cython.const[cython.uchar][::1],
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
-    counts: cython.const[cython.uchar][::1],
-    flags: cython.const[cython.uchar][::1],
+    layout: Layout,
     starts: cython.ulonglong[::1],
 ) -> tuple:
     """Walk the events in data[start:stop], whatever batch headers say, and note where those start that frame others:
     EventBatch, ExperimentalBatch, EndOfGeneration.
 
-    Gives (where it stopped, always between events; rows; events; fault; where the fault is). CUT: an event goes on past
-    `stop`. FULL: `starts` is full.
+    Returns (where it stopped, always between events; rows; events; fault; where the fault is). CUT: an event goes on
+    past `stop`. FULL: `starts` is full.
     """
     fault: cython.int = FINE
     room: cython.Py_ssize_t = starts.shape[0]
@@ -132,27 +160,27 @@ def frame(
         while at < end:
             mark = at
             kind = at[0]
-            if counts[kind] == NO_EVENT:
+            if layout.counts[kind] == NO_EVENT:
                 fault = BAD_TYPE
                 break
             if row >= room:
                 fault = FULL
                 break
             at += 1
-            left = counts[kind]
+            left = layout.counts[kind]
             while left and fault == FINE:
                 value = take(cython.address(at), end, cython.address(fault))
                 left -= 1
-                if flags[kind] & IS_STACK and left == 0:
+                if layout.flags[kind] & IS_STACK and left == 0:
                     second = value
-            if fault == FINE and flags[kind] & IS_STACK:
+            if fault == FINE and layout.flags[kind] & IS_STACK:
                 if second > cython.cast(cython.ulonglong, end - at) // 4:
                     fault = OUT_OF_BATCH
                 left = 4 * second
                 while left and fault == FINE:
                     take(cython.address(at), end, cython.address(fault))
                     left -= 1
-            elif fault == FINE and flags[kind] & HAS_DATA:
+            elif fault == FINE and layout.flags[kind] & HAS_DATA:
                 value = take(cython.address(at), end, cython.address(fault))
                 if fault == FINE and value > cython.cast(cython.ulonglong, end - at):
                     fault = OUT_OF_BATCH

@@ -2,7 +2,7 @@
 
 import cython
 from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
-from cython.cimports.whence.gotrace.kernels.uvarint import (
+from cython.cimports.whence.gotrace.kernels.constants import (
     BAD_TYPE,
     CUT,
     FINE,
@@ -10,6 +10,9 @@ from cython.cimports.whence.gotrace.kernels.uvarint import (
     IS_TIMED,
     NO_EVENT,
     NOT_TIMED,
+)
+from cython.cimports.whence.gotrace.kernels.layout import Layout
+from cython.cimports.whence.gotrace.kernels.uvarint import (
     take,
 )
 
@@ -19,102 +22,126 @@ def fresh(size: cython.Py_ssize_t) -> bytearray:
     return PyByteArray_FromStringAndSize(cython.NULL, size)
 
 
-def decode(
-    data: cython.const[cython.uchar][::1],
-    bodies: cython.const[cython.ulonglong][::1],
-    ends: cython.const[cython.ulonglong][::1],
-    times: cython.const[cython.ulonglong][::1],
-    batch: cython.Py_ssize_t,
-    begin: cython.Py_ssize_t,
-    clock: cython.ulonglong,
-    counts: cython.const[cython.uchar][::1],
-    flags: cython.const[cython.uchar][::1],
-    types: cython.uchar[::1],
-    stamps: cython.ulonglong[::1],
-    args: cython.ulonglong[::1],
-    first_rows: cython.ulonglong[::1],
-) -> tuple:
-    """Decode the timed events of batches into rows: type, time, and the four arguments after dt (0 if there are none).
+@cython.final
+@cython.cclass
+class Decoder:
+    """Decodes the timed events of batches into rows: type, time, and the four arguments after dt (0 where there are
+    none).
 
-    Starts in `batch` at `begin` with the time `clock` (0, 0: at its start). Gives (batch, where in it, time there,
-    rows, fault, where): FULL is where to go on, with new columns. `first_rows[b]` is the row a batch starts at.
+    `bodies` and `ends` are offsets in `data`, `times` those of the batches. `first_rows[b]` becomes the row a batch
+    starts at. Where columns are full, `decode` goes on with new ones.
     """
-    fault: cython.int = FINE
-    last: cython.Py_ssize_t = bodies.shape[0]
-    room: cython.Py_ssize_t = types.shape[0]
-    row: cython.Py_ssize_t = 0
-    base: cython.p_const_uchar
-    at: cython.p_const_uchar
-    end: cython.p_const_uchar
-    mark: cython.p_const_uchar
-    place: cython.p_ulonglong
-    time: cython.ulonglong = clock
-    first: cython.ulonglong
-    second: cython.ulonglong
-    third: cython.ulonglong
-    fourth: cython.ulonglong
-    kind: cython.int
-    count: cython.int
-    if batch >= last or stamps.shape[0] < room or args.shape[0] < 4 * room or data.shape[0] == 0 or room == 0:
-        return (batch, begin, clock, 0, FINE, begin)
-    if ends.shape[0] < last or times.shape[0] < last or first_rows.shape[0] < last:
-        return (batch, begin, clock, 0, FINE, begin)
-    base = cython.address(data[0])
-    at = base
-    mark = at
-    place = cython.address(args[0])
-    with cython.nogil:
-        while batch < last:
-            if ends[batch] > cython.cast(cython.ulonglong, data.shape[0]) or bodies[batch] > ends[batch]:
-                fault = CUT
-                break
-            end = base + ends[batch]
-            if begin:
-                at = base + begin
-                begin = 0
-            else:
-                at = base + bodies[batch]
-                time = times[batch]
-            first_rows[batch] = row
-            while at < end:
-                if row >= room:
-                    fault = FULL
+
+    layout: Layout
+    data: cython.const[cython.uchar][::1]
+    bodies: cython.const[cython.ulonglong][::1]
+    ends: cython.const[cython.ulonglong][::1]
+    times: cython.const[cython.ulonglong][::1]
+    batch = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    begin: cython.Py_ssize_t
+    clock: cython.ulonglong
+    where = cython.declare(cython.Py_ssize_t, visibility="readonly")
+
+    def __init__(self, layout: Layout, data, bodies, ends, times):
+        self.layout, self.data, self.bodies, self.ends, self.times = layout, data, bodies, ends, times
+        self.batch = self.begin = self.clock = self.where = 0
+
+    def decode(
+        self,
+        types: cython.uchar[::1],
+        stamps: cython.ulonglong[::1],
+        args: cython.ulonglong[::1],
+        first_rows: cython.ulonglong[::1],
+    ) -> tuple:
+        """Fill columns from where the last call ended. Returns (rows, fault): FULL is where to go on, with new columns;
+        of other faults `where` is the offset. `batch` is the one it stopped in."""
+        fault: cython.int = FINE
+        batch: cython.Py_ssize_t = self.batch
+        begin: cython.Py_ssize_t = self.begin
+        last: cython.Py_ssize_t = self.bodies.shape[0]
+        room: cython.Py_ssize_t = types.shape[0]
+        row: cython.Py_ssize_t = 0
+        data: cython.p_const_uchar
+        counts: cython.p_const_uchar
+        flags: cython.p_const_uchar
+        at: cython.p_const_uchar
+        end: cython.p_const_uchar
+        mark: cython.p_const_uchar
+        place: cython.p_ulonglong
+        stop: cython.ulonglong
+        time: cython.ulonglong = self.clock
+        first: cython.ulonglong
+        second: cython.ulonglong
+        third: cython.ulonglong
+        fourth: cython.ulonglong
+        kind: cython.int
+        count: cython.int
+        if batch >= last or stamps.shape[0] < room or args.shape[0] < 4 * room or self.data.shape[0] == 0 or room == 0:
+            return (0, FINE)
+        if self.ends.shape[0] < last or self.times.shape[0] < last or first_rows.shape[0] < last:
+            return (0, FINE)
+        data = cython.address(self.data[0])
+        counts = self.layout.counts
+        flags = self.layout.flags
+        at = data
+        mark = at
+        place = cython.address(args[0])
+        with cython.nogil:
+            while batch < last:
+                stop = self.ends[batch]
+                if stop > cython.cast(cython.ulonglong, self.data.shape[0]) or self.bodies[batch] > stop:
+                    fault = CUT
+                    break
+                end = data + stop
+                if begin:
+                    at = data + begin
+                    begin = 0
+                else:
+                    at = data + self.bodies[batch]
+                    time = self.times[batch]
+                first_rows[batch] = row
+                while at < end:
+                    if row >= room:
+                        fault = FULL
+                        mark = at
+                        break
                     mark = at
-                    break
-                mark = at
-                kind = at[0]
-                count = counts[kind]
-                if not flags[kind] & IS_TIMED:
-                    fault = BAD_TYPE if count == NO_EVENT else NOT_TIMED
-                    break
-                at += 1
-                time += take(cython.address(at), end, cython.address(fault))
-                first = 0
-                second = 0
-                third = 0
-                fourth = 0
-                if count > 1:
-                    first = take(cython.address(at), end, cython.address(fault))
-                    if count > 2:
-                        second = take(cython.address(at), end, cython.address(fault))
-                        if count > 3:
-                            third = take(cython.address(at), end, cython.address(fault))
-                            if count > 4:
-                                fourth = take(cython.address(at), end, cython.address(fault))
+                    kind = at[0]
+                    count = counts[kind]
+                    if not flags[kind] & IS_TIMED:
+                        fault = BAD_TYPE if count == NO_EVENT else NOT_TIMED
+                        break
+                    at += 1
+                    time += take(cython.address(at), end, cython.address(fault))
+                    first = 0
+                    second = 0
+                    third = 0
+                    fourth = 0
+                    if count > 1:
+                        first = take(cython.address(at), end, cython.address(fault))
+                        if count > 2:
+                            second = take(cython.address(at), end, cython.address(fault))
+                            if count > 3:
+                                third = take(cython.address(at), end, cython.address(fault))
+                                if count > 4:
+                                    fourth = take(cython.address(at), end, cython.address(fault))
+                    if fault != FINE:
+                        break
+                    types[row] = cython.cast(cython.uchar, kind)
+                    stamps[row] = time
+                    place[0] = first
+                    place[1] = second
+                    place[2] = third
+                    place[3] = fourth
+                    place += 4
+                    row += 1
                 if fault != FINE:
                     break
-                types[row] = cython.cast(cython.uchar, kind)
-                stamps[row] = time
-                place[0] = first
-                place[1] = second
-                place[2] = third
-                place[3] = fourth
-                place += 4
-                row += 1
-            if fault != FINE:
-                break
-            batch += 1
-    return (batch, mark - base, time, row, fault, mark - base)
+                batch += 1
+        self.batch = batch
+        self.begin = self.where = mark - data
+        self.clock = time
+        return (row, fault)
 
 
 def spread(
@@ -146,7 +173,7 @@ def pick(
 ) -> int:
     """The argument at places[type] (0 to 3; 255: none) of each event; 0 where there is none, or, with `only`, no row.
 
-    Gives the rows written.
+    Returns the rows written.
     """
     row: cython.Py_ssize_t
     rows: cython.Py_ssize_t = types.shape[0]

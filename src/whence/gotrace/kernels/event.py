@@ -5,7 +5,7 @@ at types, or only at some events, pays for nothing else.
 """
 
 import cython
-from cython.cimports.whence.gotrace.kernels.uvarint import (
+from cython.cimports.whence.gotrace.kernels.constants import (
     BAD_TYPE,
     BAD_UVARINT,
     CUT,
@@ -13,6 +13,9 @@ from cython.cimports.whence.gotrace.kernels.uvarint import (
     HAS_DATA,
     IS_STACK,
     NO_EVENT,
+)
+from cython.cimports.whence.gotrace.kernels.layout import Layout
+from cython.cimports.whence.gotrace.kernels.uvarint import (
     put_padded,
     put_uvarint,
     read_uvarint,
@@ -155,9 +158,9 @@ class Event:
         return whole
 
     def __str__(self):
-        from whence.gotrace.convert import event_text
+        from whence.gotrace.quoting import event_line
 
-        return event_text(self)
+        return event_line(self.encode(), self.version)
 
     def __repr__(self):
         data = f", data={self.data!r}" if self.data is not None else ""
@@ -214,20 +217,13 @@ class Stream:
     _data: cython.const[cython.uchar][::1]
     _at: cython.Py_ssize_t
     _stop: cython.Py_ssize_t
-    _counts: cython.const[cython.uchar][::1]
-    _flags: cython.const[cython.uchar][::1]
+    _layout: Layout
     _keep: cython.bint
 
-    def __init__(self, feed, version, counts, flags, keep_padding):
-        if len(counts) != KINDS or len(flags) != KINDS:
-            raise ValueError("there is a count and flags for each of 256 kinds of events")
-        if any(count > MOST_ARGUMENTS and count != NO_EVENT for count in counts):
-            raise ValueError("an event has at most five arguments")
+    def __init__(self, feed, version, layout: Layout, keep_padding):
         self.feed = feed
         self.version = version
-        counts, flags = bytes(counts), bytes(flags)
-        self._counts = counts
-        self._flags = flags
+        self._layout = layout
         self._keep = keep_padding
         self._data = b"\0"
         self._at = -1
@@ -259,7 +255,7 @@ class Stream:
             at = base + self._at
             end = base + self._stop
             kind = at[0]
-            count = self._counts[kind]
+            count = self._layout.counts[kind]
             if count == NO_EVENT:
                 self.feed.fail(BAD_TYPE, self._at, kind)
             at += 1
@@ -271,8 +267,8 @@ class Stream:
                     fault = CUT if got == 0 else BAD_UVARINT
                     break
                 at += got
-            if fault == FINE and self._flags[kind] & (IS_STACK | HAS_DATA):
-                if self._flags[kind] & IS_STACK:
+            if fault == FINE and self._layout.flags[kind] & (IS_STACK | HAS_DATA):
+                if self._layout.flags[kind] & IS_STACK:
                     fault = read_frames(event, cython.address(at), end)
                 else:
                     got = read_uvarint(at, end, cython.address(value))
@@ -293,7 +289,7 @@ class Stream:
             event.type = kind
             event._count = count
             if self._keep:
-                event.padding = padding_of(base + self._at + 1, event, (self._flags[kind] & HAS_DATA) != 0)
+                event.padding = padding_of(base + self._at + 1, event, (self._layout.flags[kind] & HAS_DATA) != 0)
             self._at = at - base
             return event
 

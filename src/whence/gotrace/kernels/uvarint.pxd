@@ -1,4 +1,4 @@
-# Unsigned varints and the words for what can be wrong, inlined into each kernel of this room.
+# Unsigned varints and decimals, inlined into each kernel of this room.
 #
 # A uvarint has seven bits a byte, lowest first; the eighth bit says that another byte follows. Ten bytes at most, and
 # the tenth holds one bit. More bytes than the value needs are legal: the runtime pads what it fills in later.
@@ -15,29 +15,7 @@ cdef extern from *:
     const unsigned long long WHENCE_32_BITS
     int whence_uvarint_size(unsigned long long value) noexcept nogil
 
-cdef enum:
-    FINE = 0
-    CUT = 1            # the bytes end inside an event
-    FULL = 2           # no room left in the output
-    BAD_TYPE = 3       # no event of this version has this number
-    BAD_UVARINT = 4    # more than 64 bits
-    BAD_NAME = 5       # no event of this version has this name
-    NO_ARGUMENT = 6    # an argument is missing
-    NO_EQUALS = 7      # an argument has no value
-    WRONG_ARGUMENT = 8 # an argument is not the one whose turn it is
-    BAD_NUMBER = 9     # a value is not an unsigned decimal of 64 bits
-    EXTRA = 10         # something after the last argument
-    NO_DATA = 11       # the line of data is something else
-    BAD_QUOTE = 12     # the data is not quoted as Go quotes
-    BAD_PADDING = 13   # a padded number does not fit in ten bytes
-    NOT_TIMED = 14     # an event in a batch has no time
-    OUT_OF_BATCH = 15  # an event does not end with its batch
-
-cdef enum:
-    NO_EVENT = 255     # in the table of argument counts
-    IS_STACK = 1       # bits of the table of flags
-    HAS_DATA = 2
-    IS_TIMED = 4
+from whence.gotrace.kernels.constants cimport BAD_UVARINT, OUT_OF_BATCH
 
 
 cdef inline int read_uvarint(
@@ -71,7 +49,7 @@ cdef inline int read_uvarint(
 
 
 cdef inline unsigned char *put_uvarint(unsigned char *out, unsigned long long value) noexcept nogil:
-    """Write it in as few bytes as it needs; gives where the next byte goes."""
+    """Write it in as few bytes as it needs; returns where the next byte goes."""
     while value >= 0x80:
         out[0] = <unsigned char> (value | 0x80)
         value >>= 7
@@ -97,7 +75,7 @@ cdef inline unsigned char *put_padded(unsigned char *out, unsigned long long val
 cdef inline const unsigned char *read_decimal(
     const unsigned char *at, const unsigned char *end, unsigned long long *value
 ) noexcept nogil:
-    """Read digits; gives where they end, or NULL when there are none or the value has more than 64 bits."""
+    """Read digits; returns where they end, or NULL when there are none or the value has more than 64 bits."""
     cdef unsigned long long result = 0
     cdef unsigned int digit
     cdef const unsigned char *begin = at

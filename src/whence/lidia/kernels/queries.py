@@ -463,12 +463,12 @@ class Archive:
 @cython.inline
 def digit_of(letter: cython.uchar) -> cython.int:
     """The value of a hexadecimal digit, or -1."""
-    if 48 <= letter <= 57:
-        return letter - 48
-    if 97 <= letter <= 102:
-        return letter - 87
-    if 65 <= letter <= 70:
-        return letter - 55
+    if ord("0") <= letter <= ord("9"):
+        return letter - ord("0")
+    if ord("a") <= letter <= ord("f"):
+        return letter - ord("a") + 10
+    if ord("A") <= letter <= ord("F"):
+        return letter - ord("A") + 10
     return -1
 
 
@@ -491,7 +491,7 @@ class Queries:
         if vaddrs is not None:
             count = vaddrs.shape[0]
         else:
-            count = text.count(b"\n") + (left > 0 and data[left - 1] != 10)
+            count = text.count(b"\n") + (left > 0 and data[left - 1] != ord("\n"))
         values = cython.cast(cython.p_ulonglong, sized(self.vaddr, count))
         bad = cython.cast(cython.p_uchar, sized(self.bad, count))
         start = cython.cast(cython.p_uint, sized(self.start, count))
@@ -549,16 +549,16 @@ def parse_lines(
     digits: cython.int
     newline: cython.p_void
     for row in range(count):
-        newline = memchr(data + cursor, 10, length - cursor)
+        newline = memchr(data + cursor, ord("\n"), length - cursor)
         end = length if newline == cython.NULL else cython.cast(cython.p_uchar, newline) - data
         stop = end
-        while cursor < stop and data[cursor] <= 32:
+        while cursor < stop and data[cursor] <= ord(" "):
             cursor += 1
-        while stop > cursor and data[stop - 1] <= 32:
+        while stop > cursor and data[stop - 1] <= ord(" "):
             stop -= 1
         start[row] = cython.cast(cython.uint, cursor)
         size[row] = cython.cast(cython.uint, stop - cursor)
-        if stop - cursor > 2 and data[cursor] == 48 and (data[cursor + 1] | 32) == 120:
+        if stop - cursor > 2 and data[cursor] == ord("0") and data[cursor + 1] in (ord("x"), ord("X")):
             cursor += 2
         value = 0
         digits = 0
@@ -697,6 +697,6 @@ class Texts:
 @cython.inline
 def is_linkage_name(text: cython.pointer(cython.const[cython.uchar])) -> cython.bint:
     """Whether a text (of two bytes at least) begins with _Z _R __ _D _T _$ $s $S or ?."""
-    if text[0] == 95:
-        return text[1] in (90, 82, 95, 68, 84, 36)
-    return text[0] == 63 or (text[0] == 36 and text[1] in (115, 83))
+    if text[0] == ord("_"):
+        return text[1] in (ord("Z"), ord("R"), ord("_"), ord("D"), ord("T"), ord("$"))
+    return text[0] == ord("?") or (text[0] == ord("$") and text[1] in (ord("s"), ord("S")))

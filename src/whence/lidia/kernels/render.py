@@ -18,6 +18,7 @@ from cython.cimports.whence.lidia.kernels.queries import (
 )
 
 ROOM = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes that are not given back from one text to the next
+DEL = cython.declare(cython.int, 0x7F)  # the last character of ASCII
 # Eight bytes at once: below a space, DEL and above leave a top bit set when these are taken away or added.
 EIGHT_SPACES = cython.declare(cython.ulonglong, 0x2020202020202020)
 EIGHT_ONES = cython.declare(cython.ulonglong, 0x0101010101010101)
@@ -136,7 +137,7 @@ class Writer:
         at: cython.int = 24
         while True:
             at -= 1
-            digits[at] = cython.cast(cython.char, 48 + value % 10)
+            digits[at] = cython.cast(cython.char, ord("0") + value % 10)
             value //= 10
             if value == 0:
                 break
@@ -153,7 +154,7 @@ class Writer:
         while value or 16 - at < width:
             at -= 1
             digit = cython.cast(cython.int, value & 15)
-            digits[at] = cython.cast(cython.char, digit + 48 if digit < 10 else digit + 87)
+            digits[at] = hex_digit(digit)
             value >>= 4
         self._literal(b"0x")
         self._put(cython.address(digits[at]), 16 - at)
@@ -177,22 +178,19 @@ class Writer:
             letter = text[at]
             more = 0
             code = _active(text + at, size - at, cython.address(step))
-            if code == 127 or (code > 127 and step > 1):  # JSON leaves them as they are, a terminal does not
-                self._escape(117, code, 4)
+            if code == DEL or (code > DEL and step > 1):  # JSON leaves them as they are, a terminal does not
+                self._escape(ord("u"), code, 4)
                 at += step
                 continue
-            if letter == 34 or letter == 92:
+            if letter == ord('"') or letter == ord("\\"):
                 self._literal(b"\\")
-            elif letter >= 128:
+            elif letter > DEL:
                 more = _sequence(text + at, size - at)
-            if letter < 32 or (letter >= 128 and more == 0):
-                escape[0] = 92
-                escape[1] = 117
-                escape[2] = 48 if letter < 32 else 100
-                escape[3] = 48 if letter < 32 else 99
+            if letter < ord(" ") or (letter > DEL and more == 0):
+                memcpy(escape, b"\\u00" if letter < ord(" ") else b"\\udc", 4)
                 for step in range(2):
                     digit = letter >> 4 if step == 0 else letter & 15
-                    escape[4 + step] = cython.cast(cython.char, digit + 48 if digit < 10 else digit + 87)
+                    escape[4 + step] = hex_digit(digit)
                 self._put(escape, 6)
                 at += 1
                 continue
@@ -210,12 +208,12 @@ class Writer:
         out: cython.char[6]
         at: cython.int = digits + 2
         digit: cython.int
-        out[0] = 92
+        out[0] = ord("\\")
         out[1] = letter
         while at > 2:
             at -= 1
             digit = code & 15
-            out[at] = cython.cast(cython.char, digit + 48 if digit < 10 else digit + 87)
+            out[at] = hex_digit(digit)
             code >>= 4
         self._put(out, digits + 2)
 
@@ -238,7 +236,7 @@ class Writer:
             code = _active(text + at, size - at, cython.address(step))
             if code >= 0:
                 self._put(cython.cast(cython.p_char, text + begin), at - begin)
-                self._escape(120 if code < 256 else 117, code, 2 if code < 256 else 4)
+                self._escape(ord("x") if code < 256 else ord("u"), code, 2 if code < 256 else 4)
                 begin = at + step
             at += step
         self._put(cython.cast(cython.p_char, text + begin), size - begin)
@@ -390,6 +388,14 @@ class Writer:
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
+def hex_digit(value: cython.int) -> cython.char:
+    return cython.cast(cython.char, value + ord("0") if value < 10 else value + (ord("a") - 10))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
 def text_at(all: cython.pointer(Answers), text: cython.uint) -> cython.pointer(cython.const[cython.uchar]):
     if all.start[text] & WHENCE_READABLE:
         return all.readable + (all.start[text] ^ WHENCE_READABLE)
@@ -411,7 +417,7 @@ def _active(
     code: cython.int
     step[0] = 1
     if text[0] < 0x80:
-        return text[0] if text[0] < 0x20 or text[0] == 0x7F else -1
+        return text[0] if text[0] < ord(" ") or text[0] == DEL else -1
     step[0] = _sequence(text, left)
     if step[0] == 0:
         step[0] = 1

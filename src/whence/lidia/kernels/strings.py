@@ -366,7 +366,7 @@ class Interner:
         for number in range(self.offset.vector.count):
             start = self._start(number)
             end = self._end(number)
-            if start < end and self._out.items[start] == 47:
+            if start < end and self._out.items[start] == ord("/"):
                 out.append((number, cython.cast(cython.p_char, self._out.items)[start:end]))
         return out
 

@@ -11,9 +11,10 @@ from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH, STRINGS, BatchReader
+from whence.gotrace.batches import BatchReader
 from whence.gotrace.columnar import ColumnReader, places
 from whence.gotrace.kernels import columns as columns_kernel
+from whence.gotrace.kernels.constants import END_OF_GENERATION, EXPERIMENTAL_BATCH, STRINGS
 from whence.gotrace.kernels.event import Event
 from whence.gotrace.specs import NO_THREAD, Version
 from whence.gotrace.tables import Tables, events_of

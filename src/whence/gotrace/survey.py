@@ -7,9 +7,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH, Run
+from whence.gotrace.batches import Run
 from whence.gotrace.columnar import ColumnReader, Columns, places
 from whence.gotrace.kernels import columns as columns_kernel
+from whence.gotrace.kernels.constants import END_OF_GENERATION, EXPERIMENTAL_BATCH
 from whence.gotrace.specs import NO_THREAD, Version, spec_table
 from whence.gotrace.tables import Tables
 

@@ -7,18 +7,15 @@ other. Go's parser wants generations without a gap, so the longest stretch of wh
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whence.errors import TraceError
-from whence.gotrace.batches import END_OF_GENERATION
-from whence.gotrace.faults import FINE, FULL
 from whence.gotrace.kernels import batches as batches_kernel
-from whence.gotrace.lines import lines
-from whence.gotrace.specs import HEADER_SIZE, Version, read_header, usable
-from whence.gotrace.verify import verify
+from whence.gotrace.kernels.constants import END_OF_GENERATION, FINE, FULL
+from whence.gotrace.specs import HEADER_SIZE, Version, layout, read_header, usable
+from whence.gotrace.verification import verify
 
 if TYPE_CHECKING:
     from whence.gotrace.convert import Sink
@@ -58,17 +55,16 @@ class _Slice:
 class _Walk:
     data: bytes | memoryview
     version: Version
-    _rooms: dict[int, tuple[bytearray, list[array[int]]]] = field(init=False)
+    _rooms: dict[int, batches_kernel.BatchColumns] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._rooms = {room: (bytearray(room), [array("Q", bytes(8 * room)) for _ in range(6)]) for room in (FEW, ROOM)}
+        self._rooms = {room: batches_kernel.BatchColumns(room) for room in (FEW, ROOM)}
 
     def scan(self, at: int, room: int = ROOM) -> tuple[int, list[tuple[int, int, int]], int]:
         """Batches from `at` on: where it stopped, (kind, start, generation) of each, fault."""
-        kinds, columns = self._rooms[room]
-        counts = lines(self.version).counts
-        at, rows, fault, _ = batches_kernel.scan(self.data, at, len(self.data), counts, kinds, *columns)
-        return at, [(kinds[row], columns[0][row], columns[3][row]) for row in range(rows)], fault
+        columns = self._rooms[room]
+        at, rows, fault, _ = batches_kernel.scan(self.data, at, len(self.data), layout(self.version), columns)
+        return at, list(zip(columns.kind[:rows], columns.start[:rows], columns.generation[:rows])), fault
 
     def resume(self, at: int, generation: int) -> int:
         """The next place after damage where a batch starts, or the end."""

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from whence.errors import TraceError, shown
-from whence.gotrace.batches import END_OF_GENERATION, EXPERIMENTAL_BATCH, FREQUENCY, STACKS, STRINGS, SYNC, Batch, Run
+from whence.gotrace.batches import Batch, Run
 from whence.gotrace.columnar import ColumnReader, Columns, places
 from whence.gotrace.feed import Feed
 from whence.gotrace.header import read_wire_header
 from whence.gotrace.kernels import columns as columns_kernel
+from whence.gotrace.kernels.constants import END_OF_GENERATION, EXPERIMENTAL_BATCH, FREQUENCY, STACKS, STRINGS, SYNC
 from whence.gotrace.sizes import Framed, header_of
 from whence.gotrace.specs import MAX_BATCH_SIZE, MAX_FRAMES, MAX_STRING_SIZE, Version, usable
 from whence.gotrace.tables import Tables, events_of

@@ -21,12 +21,24 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from whence.errors import TraceError, WhenceError
-from whence.gotrace.batches import CPU_SAMPLES, END_OF_GENERATION, EXPERIMENTAL_BATCH, BatchReader, Run
-from whence.gotrace.faults import FINE, wire_fault
-from whence.gotrace.kernels import sift as sift_kernel
+from whence.gotrace.batches import BatchReader, Run
+from whence.gotrace.faults import wire_fault
+from whence.gotrace.kernels import filter as filter_kernel
+from whence.gotrace.kernels.constants import (
+    BY_GOROUTINE,
+    BY_TIME,
+    CPU_SAMPLES,
+    DROP,
+    END_OF_GENERATION,
+    EXPERIMENTAL_BATCH,
+    FINE,
+    IF_HERE,
+    KINDS,
+    LEAVES,
+    STAYS,
+)
 from whence.gotrace.kernels.event import Event
-from whence.gotrace.lines import lines
-from whence.gotrace.specs import Version
+from whence.gotrace.specs import Version, layout
 from whence.gotrace.tables import Tables, events_of
 
 if TYPE_CHECKING:
@@ -42,24 +54,21 @@ FAMILIES = (
     ("GCSweepActive", "GCSweepBegin", "GCSweepEnd"),
     ("GCMarkAssistActive", "GCMarkAssistBegin", "GCMarkAssistEnd"),
 )
-KEEP, DROP, BY_GOROUTINE, BY_TIME = 0, 1, 2, 4
-
 # Which goroutine an event leaves running on its thread: its argument after dt, none, or a GoStatus's if it is here.
 STARTS = {"GoStart": 0, "GoSwitch": 0, "GoSwitchDestroy": 0, "GoCreateSyscall": 0}
-LEAVES = ("GoStop", "GoBlock", "GoDestroy", "GoDestroySyscall", "GoSyscallEndBlocked")
-STAYS, GONE, IF_HERE = 255, 254, 253
+STOPS = ("GoStop", "GoBlock", "GoDestroy", "GoDestroySyscall", "GoSyscallEndBlocked")
 
 END_OF_TIME = (1 << 64) - 1
 
 
 def moves(version: Version) -> bytes:
     """For each type, what it does to the goroutine that runs on its thread."""
-    table = bytearray([STAYS]) * 256
+    table = bytearray([STAYS]) * KINDS
     for name, spec in version.specs.by_name.items():
         if name in STARTS:
             table[spec.type] = STARTS[name]
-        elif name in LEAVES:
-            table[spec.type] = GONE
+        elif name in STOPS:
+            table[spec.type] = LEAVES
         elif name in ("GoStatus", "GoStatusStack"):
             table[spec.type] = IF_HERE
     return bytes(table)
@@ -90,7 +99,7 @@ class Filter:
 
     def rules(self, version: Version) -> bytes:
         """For each type, whether it stays."""
-        table = bytearray(256)
+        table = bytearray(KINDS)
         timely = BY_TIME if self.since is not None or self.until is not None else 0
         mine = BY_GOROUTINE if self.goroutines else 0
         for name, spec in version.specs.by_name.items():
@@ -134,7 +143,7 @@ def spans(source: Source) -> list[Span]:
 
 
 @dataclass(slots=True)
-class Sifted:
+class FilterResult:
     """What was kept and dropped."""
 
     generations: int = 0
@@ -143,21 +152,28 @@ class Sifted:
 
 
 @dataclass(slots=True)
-class _Sieve:
+class _Filter:
     version: Version
     wanted: Filter
     generations: frozenset[int]
     since: int
     until: int
     out: Sink
-    count: Sifted = field(default_factory=Sifted)
+    count: FilterResult = field(default_factory=FilterResult)
     running: dict[int, int] = field(default_factory=dict)  # thread -> goroutine
 
     def run(self, run: Run) -> None:
         if run.generation not in self.generations:
             return
-        rules, moved, tables = self.wanted.rules(self.version), moves(self.version), lines(self.version)
         goroutines = array("Q", sorted(self.wanted.goroutines))
+        kernel = filter_kernel.EventFilter(
+            layout(self.version),
+            self.wanted.rules(self.version),
+            moves(self.version),
+            goroutines,
+            self.since,
+            self.until,
+        )
         for batch in run.batches:
             if batch.kind == CPU_SAMPLES:
                 self.samples(run, batch)
@@ -165,10 +181,10 @@ class _Sieve:
                 self.out.write(run.data[batch.start : batch.end])
             else:
                 room = bytearray(batch.end - batch.body + 16)
-                size, kept, dropped, self.running[batch.thread], fault, where = sift_kernel.sift(
-                    run.data, batch.body, batch.end, batch.time, batch.thread, self.running.get(batch.thread, 0),
-                    tables.counts, tables.flags, rules, moved, goroutines, self.since, self.until, room,
-                )  # fmt: skip
+                running = self.running.get(batch.thread, 0)
+                size, kept, dropped, self.running[batch.thread], fault, where = kernel.copy(
+                    run.data, batch.body, batch.end, batch.time, batch.thread, running, room
+                )
                 if fault != FINE:
                     raise wire_fault(fault, run.offset + where, self.version)
                 self.count.kept += kept
@@ -206,7 +222,7 @@ def clock_at(seconds: float, zero: int, frequency: int) -> int:
     return min(max(zero + int(min(max(seconds * frequency, -most), most)), 0), END_OF_TIME)
 
 
-def sift(source: Source, out: Sink, wanted: Filter) -> Sifted:
+def filter(source: Source, out: Sink, wanted: Filter) -> FilterResult:
     """Write the part of a wire trace that a filter wants. The source is a path or bytes: it is read twice."""
     found = spans(source)
     if not found:
@@ -228,10 +244,10 @@ def sift(source: Source, out: Sink, wanted: Filter) -> Sifted:
     with BatchReader(source) as reader:
         wanted.check(reader.version)
         out.write(memoryview(reader.version.header))
-        sieve = _Sieve(reader.version, wanted, frozenset(stays), since, until, out, Sifted(len(stays)))
+        part = _Filter(reader.version, wanted, frozenset(stays), since, until, out, FilterResult(len(stays)))
         for run in reader:
-            sieve.run(run)
-    return sieve.count
+            part.run(run)
+    return part.count
 
 
 def parse_numbers(text: str) -> frozenset[int]:

@@ -1,0 +1,28 @@
+"""Tables of Go programs that claim much."""
+
+from __future__ import annotations
+
+from tests.forge.gopclntab import Function, Node, program
+
+SIZE = 20_000
+
+
+def deep_trees(size: int = SIZE) -> bytes:
+    """At every other byte two hundred calls are inlined into each other, at those between them none."""
+    nodes = [Node(f"main.n{at}", at - 1, 0, at, 0) for at in range(200)]
+    nodes_pc = [Node(node.name, node.parent, node.file, node.line, 1) for node in nodes]
+    inlined = [(at, 199 if at % 2 else -1) for at in range(size)]
+    return program([Function(f"main.f{row}", size, [(0, 1)], [(0, 0)], inlined, nodes_pc) for row in range(4)])
+
+
+def old_deep_trees(size: int = SIZE) -> bytes:
+    nodes = [Node(f"main.n{at}", at - 1, 0, at, 0) for at in range(200)]
+    inlined = [(at, 199 if at % 2 else -1) for at in range(size)]
+    functions = [Function(f"main.f{row}", size, [(0, 1)], [(0, 0)], inlined, nodes) for row in range(4)]
+    return program(functions, since="1.18")
+
+
+def standstill(count: int = 200) -> bytes:
+    """A pc-value table of 32 KB whose steps all stay at the first byte."""
+    table = b"\x02\x00" * (1 << 14) + b"\x00"
+    return program([Function(f"main.f{row}", 64, [(0, 1)], [(0, 0)], raw_lines=table) for row in range(count)])

@@ -1,0 +1,45 @@
+"""The names that users of procmap know from its first documentation, and what each of them means."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from whence import procmap
+from whence.elf import ElfFile
+
+
+def test_everything_documented_is_there() -> None:
+    with procmap.Resolver(proc_root="/proc") as resolver:
+        mappings = resolver.mappings(os.getpid())
+        mapping = next(one for one in mappings if one.kind.has_file)
+        assert resolver.lookup(os.getpid(), mapping.start) == mapping
+        assert mapping.path
+        assert mapping.map_files in ("", f"/proc/{os.getpid()}/map_files/{mapping.start:x}-{mapping.limit:x}")
+        assert mapping.start < mapping.limit == mapping.end
+        assert mapping.offset >= 0
+        assert mapping.is_exec
+        opened = mapping.openable_path()
+        assert opened
+        assert resolver.build_id(opened) == mapping.build_id == procmap.read_build_id(opened)
+        mapper = procmap.AddressMapper(opened)
+        vaddr = mapper.file_offset_to_virtual_address(mapping.offset, mapping)
+        with ElfFile.open(opened) as elf:
+            assert vaddr is not None
+            assert any(one.executable and one.vaddr & -one.page <= vaddr < one.end for one in elf.segments)
+        resolver.invalidate_addr(os.getpid(), mapping.start)
+        resolver.invalidate(os.getpid())
+        assert resolver.mappings(os.getpid()) == mappings
+        assert resolver.mappings(2**22 + 1) == []
+        assert resolver.lookup(2**22 + 1, 0x1000) is None
+
+
+def test_what_people_print_is_one_line() -> None:
+    with procmap.Resolver() as resolver:
+        mapping = resolver.lookup(os.getpid(), resolver.mappings(os.getpid())[0].start)
+        assert mapping is not None
+        shown = [repr(one) for one in (resolver, mapping, procmap.AddressMapper(sys.executable))]
+    assert all(text.startswith("<") and "\n" not in text for text in shown)
+    assert shown[0].startswith("<whence.procmap.Resolver of /proc: 1 processes")
+    assert f"{mapping.start:#x}-{mapping.limit:#x} r-xp" in shown[1]
+    assert " -> " in shown[2]

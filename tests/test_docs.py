@@ -1,0 +1,99 @@
+"""What documents say of commands, options, limits and code is what the code has; their blocks of Python run."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import whence
+from tests.helpers.profiles import program_profile
+from tests.helpers.programs import compiled
+from whence.cli.main import COMMANDS, parser_of
+from whence.gotrace import Event, Version
+from whence.profiles import pprof
+from whence.profiles.flamegraph.data import LONGEST, TEXT
+from whence.profiles.flamegraph.tree import CELLS, DEPTH, NODES, STEPS, STEPS_EACH, TYPES
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+CALL = re.compile(r"`whence ([^`]*)`|^(?:    |\$ )whence (\S.*)$", re.MULTILINE)
+NAME = re.compile(r"[a-z]+")
+
+
+def documented(path: Path) -> list[list[str]]:
+    """The words behind `whence` of each call in a document."""
+    return [(one or other).split("    ")[0].split() for one, other in CALL.findall(path.read_text())]
+
+
+@cache
+def parsers(command: str) -> dict[str, set[str]]:
+    """The options of a command, and of each of its subcommands, by name; the command's own are under ""."""
+    parser = parser_of(command, False, import_module(f"whence.cli.{COMMANDS[command][0]}"))
+    found = {"": {*OPTION.findall(parser.format_help())}}
+    for one in parser.subparsers():
+        found[one.prog.split()[-1]] = {*OPTION.findall(one.format_help())}
+    return found
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_calls_of_whence_in_documents_name_commands_and_options_there_are(path: Path) -> None:
+    for words in documented(path):
+        if not words or words[0].startswith("-") or words[0] in ("help", "COMMAND"):
+            continue
+        call = f"{path.name}: whence {' '.join(words)}"
+        assert words[0] in COMMANDS, call
+        known = parsers(words[0])
+        below = words[1] if len(words) > 1 and len(known) > 1 and NAME.fullmatch(words[1]) else ""
+        assert below in known, call
+        options = known[below] if below else set().union(*known.values())
+        assert {option for word in words for option in OPTION.findall(word)} <= options, call
+
+
+def test_the_readme_lists_every_command() -> None:
+    listed = {words[0] for words in documented(ROOT / "README.md") if words}
+    assert {*COMMANDS} <= listed
+
+
+def test_the_limits_of_a_flame_graph_in_the_docs_are_those_of_the_code() -> None:
+    table = (ROOT / "docs" / "profiles.md").read_text().partition("| | at most |")[2].partition("\n\n")[0]
+    rows = dict(line.strip("| ").split(" | ", 1) for line in table.splitlines()[2:])
+    assert f"{NODES:,}, " in rows["frames"]
+    assert f" {CELLS:,} divided" in rows["frames"]
+    assert rows["depth"].startswith(f"{DEPTH:,} frames; ")
+    assert f" {STEPS // 10**6} million steps and {STEPS_EACH} for each" in rows["depth"]
+    assert rows["sample types"] == f"{TYPES}"
+    texts = f"{TEXT // 10**6} million characters in all, {LONGEST:,} each"
+    assert rows["names, files and reasons"].startswith(texts)
+
+
+def blocks(path: Path) -> list[str]:
+    """Indented blocks of Python that are no doctest: they import something of whence."""
+    found = re.findall(r"(?:^    .*\n|^\n(?=    ))+", path.read_text(), re.MULTILINE)
+    ours = [one for one in found if re.search("^    (from|import) whence", one, re.MULTILINE)]
+    return [re.sub("^    ", "", one, flags=re.MULTILINE) for one in ours]
+
+
+def test_the_blocks_of_python_in_the_readme_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = compiled()
+    (tmp_path / "app.debug").write_bytes(program.read_bytes())
+    (tmp_path / "cpu.pb.gz").write_bytes(pprof.write(program_profile(program)))
+    version = Version.GO1_26
+    stop = Event(version, "ProcStop", [1]).encode()
+    batch = Event(version, "EventBatch", [1, 1, 7, len(stop)]).encode() + stop
+    (tmp_path / "trace.out").write_bytes(version.header + batch + Event(version, "EndOfGeneration", []).encode())
+    monkeypatch.chdir(tmp_path)
+    found = blocks(ROOT / "README.md")
+    assert len(found) == 2
+    for block in found:
+        exec(block, {"whence": whence})
+    said = capsys.readouterr().out
+    assert "of the frames in samples have names" in said
+    assert {"named.pb.gz", "handle.html"} <= {*os.listdir(tmp_path)}
