@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         jobs: int | None
         names: NameStyle
         paths: PathStyle
+        columns: bool
 
 
 ARCHIVE_MAGIC = b".dia"
@@ -97,6 +98,7 @@ class Binary:
         demangle: bool | Callable[[str], str] = False,
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
+        columns: bool = False,
     ) -> Binary:
         """Answer from an open ELF file, which the binary then owns, completed by what `debug_files` finds (default: in
         /usr/lib/debug and beside the file). The other options are those of `whence.open`."""
@@ -105,7 +107,7 @@ class Binary:
 
         producers = Producers(
             elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
-            paths=paths,
+            paths=paths, columns=columns,
         )  # fmt: skip
         if elf.problems and producers.nameless:  # the file is cut off, or its tables lie outside of it
             problem = elf.problems[0]
@@ -368,6 +370,7 @@ def open_binary(
     jobs: int | None = None,
     names: NameStyle = "qualified",
     paths: PathStyle = "joined",
+    columns: bool = False,
 ) -> Binary:
     """Open an ELF file or an archive (told by its magic) for lookups.
 
@@ -376,7 +379,8 @@ def open_binary(
     readable ones (a function is called in place of whence.demangle.demangle). `dwarf`, `symtab` and `gopclntab` leave
     a source out when false; `jobs` is the number of threads (default: one a core). `names` says how debug info calls
     functions ("qualified", "linkage", "short": see whence.model.NameStyle), `paths` how it names files ("joined",
-    "once", "relative": whence.model.PathStyle).
+    "once", "relative": whence.model.PathStyle); with `columns` frames have columns and discriminators, too, where debug
+    info has them (more to read and to hold; an archive has those it was created with).
 
     Opening reads headers only; what a lookup needs is read then. Raises ElfError, LidiaError, Unsupported (a core
     file) and OSError.
@@ -386,13 +390,14 @@ def open_binary(
     if locator is not None:
         return locator.open(
             path, demangle=demangle, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, names=names,
-            paths=paths,
+            paths=paths, columns=columns,
         )  # fmt: skip
     elf = open_elf(path)
     try:
         return Binary.from_elf(
-            elf, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, demangle=demangle, names=names, paths=paths
-        )
+            elf, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, demangle=demangle, names=names,
+            paths=paths, columns=columns,
+        )  # fmt: skip
     except BaseException:
         elf.close()
         raise

@@ -44,6 +44,7 @@ class Producers:
         jobs: int | None = None,
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
+        columns: bool = False,
     ) -> None:
         self.elf = elf
         self.finder = finder or DebugFiles()
@@ -55,6 +56,7 @@ class Producers:
         self._asked = False
         self._told: list[str] | None = None  # the problems, once this was closed
         self._dwarf, self._gopclntab, self._names, self._paths = dwarf, gopclntab, names, paths
+        self._columns = columns
         self._opened: list[ElfFile] = []
         self.debug_elf = self._take(self.finder.debug_file(elf)) or elf if dwarf or symtab else elf
         self.dwarf: DebugInfo | None = self._open_dwarf() if dwarf else None
@@ -94,7 +96,8 @@ class Producers:
         alt = self._take(self.finder.alt_file(elf))
         package = self._take(self.finder.dwp_for(elf.path, elf.build_id)) if elf.path else None
         return interruptible(DebugInfo)(
-            elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit, names=self._names, paths=self._paths
+            elf, strings=self.strings, alt=alt, dwp=package, dwo=split_unit, names=self._names, paths=self._paths,
+            columns=self._columns,
         )  # fmt: skip
 
     def _open_pclntab(self) -> Pclntab | None:
@@ -179,7 +182,7 @@ class Producers:
         """The same, with nothing read yet."""
         return Producers(
             self.elf, finder=self.finder, dwarf=self._dwarf, symtab=self._symtab, gopclntab=self._gopclntab,
-            jobs=self.jobs, names=self._names, paths=self._paths,
+            jobs=self.jobs, names=self._names, paths=self._paths, columns=self._columns,
         )  # fmt: skip
 
     @property

@@ -84,6 +84,10 @@ class Machine:
                 return b"\x03" + sleb(v[0])
             case "file":
                 return b"\x04" + uleb(v[0])
+            case "column":
+                return b"\x05" + uleb(v[0])
+            case "discriminator":
+                return self.extended(4, uleb(v[0]))
             case "const_add_pc":
                 return b"\x08"
             case "fixed_advance_pc":

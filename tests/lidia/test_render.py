@@ -59,6 +59,7 @@ def test_the_json_form(opened: lidia.Table) -> None:
                     "function": "_Z3fooi",
                     "file": "/src/b.h",
                     "line": 7,
+                    "column": 0,
                     "start_line": 0,
                     "inlined": True,
                     "source": "dwarf",
@@ -67,6 +68,7 @@ def test_the_json_form(opened: lidia.Table) -> None:
                     "function": "main",
                     "file": "/src/a.c",
                     "line": 5,
+                    "column": 0,
                     "start_line": 0,
                     "inlined": False,
                     "source": "dwarf",
@@ -77,7 +79,9 @@ def test_the_json_form(opened: lidia.Table) -> None:
         {"address": "0x5", "frames": [], "reason": "not-in-archive"},
         {"address": 'z"z', "frames": [], "reason": "not-an-address"},
     ]
-    assert text.startswith('{"address": "0x1010", "frames": [{"function": "_Z3fooi", "file": "/src/b.h", "line": 7, ')
+    assert text.startswith(
+        '{"address": "0x1010", "frames": [{"function": "_Z3fooi", "file": "/src/b.h", "line": 7, "column": 0, '
+    )
 
 
 def test_any_text_is_valid_json_and_comes_back() -> None:

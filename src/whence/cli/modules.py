@@ -42,7 +42,9 @@ class Module:
 
     def __init__(self, path: str, locator: Locator, names: NameStyle, paths: PathStyle) -> None:
         self._path, self._locator = path, locator
-        self.binary = open_binary(path, locator=locator, symtab=False, gopclntab=False, names=names, paths=paths)
+        self.binary = open_binary(
+            path, locator=locator, symtab=False, gopclntab=False, names=names, paths=paths, columns=True
+        )
         self._others: Binary | None = None
 
     @property

@@ -10,8 +10,7 @@ answer in the form the caller waits for, also when it is junk, the file is missi
     JSON    the line's end  an object whose Symbol has empty strings and zeros
 
 What the answers look like is defined by the originals: LLVM's docs/CommandGuide/llvm-symbolizer.rst and binutils'
-addr2line. Line rows carry no columns here: where llvm-symbolizer prints a column this prints 0, which it prints for an
-unknown one.
+addr2line.
 """
 
 from __future__ import annotations
@@ -60,6 +59,16 @@ ONCE = 16  # from this version on a relative compilation directory is not printe
 UNKNOWN = Frame("")
 NO_START = FrameStart("", 0, 0)
 T = TypeVar("T")
+
+
+def columned(frame: Frame) -> str:
+    """What stands behind a line in LLVM's style."""
+    return f":{frame.column}"
+
+
+def discriminated(frame: Frame) -> str:
+    """What stands behind a line in GNU's style."""
+    return f" (discriminator {frame.discriminator})" if frame.discriminator else ""
 
 
 class Refused(Exception):
@@ -320,9 +329,12 @@ class Responder:
             return (f"??{gap}" if settings.functions != "none" else "") + "??:0\n"
         if self._usual:
             named, gap = self._named, self._gap
-            end = ":0\n" if settings.style == "LLVM" else "\n"
+            located = columned if settings.style == "LLVM" else discriminated
             frames = frames or (UNKNOWN,)
-            lines = [f"{named(frame.function) or '??'}{gap}{frame.file or '??'}:{frame.line}{end}" for frame in frames]
+            lines = [
+                f"{named(frame.function) or '??'}{gap}{frame.file or '??'}:{frame.line}{located(frame)}\n"
+                for frame in frames
+            ]
             return (" (inlined by) " if settings.pretty else "").join(lines)
         parts = []
         for depth, frame in enumerate(frames or (UNKNOWN,)):
@@ -347,8 +359,8 @@ class Responder:
     def _location(self, frame: Frame) -> str:
         file = self.file(frame) or "??"
         if self.settings.binutils:
-            return f"{file}:{frame.line or '?'}"
-        return f"{file}:{frame.line}:0" if self.settings.style == "LLVM" else f"{file}:{frame.line}"
+            return f"{file}:{frame.line or '?'}{discriminated(frame)}"
+        return f"{file}:{frame.line}{columned(frame) if self.settings.style == 'LLVM' else discriminated(frame)}"
 
     def _verbose(self, frame: Frame, begin: FrameStart) -> str:
         file = self.file(frame) or "??"
@@ -357,7 +369,8 @@ class Responder:
             start = f"  Function start filename: {self._path(begin.file)}\n  Function start line: {begin.line}\n"
         if begin.vaddr and self.settings.style == "LLVM":
             start += f"  Function start address: {begin.vaddr:#x}\n"
-        return f"  Filename: {file}\n{start}  Line: {frame.line}\n  Column: 0\n"
+        discriminator = f"  Discriminator: {frame.discriminator}\n" if frame.discriminator else ""
+        return f"  Filename: {file}\n{start}  Line: {frame.line}\n  Column: {frame.column}\n{discriminator}"
 
     def _json(self, question: Question) -> bytes:
         import json
@@ -396,8 +409,8 @@ class Responder:
     def _json_frame(self, frame: Frame, start: FrameStart) -> dict[str, object]:
         file = self.file(frame)
         described: dict[str, object] = {
-            "Column": 0,
-            "Discriminator": 0,
+            "Column": frame.column,
+            "Discriminator": frame.discriminator,
             "FileName": file,
             "FunctionName": "" if self.settings.functions == "none" else self._named(frame.function),
             "Line": frame.line,

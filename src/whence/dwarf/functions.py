@@ -40,7 +40,7 @@ from whence.ranges import Ranges, Rows, Scopes, Starts
 from whence.ranges.overlay import overlay_groups
 from whence.ranges.strings import OFFSET_BITS, Arena
 
-SCOPE_COLUMNS = ("va", "end", "depth", "function", "call_file", "call_line")
+SCOPE_COLUMNS = ("va", "end", "depth", "function", "call_file", "call_line", "call_column", "call_discriminator")
 SCOPE_TAGS = {
     constants.DW_TAG_class_type,
     constants.DW_TAG_enumeration_type,
@@ -81,7 +81,7 @@ class UnitReader:
         self._unresolved_refs = False
         self._scopes = _scope_reader(units)
         paths = Paths(sections, file.order, self.arena, go=file.go, style=file.paths, budgets=budgets)
-        self._programs = LinePrograms(sections, file.order, file.lowest, paths, file.strings)
+        self._programs = LinePrograms(sections, file.order, file.lowest, paths, file.strings, columns=file.columns)
         self._declarations = Declarations(units, self._programs, paths)
 
     def __repr__(self) -> str:
@@ -235,7 +235,8 @@ class UnitReader:
 
 
 def _scope_reader(units: UnitSet) -> dies_kernel.ScopeReader:
-    return dies_kernel.ScopeReader(units.kernel, units.alt.kernel, NAME_STYLES[units.file.names])
+    style = NAME_STYLES[units.file.names]
+    return dies_kernel.ScopeReader(units.kernel, units.alt.kernel, style, units.file.columns)
 
 
 def qualified_names(units: UnitSet, keys: array[int], arena: Arena) -> tuple[array[int], bool]:

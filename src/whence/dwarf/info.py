@@ -44,7 +44,8 @@ class DebugInfo:
 
     `strings` is the space the names of all tables refer to. `alt` is the supplementary file (dwz), `dwp` the package of
     split units, `dwo` opens the file of a skeleton unit (None: not found). `names` and `paths`: how functions and files
-    are named (see whence.model). Nothing here raises for what a file holds: what is broken is left out and reported in
+    are named (see whence.model); `columns`: whether the columns and discriminators of lines and calls are read, too.
+    Nothing here raises for what a file holds: what is broken is left out and reported in
     `problems`. The files must stay open as long as names are read.
 
     `state` is how much is read. `bare` are the names of functions of which nothing else is said (clang -g1).
@@ -60,6 +61,7 @@ class DebugInfo:
         dwo: Callable[[Unit], ElfFile | None] | None = None,
         names: NameStyle = "qualified",
         paths: PathStyle = "joined",
+        columns: bool = False,
     ) -> None:
         self.problems = Problems()
         self.bare: set[int] = set()
@@ -74,6 +76,7 @@ class DebugInfo:
             go=elf.is_go,
             names=names,
             paths=paths,
+            columns=columns,
             most_units=most_units(elf),
             alt=UnitSet(supplementary, read_sections(alt, self.problems)),
         )

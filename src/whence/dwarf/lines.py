@@ -33,7 +33,7 @@ from whence.dwarf.problems import Problems
 from whence.errors import DwarfError, cut_off
 from whence.ranges import Rows, Scopes, Starts, StringSpace
 from whence.ranges.strings import Arena
-from whence.ranges.table import NO_FILE
+from whence.ranges.table import NO_FILE, Locations
 from whence.records import Record, field
 from whence.window import ByteOrder
 
@@ -66,14 +66,17 @@ class LinePrograms:
 
     `names` is the space that the units' names and compilation directories refer to. A sequence that starts below
     `lowest` is dead code (0 in files whose code may be at 0, as in relocatable ones). `paths` has each path once for
-    all programs of a file and arena.
+    all programs of a file and arena. With `columns` the lines of rows, and those of scopes' calls, become numbers of
+    locations.
     """
 
     def __init__(
-        self, sections: LineSections, order: ByteOrder, lowest: int, paths: Paths, names: StringSpace
+        self, sections: LineSections, order: ByteOrder, lowest: int, paths: Paths, names: StringSpace, *,
+        columns: bool = False,
     ) -> None:  # fmt: skip
         data = sections.debug_line, sections.debug_str_offsets
-        self._kernel = lines_kernel.LinePrograms(*data, order == "big", lowest, False)
+        self._kernel = lines_kernel.LinePrograms(*data, order == "big", lowest, columns)
+        self._with_columns = columns
         self._data, self._order = sections.debug_line, order
         self._size = len(sections.debug_line)
         self._paths, self._names = paths, names
@@ -95,6 +98,8 @@ class LinePrograms:
                 f"in the line program of {name.decode('utf-8', 'backslashreplace') or 'a unit without name'}"
             )
             problems.append(error)
+        if self._with_columns:
+            self._kernel.number_calls(scopes)
         names = self._file_names()
         numbers: dict[int, int] = {}
         number_of = array("I", [numbers.setdefault(ref, len(numbers)) if ref else NO_FILE for ref in names])
@@ -104,6 +109,8 @@ class LinePrograms:
         ends = array("I", bytes(4 * len(chosen)))
         count = self._kernel.emit_rows(number_of, names, *named, rows, ends)
         del rows.va[count:], rows.file[count:], rows.line[count:]
+        if self._with_columns:
+            rows.locations = Locations(*(array("I", column) for column in self._kernel.locations()))
         return rows, ends
 
     def file_names(self, rows_of_units: array[int], unit: int) -> FileNames:
@@ -183,6 +190,7 @@ def read_lines(
     lowest: int = 1,
     paths: Paths | None = None,
     str_base: int = 0,
+    columns: bool = False,
 ) -> LineTable:
     """The line program at an offset of .debug_line, by itself.
 
@@ -195,7 +203,7 @@ def read_lines(
     unit[HAS], unit[STMT_LIST] = HAS_STMT_LIST, offset
     unit[ADDRESS_SIZE], unit[STR_BASE] = address_size, str_base
     unit[COMP_DIR], unit[NAME] = (space.ref(space.add(text + b"\0"), 0) for text in (comp_dir, name))
-    programs = LinePrograms(sections, order, lowest, paths or Paths(sections, order, arena), space)
+    programs = LinePrograms(sections, order, lowest, paths or Paths(sections, order, arena), space, columns=columns)
     problems: list[DwarfError] = []
     none = array("I", [0])
     rows, _ = programs.read(unit, none, Scopes(), none, Starts(), none, problems)

@@ -121,8 +121,9 @@ class Units(Sequence[Unit]):
 
 class DwarfFile(Record):
     """What the units of one file are read with, besides its sections. `code`: where code can be, as [start, end) pairs
-    in ascending order; `alt`: the units of the supplementary file (None: this is one); `most_units`: how many are read,
-    as each costs the memory of a row, however small it is."""
+    in ascending order; `columns`: whether those of lines and calls are read, too; `alt`: the units of the supplementary
+    file (None: this is one); `most_units`: how many are read, as each costs the memory of a row, however small it
+    is."""
 
     strings: StringSpace
     order: ByteOrder
@@ -130,6 +131,7 @@ class DwarfFile(Record):
     go: bool = False
     names: NameStyle = "qualified"
     paths: PathStyle = "joined"
+    columns: bool = False
     most_units: int = FEWEST
     alt: UnitSet | None = None
 
@@ -186,7 +188,7 @@ class UnitRanges:
         clipper = units_kernel.Clipper()
         ends = array("I", bytes(4 * len(row_ends)))
         clipper.run(self._ranges, units, unit_ends, scopes, scope_ends, rows, row_ends, ends)
-        out = Rows(files=rows.files)
+        out = Rows(files=rows.files, locations=rows.locations)
         for name in ("va", "file", "line"):
             getattr(out, name).frombytes(getattr(clipper, name))
         return out, ends

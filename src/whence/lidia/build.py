@@ -61,6 +61,7 @@ class Options(TypedDict, total=False):
     compat: Literal["go"] | None
     strings: Literal["length", "nul"]
     demangle: bool
+    columns: bool
     debug_files: DebugFiles | None
     jobs: int | None
 
@@ -70,7 +71,8 @@ def create(executable: str | PathLike[str], output: str | PathLike[str], **optio
 
     `symtab`, `gopclntab` and `dwarf` leave a source of names unread when false; `lines` and `files` leave those out,
     `crc` the checksums (all true). `compat="go"` writes the Go package's very bytes. `strings` says how names are
-    delimited ("length" or "nul"), `demangle` stores readable ones (false). `debug_files` finds the file's debug file
+    delimited ("length" or "nul"), `demangle` stores readable ones (false), `columns` keeps the columns of lines and
+    calls and their discriminators (false). `debug_files` finds the file's debug file
     (a Locator's `debug_files`; None: in /usr/lib/debug and beside the file); `jobs` is the number of threads (None: one
     a core).
 
@@ -94,6 +96,7 @@ def create_from_elf(
     compat: Literal["go"] | None = None,
     strings: Literal["length", "nul"] = "length",
     demangle: bool = False,
+    columns: bool = False,
     debug_files: DebugFiles | None = None,
     jobs: int | None = None,
 ) -> Created:
@@ -108,7 +111,9 @@ def create_from_elf(
         _refuse_remains(table, elf.problems)
         written = _write(table, output, elf.reading, crc=True, lines=False, files=False, strings="length", compat="go")
         return Created(written, _sources(table), time.perf_counter() - began, "", _unnamed(table, written))
-    with Producers(elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs) as producers:
+    with Producers(
+        elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, columns=columns
+    ) as producers:
         return archive_producers(
             producers, output, crc=crc, lines=lines, files=files, strings=strings, demangle=demangle, began=began
         )

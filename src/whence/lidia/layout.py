@@ -32,6 +32,10 @@ What stands behind the line tables is an extra section that readers of the docum
     SRCB  a byte per range: which table named it (model.Source)
     SRCR  the same as runs: u32 count, so many u32 first ranges, so many bytes
     STRT  where functions start: rows of u32 function, u32 file (offsets in the strings), u32 line, in that order
+    COLS  columns, where they were asked for: u32 bytes of a column (1, 2 or 4), u32 0, then the column of each line
+          entry, then that of each range's call; 0 is unknown
+    DISC  discriminators, where there are any: u32 count of line entries that have one, u32 0, then for each of them u32
+          line entry, u32 discriminator, then for each range whose call has one u32 range, u32 discriminator, in order
 
 Chunks with other tags are skipped. A damaged extra section never stops a lookup: `Table.info` and `verify` report it.
 """
@@ -43,7 +47,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from whence.errors import UNSUPPORTED, ChecksumError, FormatError, LidiaError, cut_off, empty_file, wrong_magic
-from whence.lidia.kernels.queries import LINE_FIELDS, RANGE_FIELDS, START_FIELDS
+from whence.lidia.kernels.queries import COLUMNS_HEAD, DISCRIMINATOR_SIZE, LINE_FIELDS, RANGE_FIELDS, START_FIELDS
 from whence.records import Record, values_of
 
 if TYPE_CHECKING:
@@ -65,9 +69,13 @@ FOOTER_VERSION: Final = 1
 _CHUNK: Final = struct.Struct("<4sIQ")
 _SEGMENT: Final = struct.Struct("<QQQ")
 START: Final = struct.Struct(f"<{START_FIELDS}I")
+DISCRIMINATOR: Final = struct.Struct("<2I")
+assert DISCRIMINATOR.size == DISCRIMINATOR_SIZE
 TIDY: Final = 1  # of FLAG
 BUILD_ID, MACHINE, PRODUCER, MADE_FROM, SEGMENTS = b"BLID", b"MACH", b"PROD", b"FROM", b"SEGS"
 FLAGS, SOURCE_BYTES, SOURCE_RUNS, STARTS = b"FLAG", b"SRCB", b"SRCR", b"STRT"
+COLUMNS, DISCRIMINATORS = b"COLS", b"DISC"
+COLUMN_WIDTHS: Final = (1, 2, 4)
 
 # Length-prefixed strings as the Go package and whence write them: "" and then this.
 LENGTH_PREFIXED_START: Final = b"\0\0\0\0\x0a\0\0\0[overflow]"
@@ -219,10 +227,12 @@ def pack_extra(
     offset: int,
     declared: bytes = b"",
     *,
+    columns: Iterable[tuple[bytes, bytes]] = (),
     crc: bool = True,
 ) -> bytes:
     """The chunks and the footer. `sources`: a byte per range; `runs` (first ranges, values): the same in short;
-    `declared`: the rows of STRT. Without `crc` the checksum is 0, as those of the sections are then."""
+    `declared`: the rows of STRT; `columns`: the chunks of columns (tag, content). Without `crc` the checksum is 0, as
+    those of the sections are then."""
     chunks = []
     for tag, content in (
         (BUILD_ID, bytes.fromhex(extra.build_id)),
@@ -241,6 +251,7 @@ def pack_extra(
         chunks.append((SOURCE_BYTES, sources))
     if declared:
         chunks.append((STARTS, declared))
+    chunks += columns
     body = b"".join(_CHUNK.pack(tag, 0, len(content)) + content for tag, content in chunks)
     return body + FOOTER.pack(offset, len(body), crc32c_of(body) if crc else 0, FOOTER_VERSION, FOOTER_MAGIC)
 
@@ -333,10 +344,12 @@ class Sections:
 
     Offsets are in the file, widths in bytes, the rest are counts; all of it lies inside the bytes. `sources` counts the
     bytes that say which table named each range, `runs` those of the other form; at most one of them is not 0.
+    `column_width` is 0 where columns were not stored.
     """
 
     __slots__ = (
-        "entries", "field_width", "line_offset", "line_width", "nul", "range_offset", "ranges", "run_offset", "runs",
+        "call_discriminators", "column_offset", "column_width", "discriminator_offset", "entries", "field_width",
+        "line_discriminators", "line_offset", "line_width", "nul", "range_offset", "ranges", "run_offset", "runs",
         "source_offset", "sources", "start_offset", "starts", "string_offset", "string_size", "tidy", "va_offset",
         "va_width",
     )  # fmt: skip
@@ -357,6 +370,18 @@ class Sections:
                 self.run_offset, self.runs = offset + 4, runs
         self.start_offset, size = extra.chunks.get(STARTS, (0, 0))
         self.starts = size // START.size
+        self.column_offset = self.column_width = 0
+        self.discriminator_offset = self.line_discriminators = self.call_discriminators = 0
+        offset, size = extra.chunks.get(COLUMNS, (0, 0))
+        width = int.from_bytes(data[offset : offset + 4], "little") if size >= COLUMNS_HEAD else 0
+        if width in COLUMN_WIDTHS and size == COLUMNS_HEAD + width * (self.entries + self.ranges):
+            self.column_offset, self.column_width = offset + COLUMNS_HEAD, width
+        offset, size = extra.chunks.get(DISCRIMINATORS, (0, 0))
+        rows, rest = divmod(size - COLUMNS_HEAD, DISCRIMINATOR_SIZE)
+        count = int.from_bytes(data[offset : offset + 4], "little") if rows >= 0 else 0
+        if self.column_width and count <= rows and not rest:
+            self.discriminator_offset = offset + COLUMNS_HEAD
+            self.line_discriminators, self.call_discriminators = count, rows - count
 
 
 def too_many_names(part: str, what: str, stored: int) -> FormatError:

@@ -1,13 +1,13 @@
 """Whole answers as text, in the three forms of `whence addr`, many at once.
 
-    llvm   llvm-symbolizer's: function, file:line:0 for each frame, an empty line after each address. What is not an
-           address is given back as it came
+    llvm   llvm-symbolizer's: function, file:line:column for each frame, an empty line after each address. What is not
+           an address is given back as it came
     gnu    `addr2line -a -f -i`'s: the address, then function, file:line for each frame. What is not an address is 0
     json   a line per address: {"address": "0x...", "frames": [{"function": "...", "file": "...", "line": 0,
-           "start_line": 0, "inlined": false, "source": "symtab"}], "reason": null}; the reason is a word where there
-           are no frames
+           "column": 0, "start_line": 0, "inlined": false, "source": "symtab"}], "reason": null}; the reason is a word
+           where there are no frames
 
-Unknown functions and files are ?? in the first two.
+Unknown functions and files are ?? in the first two; an unknown line or column is 0.
 """
 
 from __future__ import annotations

@@ -32,6 +32,15 @@ class LineTableEntry(NamedTuple):
     line_number: int
 
 
+class SourceColumns(NamedTuple):
+    """The columns and discriminators of a range's line entries, in their order, and of its call; 0 is unknown."""
+
+    columns: tuple[int, ...]
+    discriminators: tuple[int, ...]
+    call_column: int
+    call_discriminator: int
+
+
 LineTable = tuple[LineTableEntry, ...]
 """The entries of a range, by offset."""
 
@@ -106,7 +115,9 @@ class FrameTable(Sequence[Frames]):
     address i in [starts[i], starts[i + 1]):
 
         function, file            texts; "" where a name lies outside the archive's strings
-        line, start_line          numbers of 32 bits, 0 where not known
+        line, start_line, column, discriminator
+                                  numbers of 32 bits, 0 where not known; the last two are known where columns were
+                                  asked for
         inlined                   bools
         source                    members of whence.Source
         range_index               which range of the archive it is: `archive[range_index[k]]`
@@ -121,12 +132,14 @@ class FrameTable(Sequence[Frames]):
 
     __slots__ = (
         "_archive", "_faulty", "_file", "_file_at", "_function", "_function_at", "_mapped", "_source", "_start_line",
-        "inlined", "line", "range_index", "starts",
+        "column", "discriminator", "inlined", "line", "range_index", "starts",
     )  # fmt: skip
 
     starts: memoryview
     range_index: memoryview
     line: memoryview
+    column: memoryview
+    discriminator: memoryview
     inlined: memoryview[bool]
     _faulty: Sequence[int]
 
@@ -135,6 +148,10 @@ class FrameTable(Sequence[Frames]):
         self._archive, self._mapped = archive, mapped
         self.starts, self.range_index = _read_only(columns.starts), _read_only(columns.range_index)
         self.line, self.inlined = _read_only(columns.line), memoryview(columns.inlined).toreadonly().cast("?")
+        unknown = None if len(columns.column) else memoryview(bytes(4 * len(columns.line))).cast("I")
+        self.column, self.discriminator = (
+            unknown or _read_only(column) for column in (columns.column, columns.discriminator)
+        )
         self._function_at, self._file_at = _read_only(columns.function), _read_only(columns.file)
         self._source, self._faulty = _read_only(columns.source), _read_only(columns.faulty)
         self._function: list[str] | None = None
@@ -220,6 +237,8 @@ class FrameTable(Sequence[Frames]):
             "function": pa.array(self.function, pa.string()).dictionary_encode(),
             "file": pa.array(self.file, pa.string()).dictionary_encode(),
             "line": pa.array(array("I", self.line)),
+            "column": pa.array(array("I", self.column)),
+            "discriminator": pa.array(array("I", self.discriminator)),
             "start_line": pa.array(array("I", self.start_line)),
             "inlined": pa.array(self.inlined.tolist(), pa.bool_()),
             "source": pa.array([str(source) for source in self.source], pa.string()).dictionary_encode(),
@@ -237,6 +256,8 @@ class FrameTable(Sequence[Frames]):
             "function": self.function,
             "file": self.file,
             "line": array("I", self.line),
+            "column": array("I", self.column),
+            "discriminator": array("I", self.discriminator),
             "start_line": array("I", self.start_line),
             "inlined": self.inlined.tolist(),
             "source": list(map(str, self.source)),
@@ -270,7 +291,9 @@ class FrameTable(Sequence[Frames]):
         functions = self._function[low:high] if self._function is not None else self._texts(function, True)
         files = self._file[low:high] if self._file is not None else self._texts(file, False)
         starts = self._start_line[low:high] if self._start_line is not None else self._starts(function, file, line)
-        return tuple(map(Frame, functions, files, line, self.inlined[low:high], self._sources(low, high), starts))
+        located = self.column[low:high], self.discriminator[low:high]
+        inlined, sources = self.inlined[low:high], self._sources(low, high)
+        return tuple(map(Frame, functions, files, line, inlined, sources, starts, *located))
 
     def __iter__(self) -> Iterator[Frames]:
         return iter(self.chains())
@@ -284,7 +307,8 @@ class FrameTable(Sequence[Frames]):
         asked once.
         """
         functions, files = _through(function, self.function), _through(file, self.file)
-        fields = zip(functions, files, self.line, self.inlined, self.source, self.start_line)
+        located = self.column, self.discriminator
+        fields = zip(functions, files, self.line, self.inlined, self.source, self.start_line, *located)
         frames = list(map(tuple.__new__, repeat(Frame), fields))
         return [tuple(frames[low:high]) for low, high in pairwise(self.starts)]
 
@@ -302,7 +326,9 @@ class FrameTable(Sequence[Frames]):
         out._archive, out._mapped = self._archive, self._mapped
         out._faulty = [new[row] for row in self._faulty if row in new]
         out.starts = memoryview(starts).toreadonly()
-        for name in ("range_index", "_function_at", "_file_at", "line", "_source", "_start_line"):
+        for name in (
+            "range_index", "_function_at", "_file_at", "line", "column", "discriminator", "_source", "_start_line",
+        ):  # fmt: skip
             column = getattr(self, name)
             setattr(
                 out, name, column and memoryview(array(column.format, map(column.__getitem__, chosen))).toreadonly()
@@ -321,7 +347,7 @@ class FrameTable(Sequence[Frames]):
     def __reduce__(self) -> tuple[object, ...]:
         numbers = {
             name: getattr(self, name).tobytes()
-            for name in ("starts", "range_index", "line", "start_line", "inlined", "_source")
+            for name in ("starts", "range_index", "line", "column", "discriminator", "start_line", "inlined", "_source")
         }
         return _restored, (numbers, _numbered(self.function), _numbered(self.file), tuple(self._faulty))
 
@@ -337,7 +363,7 @@ def _restored(
     """A table that was pickled: it has all texts already, and no archive."""
     out = object.__new__(FrameTable)
     out._archive, out._mapped, out._faulty = None, None, faulty
-    for name in ("starts", "range_index", "line"):
+    for name in ("starts", "range_index", "line", "column", "discriminator"):
         setattr(out, name, memoryview(numbers[name]).cast("I"))
     out._start_line = memoryview(numbers["start_line"]).cast("I")
     out.inlined = memoryview(numbers["inlined"]).cast("?")

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from whence.lidia.kernels import inspect as inspect_kernel
     from whence.lidia.layout import Section
-    from whence.lidia.results import FrameTable, Range
+    from whence.lidia.results import FrameTable, Range, SourceColumns
     from whence.lidia.verify import Info
     from whence.model import Frames
 
@@ -229,6 +229,18 @@ class Table:
         names = [text.decode("utf-8", "surrogateescape") for text in texts]
         named_by = SOURCES[source] if source < len(SOURCES) else Source.UNKNOWN
         return Range(vaddr, length, names[0], names[1], names[2], call_line, depth, lines, named_by, start_line)
+
+    def source_columns(self, index: int) -> SourceColumns | None:
+        """The columns of the range of this index; None in an archive without columns. IndexError."""
+        from whence.lidia.results import SourceColumns
+
+        if not 0 <= index < len(self):
+            raise IndexError(f"no range {index} among {len(self)}")
+        if not self._sections.column_width:
+            return None
+        found = self._rows().columns(index)
+        self.check()
+        return SourceColumns(*found)
 
     def __iter__(self) -> Iterator[Range]:
         """Every range, in order of (vaddr, depth).

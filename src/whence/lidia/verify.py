@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 from whence.errors import ChecksumError, FormatError, LidiaError
 from whence.interrupts import interruptible
 from whence.lidia.kernels import inspect as inspect_kernel
-from whence.lidia.kernels.queries import RANGE_FIELDS
+from whence.lidia.kernels.queries import COLUMNS_HEAD, RANGE_FIELDS
 from whence.lidia.layout import (
+    COLUMN_WIDTHS,
+    COLUMNS,
+    DISCRIMINATOR,
+    DISCRIMINATORS,
     RANGE_TABLE,
     START,
     STARTS,
@@ -58,6 +62,8 @@ class Info:
     made_from: tuple[str, ...]
     sources: dict[str, int]
     starts: int
+    column_width: int
+    discriminators: int
     extra_problem: str
 
 
@@ -86,7 +92,9 @@ def info(data: memoryview, sections: Sections, extra: ExtraSection, table: Table
         trailing_size=len(data) - header.end, build_id=about.build_id, machine=about.machine, producer=about.producer,
         made_from=about.made_from,
         sources={str(source): count for source, count in zip(SOURCES, found.sources, strict=False) if source and count},
-        starts=sections.starts, extra_problem=problem_of_extra(extra),
+        starts=sections.starts, column_width=sections.column_width,
+        discriminators=sections.line_discriminators + sections.call_discriminators,
+        extra_problem=problem_of_extra(extra),
     )  # fmt: skip
 
 
@@ -118,6 +126,7 @@ def problems(data: memoryview, sections: Sections, header: Header, extra: ExtraS
         if index >= 0:
             out.append(str(_broken(part, index * width, f"range {index} {fault}", rule)))
     out += problems_of_starts(extra, header.strings.size)
+    out += problems_of_columns(extra, header)
     problem = problem_of_extra(extra)
     return [*out, problem] if problem else out
 
@@ -155,6 +164,35 @@ def problems_of_starts(extra: ExtraSection, string_size: int) -> list[str]:
     if (wrong := next(outside, -1)) >= 0:
         rule = f"names lie in the {string_size} bytes of the strings"
         out.append(_broken(part, offset + wrong * START.size, f"row {rows[wrong]}", rule))
+    return list(map(str, out))
+
+
+def problems_of_columns(extra: ExtraSection, header: Header) -> list[str]:
+    """What is wrong with the columns and discriminators, a sentence for each rule that is broken."""
+    offset, size = extra.chunks.get(COLUMNS, (0, 0))
+    entries, ranges = header.lines.entries, header.ranges.entries
+    out = []
+    if size:
+        width = int.from_bytes(extra.content(COLUMNS)[:4], "little")
+        if size < COLUMNS_HEAD or width not in COLUMN_WIDTHS:
+            out.append(LidiaError("COLS", offset, "a column has 1, 2 or 4 bytes", width))
+        elif size != COLUMNS_HEAD + width * (entries + ranges):
+            rule = f"it has a column for each of {entries} line entries and {ranges} ranges, {width} bytes each"
+            out.append(LidiaError("COLS", offset, rule, f"{size} bytes"))
+    offset, size = extra.chunks.get(DISCRIMINATORS, (0, 0))
+    if size:
+        content = extra.content(DISCRIMINATORS)
+        count, rest = int.from_bytes(content[:4], "little"), size - COLUMNS_HEAD
+        if rest < 0 or rest % DISCRIMINATOR.size or count > rest // DISCRIMINATOR.size:
+            rule = f"it is {COLUMNS_HEAD} bytes and a whole number of rows of {DISCRIMINATOR.size}"
+            out.append(LidiaError("DISC", offset, rule, f"{size} bytes, {count} line entries"))
+            return list(map(str, out))
+        rows = list(DISCRIMINATOR.iter_unpack(content[COLUMNS_HEAD:]))
+        for what, part, most in (("line entries", rows[:count], entries), ("ranges", rows[count:], ranges)):
+            numbers = [number for number, _ in part]
+            if any(before >= after for before, after in pairwise(numbers)) or (numbers and numbers[-1] >= most):
+                rule = f"its rows name {what}, of which there are {most}, in order, each once"
+                out.append(LidiaError("DISC", offset, rule, f"{len(part)} rows"))
     return list(map(str, out))
 
 

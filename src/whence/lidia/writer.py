@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 from array import array
 from bisect import bisect_left
 from typing import TYPE_CHECKING, BinaryIO, Literal
@@ -25,6 +26,9 @@ from whence.interrupts import interruptible
 from whence.lidia.kernels import encode as encode_kernel
 from whence.lidia.kernels import strings as strings_kernel
 from whence.lidia.layout import (
+    COLUMNS,
+    DISCRIMINATOR,
+    DISCRIMINATORS,
     HEADER_SIZE,
     LINE_TABLES,
     RANGE_TABLE,
@@ -44,6 +48,7 @@ from whence.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from whence.lidia.kernels import located as located_kernel
     from whence.ranges import Ranges
 
 Strings = Literal["length", "nul"]
@@ -118,7 +123,15 @@ def _write(
         about = (about or Extra()).replaced(tidy=body.tidy)
         if not about.producer:
             about = about.replaced(producer=f"whence {__version__}")
-        tail = pack_extra(about, ranges.source.tobytes(), body.source_runs(), sized.end, body.starts, crc=crc)
+        tail = pack_extra(
+            about,
+            ranges.source.tobytes(),
+            body.source_runs(),
+            sized.end,
+            body.starts,
+            columns=body.column_chunks(),
+            crc=crc,
+        )
     else:
         tail = b""
         crc = True
@@ -230,9 +243,17 @@ class _Body:
         for name in ("function", "file", "call_file"):
             setattr(columns, name, getattr(self.names, name).numbers())
         line_width = 4 if survey.most_line > _U16 else 2
-        self.lines = encode_kernel.LineTables(line_width, seed, count)
-        if lines:
-            columns.line_index = self.lines.add(columns, not go).numbers()
+        self.lines: encode_kernel.LineTables | located_kernel.LocatedLines
+        if ranges.columns is not None and lines and not go:
+            from whence.lidia.kernels.located import LocatedLines
+
+            self.lines = self.located = LocatedLines(line_width, seed)
+            columns.line_index = self.located.add(ranges).numbers()
+        else:
+            self.located = None
+            self.lines = encode_kernel.LineTables(line_width, seed, count)
+            if lines:
+                columns.line_index = self.lines.add(columns, not go).numbers()
         self.starts = start_rows(ranges, self.names) if lines and files and not go else b""
         if not survey.ordered:
             columns.sort()
@@ -251,6 +272,25 @@ class _Body:
         yield (tables.range_table(low, high, header.ranges.width) for low, high in _steps(header.va.entries, _STEP))
         yield (self.names.part(low, high) for low, high in _steps(header.strings.size, _PIECE))
         yield (self.lines.part(low, high) for low, high in _steps(header.lines.size, _PIECE))
+
+    def column_chunks(self) -> list[tuple[bytes, bytes]]:
+        """The chunks of columns and discriminators, where the table has them."""
+        columns = self.ranges.columns
+        if columns is None or self.located is None:
+            return []
+        from whence.lidia.kernels.located import packed
+
+        by_line, discriminators = (column.numbers() for column in self.located.line_columns())
+        most = max(max(by_line, default=0), max(columns.call_column, default=0))
+        width = 1 if most < 1 << 8 else 2 if most < 1 << 16 else 4
+        content = struct.pack("<II", width, 0) + packed(by_line, width) + packed(columns.call_column, width)
+        chunks = [(COLUMNS, content)]
+        of_lines = [(entry, value) for entry, value in enumerate(discriminators) if value]
+        of_calls = [(index, value) for index, value in enumerate(columns.call_discriminator) if value]
+        if of_lines or of_calls:
+            rows = b"".join(DISCRIMINATOR.pack(*row) for row in (*of_lines, *of_calls))
+            chunks.append((DISCRIMINATORS, struct.pack("<II", len(of_lines), 0) + rows))
+        return chunks
 
     def source_runs(self) -> tuple[Sequence[int], bytes] | None:
         """The sources of the ranges as runs (first ranges, values), where those are few."""

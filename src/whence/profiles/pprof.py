@@ -318,7 +318,7 @@ def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: 
     for location, (mapping, frames) in enumerate(zip(profile.mapping, profile.frames, strict=True)):
         if location in changed:
             bits = HAS_FUNCTIONS
-            for name, file, line, inlined, _, start_line in frames:
+            for name, file, line, inlined, _, start_line, _, _ in frames:
                 functions.append(function(name, file, start_line))
                 if line > 0:
                     lines.append(line)

@@ -54,8 +54,8 @@ class Scopes(Record):
 
     Depth 0 is a function (one scope for each disjoint part of it); depth n+1 lies inside the scope of depth n that
     comes before it. Scopes stand in tree order: a parent before its children, siblings in any order.
-    `call_file` and `call_line` say where a scope of depth > 0 was called in its parent; with Rows that have locations,
-    `call_line` is the number of one, too.
+    `call_file` and `call_line` say where a scope of depth > 0 was called in its parent. With Rows that have locations,
+    `call_line` is the number of one, too: it stands for the columns as well.
     """
 
     va: array[int] = field(default_factory=_q)
@@ -64,6 +64,8 @@ class Scopes(Record):
     function: array[int] = field(default_factory=_q)  # name
     call_file: array[int] = field(default_factory=_q)  # name
     call_line: array[int] = field(default_factory=_i)
+    call_column: array[int] = field(default_factory=_i)  # empty unless asked for
+    call_discriminator: array[int] = field(default_factory=_i)
 
     def __len__(self) -> int:
         return len(self.va)
@@ -71,11 +73,13 @@ class Scopes(Record):
     def check(self) -> None:
         """Raise ValueError unless the columns are of one length."""
         check_columns(self, ("va", "end", "depth", "function", "call_file", "call_line"), "QQIQQI")
+        if len(self.call_column) or len(self.call_discriminator):
+            check_columns(self, ("va", "call_column", "call_discriminator"), "QII")
 
 
 class Locations(Record):
     """Lines with columns and discriminators, by number: of rows, and of calls. Number 0, and any that is not there, is
-    line 0."""
+    line 0, column 0."""
 
     line: array[int] = field(default_factory=_i)
     column: array[int] = field(default_factory=_i)  # 0: unknown

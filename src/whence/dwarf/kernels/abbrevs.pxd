@@ -25,7 +25,9 @@ cdef enum:  # slots: the attributes the walk wants
     S_ORIGIN = 5
     S_SIBLING = 6
     S_DECLARATION = 7
-    SLOTS = 8
+    S_CALL_COLUMN = 8
+    S_CALL_DISCRIMINATOR = 9
+    SLOTS = 10
 
 cdef struct Op:  # skip `before` bytes, then do `what`
     unsigned char what
@@ -69,6 +71,7 @@ cdef struct AbbrevCache:
     AbbrevTable* rows  # NULL before the first one
     AbbrevTable* last  # that was asked for
     unsigned long long turn
+    bint with_columns  # whether the walk wants the columns of calls
     unsigned long long held  # bytes
 
 cdef inline Entry* entry_of_code(AbbrevTable* table, unsigned long long code) noexcept nogil:

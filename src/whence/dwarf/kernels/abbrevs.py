@@ -22,9 +22,11 @@ from cython.cimports.whence.dwarf.kernels.constants import (
     DW_LANG_C89,
     DW_LANG_C99,
     DW_AT_abstract_origin,
+    DW_AT_call_column,
     DW_AT_call_file,
     DW_AT_call_line,
     DW_AT_declaration,
+    DW_AT_GNU_discriminator,
     DW_AT_high_pc,
     DW_AT_low_pc,
     DW_AT_ranges,
@@ -145,7 +147,7 @@ def kind_of(tag: cython.ulonglong, language: cython.ulonglong) -> cython.int:
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def slot_of(name: cython.ulonglong, kind: cython.int) -> cython.int:
+def slot_of(name: cython.ulonglong, kind: cython.int, with_columns: cython.bint) -> cython.int:
     """The slot an attribute is read into, or -1: functions and inlined calls need more than the others."""
     if name == DW_AT_sibling:
         return S_SIBLING
@@ -163,6 +165,10 @@ def slot_of(name: cython.ulonglong, kind: cython.int) -> cython.int:
         return S_CALL_FILE
     if name == DW_AT_call_line:
         return S_CALL_LINE
+    if with_columns and name == DW_AT_call_column:
+        return S_CALL_COLUMN
+    if with_columns and name == DW_AT_GNU_discriminator:
+        return S_CALL_DISCRIMINATOR
     return S_ORIGIN if name == DW_AT_abstract_origin else -1
 
 
@@ -213,7 +219,7 @@ def table_of(tables, file, unit, budget, fault):
     stop = unit[ABBREV] + affordable(budget)
     if stop < unit[ABBREV] or stop > file.abbrev.size:
         stop = file.abbrev.size
-    fault[0] = compile_abbrevs(table, file, unit, stop, cython.address(reached))
+    fault[0] = compile_abbrevs(table, file, unit, stop, cython.address(reached), tables.with_columns)
     tables.held += bytes_of(table)
     if fault[0] == BAD_ABBREVS and stop < file.abbrev.size:
         fault[0] = COSTLY_ABBREVS
@@ -243,6 +249,7 @@ def bytes_of(table: cython.pointer[AbbrevTable]) -> cython.ulonglong:
 def compile_abbrevs(
     table: cython.pointer[AbbrevTable], file: cython.pointer[cython.const[File]],
     unit: cython.pointer[cython.const[cython.ulonglong]], size: cython.ulonglong, reached: cython.p_ulonglong,
+    with_columns: cython.bint,
 ) -> cython.int:  # fmt: skip
     """Compile the unit's table, which ends before `size`. Returns 0, BAD_ABBREVS or OUT_OF_MEMORY; `reached` becomes
     where reading ended."""
@@ -301,7 +308,7 @@ def compile_abbrevs(
             if width == -2:
                 reached[0] = offset
                 return BAD_ABBREVS
-            slot = slot_of(name, kind)
+            slot = slot_of(name, kind, with_columns)
             if slot == S_SIBLING and not entry.children:
                 slot = -1
             if slot >= 0:  # a DIE has an attribute once (2.2); one that takes no bytes could be repeated for nothing

@@ -69,6 +69,7 @@ cpdef enum:  # attributes (7.5.4, table 7.5)
     DW_AT_specification = 0x47
     DW_AT_type = 0x49
     DW_AT_ranges = 0x55
+    DW_AT_call_column = 0x57
     DW_AT_call_file = 0x58
     DW_AT_call_line = 0x59
     DW_AT_signature = 0x69
@@ -82,6 +83,7 @@ cpdef enum:  # attributes (7.5.4, table 7.5)
     DW_AT_GNU_dwo_id = 0x2131
     DW_AT_GNU_ranges_base = 0x2132
     DW_AT_GNU_addr_base = 0x2133
+    DW_AT_GNU_discriminator = 0x2136
     DW_AT_LLVM_tag_offset = 0x3E03
 
 cpdef enum:  # forms (7.5.6, table 7.6)

@@ -19,6 +19,8 @@ cdef struct Node:
     unsigned int depth
     unsigned int call_file
     unsigned int call_line
+    unsigned int call_column
+    unsigned int call_discriminator
     unsigned short low_form
     unsigned short high_form
     unsigned short ranges_form
@@ -55,6 +57,8 @@ cdef class ScopeReader:
     cdef readonly Column function
     cdef readonly Column call_file
     cdef readonly Column call_line
+    cdef readonly Column call_column  # empty unless columns are asked for
+    cdef readonly Column call_discriminator
     # of units
     cdef readonly Column scope_ends
     cdef readonly Column start_ends

@@ -17,6 +17,8 @@ from cython.cimports.whence.dwarf.kernels.abbrevs import (
     FUNCTION,
     INLINED,
     READ,
+    S_CALL_COLUMN,
+    S_CALL_DISCRIMINATOR,
     S_CALL_FILE,
     S_CALL_LINE,
     S_DECLARATION,
@@ -176,7 +178,7 @@ def walk(
             node.parent = 0
             node.depth = 0
             node.has = has & (N_LOW | N_HIGH | N_RANGES)
-            node.call_file = node.call_line = 0
+            node.call_file = node.call_line = node.call_column = node.call_discriminator = 0
             if has & N_LOW:
                 node.low = values[S_LOW]
                 node.low_form = forms[S_LOW]
@@ -194,6 +196,10 @@ def walk(
                     node.call_file = cython.cast(cython.uint, values[S_CALL_FILE])
                 if has >> S_CALL_LINE & 1:
                     node.call_line = cython.cast(cython.uint, values[S_CALL_LINE])
+                if has >> S_CALL_COLUMN & 1:
+                    node.call_column = cython.cast(cython.uint, values[S_CALL_COLUMN])
+                if has >> S_CALL_DISCRIMINATOR & 1:
+                    node.call_discriminator = cython.cast(cython.uint, values[S_CALL_DISCRIMINATOR])
                 if has >> S_ORIGIN & 1:
                     value = target_of(unit, values[S_ORIGIN], forms[S_ORIGIN])
                     if value:
@@ -251,13 +257,15 @@ def by_start(
 class ScopeReader:
     """One thread's scratch, kept from unit to unit, and the columns of what it read last.
 
-    `va` to `call_line` have a row per scope, as whence.ranges.Scopes; `call_file` is still the number in the unit's
-    file table, as the line program's header has it. `scope_ends`, `start_ends`, `faults` and `fault_offsets` have a row
-    per unit read: where its scopes and its starts end, its fault (0: none) and the offset of that in .debug_info.
+    `va` to `call_discriminator` have a row per scope, as whence.ranges.Scopes; `call_file` is still the number in the
+    unit's file table, as the line program's header has it. `scope_ends`, `start_ends`, `faults` and `fault_offsets`
+    have a row per unit read: where its scopes and its starts end, its fault (0: none) and the offset of that in
+    .debug_info.
     """
 
-    def __cinit__(self, sections: DwarfSections, alt: DwarfSections, style: cython.int):
+    def __cinit__(self, sections: DwarfSections, alt: DwarfSections, style: cython.int, with_columns: cython.bint):
         """`alt` are the sections of the supplementary file; `style`: how functions are named (names.pxd)."""
+        self.tables.with_columns = with_columns
         self.sections = sections
         self.alt = alt
         self.names.style = style
@@ -266,6 +274,7 @@ class ScopeReader:
         found_budget(cython.address(self.names.budget), sections.file.info.size + alt.file.info.size)
         self.va, self.end, self.function, self.call_file = Column("Q"), Column("Q"), Column("Q"), Column("Q")
         self.depth, self.call_line = Column("I"), Column("I")
+        self.call_column, self.call_discriminator = Column("I"), Column("I")
         self.scope_ends, self.start_ends, self.faults = Column("I"), Column("I"), Column("I")
         self.fault_offsets = Column("Q")
 
@@ -282,6 +291,8 @@ class ScopeReader:
         """All columns of scopes are as long as the first."""
         self.end.vector.count = self.depth.vector.count = self.function.vector.count = self.va.vector.count
         self.call_file.vector.count = self.call_line.vector.count = self.va.vector.count
+        if self.tables.with_columns:
+            self.call_column.vector.count = self.call_discriminator.vector.count = self.va.vector.count
 
     def _emit(self, node, start, end):
         """Append a scope."""
@@ -294,6 +305,8 @@ class ScopeReader:
                 and self.function.reserve(1)
                 and self.call_file.reserve(1)
                 and self.call_line.reserve(1)
+                and (not self.tables.with_columns or self.call_column.reserve(1))
+                and (not self.tables.with_columns or self.call_discriminator.reserve(1))
                 and self.va.reserve(1)
             ):
                 return OUT_OF_MEMORY
@@ -307,6 +320,9 @@ class ScopeReader:
         cython.cast(cython.p_ulonglong, self.function.vector.items)[row] = name
         cython.cast(cython.p_ulonglong, self.call_file.vector.items)[row] = node.call_file
         cython.cast(cython.p_uint, self.call_line.vector.items)[row] = node.call_line
+        if self.tables.with_columns:
+            cython.cast(cython.p_uint, self.call_column.vector.items)[row] = node.call_column
+            cython.cast(cython.p_uint, self.call_discriminator.vector.items)[row] = node.call_discriminator
         self.va.vector.count = row + 1
         return 0
 

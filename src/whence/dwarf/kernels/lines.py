@@ -14,7 +14,7 @@ more often than their bytes justify, and a table's entries fit in its header's b
 line of the row before them are not kept: they would answer the same.
 
 With columns asked for, the line column of rows holds numbers of locations instead: (line, column, discriminator), each
-once. 0 is line 0 as it is without.
+once. 0 is line 0, of which no column is known.
 """
 
 import cython
@@ -79,6 +79,7 @@ from cython.cimports.whence.dwarf.kernels.units import (
     u64,
 )
 from cython.cimports.whence.kernels.bytes import number, sleb, uleb
+from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
     HashTable,
     clear_slots,
@@ -132,11 +133,11 @@ UNUSED = cython.declare(cython.uint, 0xFFFFFFFF)  # the key of a file that nobod
 def location_number(
     locations: cython.pointer[Locations], line: cython.uint, column: cython.uint, discriminator: cython.uint
 ) -> cython.Py_ssize_t:
-    """The number of a location; -1 when there is no memory. Line 0 is number 0, whatever its column."""
+    """The number of a location; -1 when there is no memory. Line 0 without a column is number 0."""
     index: cython.Py_ssize_t
     table: cython.pointer[HashTable] = cython.address(locations.table)
     seed: u64 = cython.cast(u64, locations)
-    if line == 0:
+    if line == 0 and column == 0 and discriminator == 0:
         return 0
     if is_crowded(table) and not more_locations(locations):
         return -1
@@ -1206,6 +1207,42 @@ class LinePrograms:
         reference), and the places of directory (NO_DIRECTORY: none) and name."""
         size: cython.Py_ssize_t = self._keys.items.count * cython.sizeof(FileKey)
         return self._keys.items.items[:size] if size else b""
+
+    def number_calls(self, scopes):
+        """Make the call lines of scopes numbers of locations, with their call columns and discriminators."""
+        call_line: cython.uint[::1] = scopes.call_line
+        column: cython.const[cython.uint][::1] = scopes.call_column
+        discriminator: cython.const[cython.uint][::1] = scopes.call_discriminator
+        index: cython.Py_ssize_t
+        number: cython.Py_ssize_t = 0
+        if not column.shape[0] == discriminator.shape[0] == call_line.shape[0]:
+            raise ValueError("each scope has a call column")
+        with cython.nogil:
+            for index in range(call_line.shape[0]):
+                number = location_number(
+                    cython.address(self._machine.locations), call_line[index], column[index], discriminator[index]
+                )
+                if number < 0:
+                    break
+                call_line[index] = cython.cast(cython.uint, number)
+        if number < 0:
+            raise MemoryError
+
+    def locations(self):
+        """The lines, columns and discriminators of all locations, as bytes of 32-bit numbers."""
+        count: cython.Py_ssize_t = self._machine.locations.items.count
+        items = cython.cast(cython.pointer[Location], self._machine.locations.items.items)
+        lines: Column = Column("I")
+        columns: Column = Column("I")
+        discriminators: Column = Column("I")
+        index: cython.Py_ssize_t
+        if not (lines.reserve(count) and columns.reserve(count) and discriminators.reserve(count)):
+            raise MemoryError
+        for index in range(count):
+            lines.push_u32(items[index].line)
+            columns.push_u32(items[index].column)
+            discriminators.push_u32(items[index].discriminator)
+        return bytes(lines), bytes(columns), bytes(discriminators)
 
     def room(self):
         """How many rows `emit_rows` writes at most."""

@@ -14,8 +14,12 @@ from cython.cimports.whence.lidia.kernels.queries import (
     LINE_INDEX,
     RANGE_FIELDS,
     View,
+    call_column,
+    call_discriminator,
     end_of,
     field,
+    line_column,
+    line_discriminator,
     load,
     size_of,
     source_of,
@@ -47,6 +51,22 @@ class Rows:
             return None
         fields: list = [field(self._v, index, number) for number in range(RANGE_FIELDS)]
         return (va_of(self._v, index), *fields, source_of(self._v, index))
+
+    def columns(self, index: cython.Py_ssize_t):
+        """The columns and the discriminators of a range's line entries, and those of its call. The range and its
+        entries are there; columns that were not stored are 0."""
+        first: cython.ulonglong = field(self._v, index, LINE_INDEX)
+        count: cython.ulonglong = field(self._v, index, LINE_COUNT)
+        entry: cython.ulonglong
+        columns: list = []
+        discriminators: list = []
+        if first > self._view.lines or count > self._view.lines - first:
+            count = 0
+        for entry in range(first, first + count):
+            columns.append(line_column(self._v, entry))
+            discriminators.append(line_discriminator(self._v, entry))
+        call = call_column(self._v, index), call_discriminator(self._v, index)
+        return tuple(columns), tuple(discriminators), *call
 
     def text(self, offset: cython.ulonglong):
         """The text at an offset of the strings as it is stored; None when it does not lie inside."""

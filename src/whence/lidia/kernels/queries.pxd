@@ -22,6 +22,8 @@ cpdef enum:  # fields of a range
 
 cpdef enum:
     LINE_FIELDS = 2  # of a line entry: offset, line
+    COLUMNS_HEAD = 8  # bytes in front of columns: their width, and 0
+    DISCRIMINATOR_SIZE = 8  # bytes of a row of discriminators: a number, and its discriminator
     START_FIELDS = 3  # of a row of starts, 32 bits each: function, file, line
     LENGTH_PREFIX = 4  # bytes in front of a string that is not ended by NUL
 
@@ -53,14 +55,19 @@ cdef struct View:
     const unsigned char *source  # a byte per range, or NULL
     const unsigned char *run_start  # first ranges, and behind them values
     const unsigned char *start  # rows of where functions start
+    const unsigned char *column  # of line entries, and behind them of ranges' calls; or NULL
+    const unsigned char *discriminator  # rows of line entries, and behind them of ranges' calls
     Py_ssize_t count  # ranges
     Py_ssize_t runs
     Py_ssize_t starts
+    Py_ssize_t line_discriminators
+    Py_ssize_t call_discriminators
     unsigned long long string_size
     unsigned long long lines  # entries
     int va_width
     int width
     int line_width
+    int column_width
     bint nul
     bint tidy  # functions lie apart: a search ends at the first
     unsigned int *up  # links to enclosing ranges, or NULL
@@ -88,6 +95,11 @@ cdef inline int view_of(View *v, const unsigned char *base, object sections) exc
     v.start = base + <Py_ssize_t>sections.start_offset
     v.starts = sections.starts
     v.tidy = sections.tidy
+    v.column = base + <Py_ssize_t>sections.column_offset if sections.column_width else NULL
+    v.column_width = sections.column_width
+    v.discriminator = base + <Py_ssize_t>sections.discriminator_offset
+    v.line_discriminators = sections.line_discriminators
+    v.call_discriminators = sections.call_discriminators
     return 0
 
 
@@ -159,16 +171,21 @@ cdef inline unsigned int start_of(
     return <unsigned int>load(v.start + START_SIZE * low + 8, 4)
 
 
-cdef inline long long line_of(View *v, Py_ssize_t index, unsigned long long offset) noexcept nogil:
-    """The line at an offset from the range's VA; -1 when the entries are not in the tables."""
+cdef enum:
+    NO_ENTRY = -1  # no line entry: the line is not known
+    ENTRY_OUTSIDE = -2  # the range's entries are not in the tables
+
+
+cdef inline long long entry_of(View *v, Py_ssize_t index, unsigned long long offset) noexcept nogil:
+    """The number of the line entry for an offset from the range's VA; NO_ENTRY or ENTRY_OUTSIDE where there is none."""
     cdef unsigned long long first = field(v, index, LINE_INDEX), count = field(v, index, LINE_COUNT)
     cdef unsigned long long low = 0, high = count, middle
     cdef int size = LINE_FIELDS * v.line_width
     cdef const unsigned char *entries
     if count == 0:
-        return 0
+        return NO_ENTRY
     if first > v.lines or count > v.lines - first:
-        return -1
+        return ENTRY_OUTSIDE
     entries = v.line + first * size
     while low < high:
         middle = (low + high) >> 1
@@ -176,9 +193,55 @@ cdef inline long long line_of(View *v, Py_ssize_t index, unsigned long long offs
             low = middle + 1
         else:
             high = middle
-    if low == 0:
+    return <long long>(first + low) - 1 if low else NO_ENTRY
+
+
+cdef inline unsigned int line_of(View *v, long long entry) noexcept nogil:
+    """The line of an entry; 0 without one."""
+    return <unsigned int>load(v.line + (entry * LINE_FIELDS + 1) * v.line_width, v.line_width) if entry >= 0 else 0
+
+
+cdef inline unsigned int column_at(View *v, unsigned long long number) noexcept nogil:
+    """The column of a line entry, or of the call of range `number` less v.lines; 0 where columns were not stored."""
+    if v.column == NULL:
         return 0
-    return load(entries + (low - 1) * size + v.line_width, v.line_width)
+    if v.column_width == 1:
+        return v.column[number]
+    return <unsigned int>load(v.column + number * v.column_width, v.column_width)
+
+
+cdef inline unsigned int discriminator_of(
+    const unsigned char *rows, Py_ssize_t count, unsigned long long number
+) noexcept nogil:
+    """The discriminator in the row of a number; 0 when it has none."""
+    cdef Py_ssize_t low = 0, high = count, middle
+    while low < high:
+        middle = (low + high) >> 1
+        if load(rows + DISCRIMINATOR_SIZE * middle, 4) < number:
+            low = middle + 1
+        else:
+            high = middle
+    if low < count and load(rows + DISCRIMINATOR_SIZE * low, 4) == number:
+        return <unsigned int>load(rows + DISCRIMINATOR_SIZE * low + 4, 4)
+    return 0
+
+
+cdef inline unsigned int line_column(View *v, long long entry) noexcept nogil:
+    return column_at(v, entry) if entry >= 0 else 0
+
+
+cdef inline unsigned int call_column(View *v, Py_ssize_t index) noexcept nogil:
+    return column_at(v, v.lines + index)
+
+
+cdef inline unsigned int line_discriminator(View *v, long long entry) noexcept nogil:
+    return discriminator_of(v.discriminator, v.line_discriminators, entry) if entry >= 0 else 0
+
+
+cdef inline unsigned int call_discriminator(View *v, Py_ssize_t index) noexcept nogil:
+    return discriminator_of(
+        v.discriminator + DISCRIMINATOR_SIZE * v.line_discriminators, v.call_discriminators, index
+    )
 
 
 cdef inline long long size_of(View *v, unsigned long long offset) noexcept nogil:
@@ -295,14 +358,14 @@ cdef class Archive:
     cdef object _demangle
     cdef ObjectCache _functions  # texts by offset
     cdef ObjectCache _texts
-    cdef ObjectCache _frames  # by range and line; around an inlined range by both ranges, all bits turned
+    cdef ObjectCache _frames  # by range and line (with columns: line entry); around an inlined range by both ranges, all bits turned
     cdef Py_ssize_t _lookups
     cdef Py_ssize_t _characters  # of the texts in the caches
 
     cdef object _empty_caches(self)
     cdef object _text(self, unsigned long long offset, bint function)
     cdef object _decoded(self, unsigned long long offset)
-    cdef object _frame_of(self, unsigned int index, long long inner, long long line)
+    cdef object _frame_of(self, unsigned int index, long long inner, long long entry)
     cdef object _describe(self, FrameColumns found, const unsigned long long[::1] vaddrs, unsigned long long back)
 
 
@@ -312,6 +375,8 @@ cdef class FrameColumns:
     cdef readonly Column function
     cdef readonly Column file
     cdef readonly Column line
+    cdef readonly Column column  # empty in archives without columns
+    cdef readonly Column discriminator
     cdef readonly Column inlined
     cdef readonly Column source
     cdef readonly Column faulty

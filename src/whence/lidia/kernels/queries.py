@@ -126,7 +126,8 @@ class FrameColumns:
     """The frames of many addresses, in the order asked.
 
     Those of address i are rows [starts[i], starts[i + 1]) of `range_index` (which range of the archive), `function` and
-    `file` (offsets in the strings), `line`, `inlined` (0, 1) and `source` (its number), innermost first. `unknown`
+    `file` (offsets in the strings), `line`, `inlined` (0, 1) and `source` (its number), innermost first; of archives
+    with columns `column` and `discriminator` have them, too. `unknown`
     counts the addresses without a frame; `faulty` has those whose line entries lie outside the line tables.
     """
 
@@ -134,6 +135,7 @@ class FrameColumns:
         self.starts, self.range_index = Column("I"), Column("I")
         self.function, self.file = Column("Q"), Column("Q")
         self.line, self.inlined, self.source = Column("I"), Column("B"), Column("B")
+        self.column, self.discriminator = Column("I"), Column("I")
         self.faulty = Column("I")
 
 
@@ -252,10 +254,16 @@ class Archive:
         return raw[:size].decode("utf-8", "surrogateescape")
 
     @cython.cfunc
-    def _frame_of(self, index: cython.uint, inner: cython.longlong, line: cython.longlong):
-        """A frame: of the range itself (inner -1, with the line), or around the range `inner`. None on a fault."""
+    def _frame_of(self, index: cython.uint, inner: cython.longlong, entry: cython.longlong):
+        """A frame: of the range itself (inner -1, at a line entry), or around the range `inner`. None on a fault."""
         key: cython.ulonglong = cython.cast(cython.ulonglong, index) << 32
-        key = key | cython.cast(cython.ulonglong, line) if inner < 0 else ~(key | cython.cast(cython.ulonglong, inner))
+        number: cython.uint
+        if inner >= 0:
+            number = cython.cast(cython.uint, field(self.view, inner, CALL_LINE))
+            key = ~(key | cython.cast(cython.ulonglong, inner))
+        else:
+            number = line_of(self.view, entry)
+            key = key | (number if self._view.column == cython.NULL else cython.cast(cython.uint, entry + 1))
         found = self._frames.get(key)
         if found is not None:
             return found
@@ -266,7 +274,6 @@ class Archive:
         )
         if function is None or file is None:
             return None
-        number: cython.uint = cython.cast(cython.uint, line if inner < 0 else field(self.view, inner, CALL_LINE))
         source: cython.int = source_of(self.view, index)
         found = self._make(
             self._frame,
@@ -282,6 +289,8 @@ class Archive:
                     field(self.view, index, FILE) if inner < 0 else field(self.view, inner, CALL_FILE),
                     number,
                 ),
+                line_column(self.view, entry) if inner < 0 else call_column(self.view, inner),
+                line_discriminator(self.view, entry) if inner < 0 else call_discriminator(self.view, inner),
             ),
         )
         self._frames.put(key, found)
@@ -292,7 +301,7 @@ class Archive:
         chain: cython.uint[MOST_FRAMES]
         count: cython.int
         level: cython.int
-        line: cython.longlong
+        entry: cython.longlong
         index: cython.Py_ssize_t
         self._lookups += 1
         if self._lookups == 1024 + self.count // 32:  # by now the links and samples will pay
@@ -304,14 +313,14 @@ class Archive:
             count = chain_at(self.view, index, vaddr, chain)
         if count <= 0:
             return ()
-        line = line_of(self.view, chain[0], vaddr - va_of(self.view, chain[0]))
-        if line < 0:
+        entry = entry_of(self.view, chain[0], vaddr - va_of(self.view, chain[0]))
+        if entry == ENTRY_OUTSIDE:
             self.fault = LINES_OUTSIDE
             self.fault_index = chain[0]
             return None
         frames: list = []
         for level in range(count):
-            frame = self._frame_of(chain[level], -1 if level == 0 else chain[level - 1], line)
+            frame = self._frame_of(chain[level], -1 if level == 0 else chain[level - 1], entry)
             if frame is None:
                 self.fault = NAME_OUTSIDE
                 self.fault_index = chain[level]
@@ -379,22 +388,32 @@ class Archive:
         at: cython.Py_ssize_t
         to: cython.Py_ssize_t
         index: cython.uint
-        line: cython.longlong
+        entry: cython.longlong
         room: cython.bint = True
+        column: cython.p_uint = cython.NULL
+        discriminator: cython.p_uint = cython.NULL
+        if self._view.column != cython.NULL:
+            column = cython.cast(cython.p_uint, sized(found.column, frames))
+            discriminator = cython.cast(cython.p_uint, sized(found.discriminator, frames))
         with cython.nogil:
             for at in range(vaddrs.shape[0]):
                 for to in range(starts[at], starts[at + 1]):
                     index = ranges[to]
                     if to == starts[at]:
-                        line = line_of(self.view, index, vaddrs[at] - back - va_of(self.view, index))
-                        if line < 0:
+                        entry = entry_of(self.view, index, vaddrs[at] - back - va_of(self.view, index))
+                        if entry == ENTRY_OUTSIDE:
                             room = faulty.push_u32(cython.cast(cython.uint, at)) and room
-                            line = 0
+                        lines[to] = line_of(self.view, entry)
                         file[to] = field(self.view, index, FILE)
+                        if column != cython.NULL:
+                            column[to] = line_column(self.view, entry)
+                            discriminator[to] = line_discriminator(self.view, entry)
                     else:
-                        line = field(self.view, ranges[to - 1], CALL_LINE)
+                        lines[to] = cython.cast(cython.uint, field(self.view, ranges[to - 1], CALL_LINE))
                         file[to] = field(self.view, ranges[to - 1], CALL_FILE)
-                    lines[to] = cython.cast(cython.uint, line)
+                        if column != cython.NULL:
+                            column[to] = call_column(self.view, ranges[to - 1])
+                            discriminator[to] = call_discriminator(self.view, ranges[to - 1])
                     function[to] = field(self.view, index, FUNCTION)
                     inlined[to] = field(self.view, index, DEPTH) != 0
                     source[to] = cython.cast(cython.uchar, source_of(self.view, index))

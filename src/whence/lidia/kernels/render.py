@@ -35,6 +35,7 @@ Answers = cython.struct(  # the columns of queries, frames and texts, as the wri
     function_at=cython.p_ulonglong,
     file_at=cython.p_ulonglong,
     line=cython.p_uint,
+    column=cython.p_uint,  # NULL in archives without columns
     inlined=cython.p_uchar,
     source=cython.p_uchar,
     function=cython.p_uint,
@@ -65,6 +66,7 @@ def answers_of(queries: Queries, frames: FrameColumns, texts: Texts) -> Answers:
         cython.cast(cython.p_ulonglong, frames.function.vector.items),
         cython.cast(cython.p_ulonglong, frames.file.vector.items),
         cython.cast(cython.p_uint, frames.line.vector.items),
+        cython.cast(cython.p_uint, frames.column.vector.items),
         cython.cast(cython.p_uchar, frames.inlined.vector.items),
         cython.cast(cython.p_uchar, frames.source.vector.items),
         cython.cast(cython.p_uint, texts.function.vector.items),
@@ -281,7 +283,12 @@ class Writer:
                 for frame in range(all.starts[row], all.starts[row + 1]):
                     self._function_and_file(cython.address(all), frame)
                     self._decimal(all.line[frame])
-                    self._literal(b":0\n")
+                    if all.column == cython.NULL:
+                        self._literal(b":0\n")
+                    else:
+                        self._literal(b":")
+                        self._decimal(all.column[frame])
+                        self._literal(b"\n")
                 self._literal(b"\n")
         self._check()
 
@@ -358,6 +365,8 @@ class Writer:
         self._quoted(text_at(all, file), all.size[file])
         self._literal(b', "line": ')
         self._decimal(all.line[frame])
+        self._literal(b', "column": ')
+        self._decimal(all.column[frame] if all.column != cython.NULL else 0)
         self._literal(b', "start_line": ')
         self._decimal(start_of(all.view, all.function_at[frame], all.file_at[frame], all.line[frame]))
         if all.inlined[frame]:

@@ -1,0 +1,200 @@
+"""Line tables with columns: entries of offset, line, column and discriminator, equal runs of them stored once.
+
+The line tables get offsets and lines, as in archives without columns; the columns and discriminators of the same
+entries, and of the calls of ranges, go to chunks of their own (see layout.py).
+"""
+
+import cython
+from cython.cimports.libc.string import memcmp, memset
+from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.hashtable import (
+    HashTable,
+    fill_slot,
+    first_slot,
+    is_crowded,
+    make_slots,
+    mix_bytes,
+    next_slot,
+    release_slots,
+)
+from cython.cimports.whence.kernels.vector import Bytes, Vector, push, release, reserve
+
+MOST_ENTRIES = cython.declare(cython.Py_ssize_t, 0xFFFFFFFF)  # their numbers have 32 bits
+
+Entry = cython.struct(
+    offset=cython.uint, line=cython.uint, column=cython.uint, discriminator=cython.uint
+)  # fmt: skip
+Run = cython.struct(first=cython.Py_ssize_t, count=cython.Py_ssize_t)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put(out: cython.pointer[Bytes], value: cython.uint, width: cython.int) -> cython.void:
+    """A little-endian number of `width` bytes, for which there is room."""
+    index: cython.int
+    for index in range(width):
+        out.items[out.count] = cython.cast(cython.uchar, value >> (8 * index))
+        out.count += 1
+
+
+@cython.final
+@cython.cclass
+class LocatedLines:
+    """The line entries of a table with columns. `entries` of them are stored; a field of the line tables has `width`
+    bytes."""
+
+    entries = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _width: cython.int
+    _seed: cython.ulonglong
+    _entries: Vector
+    _runs: Vector
+    _table: HashTable
+
+    def __cinit__(self, width: cython.int, seed: cython.ulonglong):
+        self._width = width
+        self._seed = seed
+
+    def __dealloc__(self):
+        release(cython.address(self._entries))
+        release(cython.address(self._runs))
+        release_slots(cython.address(self._table))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _hash(self, run: cython.pointer[Run]) -> cython.ulonglong:
+        entries = cython.cast(cython.pointer[Entry], self._entries.items) + run.first
+        return mix_bytes(cython.cast(cython.p_uchar, entries), run.count * cython.sizeof(Entry), self._seed)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _shared(self, run: cython.pointer[Run]) -> cython.Py_ssize_t:
+        """Where a run that equals this one, the last of the entries, begins; this one is remembered when there is none.
+        -1 when there is no memory."""
+        slot: cython.ulonglong
+        index: cython.Py_ssize_t
+        entries = cython.cast(cython.pointer[Entry], self._entries.items)
+        table = cython.address(self._table)
+        if is_crowded(table):
+            if not make_slots(table, 2 * self._runs.count + 1):
+                return -1
+            for index in range(self._runs.count):
+                slot = first_slot(table, self._hash(cython.cast(cython.pointer[Run], self._runs.items) + index))
+                while table.slots[slot]:
+                    slot = next_slot(table, slot)
+                fill_slot(table, slot, index)
+        slot = first_slot(table, self._hash(run))
+        while table.slots[slot]:
+            known = cython.cast(cython.pointer[Run], self._runs.items) + (table.slots[slot] - 1)
+            if known.count == run.count and (
+                memcmp(entries + known.first, entries + run.first, run.count * cython.sizeof(Entry)) == 0
+            ):
+                return known.first
+            slot = next_slot(table, slot)
+        item = cython.cast(cython.pointer[Run], push(cython.address(self._runs), cython.sizeof(Run)))
+        if item == cython.NULL:
+            return -1
+        item[0] = run[0]
+        fill_slot(table, slot, self._runs.count - 1)
+        return run.first
+
+    def add(self, ranges):
+        """Store the line rows of a table with columns, range by range; returns the number of the first entry of each
+        range's. MemoryError, also for 2^32 entries."""
+        numbers: Column = Column("I")
+        index: cython.const[cython.uint][::1] = ranges.line_index
+        count: cython.const[cython.uint][::1] = ranges.line_count
+        offset: cython.const[cython.uint][::1] = ranges.line_offset
+        line: cython.const[cython.uint][::1] = ranges.line_number
+        column: cython.const[cython.uint][::1] = ranges.columns.line_column
+        discriminator: cython.const[cython.uint][::1] = ranges.columns.line_discriminator
+        at: cython.Py_ssize_t
+        row: cython.Py_ssize_t
+        start: cython.Py_ssize_t
+        first: cython.Py_ssize_t = 0
+        run: Run
+        if not numbers.reserve(index.shape[0]):
+            raise MemoryError
+        with cython.nogil:
+            for at in range(index.shape[0]):
+                if count[at] == 0:
+                    numbers.push_u32(0)
+                    continue
+                run.first = self._entries.count
+                run.count = count[at]
+                if not reserve(cython.address(self._entries), run.count, cython.sizeof(Entry)):
+                    first = -1
+                    break
+                entries = cython.cast(cython.pointer[Entry], self._entries.items)
+                start = index[at]
+                for row in range(start, start + run.count):
+                    entry = entries + self._entries.count
+                    memset(entry, 0, cython.sizeof(Entry))
+                    entry.offset = offset[row]
+                    entry.line = line[row]
+                    entry.column = column[row]
+                    entry.discriminator = discriminator[row]
+                    self._entries.count += 1
+                first = self._shared(cython.address(run))
+                if first < 0:
+                    break
+                if first != run.first:
+                    self._entries.count = run.first
+                numbers.push_u32(cython.cast(cython.uint, first))
+                if self._entries.count >= MOST_ENTRIES:
+                    first = -1
+                    break
+        if first < 0:
+            raise MemoryError
+        self.entries = self._entries.count
+        return numbers
+
+    def part(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t):
+        """Bytes of the line tables, whole entries."""
+        size: cython.Py_ssize_t = 2 * self._width
+        index: cython.Py_ssize_t
+        out: Bytes
+        memset(cython.address(out), 0, cython.sizeof(Bytes))
+        if start < 0 or stop > self.entries * size or start >= stop:
+            return b""
+        if not reserve(cython.address(out), stop - start, 1):
+            raise MemoryError
+        for index in range(start // size, stop // size):
+            entry = cython.cast(cython.pointer[Entry], self._entries.items) + index
+            put(cython.address(out), entry.offset, self._width)
+            put(cython.address(out), entry.line, self._width)
+        try:
+            return cython.cast(cython.p_char, out.items)[: out.count]
+        finally:
+            release(cython.address(out))
+
+    def line_columns(self):
+        """The columns and the discriminators of the entries."""
+        columns: Column = Column("I")
+        discriminators: Column = Column("I")
+        index: cython.Py_ssize_t
+        if not (columns.reserve(self.entries) and discriminators.reserve(self.entries)):
+            raise MemoryError
+        for index in range(self.entries):
+            entry = cython.cast(cython.pointer[Entry], self._entries.items) + index
+            columns.push_u32(entry.column)
+            discriminators.push_u32(entry.discriminator)
+        return columns, discriminators
+
+
+def packed(column: cython.const[cython.uint][::1], width: cython.int):
+    """Numbers of 32 bits as little-endian ones of `width` bytes, which hold them."""
+    index: cython.Py_ssize_t
+    out: Bytes
+    memset(cython.address(out), 0, cython.sizeof(Bytes))
+    if not reserve(cython.address(out), column.shape[0] * width + 1, 1):
+        raise MemoryError
+    with cython.nogil:
+        for index in range(column.shape[0]):
+            put(cython.address(out), column[index], width)
+    try:
+        return cython.cast(cython.p_char, out.items)[: out.count]
+    finally:
+        release(cython.address(out))
