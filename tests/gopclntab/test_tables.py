@@ -312,3 +312,15 @@ def test_every_flipped_byte_of_a_table_gives_an_error_or_an_answer(since: str) -
         for mask in (0x01, 0x80, 0xFF):
             data = program(sample(since), FILES, since=since, edit=(at, bytes([table[at] ^ mask])))
             survives(ranges_of, data, refused=GopclntabError)
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_more_ranges_than_twice_the_instructions_are_an_error_with_lines_and_without(lines: bool) -> None:
+    depth, size = 4, 256
+    nodes = [Node(f"main.f{i}", i - 1 if i % depth else -1, 0, 10 + i, 0) for i in range(2 * depth)]
+    steps = [(pc, depth - 1 if pc % 2 else 2 * depth - 1) for pc in range(size)]  # another chain of calls at each byte
+    data = program([Function("main.main", size, [(0, 10)], [(0, 0)], steps, nodes)], list(FILES), since="1.18")
+    table = Pclntab.find(ElfFile.from_bytes(data))
+    assert table is not None
+    with pytest.raises(GopclntabError, match="over 257, expected: their ranges are fewer than their instructions"):
+        table.ranges(StringSpace(), lines)

@@ -17,7 +17,7 @@ import pytest
 
 from tests.helpers.drop_ins import link, tool
 from tests.oracle.compare import Symbols, sample
-from tests.oracle.test_corpora import CORPORA, fetched
+from tests.oracle.corpora import CORPORA, fetched
 from whence.elf import ElfFile
 
 pytestmark = pytest.mark.oracle

@@ -503,7 +503,7 @@ def lines_of(descriptor: int) -> Iterator[list[bytes]]:
 
 
 def serve(responder: Responder) -> int:
-    """Answer the questions of the command line, or else those on stdin until it ends; gives the exit code."""
+    """Answer the questions of the command line, or else those on stdin until it ends; returns the exit code."""
     settings = responder.settings
     out = sys.stdout.fileno()
     try:

@@ -1,4 +1,4 @@
-"""Gzip as profiles come in it: several members, cut files and bombs told apart."""
+"""Gzip as profiles come in it: several members, cut files and bombs, each with its own error."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Symbolizer:
         self.close()
 
     def close(self) -> None:
-        """Give back every file and table. The symbolizer stays usable."""
+        """Close every file and table. The symbolizer stays usable."""
         self.binaries.close()
         self.resolver.close()
         self._elsewhere.clear()
