@@ -347,7 +347,7 @@ class Responder:
             if settings.verbose:
                 parts.append(self._verbose(frame, starts[depth] if starts else NO_START))
             else:
-                parts.append(self._location(frame) + "\n")
+                parts.append(self._location(frame, frames[0] if frames else frame) + "\n")
             if settings.context:
                 parts.append(source_lines(frame.file, frame.line, settings.context))
         return "".join(parts)
@@ -358,10 +358,11 @@ class Responder:
     def _path(self, file: str) -> str:
         return file.rpartition("/")[2] if self.settings.paths == "base" else file
 
-    def _location(self, frame: Frame) -> str:
+    def _location(self, frame: Frame, innermost: Frame) -> str:
         file = self.file(frame) or "??"
         if self.settings.binutils:
-            return f"{file}:{frame.line or '?'}{discriminated(frame)}"
+            told = discriminated(innermost) if frame.line else ""  # binutils keep it for the records of the callers
+            return f"{file}:{frame.line or '?'}{told}"
         return f"{file}:{frame.line}{columned(frame) if self.settings.style == 'LLVM' else discriminated(frame)}"
 
     def _verbose(self, frame: Frame, begin: FrameStart) -> str:
