@@ -82,6 +82,7 @@ class Settings:
         self.program = "llvm-symbolizer"
         self.version = VERSION  # of llvm-symbolizer
         self.module = ""  # "": each question names its own
+        self.filter_markup = False
         self.build_id = ""
         self.inputs: list[str] = []
         self.style = "LLVM"
@@ -219,6 +220,10 @@ class Responder:
             frames = self.frames(question)
             body = self._code(frames, self._starts(question, frames) if settings.verbose else ())
         return (head + body + foot).encode("utf-8", "surrogateescape")
+
+    def readable(self, name: str) -> str:
+        """A function's name as answers show it."""
+        return self._named(name) or "??"
 
     def _width(self, question: Question) -> int:
         """Digits of an address as addr2line prints it: those of the file's class."""
@@ -508,6 +513,11 @@ def serve(responder: Responder) -> int:
     settings = responder.settings
     out = sys.stdout.fileno()
     try:
+        if settings.filter_markup:
+            from whence.cli.markup import filter_markup
+
+            filter_markup(responder, sys.stdin.fileno(), out)
+            return 0
         if settings.inputs:
             answers = [responder.answer(os.fsencode(word)) for word in settings.inputs]
             if settings.style == "JSON":
