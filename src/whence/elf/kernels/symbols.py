@@ -30,6 +30,7 @@ from cython.cimports.whence.elf.kernels.constants import (
     STT_NOTYPE,
 )
 from cython.cimports.whence.kernels.bytes import u16, u32, u64
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.vector import Vector, push, release
 
@@ -125,8 +126,7 @@ def read(
     rows: cython.longlong = table.shape[0] // (ELF64_SYM_SIZE if elf64 else ELF32_SYM_SIZE)
     i: cython.longlong
     s: Symbol
-    if rows > name.shape[0]:
-        rows = name.shape[0]
+    rows = min(rows, name.shape[0], value.shape[0], size.shape[0], info.shape[0], other.shape[0], section.shape[0])
     with cython.nogil:
         for i in range(rows):
             s = entry(table, i, elf64, big, extended)
@@ -248,6 +248,10 @@ class CodeSymbols:
         self.range_end = layout.range_end
         self.descriptors = layout.descriptors
         self.descriptors_section = layout.descriptors_section
+        belong(
+            self.section_start.shape[0] == self.section_end.shape[0] == self.section_kind.shape[0]
+            and self.range_start.shape[0] == self.range_end.shape[0]
+        )
 
     @cython.cfunc
     @cython.nogil
@@ -339,6 +343,7 @@ class Queries:
     def __init__(self, vaddrs, nearest_starts):
         self.vaddr = vaddrs
         self.nearest_start = nearest_starts
+        belong(self.nearest_start.shape[0] >= self.vaddr.shape[0])
 
     def find_starts(self, symbols: CodeSymbols):
         """Look for later starts at or before the vaddrs in one more table."""
@@ -660,6 +665,7 @@ def addressed(
     i: cython.Py_ssize_t
     kind: cython.uint
     found: cython.longlong = 0
+    belong(min(section.shape[0], rows.shape[0]) >= info.shape[0])
     with cython.nogil:
         for i in range(1, info.shape[0]):
             kind = info[i] & STT_MASK

@@ -42,7 +42,7 @@ class Rows:
         """`sections` (layout.Sections) says where everything lies in the data."""
         self._bytes = data
         self._v = cython.address(self._view)
-        view_of(self._v, cython.address(data[0]) if data.shape[0] else cython.NULL, sections)
+        view_of(self._v, cython.address(data[0]) if data.shape[0] else cython.NULL, data.shape[0], sections)
 
     def row(self, index: cython.Py_ssize_t):
         """(va, length, depth, function, file, line index, line count, call file, call line, source) of a range; None
@@ -131,7 +131,7 @@ class Inspection:
             self._counts[number] = 0
         self.empty = self.unordered = self.name_outside = self.lines_outside = self.untidy = -1
         if data.shape[0]:
-            view_of(cython.address(v), cython.address(data[0]), sections)
+            view_of(cython.address(v), cython.address(data[0]), data.shape[0], sections)
         with cython.nogil:
             self._walk(cython.address(v))
         self.inlined = v.count - self.functions

@@ -160,7 +160,7 @@ class Archive:
         if data.shape[0]:
             base = cython.address(data[0])
         self.view = cython.address(self._view)
-        view_of(self.view, base, sections)
+        view_of(self.view, base, data.shape[0], sections)
         self.count = self._view.count
         self.string_size = self._view.string_size
         self.seed = seed
