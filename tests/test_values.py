@@ -257,9 +257,9 @@ ROOMS = ["elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph"]
 VIEWS = {"uchar": "B", "uint": "I", "ulonglong": "Q", "longlong": "q", "double": "d"}  # item types and typecodes
 NUMBERS = ("Py_ssize_t", "longlong", "ulonglong", "int", "uint", "bint")
 MADE = {  # classes that are made of a few numbers, and columns that entries take as attributes of one object
-    "ranges.kernels.arrange.Plan": 2,
+    "ranges.kernels.merge.Plan": 2,
     "ranges.kernels.caller_files.Pieces": 1,
-    "ranges.kernels.compose.Sweep": 3,
+    "ranges.kernels.overlay.Sweep": 3,
 }
 OBJECTS = {
     "elf.kernels.symbols.read.columns": {

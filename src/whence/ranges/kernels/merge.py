@@ -80,9 +80,9 @@ def cover(roots, order, stack, out):
     limit: cython.ulonglong
     top: cython.uint
     belong(
-        all_below(order, order.shape[0], min(start.shape[0], end.shape[0]))
-        and stack.shape[0] >= order.shape[0]
-        and min(out_start.shape[0], out_end.shape[0], out_root.shape[0]) >= 2 * order.shape[0]
+        all_below(sequence, sequence.shape[0], min(start.shape[0], end.shape[0]))
+        and open_roots.shape[0] >= sequence.shape[0]
+        and min(out_start.shape[0], out_end.shape[0], out_root.shape[0]) >= 2 * sequence.shape[0]
     )
     with cython.nogil:
         for at in range(sequence.shape[0] + 1):
