@@ -43,6 +43,7 @@ MARKUP = re.compile(
 
 KEYS = ("address", "module", "build_id", "symbol", "size", "ra", "pc")  # the groups that an answer depends on
 MAX_WORDS = 1 << 16
+MAX_BEFORE = 256  # bytes before a frame that may tell whether its address is exact
 
 
 class Matcher:
@@ -287,7 +288,9 @@ class Filter:
         for match in form.pattern.finditer(line):
             if line.startswith(NAMED[form is ANY_ADDRESS], match.end()):
                 continue
-            frames = self._frames(form, match, self._back(form, match, line[: match.start()], follows))
+            frames = self._frames(
+                form, match, self._back(form, match, line[max(0, match.start() - MAX_BEFORE) : match.start()], follows)
+            )
             if frames:
                 out += line[done : match.end()], self._mark(form, frames, line)
                 done = match.end()
@@ -366,7 +369,8 @@ class Filter:
         if function is None:
             return None
         symbol = os.fsdecode(function["symbol"])
-        frames = self._places.in_function(symbol, int(found["address"], 16), None, "", "", 1)
+        runtime = int(found["pc"], 16) if found["pc"] else None
+        frames = self._places.in_function(symbol, int(found["address"], 16), None, "", "", 1, runtime)
         frame = next((frame for frame in frames if frame.function == symbol), frames[-1] if frames else None)
         if frame is None or not frame.file:
             return None
