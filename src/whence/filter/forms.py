@@ -63,6 +63,8 @@ def _pattern(text: str) -> re.Pattern[bytes]:
     return re.compile(text.encode())
 
 
+KERNEL = b"vmlinux"
+
 FORMS = (
     Form(
         "sanitizer",
@@ -184,13 +186,21 @@ FORMS = (
         b"MODULE() [0xRETURN]",
     ),
     Form(
+        "glibc, of a static program",
+        b"[0x",
+        _pattern(r"^\[0x(?P<address>HEX)\](?= in |\r?$)"),
+        Holds.RUNTIME,
+        Back.RETURN,
+        b"[0xRETURN]",
+    ),
+    Form(
         "kernel, raw",
         b"[<",
         _pattern(r"\[<(?P<address>[0-9a-f]{16})>\](?! [\w?])"),
         Holds.VADDR,
         Back.RETURN,
         b"Call Trace: [<00000000RETURN>]",
-        module=b"vmlinux",
+        module=KERNEL,
     ),
     Form(
         "heap profile",

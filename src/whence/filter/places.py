@@ -194,8 +194,18 @@ class Places:
             return self._in_mapping(self._mappings[at], address)
         if len(self._given) == 1:
             path, binary = self._given[0]
-            return self._frames(binary, address, path)
+            frames, reason, _ = name_all(binary, [address])[address] if 0 <= address < 1 << 64 else ((), None, "")
+            if frames or self._covers(binary, address):
+                return frames or self._unnamed(reason or Reason.NOT_IN_ARCHIVE, path)
+            return self._unnamed(Reason.NOT_PLACED, path)
         return self._unnamed(Reason.NOT_PLACED, "")
+
+    @staticmethod
+    def _covers(binary: Names, address: int) -> bool:
+        """Whether an address is one that the file's own headers count."""
+        producers = getattr(binary, "producers", None)
+        segments = producers.elf.segments if producers is not None else ()
+        return any(segment.vaddr <= address < segment.vaddr + segment.memory_size for segment in segments)
 
     def _in_mapping(self, mapping: Mapping, address: int) -> Frames:
         path = self._path(mapping.path)
