@@ -253,3 +253,43 @@ def test_a_json_object_stays_one_line(tmp_path: Path) -> None:
         assert text.count(b"\n") == 1
         assert json.loads(text)
         assert filtered(text) == text
+
+
+ALIASES = """__attribute__((noinline)) int inside(int x) { return x * 3; }
+int outside(int) __attribute__((weak, alias("inside")));
+__attribute__((noinline)) int first(int) __asm__("\\"main.gen[go.shape.int]\\"");
+int first(int x) { return x + 1; }
+__attribute__((noinline)) int second(int) __asm__("\\"main.gen[go.shape.string]\\"");
+int second(int x) { return x + 2; }
+__attribute__((noinline)) int third(int) __asm__("runtime.gopanic");
+int third(int x) { return x + 3; }
+__attribute__((noinline)) int fourth(int) __asm__("runtime.exit.abi0");
+int fourth(int x) { return x + 4; }
+int main(int c, char **v) { return outside(c) + first(c) + second(c) + third(c) + fourth(c); }
+"""
+
+
+@pytest.fixture(scope="module")
+def aliases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("aliases")
+    (folder / "a.c").write_text(ALIASES)
+    subprocess.run(["gcc", "-g", "-O1", "-rdynamic", "-no-pie", "a.c", "-o", "a"], cwd=folder, check=True)
+    return folder / "a"
+
+
+def test_an_offset_from_any_of_the_names_of_a_function_is_named(aliases: Path) -> None:
+    line = b"%s(outside+0x1) [0x401234]\n" % bytes(aliases)
+    assert b" in inside at %s.c:1\n" % bytes(aliases) in filtered(line)
+
+
+def test_names_as_traces_of_go_print_them_are_found(aliases: Path) -> None:
+    start, _ = place_of(aliases, "main.gen[go.shape.string]")
+    for function, pc, line in (
+        (b"panic({0x1, 0x2})", b"", 8),
+        (b"runtime.exit({})", b"", 10),
+        (b"main.gen[...](0x0)", b" fp=0x10 sp=0x8 pc=0x%x" % (start + 1), 6),
+    ):
+        text = b"goroutine 1 [running]:\n%s\n\tapp/a.go:0 +0x1%s\n" % (function, pc)
+        assert b"\n\t%s.c:%d +0x1" % (bytes(aliases), line) in filtered(text, aliases)
+    text = b"main.gen[...](0x0)\n\tapp/a.go:0 +0x1\n"
+    assert filtered(text, aliases) == text  # one of two, and nothing says which
