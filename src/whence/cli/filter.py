@@ -11,7 +11,7 @@ from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, BROKEN_INPUT
 from whence.cli.options import add_locator_options, add_name_options, locator_of
 from whence.cli.words import plain
-from whence.filter import Filter, Places, Style
+from whence.filter import LogFilter, Places, Style
 from whence.filter.places import Runtime
 from whence.locate.locator import Locator
 from whence.symbolize import Core, Process, ProcessView, Snapshot, Symbolizer
@@ -50,7 +50,7 @@ def run(options: Namespace) -> int:
         runtime = runtime_of(options, locator, stack)
         places = stack.enter_context(Places(locator, runtime=runtime, demangle=not options.no_demangle))
         for path in options.files or [STDIN]:
-            log = Filter(places, style=options.style, every=options.all, links=options.links)
+            log = LogFilter(places, style=options.style, every=options.all, links=options.links)
             try:
                 descriptor = sys.stdin.fileno() if path == STDIN else os.open(path, os.O_RDONLY)
                 try:
@@ -83,7 +83,7 @@ def runtime_of(options: Namespace, locator: Locator, stack: ExitStack) -> Runtim
     return lambda address: symbolizer.symbolize(process, [address])[0]
 
 
-def copy(log: Filter, descriptor: int) -> None:
+def copy(log: LogFilter, descriptor: int) -> None:
     """Filter what comes from one descriptor to stdout, each block as soon as it has come."""
     sys.stdout.flush()
     while block := os.read(descriptor, BLOCK):

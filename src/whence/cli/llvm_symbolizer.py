@@ -13,7 +13,15 @@ from typing import NamedTuple
 
 from whence._version import __version__
 from whence.cli import streams
-from whence.cli.symbolizer_protocol import Refused, Responder, Settings, number, serve, shell_words, with_response_files
+from whence.cli.symbolizer_protocol import (
+    Responder,
+    Settings,
+    UsageError,
+    number,
+    serve,
+    shell_words,
+    with_response_files,
+)
 
 VERSION_IN_NAME = re.compile(r"-(\d+)(?:\.\d+)*\Z")  # llvm-symbolizer-19
 TEXT, NUMBER, MANY = "text", "number", "many"  # what the value of an option is
@@ -90,12 +98,12 @@ def settings_of(program: str, words: list[str]) -> Settings:
             settings.inputs.append(word)
             continue
         if word in UNSUPPORTED:
-            raise Refused(f"{program}: error: {word}: {UNSUPPORTED[word]}\n")
+            raise UsageError(f"{program}: error: {word}: {UNSUPPORTED[word]}\n")
         name, equals, value = word.partition("=")
         if word in OPTIONS:
             option = OPTIONS[word]
             if takes_value(option) and not words:
-                raise Refused(f"error: argument to '{word}' is missing (expected 1 value(s))\n")
+                raise UsageError(f"error: argument to '{word}' is missing (expected 1 value(s))\n")
             apply(settings, option, name, words.pop(0) if takes_value(option) else "")
         elif equals and name in OPTIONS and takes_value(OPTIONS[name]):
             apply(settings, OPTIONS[name], name, value)
@@ -106,9 +114,9 @@ def settings_of(program: str, words: list[str]) -> Settings:
         else:
             problems += short_options(settings, word, words)
     if problems:
-        raise Refused("".join(problems))
+        raise UsageError("".join(problems))
     if settings.module and settings.build_id:
-        raise Refused("error: cannot specify both --build-id and --obj\n")
+        raise UsageError("error: cannot specify both --build-id and --obj\n")
     if settings.build_id:
         settings.module = "BUILDID:" + settings.build_id
     if settings.style not in ("GNU", "JSON"):
@@ -131,7 +139,7 @@ def short_options(settings: Settings, group: str, words: list[str]) -> list[str]
         elif words:
             apply(settings, option, "-" + letter, words.pop(0))
         else:
-            raise Refused(f"error: argument to '-{letter}' is missing (expected 1 value(s))\n")
+            raise UsageError(f"error: argument to '-{letter}' is missing (expected 1 value(s))\n")
     return problems
 
 
@@ -141,7 +149,7 @@ def apply(settings: Settings, option: Option, name: str, value: str) -> None:
     if option.value == NUMBER:
         read = number(os.fsencode(value), False)
         if read is None:
-            raise Refused(f"{name}=: expected a non-negative integer, but got '{value}'")
+            raise UsageError(f"{name}=: expected a non-negative integer, but got '{value}'")
         setattr(settings, option.setting, read)
     elif option.value == MANY:
         settings.debug_dirs.append(value)
@@ -177,7 +185,7 @@ def main() -> int:
     except Told as told:
         sys.stdout.write(str(told))
         return 0
-    except Refused as refused:
+    except UsageError as refused:
         sys.stderr.write(str(refused))
         return 1
     return serve(Responder(settings))

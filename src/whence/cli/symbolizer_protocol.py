@@ -71,7 +71,7 @@ def discriminated(frame: Frame) -> str:
     return f" (discriminator {frame.discriminator})" if frame.discriminator else ""
 
 
-class Refused(Exception):
+class UsageError(Exception):
     """A command line that the original refuses, too: the words for stderr."""
 
 
@@ -281,7 +281,7 @@ class Responder:
         return starts
 
     def named(self, question: Question) -> list[tuple[Frame, FrameStart]]:
-        """A frame for each symbol of the name that a question gives, where debug info knows its place, and where its
+        """A frame for each symbol of the name that a question has, where debug info knows its place, and where its
         function starts."""
         if question.kind != "CODE" or not question.module:
             return []

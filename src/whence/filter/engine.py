@@ -66,11 +66,12 @@ class Matcher:
             self.before = self.before.removeprefix(b"{head}")
 
 
-class Filter:
+class LogFilter:
     """Names what it recognizes in a stream of text.
 
-    `feed` takes blocks of any size and gives what can be written by now; `finish` gives the rest. With `every`, every
-    address that stands by itself is looked up as well; with `links`, files become hyperlinks of the terminal (OSC 8).
+    `feed` takes blocks of any size and returns what can be written by now; `finish` returns the rest. With `every`,
+    every address that stands by itself is looked up as well; with `links`, files become hyperlinks of the terminal
+    (OSC 8).
     """
 
     def __init__(self, places: Places, *, style: Style = Style.SAME, every: bool = False, links: bool = False) -> None:
@@ -143,7 +144,7 @@ class Filter:
         return text[at:]
 
     def _hold(self, text: bytes, out: list[bytes]) -> bytes:
-        """Hold lines back until the list of modules has ended; gives the text behind it."""
+        """Hold lines back until the list of modules has ended. Returns the text behind it."""
         assert self._held is not None
         done = 0
         while done < len(text):

@@ -77,7 +77,7 @@ cdef struct View:
 
 
 cdef inline int view_of(View *v, const unsigned char *base, object sections) except -1:
-    """Fill a view whose memory is zero. `sections` is a layout.Sections of the bytes at `base`."""
+    """Fill a view whose memory is zero. `sections` is a layout.ArchiveSections of the bytes at `base`."""
     v.va = base + <Py_ssize_t>sections.va_offset
     v.va_width = sections.va_width
     v.count = sections.ranges
