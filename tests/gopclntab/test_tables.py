@@ -250,10 +250,10 @@ def test_the_place_of_inline_trees_is_found_in_either_layout_of_moduledata(word:
 
 def test_a_table_with_a_wrong_header_is_refused_with_the_rule() -> None:
     for edit, rule in (
-        ((0, b"\1\2\3\4"), "the magic is one that"),
-        ((4, b"\1"), "two bytes behind the magic are zero"),
-        ((6, b"\3"), "the quantum is 1, 2 or 4"),
-        ((7, b"\5"), "the pointer size is 4 or 8"),
+        ((0, b"\1\2\3\4"), "the magic is 01 02 03 04, expected one that"),
+        ((4, b"\1"), "two bytes behind the magic are 01 00, expected zero"),
+        ((6, b"\3"), "the quantum is 3, expected 1, 2 or 4"),
+        ((7, b"\5"), "the pointer size is 5, expected 4 or 8"),
         ((8, struct.pack("<Q", 1 << 40)), "twice the functions"),
         ((8 + 8 * 6, struct.pack("<Q", 1 << 40)), "pctab starts inside the table"),
     ):

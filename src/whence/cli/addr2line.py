@@ -46,7 +46,7 @@ def usage(program: str) -> str:
 
 
 def settings_of(program: str, words: list[str]) -> tuple[Settings, str]:
-    """What a command line asks for, and "help" or "version" when that is it. Raises Refused."""
+    """What a command line asks for, and "help" or "version" when that is it. Raises UsageError."""
     settings = Settings()
     settings.program, settings.module, settings.style, settings.functions = program, "a.out", "GNU", "none"
     settings.demangle = settings.inlines = False

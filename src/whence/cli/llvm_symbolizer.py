@@ -51,6 +51,7 @@ TABLE = (
     Option(("--demangle", "-C", "-demangle=true"), "demangle", True, "readable names"),
     Option(("--no-demangle", "-demangle=false"), "demangle", False, "names as the linker has them"),
     Option(("--dia", "--relative-address"), "", None, "accepted, changes nothing"),
+    Option(("--filter-markup",), "filter_markup", True, "copy stdin, with LLVM's symbolizer markup replaced by names"),
     Option(("--functions", "-f"), "functions", "linkage", "function names; =none, =short or =linkage says which"),
     Option(("--functions=none", "-f=none"), "functions", "none", "no function names"),
     Option(("--functions=short", "-f=short"), "functions", "short", "function names without scopes and parameters"),
@@ -71,7 +72,6 @@ TABLE = (
     Option(("--version", "-v"), "version", True, "print the version"),
 )
 OPTIONS = {name: option for option in TABLE for name in option.names}
-UNSUPPORTED = {"--filter-markup": "markup in logs is not read here"}
 
 
 def takes_value(option: Option) -> bool:
@@ -79,7 +79,7 @@ def takes_value(option: Option) -> bool:
 
 
 def settings_of(program: str, words: list[str]) -> Settings:
-    """What a command line asks for. Raises Refused with the words that llvm-symbolizer says."""
+    """What a command line asks for. Raises UsageError with the words that llvm-symbolizer says."""
     settings = Settings()
     settings.program = program
     if version := VERSION_IN_NAME.search(program):
@@ -97,8 +97,6 @@ def settings_of(program: str, words: list[str]) -> Settings:
         if not word.startswith("-") or word == "-":
             settings.inputs.append(word)
             continue
-        if word in UNSUPPORTED:
-            raise UsageError(f"{program}: error: {word}: {UNSUPPORTED[word]}\n")
         name, equals, value = word.partition("=")
         if word in OPTIONS:
             option = OPTIONS[word]
@@ -188,4 +186,8 @@ def main() -> int:
     except UsageError as refused:
         sys.stderr.write(str(refused))
         return 1
+    if settings.filter_markup:
+        from whence.cli.markup import filter_markup
+
+        return serve(Responder(settings), filter_markup)
     return serve(Responder(settings))

@@ -38,7 +38,7 @@ def inflated(data: bytes, budget: Budget | None = None) -> bytes:
             size += len(part)
             if size > limit:
                 rule = f"a profile of {len(data)} bytes unpacks to at most {limit} bytes"
-                raise ProfileError("gzip", begin, rule, "more")
+                raise ProfileError("gzip", begin, rule, f"more than {limit} bytes")
             at += len(piece) - len(member.unused_data)
             step *= 2
         if not member.eof:
