@@ -306,7 +306,7 @@ def returned(node: Element, field: int, *, default: bool) -> bool:
 
 
 def filter_markup(responder: Responder, source: int, out: int) -> None:
-    """Filter what one descriptor gives to another, each line as it has come. OSError."""
+    """Filter what one descriptor reads to another, each line as it comes. OSError."""
     markup = MarkupFilter(responder)
     for lines in lines_of(source):
         text = "".join(markup.line(line.decode("utf-8", "surrogateescape")) for line in lines)

@@ -1,8 +1,8 @@
 """Kernel: symbol tables into columns, and symbols into ranges of code that do not overlap.
 
 `read` unpacks every entry of a table. `Candidates` keeps the entries of several tables that can name code, with a rank
-each, and `resolve_overlaps` makes ranges of them. `Queries` says which symbols matter when only a few vaddrs are to be
-named. symbols.py and functions.py say what the columns mean.
+each, and `resolve_overlaps` makes ranges of them. `SymbolQueries` says which symbols matter when only a few vaddrs
+are to be named. symbols.py and functions.py say what the columns mean.
 """
 
 import cython
@@ -333,7 +333,7 @@ class CodeSymbols:
 
 @cython.final
 @cython.cclass
-class Queries:
+class SymbolQueries:
     """Vaddrs to be named, and for each the greatest start of a symbol at or before it (0: none), among the tables that
     `find_starts` has seen. What these vaddrs are called depends on the symbols that `concern` one of them alone."""
 
@@ -411,7 +411,7 @@ class Candidates:
         preference: cython.uint,
         source: cython.uint,
         most_names: cython.longlong,
-        queries: Queries = None,
+        queries: SymbolQueries = None,
     ):
         """Append the symbols of a table that can name code, with `queries` those alone that concern one.
 

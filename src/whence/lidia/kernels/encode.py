@@ -113,7 +113,7 @@ class Survey:
 
 @cython.final
 @cython.cclass
-class Ranges:
+class RangeEncoder:
     """The VA table and the range table of columns whose names are numbers of strings, a piece at a time."""
 
     _va: cython.const[cython.ulonglong][::1]

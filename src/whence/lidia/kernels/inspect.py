@@ -31,7 +31,7 @@ from cython.cimports.whence.lidia.kernels.queries import (
 
 @cython.final
 @cython.cclass
-class Rows:
+class StoredRows:
     """The rows of an archive as they are stored. A name or line entry outside its section is None."""
 
     _bytes: cython.const[cython.uchar][::1]
@@ -39,7 +39,7 @@ class Rows:
     _v: cython.pointer(View)
 
     def __cinit__(self, data: cython.const[cython.uchar][::1], sections: object):
-        """`sections` (layout.Sections) says where everything lies in the data."""
+        """`sections` (layout.ArchiveSections) says where everything lies in the data."""
         self._bytes = data
         self._v = cython.address(self._view)
         view_of(self._v, cython.address(data[0]) if data.shape[0] else cython.NULL, data.shape[0], sections)
@@ -123,7 +123,7 @@ class Inspection:
     _counts: cython.Py_ssize_t[256]
 
     def __cinit__(self, data: cython.const[cython.uchar][::1], sections: object):
-        """`sections` (layout.Sections) says where everything lies in the data. Reads every range once."""
+        """`sections` (layout.ArchiveSections) says where everything lies in the data. Reads every range once."""
         v: View
         number: cython.int
         memset(cython.address(v), 0, cython.sizeof(View))

@@ -82,7 +82,7 @@ cdef inline bint _lies_inside(Py_ssize_t offset, Py_ssize_t count, Py_ssize_t wi
 
 
 cdef inline int view_of(View *v, const unsigned char *base, Py_ssize_t size, object sections) except -1:
-    """Fill a view whose memory is zero. `sections` is a layout.Sections of the `size` bytes at `base`; ValueError where
+    """Fill a view whose memory is zero. `sections` is a layout.ArchiveSections of the `size` bytes at `base`; ValueError where
     they do not lie inside."""
     cdef Py_ssize_t ranges = sections.ranges, runs = sections.runs
     cdef int va_width = sections.va_width, width = sections.field_width, line_width = sections.line_width

@@ -154,7 +154,7 @@ class Archive:
     """The four sections of one archive, and what was learnt about them."""
 
     def __cinit__(self, data: cython.const[cython.uchar][::1], sections: object, seed: cython.ulonglong):
-        """`sections` (layout.Sections) says where everything lies in the data. `seed` is random."""
+        """`sections` (layout.ArchiveSections) says where everything lies in the data. `seed` is random."""
         base: cython.pointer(cython.const[cython.uchar]) = cython.NULL
         self._bytes = data
         if data.shape[0]:

@@ -186,7 +186,7 @@ def layer(functions, best, low, out):
 
 @cython.final
 @cython.cclass
-class Plan:
+class MergePlan:
     """Which range goes where: for each row of the table to be, the place it comes from, its name's place, va, length.
 
     A tree that is covered by several stretches appears in each, clipped. The chains this repeats have a budget (only
