@@ -42,7 +42,7 @@ ARROWS: dict[str, set[str]] = {
     "procmap": {"elf"},
     "unwind": {"elf", "procmap", "window"},
     "gotrace": set(),
-    "symbolize": {"binary", "elf", "lidia", "locate", "locate.locator", "procmap"},
+    "symbolize": {"binary", "elf", "lidia", "locate", "locate.locator", "procmap", "unwind"},
     "filter": {"demangle", "elf", "locate", "locate.locator", "procmap", "symbolize"},
     "profiles": {"elf", "gotrace", "lidia", "locate", "locate.locator", "procmap", "symbolize"},
 }

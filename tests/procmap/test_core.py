@@ -196,7 +196,7 @@ def test_a_core_of_linux_names_its_threads_the_one_that_crashed_first(
     main(["core", str(file)])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("thread ")
-    assert lines[0].endswith(" signal 11")
+    assert lines[0].endswith(" SIGSEGV, address 0x8 not mapped")
     assert lines[2] == f"      boom at {path}.c:3"
     assert sum(line.startswith("thread ") for line in lines) == 2
     main(["core", str(file), "--json"])
@@ -241,4 +241,5 @@ def test_a_core_of_gdb_answers_like_the_process(tmp_path: Path, capsys: pytest.C
     assert main(["core", str(tmp_path / f"core.{pid}"), *words]) == 0
     assert capsys.readouterr().out == live
     main(["core", str(tmp_path / f"core.{pid}")])
-    assert capsys.readouterr().out.splitlines()[1:] == stopped
+    found = capsys.readouterr().out.splitlines()[1:]
+    assert [found[0].removesuffix(" [registers]"), *found[1 : len(stopped)]] == stopped

@@ -31,13 +31,11 @@ def record(content: bytes) -> bytes:
     return struct.pack("<I", len(content)) + content
 
 
-def section(
-    program: bytes, *, augmentation: bytes = b"zR\0", data: bytes = b"\x03", cie: bytes = ENTRY_ROW, size: int = 0x100
-) -> bytes:
+def section(program: bytes, *, augmentation: bytes = b"zR\0", data: bytes = b"\x03", cie: bytes = ENTRY_ROW) -> bytes:
     """An .eh_frame of one CIE (absolute addresses of 4 bytes) and one FDE at CODE."""
     head = b"\1" + augmentation + b"\1\x78\x10" + (bytes([len(data)]) + data if augmentation[:1] == b"z" else b"")
     first = record(bytes(4) + head + cie)
-    fde = struct.pack("<III", len(first) + 4, CODE, size) + (b"\0" if augmentation[:1] == b"z" else b"")
+    fde = struct.pack("<III", len(first) + 4, CODE, 0x100) + (b"\0" if augmentation[:1] == b"z" else b"")
     return first + record(fde + program) + bytes(4)
 
 

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from whence.elf.kernels import constants
+from whence.elf.layout import machine_name
 from whence.procmap.core import SIGNAL_AT, TID_AT, mapped_files
 from whence.unwind.constants import NT_SIGINFO
 from whence.unwind.memory import CoreMemory
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
 from whence.unwind.signals import Signal, read_signal
-from whence.unwind.unwinder import End, Unwinder, Unwound
+from whence.unwind.unwinder import End, FoundBy, StackFrame, Unwinder, Unwound
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from whence.unwind.registers import Machine
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadStack:
+class ThreadStack(NamedTuple):
     """A thread of a core: the signal it got (None: none), its registers by name, and its stack."""
 
     tid: int
@@ -41,6 +41,7 @@ class ThreadStack:
 
 @dataclass(slots=True)
 class _Thread:
+    tid: int
     status: bytes
     info: bytes = b""
 
@@ -60,36 +61,35 @@ def core_stacks(
     try:
         memory = CoreMemory(elf, mapped_files(elf), modules.bytes_of)
         unwinder = None if machine is None else Unwinder(machine, CoreCode(modules, memory), memory, elf.order)
-        return [
-            stack for thread in _threads(elf) if (stack := _stack(elf, thread, machine, unwinder, tids)) is not None
-        ]
+        wanted = [thread for thread in _threads(elf) if tids is None or thread.tid in tids]
+        return [_stack(elf, core, thread, machine, unwinder) for thread in wanted]
     finally:
         modules.close()
 
 
 def _threads(elf: ElfFile) -> list[_Thread]:
     found: list[_Thread] = []
+    tid_at = TID_AT[elf.bits]
     for note in elf.notes():
         if note.owner == "CORE" and note.type == constants.NT_PRSTATUS:
-            found.append(_Thread(bytes(note.desc)))
+            status = bytes(note.desc)
+            found.append(_Thread(int.from_bytes(status[tid_at : tid_at + 4], elf.order), status))
         elif note.owner == "CORE" and note.type == NT_SIGINFO and found:
             found[-1].info = bytes(note.desc)
     return found
 
 
 def _stack(
-    elf: ElfFile, thread: _Thread, machine: Machine | None, unwinder: Unwinder | None, tids: Collection[int] | None
-) -> ThreadStack | None:
-    status, order = thread.status, elf.order
-    tid_at = TID_AT[elf.bits]
-    tid = int.from_bytes(status[tid_at : tid_at + 4], order)
-    if tids is not None and tid not in tids:
-        return None
+    elf: ElfFile, core: Core, thread: _Thread, machine: Machine | None, unwinder: Unwinder | None
+) -> ThreadStack:
+    status, order, tid = thread.status, elf.order, thread.tid
     number = int.from_bytes(status[SIGNAL_AT : SIGNAL_AT + 2], order)
     signal = read_signal(number, thread.info, elf.bits, order) if number else None
-    if machine is None or unwinder is None or len(status) != machine.status_size:
-        detail = "only those of x86-64 and aarch64 are" if machine is None else f"NT_PRSTATUS has {len(status)} bytes"
-        return ThreadStack(tid, signal, {}, Unwound((), End.NO_REGISTERS, detail))
+    if machine is None or unwinder is None or len(status) < machine.status_size:
+        detail = machine_name(elf.machine) if machine is None else f"NT_PRSTATUS has {len(status)} bytes"
+        known = next((one for one in core.threads if one.tid == tid and one.pc is not None), None)
+        place = () if known is None else (StackFrame(known.pc or 0, known.sp or 0, FoundBy.REGISTERS, exact=True),)
+        return ThreadStack(tid, signal, {}, Unwound(place, End.NO_REGISTERS, detail))
 
     def value(at: int) -> int:
         return int.from_bytes(status[at : at + machine.word], order)

@@ -31,7 +31,7 @@ class Machine:
     fp: int
     link: int | None  # the register that a call leaves the return address in; None: it is pushed
     kept: frozenset[int]  # unchanged by a call unless its CFI says otherwise
-    status_size: int  # of NT_PRSTATUS
+    status_size: int  # of NT_PRSTATUS, at least: with all registers
     status_at: dict[int, int]  # DWARF number -> offset in NT_PRSTATUS
     pc_at: int
     pc_name: str
@@ -68,7 +68,7 @@ X86_64 = Machine(
     fp=6,
     link=None,
     kept=frozenset((3, 6, 12, 13, 14, 15)),
-    status_size=336,
+    status_size=STATUS_REGISTERS_AT + 8 * len(_X86_64_ORDER),
     status_at={n: STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index(name) for n, name in _X86_64.items()},
     pc_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("rip"),
     pc_name="rip",
@@ -90,7 +90,7 @@ AARCH64 = Machine(
     fp=29,
     link=30,
     kept=frozenset(range(19, 30)),
-    status_size=392,
+    status_size=STATUS_REGISTERS_AT + 8 * 34,
     status_at={n: STATUS_REGISTERS_AT + 8 * n for n in range(32)},
     pc_at=STATUS_REGISTERS_AT + 8 * 32,
     pc_name="pc",

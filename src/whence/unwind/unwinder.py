@@ -4,7 +4,8 @@ For each frame, in this order; what answers first is what counts, and is told wi
 
     1. code that signal handlers return to, by its bytes
     2. call frame information: .eh_frame, then .debug_frame
-    3. of the innermost frame alone: a jump to no code, and the instructions of a function's beginning and end
+    3. of the innermost frame alone: a jump to no code, the instructions of a function's beginning and end, and a
+       return address where the function would have it if it kept nothing, behind a call that leads to it
     4. the frame pointer, if what it leads to lies on the stack and returns to behind a call
 
 A return address is the byte behind a call, perhaps of the next function already: callers are looked up one byte before
@@ -34,8 +35,11 @@ if TYPE_CHECKING:
 
 STEPS_LIMIT = 1_000_000
 INNER_KEPT, OUTER_KEPT = 4096, 256  # frames of a longer stack; those between are counted
-CALL_BYTES = 7  # the longest call of x86-64 without a displacement of its own prefix
+CALL_BYTES = 7  # the longest call of x86-64
+LEAF_BYTES = 4096  # from the beginning of a function that calls none; such are short
 ENDBR64 = bytes.fromhex("f30f1efa")
+CALL_REL32 = 0xE8  # x86: the call of an address 32 bits away
+BL, BLR_BITS, BLR = 0b100101, 0xFEFFF000, 0xD63F0000  # aarch64: the six bits above bl's distance; blr, blraa and such
 
 
 class FoundBy(enum.StrEnum):
@@ -46,6 +50,7 @@ class FoundBy(enum.StrEnum):
     SIGNAL = "signal"  # what a signal interrupted, by the registers that the kernel saved
     FRAME_POINTER = "frame-pointer"
     PROLOGUE = "prologue"  # by the instructions at a function's beginning or end
+    LEAF = "leaf"  # the caller of a function that keeps nothing on the stack, by the call there that leads to it
     CALL = "call"  # the caller of an address that is no code
 
 
@@ -74,7 +79,7 @@ _SENTENCES = {
     End.LOOP: "a caller's frame is not above that of what it called",
     End.DAMAGED: "the call frame information is damaged",
     End.LIMIT: f"it has more than {STEPS_LIMIT:,} frames",
-    End.NO_REGISTERS: "the registers of this machine are not known",
+    End.NO_REGISTERS: "stacks of x86-64 and aarch64 alone are unwound",
 }
 
 
@@ -316,6 +321,8 @@ class Unwinder:
             depth = self.pushed(frame.pc)
             if depth is not None:
                 return self.called(registers, depth, FoundBy.PROLOGUE)
+            if self.is_leaf(frame, registers):
+                return self.called(registers, 0, FoundBy.LEAF)
         return self.by_frame_pointer(frame, registers)
 
     def called(self, registers: dict[int, int], pushed: int, found_by: FoundBy) -> _Step:
@@ -347,6 +354,24 @@ class Unwinder:
             return 1
         return None
 
+    def is_leaf(self, frame: StackFrame, registers: dict[int, int]) -> bool:
+        """Whether the return address of a function that keeps nothing is behind a call of the function the frame is in,
+        and that doesn't begin by keeping the frame pointer."""
+        link = self.machine.link
+        pc = self.word(frame.sp) if link is None else registers[link] & self.machine.address_mask
+        if link is None:
+            call = self._bytes(pc - 5, 5)
+            if call is None or call[0] != CALL_REL32:
+                return False
+            target = pc + int.from_bytes(call[1:], "little", signed=True)
+        else:
+            word = int.from_bytes(self._bytes(pc - 4, 4) or b"", "little")
+            if word >> 26 != BL:
+                return False
+            distance = word & 0x3FFFFFF
+            target = pc - 4 + 4 * (distance - (1 << 26) if distance >> 25 else distance)
+        return 0 <= frame.pc - target < LEAF_BYTES and self.pushed(target) is None
+
     def by_frame_pointer(self, frame: StackFrame, registers: dict[int, int]) -> _Step | None:
         """The caller by the frame record that the frame pointer leads to; None unless it holds."""
         machine = self.machine
@@ -369,12 +394,11 @@ class Unwinder:
             if before is None:
                 return True
             word = int.from_bytes(before, "little")
-            # bl; blr, blraa and their like
-            return word >> 26 == 0b100101 or word & 0xFEFFF000 == 0xD63F0000
+            return word >> 26 == BL or word & BLR_BITS == BLR
         before = self._bytes(pc - CALL_BYTES, CALL_BYTES)
         if before is None:
             return True
-        if before[-5] == 0xE8:
+        if before[-5] == CALL_REL32:
             return True
         # ff /2: the register field of the byte behind ff is 2
         return any(before[-size] == 0xFF and before[1 - size] >> 3 & 7 == 2 for size in (2, 3, 4, 6, 7))
