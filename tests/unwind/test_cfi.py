@@ -132,6 +132,17 @@ def test_rows_do_not_cost_more_than_their_bytes_justify() -> None:
         fde_of(many)
 
 
+def test_a_long_cie_is_not_run_for_each_of_many_fdes() -> None:
+    first = section(b"", cie=ENTRY_ROW + bytes(1 << 15))
+    length = struct.unpack_from("<I", first)[0] + 4
+    data = first[:length]
+    for n in range(1000):
+        data += record(struct.pack("<IIIB", len(data) + 4, CODE + n * 16, 16, 0))
+    frames = FrameSection(data, VADDR)
+    assert 5 < len(frames.fdes()) < 20
+    assert "instructions of all FDEs" in str(frames.problems[0])
+
+
 def test_letters_of_a_cie_say_signal_frames_and_how_to_skip_the_rest() -> None:
     assert fde_of(b"", augmentation=b"zRS\0").cie.signal
     assert fde_of(b"", augmentation=b"zPLR\0", data=b"\x03" + bytes(4) + b"\x1b\x03").cie.lsda_encoding == 0x1B

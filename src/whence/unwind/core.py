@@ -60,7 +60,7 @@ def core_stacks(
     modules = Modules(core.snapshot, finds)
     try:
         memory = CoreMemory(elf, mapped_files(elf), modules.bytes_of)
-        unwinder = None if machine is None else Unwinder(machine, CoreCode(modules, memory), memory, elf.order)
+        unwinder = None if machine is None else Unwinder(machine, CoreCode(modules, memory), memory, stored=elf.size)
         wanted = [thread for thread in _threads(elf) if tids is None or thread.tid in tids]
         return [_stack(elf, core, thread, machine, unwinder) for thread in wanted]
     finally:

@@ -116,6 +116,7 @@ class Modules:
     def __init__(self, snapshot: Snapshot, finds: Finds | None) -> None:
         self.snapshot, self._finds = snapshot, finds
         self._opened: dict[tuple[str, str], Module] = {}
+        self._of_entry: dict[int, ElfFile | None] = {}
         self._by_name: dict[str, list[tuple[int, SnapshotFile]]] = {}
         for mapping, file in zip(snapshot.mappings, snapshot.file_of, strict=True):
             if file is not None:
@@ -134,12 +135,12 @@ class Modules:
 
     def bytes_of(self, entry: MappedFile) -> memoryview | None:
         """The bytes of the file of an entry of NT_FILE; None where it is not at hand, or has no code."""
-        mapped = self._by_name.get(kind_of(entry.name)[1])
-        if not mapped:
-            return None
-        # of several files that had the name one after another, the one whose code is nearest
-        _, file = min(mapped, key=lambda one: abs(one[0] - entry.start))
-        elf = self.of_file(file).elf
+        if entry.start not in self._of_entry:
+            # of several files that had the name one after another, the one whose code is nearest
+            mapped = self._by_name.get(kind_of(entry.name)[1], [])
+            nearest = min(mapped, key=lambda one: abs(one[0] - entry.start), default=None)
+            self._of_entry[entry.start] = None if nearest is None else self.of_file(nearest[1]).elf
+        elf = self._of_entry[entry.start]
         return None if elf is None else elf.data
 
 

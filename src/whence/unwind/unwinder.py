@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from whence.unwind.registers import Machine
     from whence.window import ByteOrder
 
-STEPS_LIMIT = 1_000_000
+STEPS_LIMIT = 1_000_000  # for all threads together, plus what the bytes of the process's memory can hold
+FRAME_BYTES = 16  # of memory, that a frame takes at least
+RULES_A_STEP, STEPS_AN_EXPRESSION = 16, 16  # how rules and expressions count among the steps
 INNER_KEPT, OUTER_KEPT = 4096, 256  # frames of a longer stack; those between are counted
 CALL_BYTES = 7  # the longest call of x86-64
 LEAF_BYTES = 4096  # from the beginning of a function that calls none; such are short
@@ -78,7 +80,7 @@ _SENTENCES = {
     End.NOT_CODE: "the return address is not in executable memory",
     End.LOOP: "a caller's frame is not above that of what it called",
     End.DAMAGED: "the call frame information is damaged",
-    End.LIMIT: f"it has more than {STEPS_LIMIT:,} frames",
+    End.LIMIT: "the stacks together are longer than the core's memory can hold",
     End.NO_REGISTERS: "stacks of x86-64 and aarch64 alone are unwound",
 }
 
@@ -145,7 +147,11 @@ class _Step(NamedTuple):
 class Unwinder:
     """Unwinds threads of one process; what it learnt of one frame serves all threads."""
 
-    def __init__(self, machine: Machine, code: Code, memory: Memory, order: ByteOrder = "little") -> None:
+    def __init__(
+        self, machine: Machine, code: Code, memory: Memory, order: ByteOrder = "little", *, stored: int = 0
+    ) -> None:
+        """`stored` is how many bytes of memory there are: what all stacks together may cost depends on it."""
+        self.steps_left = STEPS_LIMIT + stored // FRAME_BYTES
         self.machine, self.code, self.memory, self.order = machine, code, memory, order
         self.mask = (1 << machine.bits) - 1
         self._trampolines: dict[int, bool] = {}
@@ -159,6 +165,7 @@ class Unwinder:
         frame = StackFrame(pc, values.get(machine.sp, 0), FoundBy.REGISTERS, exact=True)
         inner: list[StackFrame] = []
         outer: deque[StackFrame] = deque(maxlen=OUTER_KEPT)
+        interrupted: set[tuple[int, int]] = set()
         count, cfa_before = 0, values.get(machine.sp, 0)
         after_signal = True  # of the innermost frame too nothing is known to be below
         while True:
@@ -170,15 +177,25 @@ class Unwinder:
             else:
                 outer.append(frame)
             try:
-                if count >= STEPS_LIMIT:
-                    raise _Ended(End.LIMIT)
+                self.charge(1)
                 step = self.step(frame, values)
                 self.check(step, frame, cfa_before, after_signal)
+                if step.from_trampoline:  # the one kind of frame that may be anywhere, so that nothing else ends a loop
+                    place = step.pc, step.registers.get(self.machine.sp, 0)
+                    if place in interrupted:
+                        raise _Ended(End.LOOP, f"{step.pc:#x} was interrupted before")
+                    interrupted.add(place)
             except _Ended as ended:
                 return Unwound((*inner, *outer), ended.end, ended.detail, count - len(inner) - len(outer))
             after_signal = step.from_trampoline
             cfa_before, values = step.cfa, step.registers
             frame = StackFrame(step.pc, values[machine.sp], step.found_by, step.exact)
+
+    def charge(self, steps: int) -> None:
+        """Raise _Ended when all stacks together took too many steps."""
+        self.steps_left -= steps
+        if self.steps_left < 0:
+            raise _Ended(End.LIMIT)
 
     def check(self, step: _Step, frame: StackFrame, cfa_before: int, after_signal: bool) -> None:
         """Raise _Ended unless there is a caller, above what it called, in code."""
@@ -216,7 +233,9 @@ class Unwinder:
         machine, memory = self.machine, self.memory
         if row.cfa is None:
             raise DwarfError(fde.section, fde.offset, "a row says what the CFA is", "none")
+        self.charge(len(row.rules) // RULES_A_STEP)
         if row.cfa.expression is not None:
+            self.charge(STEPS_AN_EXPRESSION)
             cfa = evaluate(row.cfa.expression, registers, memory, bits=machine.bits, order=self.order)
         else:
             base = registers.get(row.cfa.register)
@@ -249,6 +268,7 @@ class Unwinder:
             elif how is How.REGISTER:
                 value = registers.get(number)
             else:
+                self.charge(STEPS_AN_EXPRESSION)
                 value = evaluate(expression, registers, memory, cfa, bits=machine.bits, order=self.order)
                 if how is How.EXPRESSION:
                     value = self.word(value)
@@ -376,11 +396,15 @@ class Unwinder:
         """The caller by the frame record that the frame pointer leads to; None unless it holds."""
         machine = self.machine
         fp = registers.get(machine.fp, 0)
+        if not fp and frame.found_by is FoundBy.FRAME_POINTER:  # the outermost function is entered with 0
+            raise _Ended(End.COMPLETE)
         caller_at, return_at, size = machine.frame_record
         bounds = self.memory.region(frame.sp)
         if bounds is None or fp % machine.word or not frame.sp <= fp <= bounds[1] - size:
             return None
         pc = self.word(fp + return_at) & machine.address_mask
+        if not pc and self.word(fp + caller_at):
+            return None
         if pc and not (self.is_code(pc - 1) and self.follows_call(pc)):
             return None
         values = {register: registers[register] for register in machine.kept if register in registers}
