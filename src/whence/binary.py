@@ -63,7 +63,7 @@ SHARDS_KEPT = 64
 class Binary:
     """Something that names addresses: an ELF file with all that belongs to it, or an archive.
 
-    Safe for use from many threads. A context manager; closing gives back every file and table. Lookups that still run
+    Safe for use from many threads. A context manager; closing releases every file and table. Lookups that still run
     in other threads end well; later ones raise ValueError. What they returned stays good. Usable in a forked child,
     also when a table was being built.
     """

@@ -10,7 +10,7 @@ docs/bounds.md lists the constants. Kernels count for themselves and are given `
 >>> budget.charge(40)
 >>> budget.charge(3)
 Traceback (most recent call last):
-whence.errors.FormatError: format strings: found 43, expected: names together take at most 4 times its 10 bytes plus 2
+whence.errors.FormatError: format strings: names together take more than 4 times its 10 bytes plus 2
 """
 
 from __future__ import annotations
@@ -46,5 +46,7 @@ class Budget:
 
     def reached(self) -> FormatError:
         """The error of a budget that is used up."""
-        rule = f"{self.what} take at most {self.times} times its {self.stored} bytes plus {self.allowance}"
-        return self.error(self.part, None, rule, self.spent if self.spent > self.most else "more")
+        most = f"{self.times} times its {self.stored} bytes plus {self.allowance}"
+        fault = f"{self.error.place(self.part, None)}: {self.what} take more than {most}"
+        found = self.spent if self.spent > self.most else "more"
+        return self.error(self.part, None, f"{self.what} take at most {most}", found, fault=fault)

@@ -14,12 +14,12 @@ A message names the file, then what is wrong with it, then the rule:
     app.cpp: neither an ELF file nor an archive
     libc.lidia: not an archive: the magic at 0x0 is 45 4c 46 21, expected 2e 64 69 61 (".dia")
     cut.trace: the last generation is cut off at byte 4711
-    libc.lidia: lidia header+0x4: found 3, expected: the version is 1
-    libc.debug: dwarf debug_info+0x2f: found an end beyond it, expected: a unit's length stays inside the section
+    libc.lidia: lidia header+0x4: the version is 3, expected 1
+    libc.debug: dwarf debug_info+0x2f: found an end beyond it (rule: a unit's length stays inside the section)
 
-Rules are worded as truths ("the version is 1"). Each error has a `code` that programs can test, and the `path` of the
-file where one is known. A remedy is kept apart in ``hint``: only the command line prints it. More context is added with
-``add_note``. All of it survives pickling.
+Rules are worded as truths ("the version is 1"), which `worded` makes into a message. Each error has a `code` that
+programs can test, and the `path` of the file where one is known. A remedy is kept apart in ``hint``: only the command
+line prints it. More context is added with ``add_note``. All of it survives pickling.
 """
 
 from __future__ import annotations
@@ -117,8 +117,7 @@ class FormatError(WhenceError):
     def message(self) -> str:
         if self.fault:
             return self.fault
-        what = "broken rule" if self.found is None else f"found {shown(self.found)}, expected"
-        return f"{self.place(self.part, self.offset)}: {what}: {self.rule}"
+        return f"{self.place(self.part, self.offset)}: {worded(self.rule, self.found)}"
 
 
 class ElfError(FormatError):
@@ -174,7 +173,7 @@ class naming:
     >>> with naming("libc.so"):
     ...     raise ElfError("header", 4, "the class is 1 (32-bit) or 2 (64-bit)", 3)
     Traceback (most recent call last):
-    whence.errors.ElfError: libc.so: elf header+0x4: found 3, expected: the class is 1 (32-bit) or 2 (64-bit)
+    whence.errors.ElfError: libc.so: elf header+0x4: the class is 3, expected 1 (32-bit) or 2 (64-bit)
     """
 
     __slots__ = ("path",)
@@ -229,6 +228,30 @@ def cut_off(error: type[Kind], part: str, offset: int | None, needed: int, left:
         f"{error.place(part, offset)}: cut off: {needed} bytes are needed, {left} {'is' if left == 1 else 'are'} left"
     )
     return error(part, offset, f"{needed} bytes fit", f"{left} left", fault=fault, code=CUT_OFF)
+
+
+# how what a rule says of its subject begins where it is a value, so that what was found can stand in its place
+VALUES = (*'0123456789"', "a ", "an ", "empty", "not ", "one ", "the ", "zero")
+
+
+def worded(rule: str, found: object = None) -> str:
+    """What is wrong, in words: what was found in place of the value that the rule names, or what was found, then the
+    rule.
+
+    >>> worded("the version is 1", 3)
+    'the version is 3, expected 1'
+    >>> worded("a field ends inside its message", b"\\x0a\\x05")
+    'found 0a 05 (rule: a field ends inside its message)'
+    >>> worded("rows are in order")
+    'invalid (rule: rows are in order)'
+    """
+    if found is None:
+        return f"invalid (rule: {rule})"
+    for verb in (" is ", " are "):
+        subject, _, value = rule.partition(verb)
+        if value.startswith(VALUES) and not any(mark in subject for mark in ":;,("):
+            return f"{subject}{verb}{shown(found)}, expected {value}"
+    return f"found {shown(found)} (rule: {rule})"
 
 
 def without_file(error: Exception) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Producers:
-    """The sources of names of one ELF file. Owns what it opens besides the file itself; close() gives it back."""
+    """The sources of names of one ELF file. Owns what it opens besides the file itself; close() closes that."""
 
     def __init__(
         self,

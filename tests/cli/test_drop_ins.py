@@ -13,6 +13,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from tests.helpers.drop_ins import SECONDS, ask, asked, link, tool
 from tests.helpers.programs import folder
@@ -328,6 +330,40 @@ def test_an_endless_line_is_one_question() -> None:
     assert ask("llvm-symbolizer", stdin="x" * 1_000_000 + "\njunk\n") == "??\n??:0:0\n\n" * 2
 
 
+@functools.cache
+def responder(style: str) -> Responder:
+    asked_for = Settings()
+    asked_for.module, asked_for.style = str(program()), style
+    asked_for.binutils = style == "addr2line"
+    if asked_for.binutils:
+        asked_for.style, asked_for.hexadecimal = "GNU", True
+    return Responder(asked_for)
+
+
+@given(st.binary(max_size=80).filter(lambda line: b"\n" not in line))
+@settings(max_examples=300, deadline=None)
+@example(b"0x1\r")
+@example(b"\0")
+@example(b"main+")
+@example(b"+1")
+@example(b'DATA "')
+@example(b"FRAME 18446744073709551615")
+@example(b"0x" + b"f" * 70)
+@example(b"\xff\xfe")
+def test_any_line_has_one_whole_answer(line: bytes) -> None:
+    assert re.fullmatch(rb"(?:.+\n)+\n", responder("LLVM").answer(line))
+    assert re.fullmatch(rb"[^\n]+:[\d?]+\n", responder("addr2line").answer(line).split(b"\n", 1)[1])
+    assert responder("JSON").answer(line).count(b"\n") == 1
+
+
+def test_lines_may_end_as_those_of_windows_do() -> None:
+    path = program()
+    start, _ = symbol(path, "main")
+    for name in ("llvm-symbolizer", "addr2line"):
+        plain = ask(name, "-f", "-e", str(path), stdin=f"{start:#x}\n")
+        assert ask(name, "-f", "-e", str(path), stdin=f"{start:#x}\r\n") == plain
+
+
 def test_of_many_files_only_some_stay_open() -> None:
     path = program()
     start, _ = symbol(path, "main")
@@ -430,7 +466,6 @@ def test_json_is_llvm_symbolizers() -> None:
         ("llvm-symbolizer", ("--bogus",)),
         ("llvm-symbolizer", ("-xq",)),
         ("llvm-symbolizer", ("--adjust-vma=zz",)),
-        ("llvm-symbolizer", ("--filter-markup",)),
         ("addr2line", ("--bogus",)),
         ("addr2line", ("-e", "/nowhere")),
         ("addr2line", ("-e", "/bin/sh", "-j", ".none")),

@@ -114,5 +114,5 @@ def test_damaged_debug_info_is_not_said_to_be_missing(tmp_path: Path, capsys: py
     (tmp_path / "bomb").write_bytes(forge(sections))
     assert main(["dwarf", str(tmp_path / "bomb")]) == 3
     said = capsys.readouterr().err
-    assert "/bomb: elf section .debug_info: found 4611686018427387904, expected: unpacked bytes take at most" in said
+    assert "/bomb: elf section .debug_info: unpacked bytes take more than" in said
     assert said.count("\n") == 1

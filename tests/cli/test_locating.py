@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.forge.core import Mapped, core
 from tests.forge.server import serving, whole
 from tests.helpers.live import compiled, running
 from whence.cli import main
 from whence.elf import ElfFile
 from whence.lidia.build import create
 from whence.locate.cache import Cache
+from whence.procmap import maps
 from whence.profiles import pprof
 from whence.profiles.model import Mapping, Profile, SampleType
 from whence.symbolize import Process
@@ -83,6 +85,14 @@ def asked(world: World, command: str, tmp_path: Path) -> list[str]:
     if command == "addr --snapshot":
         process.snapshot().save(tmp_path / "snapshot")
         return ["addr", "--snapshot", str(tmp_path / "snapshot"), hex(world.runtime)]
+    if command == "core":
+        mapped = []
+        for one in maps.parse(maps.read(process.directory), wanted=0).mappings:
+            if one.path == str(world.stripped):
+                memory = b"" if one.offset else world.stripped.read_bytes()[:4096]
+                mapped.append(Mapped(one.start, one.limit, one.path, one.offset, 5 if one.is_exec else 4, memory))
+        (tmp_path / "core").write_bytes(core(mapped))
+        return ["core", str(tmp_path / "core"), hex(world.runtime)]
     if command == "explain":
         return ["explain", str(world.stripped), hex(world.vaddr)]
     if command == "filter":
@@ -115,7 +125,7 @@ def answered(command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     return capfd.readouterr().out
 
 
-COMMANDS = ["addr", "pid", "addr --snapshot", "explain", "filter", "profile", "lidia create"]
+COMMANDS = ["addr", "pid", "core", "addr --snapshot", "explain", "filter", "profile", "lidia create"]
 OPTIONS = [
     "--binary",
     "--binary archive",

@@ -108,7 +108,7 @@ def test_what_is_wrong_is_one_line_and_an_exit_code(
     broken.write_bytes(b"\x0a\x05")
     assert main(["profile", str(broken)]) == 3
     assert capfd.readouterr().err.startswith(
-        f"whence: {broken}: profile profile+0x0: found 0a 05, expected: a field ends inside"
+        f"whence: {broken}: profile profile+0x0: found 0a 05 (rule: a field ends inside"
     )
     assert main(["profile", str(tmp_path / "nowhere")]) == 3
     assert main(["profile", str(profile), "-o", str(tmp_path / "no" / "out.pb")]) == 3

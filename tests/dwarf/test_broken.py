@@ -48,12 +48,12 @@ def test_a_bad_unit_is_told_and_the_others_are_read(body: bytes, rule: str) -> N
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"\x09\0" + bytes(20), "found 9, expected: the version of a unit is 2, 3, 4 or 5"),
-        (b"\x04\0\0\0\0\0\x03" + bytes(20), "found 3, expected: the address size of a unit is 2, 4 or 8"),
-        (b"\x04\0\0", "found too few bytes, expected: a unit's header fits in the unit"),
+        (b"\x09\0" + bytes(20), "the version of a unit is 9, expected 2, 3, 4 or 5"),
+        (b"\x04\0\0\0\0\0\x03" + bytes(20), "the address size of a unit is 3, expected 2, 4 or 8"),
+        (b"\x04\0\0", "found too few bytes (rule: a unit's header fits in the unit)"),
         (
             b"\x04\0\0\0\0\0\x08\x7f" + bytes(20),
-            "found another code, expected: the root DIE's abbreviation is in the unit's table",
+            "found another code (rule: the root DIE's abbreviation is in the unit's table)",
         ),
     ],
 )

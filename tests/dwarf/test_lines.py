@@ -276,7 +276,7 @@ def test_a_sequence_that_nothing_ends_is_reported_and_left_out() -> None:
     [
         (b"", "cut off: 4 bytes are needed"),
         (b"\xf0\xff\xff\xff" + bytes(20), "unit_length"),
-        (program(ONE, version=6), "the version of a line program is 2 to 5"),
+        (program(ONE, version=6), "the version of a line program is 6, expected 2 to 5"),
         (program(ONE, version=5, address_size=3), "an address has"),
         (program(ONE)[:6] + b"\xff\xff\0\0" + program(ONE)[10:], "header_length ends inside"),
         (program(ONE, line_range=0), "line_range is not 0"),

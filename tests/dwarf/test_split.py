@@ -75,7 +75,7 @@ def test_a_split_unit_that_is_not_found_is_told(version: int) -> None:
     info = read(version, dwo=lambda unit: None)
     assert found(info) == []
     assert [str(problem) for problem in info.problems] == [
-        f"dwarf debug_info+{unit.offset:#x}: found no such file, expected: the split unit {unit.dwo_name} is there"
+        f"dwarf debug_info+{unit.offset:#x}: found no such file (rule: the split unit {unit.dwo_name} is there)"
         for unit in info.units
     ]
 
@@ -84,7 +84,7 @@ def test_a_split_unit_that_is_not_found_is_told(version: int) -> None:
 def test_a_split_unit_of_another_build_is_refused(version: int) -> None:
     info = read(version, dwo=dwo_files(version, (0x9999, IDS[1])))
     assert sorted(found(info)) == EXPECTED[3:]
-    assert "found 0x9999, expected: 0.dwo has the unit with id 0x1111222233334444" in str(info.problems[0])
+    assert "found 0x9999 (rule: 0.dwo has the unit with id 0x1111222233334444)" in str(info.problems[0])
 
 
 @pytest.mark.parametrize("version", [4, 5])

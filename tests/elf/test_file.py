@@ -117,7 +117,7 @@ def test_a_compressed_section_that_lies_about_its_size_is_an_error_and_costs_no_
     if claim == 0:
         assert bytes(elf.content(".debug_info")) == b""
         return
-    with pytest.raises(ElfError, match=r"unpacks to the|unpacked bytes take at most 64 times"):
+    with pytest.raises(ElfError, match=r"unpacks to the|unpacked bytes take more than 64 times"):
         elf.content(".debug_info")
 
 
@@ -293,7 +293,7 @@ def test_debug_info_compressed_by_an_unknown_method_is_skipped_and_symbols_answe
     data = forge([code, unknown], symbols=[Symbol("main", 0x401000, 16)])
     with Binary.from_elf(ElfFile.from_bytes(data)) as binary:
         assert [frame.function for frame in binary.lookup(0x401004)] == ["main"]
-        assert [problem for problem in binary.problems if "found method 2147483646, expected" in problem]
+        assert [problem for problem in binary.problems if "found method 2147483646 (rule: " in problem]
     with ElfFile.from_bytes(data) as elf, pytest.raises(ElfError, match="it is compressed by zlib"):
         elf.content(".debug_info")
 

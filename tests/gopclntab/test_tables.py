@@ -250,10 +250,10 @@ def test_the_place_of_inline_trees_is_found_in_either_layout_of_moduledata(word:
 
 def test_a_table_with_a_wrong_header_is_refused_with_the_rule() -> None:
     for edit, rule in (
-        ((0, b"\1\2\3\4"), "the magic is one that"),
-        ((4, b"\1"), "two bytes behind the magic are zero"),
-        ((6, b"\3"), "the quantum is 1, 2 or 4"),
-        ((7, b"\5"), "the pointer size is 4 or 8"),
+        ((0, b"\1\2\3\4"), "the magic is 01 02 03 04, expected one that"),
+        ((4, b"\1"), "two bytes behind the magic are 01 00, expected zero"),
+        ((6, b"\3"), "the quantum is 3, expected 1, 2 or 4"),
+        ((7, b"\5"), "the pointer size is 5, expected 4 or 8"),
         ((8, struct.pack("<Q", 1 << 40)), "twice the functions"),
         ((8 + 8 * 6, struct.pack("<Q", 1 << 40)), "pctab starts inside the table"),
     ):
@@ -312,3 +312,15 @@ def test_every_flipped_byte_of_a_table_gives_an_error_or_an_answer(since: str) -
         for mask in (0x01, 0x80, 0xFF):
             data = program(sample(since), FILES, since=since, edit=(at, bytes([table[at] ^ mask])))
             survives(ranges_of, data, refused=GopclntabError)
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_more_ranges_than_twice_the_instructions_are_an_error_with_lines_and_without(lines: bool) -> None:
+    depth, size = 4, 256
+    nodes = [Node(f"main.f{i}", i - 1 if i % depth else -1, 0, 10 + i, 0) for i in range(2 * depth)]
+    steps = [(pc, depth - 1 if pc % 2 else 2 * depth - 1) for pc in range(size)]  # another chain of calls at each byte
+    data = program([Function("main.main", size, [(0, 10)], [(0, 0)], steps, nodes)], list(FILES), since="1.18")
+    table = Pclntab.find(ElfFile.from_bytes(data))
+    assert table is not None
+    with pytest.raises(GopclntabError, match="over 257, expected: their ranges are fewer than their instructions"):
+        table.ranges(StringSpace(), lines)

@@ -193,7 +193,7 @@ def test_types_that_a_version_does_not_have_are_refused_with_their_place() -> No
         wire = b"go 1.%d trace\0\0\0\x02" % version + bytes([kind])
         for read in (lambda: list(gotrace.Reader(wire)), lambda: to_text(wire)):  # noqa: B023
             with pytest.raises(
-                TraceError, match=rf"found {kind}, expected: an event's type is one of Go 1.{version}"
+                TraceError, match=rf"an event's type is {kind}, expected one of Go 1.{version}"
             ) as caught:
                 read()
             assert caught.value.offset == 17

@@ -21,7 +21,7 @@ from whence.elf.kernels.constants import ET_DYN
 CODE = 0x1000
 SIZE = 1 << 20
 ATTRIBUTES = 500_000
-UNPACKED = "unpacked bytes take at most 64 times its"
+UNPACKED = "unpacked bytes take more than 64 times its"
 PACKED = pytest.mark.parametrize("pack", [False, True], ids=["plain", "packed"])
 NOTHING = uleb(0x2FFF) + uleb(d.PRESENT)  # an attribute that takes no bytes in a DIE
 

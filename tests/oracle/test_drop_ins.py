@@ -3,7 +3,7 @@
     python -m pytest -s -m oracle tests/oracle/test_drop_ins.py
 
 20,000 addresses of each file in every style (WHENCE_ADDRESSES: another number). What differs is counted and held to the
-numbers in docs/correctness.md, which names each kind. Columns and discriminators are not compared.
+numbers in docs/correctness.md, which names each kind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 from tests.helpers.drop_ins import link, tool
 from tests.oracle.compare import Symbols, sample
-from tests.oracle.test_corpora import CORPORA, fetched
+from tests.oracle.corpora import CORPORA, fetched
 from whence.elf import ElfFile
 
 pytestmark = pytest.mark.oracle
@@ -63,20 +63,13 @@ def without_files_of_starts(theirs: str, ours: str) -> str:
     return pattern.sub(one, ours)
 
 
-def bare(text: str) -> str:
-    """Answers without columns and discriminators."""
-    text = re.sub(r'"(Column|Discriminator)":\d+,', "", text)
-    text = re.sub(r"^  (Column|Discriminator): \d+\n", "", text, flags=re.MULTILINE)
-    return re.sub(r":(\d+):\d+$", r":\1", re.sub(r" \(discriminator \d+\)", "", text), flags=re.MULTILINE)
-
-
 def answered(program: str, words: list[str], path: Path, questions: str) -> str:
     import subprocess
 
     done = subprocess.run(
         [program, "-e", str(path), *words], input=questions.encode(), capture_output=True, timeout=SECONDS, check=True
     )
-    return bare(done.stdout.decode("utf-8", "surrogateescape"))
+    return done.stdout.decode("utf-8", "surrogateescape")
 
 
 def differing(theirs: list[str], ours: list[str], addresses: tuple[int, ...], told: str) -> float:

@@ -179,7 +179,7 @@ BROKEN = {
 def test_an_index_out_of_range_is_refused_in_both_forms(rule: str) -> None:
     data = broken(BROKEN[rule])
     for form in (data.SerializeToString(), as_json(data)):
-        with pytest.raises(ProfileError, match=rule):
+        with pytest.raises(ProfileError, match=rule.replace(" is ", " is .*, expected ")):
             otlp.read(form)
 
 

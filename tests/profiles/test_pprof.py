@@ -115,32 +115,26 @@ def test_gzip_of_several_members_is_read_and_written_as_one() -> None:
 
 
 BROKEN = {
-    "string_table: found 78, expected: its first string is empty": forge.strings("x"),
-    "sample_type 0: found 2 of 2, expected: unit is an index into string_table": forge.strings("", "a")
-    + forge.sample_type(),
-    "mapping 0: found 3 of 1, expected: filename is an index into string_table": forge.strings("")
+    "string_table: its first string is 78, expected empty": forge.strings("x"),
+    "sample_type 0: unit is 2 of 2, expected an index into string_table": forge.strings("", "a") + forge.sample_type(),
+    "mapping 0: filename is 3 of 1, expected an index into string_table": forge.strings("")
     + forge.mapping(1, 0, 0, 0, 3),
-    "mapping 0: found 0, expected: its id is not 0": forge.strings("") + forge.mapping(0, 0, 0),
-    "mapping: found 2 twice, expected: an id is given once": forge.strings("") + 2 * forge.mapping(2, 0, 0),
-    "function: found 1 twice, expected: an id is given once": forge.strings("") + 2 * forge.function(1, 0),
-    "location: found 1 twice, expected: an id is given once": forge.strings("") + 2 * forge.location(1, 0, 0),
-    "location: found id 5, expected: mapping_id is the id of a mapping": forge.strings("") + forge.location(1, 5, 0),
-    "line: found id 6, expected: function_id is the id of a function": forge.strings("")
-    + forge.location(1, 0, 0, (6, 1)),
-    "sample: found id 4, expected: location_id is the id of a location": forge.small(forge.sample([4], [1])),
-    "sample 2: found 2, expected: it has a value for each of 1 sample types": forge.small(forge.sample([1], [1, 2])),
-    "label 1: found 99 of 10, expected: key is an index into string_table": forge.small(
-        forge.sample([1], [1], (99, 0, 0))
-    ),
-    "comment 0: found 10 of 10, expected: it is an index into string_table": forge.small(wire.packed(13, [10])),
-    "drop_frames: found 10 of 10, expected: it is an index into string_table": forge.small(wire.number(7, 10)),
-    "doc_url: found 10 of 10, expected: it is an index into string_table": forge.small(wire.number(15, 10)),
-    "profile+0x0: found 0b, expected: a field is a varint, a fixed number or has a length": b"\x0b",
-    "profile+0x0: found 00, expected: field numbers start at 1": b"\x00",
-    "profile+0x0: found 0a 05, expected: a field ends inside its message": b"\x0a\x05",
-    "gzip+0x14: found the end of the file, expected: the stream ends with its checksum": gz.deflated(forge.small())[
-        :20
-    ],
+    "mapping 0: its id is 0, expected not 0": forge.strings("") + forge.mapping(0, 0, 0),
+    "mapping: found id 2 twice (rule: an id is given once)": forge.strings("") + 2 * forge.mapping(2, 0, 0),
+    "function: found id 1 twice (rule: an id is given once)": forge.strings("") + 2 * forge.function(1, 0),
+    "location: found id 1 twice (rule: an id is given once)": forge.strings("") + 2 * forge.location(1, 0, 0),
+    "location: mapping_id is 5, expected the id of a mapping": forge.strings("") + forge.location(1, 5, 0),
+    "line: function_id is 6, expected the id of a function": forge.strings("") + forge.location(1, 0, 0, (6, 1)),
+    "sample: location_id is 4, expected the id of a location": forge.small(forge.sample([4], [1])),
+    "sample 2: found 2 (rule: it has a value for each of 1 sample types)": forge.small(forge.sample([1], [1, 2])),
+    "label 1: key is 99 of 10, expected an index into string_table": forge.small(forge.sample([1], [1], (99, 0, 0))),
+    "comment 0: it is 10 of 10, expected an index into string_table": forge.small(wire.packed(13, [10])),
+    "drop_frames: it is 10 of 10, expected an index into string_table": forge.small(wire.number(7, 10)),
+    "doc_url: it is 10 of 10, expected an index into string_table": forge.small(wire.number(15, 10)),
+    "profile+0x0: a field is 0b, expected a varint, a fixed number or bytes with a length": b"\x0b",
+    "profile+0x0: found 00 (rule: field numbers start at 1)": b"\x00",
+    "profile+0x0: found 0a 05 (rule: a field ends inside its message)": b"\x0a\x05",
+    "gzip+0x14: found the end of the file (rule: the stream ends with its checksum)": gz.deflated(forge.small())[:20],
 }
 
 

@@ -54,7 +54,7 @@ def test_a_line_without_a_value_is_counted_unless_most_lines_are_none() -> None:
     profile = folded.read("a;b 1\na;b\nc 2\n")
     assert (profile.skipped, len(profile.samples)) == (1, 2)
     assert profile.first_skipped == ("folded line 2", "a stack is followed by its value", "a;b")
-    with pytest.raises(ProfileError, match="folded line 2: found a;b, expected: a stack is followed by its value"):
+    with pytest.raises(ProfileError, match=r"folded line 2: found a;b \(rule: a stack is followed by its value"):
         folded.read("a;b 1\na;b\n some text\n")
 
 

@@ -79,15 +79,15 @@ def run(options: Namespace) -> int:
             print(f"whence addr: {word!r} is not an address in hex", file=sys.stderr)
             return WRONG_USE
     with opened(path, options) as binary:
-        desk = Desk(binary, options)
+        responder = Responder(binary, options)
         for block in [("\n".join(words) + "\n").encode()] if words else lines_from(sys.stdin.fileno()):
-            out = memoryview(desk.answer(block))
+            out = memoryview(responder.answer(block))
             sys.stdout.flush()
             while out:
                 out = out[os.write(sys.stdout.fileno(), out) :]
         for problem in binary.problems[:5]:
             print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
-        return SOME_UNKNOWN if desk.unknown else ANSWERED
+        return SOME_UNKNOWN if responder.unknown else ANSWERED
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def lines_from(descriptor: int) -> Iterator[bytes]:
         yield b"".join(rest) + b"\n"
 
 
-class Desk:
+class Responder:
     """Answers blocks of lines from one binary, by a renderer for each table that the binary answers with."""
 
     def __init__(self, binary: Binary, options: Namespace) -> None:

@@ -92,7 +92,7 @@ class ThreadPlace:
 
 
 def show_threads(places: Sequence[ThreadPlace], as_json: bool) -> int:
-    """Print where threads are, remedies on stderr; gives the exit code."""
+    """Print where threads are, remedies on stderr; returns the exit code."""
     for place in places:
         if as_json:
             said = {"frames": [], "reason": place.why} if place.answer is None else as_object(place.answer)
@@ -106,7 +106,7 @@ def show_threads(places: Sequence[ThreadPlace], as_json: bool) -> int:
 
 
 def show(answers: list[Symbolized], as_json: bool) -> int:
-    """Print answers, remedies on stderr; gives the exit code."""
+    """Print answers, remedies on stderr; returns the exit code."""
     for answer in answers:
         print(json.dumps(as_object(answer)) if as_json else "\n".join(as_lines(answer)))
     tell_remedies(answers)

@@ -97,7 +97,7 @@ def stacks_from(output: IO[str]) -> list[list[int]]:
 
 
 def show_living(pid: int, stacks: list[list[int]]) -> int:
-    """Name some addresses of the process; gives the busiest one that is in an inlined call, if there is such a one."""
+    """Name some addresses of the process; returns the busiest one that is in an inlined call, if there is one."""
     print("2. Addresses of the living process, named:\n")
     pcs = [pc for pc, _ in Counter(stack[0] for stack in stacks).most_common()]
     shown: set[str] = set()
@@ -131,7 +131,7 @@ def show_archive(folder: Path, program: Path) -> Path:
 
 
 def show_lookup(archive: Path, mappings: Sequence[Mapping], program: Path, runtime: int) -> int:
-    """A runtime address, looked up in the archive by its vaddr; gives that."""
+    """A runtime address, looked up in the archive by its vaddr; returns that."""
     mapping = next(one for one in mappings if one.start <= runtime < one.limit)
     vaddr = AddressMapper(program).file_offset_to_virtual_address(mapping.file_offset_of(runtime))
     assert vaddr is not None

@@ -84,7 +84,7 @@ def runtime_of(options: Namespace, locator: Locator, stack: ExitStack) -> Runtim
 
 
 def copy(log: Filter, descriptor: int) -> None:
-    """Filter what one descriptor gives to stdout, each block as soon as it has come."""
+    """Filter what comes from one descriptor to stdout, each block as soon as it has come."""
     sys.stdout.flush()
     while block := os.read(descriptor, BLOCK):
         write(log.feed(block))

@@ -43,6 +43,7 @@ TABLE = (
     Option(("--demangle", "-C", "-demangle=true"), "demangle", True, "readable names"),
     Option(("--no-demangle", "-demangle=false"), "demangle", False, "names as the linker has them"),
     Option(("--dia", "--relative-address"), "", None, "accepted, changes nothing"),
+    Option(("--filter-markup",), "filter_markup", True, "copy stdin, with LLVM's symbolizer markup replaced by names"),
     Option(("--functions", "-f"), "functions", "linkage", "function names; =none, =short or =linkage says which"),
     Option(("--functions=none", "-f=none"), "functions", "none", "no function names"),
     Option(("--functions=short", "-f=short"), "functions", "short", "function names without scopes and parameters"),
@@ -63,7 +64,6 @@ TABLE = (
     Option(("--version", "-v"), "version", True, "print the version"),
 )
 OPTIONS = {name: option for option in TABLE for name in option.names}
-UNSUPPORTED = {"--filter-markup": "markup in logs is not read here"}
 
 
 def takes_value(option: Option) -> bool:
@@ -89,8 +89,6 @@ def settings_of(program: str, words: list[str]) -> Settings:
         if not word.startswith("-") or word == "-":
             settings.inputs.append(word)
             continue
-        if word in UNSUPPORTED:
-            raise Refused(f"{program}: error: {word}: {UNSUPPORTED[word]}\n")
         name, equals, value = word.partition("=")
         if word in OPTIONS:
             option = OPTIONS[word]

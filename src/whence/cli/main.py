@@ -80,7 +80,7 @@ def parsed(words: list[str], debug: bool, command: Any) -> Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; gives the exit code (0 answered, 1 some unknown, 2 wrong use, 3 broken input)."""
+    """Run one command; returns the exit code (0 answered, 1 some unknown, 2 wrong use, 3 broken input)."""
     if arguments is not None:
         return guarded(list(arguments))
     if program := program_named(os.path.basename(sys.argv[0])):

@@ -30,7 +30,7 @@ def run(options: Namespace) -> int:
 
 
 def show_mappings(mappings: list[Mapping], as_json: bool, nothing: str) -> int:
-    """Print mappings, or on stderr that there is nothing; gives the exit code."""
+    """Print mappings, or on stderr that there is nothing; returns the exit code."""
     for mapping in mappings:
         print(json.dumps(as_object(mapping)) if as_json else as_line(mapping))
     if not mappings:

@@ -123,8 +123,8 @@ class Module:
         if not frames:
             return (Frame(symbol.name, symbol.file),)
         last = frames[-1]
-        alone = len(frames) == 1 and symbol.name.startswith(MANGLED)
-        if not last.function or (alone and self._is_start(symbol, last.function)):
+        mangled = symbol.name.startswith(MANGLED)
+        if not last.function or (mangled and self._is_start(symbol, last.function)):
             return (*frames[:-1], last._replace(function=symbol.name))
         return frames
 

@@ -77,7 +77,7 @@ LOCATOR_DEFAULTS: dict[str, object] = {
     "binary": [], "archive_dir": [], "debug_dir": None, "debuginfod": None, "debuginfod_allow": None, "cache_dir": None,
     "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
-"""What `add_locator_options` gives when no option is given, for commands that do without argparse then."""
+"""What `add_locator_options` sets when no option is given, for commands that do without argparse then."""
 
 
 def add_name_options(parser: ArgumentParser) -> None:

@@ -47,7 +47,7 @@ def run(options: Namespace) -> int:
 
 
 def save_snapshot(snapshot: Snapshot, out: str) -> int:
-    """Write a snapshot's JSON to a file, or "-" for stdout; gives the exit code."""
+    """Write a snapshot's JSON to a file, or "-" for stdout; returns the exit code."""
     if out == "-":
         print(snapshot.to_json())
     else:

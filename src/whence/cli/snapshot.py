@@ -16,7 +16,7 @@ from whence.symbolize import Snapshot
 
 
 def answer_snapshot(options: Namespace) -> int:
-    """Answer `options.words` (addresses; none: from stdin) by the snapshot file; gives the exit code."""
+    """Answer `options.words` (addresses; none: from stdin) by the snapshot file; returns the exit code."""
     paths, addresses = [], []
     for word in options.words:
         try:

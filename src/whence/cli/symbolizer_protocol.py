@@ -82,6 +82,7 @@ class Settings:
         self.program = "llvm-symbolizer"
         self.version = VERSION  # of llvm-symbolizer
         self.module = ""  # "": each question names its own
+        self.filter_markup = False
         self.build_id = ""
         self.inputs: list[str] = []
         self.style = "LLVM"
@@ -220,6 +221,10 @@ class Responder:
             body = self._code(frames, self._starts(question, frames) if settings.verbose else ())
         return (head + body + foot).encode("utf-8", "surrogateescape")
 
+    def readable(self, name: str) -> str:
+        """A function's name as answers show it."""
+        return self._named(name) or "??"
+
     def _width(self, question: Question) -> int:
         """Digits of an address as addr2line prints it: those of the file's class."""
         module = self.modules[question.module]
@@ -336,6 +341,8 @@ class Responder:
                 for frame in frames
             ]
             return (" (inlined by) " if settings.pretty else "").join(lines)
+        if settings.binutils and len(frames) > 1:  # which prints the innermost frame's discriminator after each line
+            frames = tuple(frame._replace(discriminator=frames[0].discriminator) for frame in frames)
         parts = []
         for depth, frame in enumerate(frames or (UNKNOWN,)):
             if settings.pretty and depth and (settings.functions != "none" or settings.binutils):
@@ -345,7 +352,7 @@ class Responder:
             if settings.verbose:
                 parts.append(self._verbose(frame, starts[depth] if starts else NO_START))
             else:
-                parts.append(self._location(frame) + "\n")
+                parts.append(self._location(frame, frames[0] if frames else frame) + "\n")
             if settings.context:
                 parts.append(source_lines(frame.file, frame.line, settings.context))
         return "".join(parts)
@@ -356,10 +363,11 @@ class Responder:
     def _path(self, file: str) -> str:
         return file.rpartition("/")[2] if self.settings.paths == "base" else file
 
-    def _location(self, frame: Frame) -> str:
+    def _location(self, frame: Frame, innermost: Frame) -> str:
         file = self.file(frame) or "??"
         if self.settings.binutils:
-            return f"{file}:{frame.line or '?'}{discriminated(frame)}"
+            told = discriminated(innermost) if frame.line else ""  # binutils keep it for the records of the callers
+            return f"{file}:{frame.line or '?'}{told}"
         return f"{file}:{frame.line}{columned(frame) if self.settings.style == 'LLVM' else discriminated(frame)}"
 
     def _verbose(self, frame: Frame, begin: FrameStart) -> str:
@@ -501,10 +509,15 @@ def lines_of(descriptor: int) -> Iterator[list[bytes]]:
 
 
 def serve(responder: Responder) -> int:
-    """Answer the questions of the command line, or else those on stdin until it ends; gives the exit code."""
+    """Answer the questions of the command line, or else those on stdin until it ends; returns the exit code."""
     settings = responder.settings
     out = sys.stdout.fileno()
     try:
+        if settings.filter_markup:
+            from whence.cli.markup import filter_markup
+
+            filter_markup(responder, sys.stdin.fileno(), out)
+            return 0
         if settings.inputs:
             answers = [responder.answer(os.fsencode(word)) for word in settings.inputs]
             if settings.style == "JSON":

@@ -172,7 +172,7 @@ class Unpacking:
                 if self._consumed is not None and self._at % NOTIFY_EVERY == 0:
                     self._consumed(self._at)
                 if len(piece) > self.size - done:
-                    raise ElfError(self.part, None, f"it unpacks to the {self.size} bytes it claims", "more")
+                    raise ElfError(self.part, None, f"it unpacks to the {self.size} bytes it claims", "more bytes")
                 out[done : done + len(piece)] = piece
                 done += len(piece)
                 with self._turn:

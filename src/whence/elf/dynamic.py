@@ -81,4 +81,4 @@ def _count(data: memoryview, header: Header, translation: Translation, tags: dic
             return last + 1
         chain_at += 4
         last += 1
-    raise ElfError("dynamic table", None, f"a chain of its hash table has at most {MAX_CHAIN} links", "more")
+    raise ElfError("dynamic table", None, f"a chain of its hash table has at most {MAX_CHAIN} links", "more links")

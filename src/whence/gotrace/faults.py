@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whence.errors import CUT_OFF, TraceError, shown
+from whence.errors import CUT_OFF, TraceError, worded
 from whence.gotrace.kernels.constants import (
     BAD_NAME,
     BAD_NUMBER,
@@ -28,8 +28,7 @@ class TextError(TraceError):
         super().__init__("text", offset, rule, found)
         self.args = offset, line, column, rule, found  # what pickling calls the class with
         self.line, self.column = line, column
-        what = "broken rule" if found is None else f"found {shown(found)}, expected"
-        self.fault = f"trace text, line {line}, column {column}: {what}: {rule}"
+        self.fault = f"trace text, line {line}, column {column}: {worded(rule, found)}"
 
 
 def wire_fault(fault: int, offset: int, version: Version, kind: int = 0) -> TraceError:

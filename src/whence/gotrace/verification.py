@@ -9,7 +9,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from whence.errors import TraceError, shown
+from whence.errors import TraceError, shown, worded
 from whence.gotrace.batches import Batch, Run
 from whence.gotrace.columnar import ColumnReader, Columns, places
 from whence.gotrace.feed import Feed
@@ -43,7 +43,7 @@ class Problem:
         if self.fault:
             return self.fault
         where = f"at {self.offset:#x}: " if self.offset is not None else ""
-        return f"generation {self.generation}: {where}found {self.found}, expected: {self.rule}"
+        return f"generation {self.generation}: {where}{worded(self.rule, self.found)}"
 
 
 def wrong_sizes(source: Source) -> list[Problem]:

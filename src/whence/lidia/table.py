@@ -69,7 +69,7 @@ class Table:
     program cuts or overwrites the file, what is asked next raises LidiaError.
     """
 
-    def __init__(self, data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] = False,
+    def __init__(self, data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False,
                  path: str = "", mapped: MappedFile | None = None) -> None:  # fmt: skip
         view = memoryview(data)
         self._data = view if view.format == "B" else view.cast("B")
@@ -362,7 +362,7 @@ class Table:
         return f"<lidia.Table {self.path or 'in memory'}: {len(self)} ranges>"
 
 
-def demangler(demangle: bool | Callable[[str], str]) -> Callable[[str], str] | None:
+def demangler(demangle: bool | Callable[[str], str] | None) -> Callable[[str], str] | None:
     """What makes names readable, None for names as they are stored. True stands for whence.demangle.demangle."""
     if demangle is True:
         from whence.demangle import demangle as readable
@@ -371,10 +371,12 @@ def demangler(demangle: bool | Callable[[str], str]) -> Callable[[str], str] | N
     return demangle or None
 
 
-def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: bool | Callable[[str], str] = False) -> Table:
+def open(
+    path: str | os.PathLike[str], *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False
+) -> Table:
     """Map an archive. What this costs does not depend on the archive's size, unless `crc` compares its checksums now.
 
-    with `demangle` functions have readable names (True, or a function that makes them, called once for each name).
+    With `demangle` the names of functions are readable ones: True, or a function that makes one of a linkage name.
     LidiaError for what is no archive of version 1, or has a section outside its bytes; ChecksumError; OSError.
     """
     with open_regular(path, LidiaError) as (descriptor, size):
@@ -393,7 +395,7 @@ def open(path: str | os.PathLike[str], *, crc: bool = False, demangle: bool | Ca
         raise
 
 
-def from_bytes(data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] = False) -> Table:
+def from_bytes(data: Buffer, *, crc: bool = False, demangle: bool | Callable[[str], str] | None = False) -> Table:
     """An archive in memory, any buffer of bytes, which is not copied. The options and errors are those of `open`."""
     return Table(data, crc=crc, demangle=demangle)
 

@@ -121,7 +121,7 @@ class Cache:
 
     @contextmanager
     def locked(self, key: str) -> Iterator[Path]:
-        """Hold the shard of a key against other processes and threads; gives the folder. Raises OSError."""
+        """Hold the shard of a key against other processes and threads; yields the folder. Raises OSError."""
         folder = self.folder(self.path(key).parent.name)
         descriptor = open_own(folder / ".lock")
         try:
@@ -200,7 +200,7 @@ class Cache:
         return sorted(found)
 
     def trim(self, keep: Path | None = None) -> int:
-        """Remove the least recently used entries until the rest fits the limit; gives how many bytes are left.
+        """Remove the least recently used entries until the rest fits the limit; returns how many bytes are left.
 
         What is being made is left alone for a day. `keep` stays even when it is larger than the limit.
         """

@@ -10,7 +10,7 @@
     speedscope          speedscope's JSON, to write
     go_trace            the CPU samples of a Go execution trace
     text                lines of text of any size
-    others              what is no profile, told by name, with what to do
+    others              what is no profile: its name, and what to do
     bounds              how much memory a profile may take for its stored bytes
     flamegraph/         one HTML page that needs nothing else
     identity            build-ids in the one form in which they are compared

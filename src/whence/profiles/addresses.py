@@ -2,8 +2,8 @@
 
 Profiles hold two kinds of addresses and do not say which; the mapping's limits tell them apart:
 
-    runtime      0 < start <= address < limit (a limit of 0 is not told): the file offset is address - start + the
-                 mapping's own; the segment that loads this byte of the file gives the vaddr
+    runtime      0 < start <= address < limit (a limit of 0 is unknown): the file offset is address - start + the
+                 mapping's own; the segment that loads this byte of the file says the vaddr
     normalized   start is 0 (no process maps there), or the address is outside the limits: it is a vaddr already, as
                  Parca's agent and OpenTelemetry's eBPF profiler write it
 

@@ -1,4 +1,4 @@
-"""Which format a profile is in, told by its bytes; reading and writing by a format's name.
+"""Which format a profile is in, by its bytes; reading and writing by a format's name.
 
 Rooms of formats are imported when they are needed: a command starts with one of them, not all.
 """
@@ -98,7 +98,7 @@ def read(data: bytes) -> tuple[Profile, str]:
 
 
 def format_for(profile: Profile, path: str) -> str:
-    """The format to write: told by the path's ending, else the one it was read in; text becomes folded stacks."""
+    """The format to write: by the path's ending, else the one it was read in; text becomes folded stacks."""
     as_it_came = profile.format if profile.format in WRITTEN else "folded"
     return next((format for ending, format in ENDINGS + PAGE_ENDINGS if path.endswith(ending)), as_it_came)
 

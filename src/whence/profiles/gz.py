@@ -1,4 +1,4 @@
-"""Gzip as profiles come in it: several members, cut files and bombs told apart."""
+"""Gzip as profiles come in it: several members, cut files and bombs, each with its own error."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def inflated(data: bytes, budget: Budget | None = None) -> bytes:
             size += len(part)
             if size > limit:
                 rule = f"a profile of {len(data)} bytes unpacks to at most {limit} bytes"
-                raise ProfileError("gzip", begin, rule, "more")
+                raise ProfileError("gzip", begin, rule, f"more than {limit} bytes")
             at += len(piece) - len(member.unused_data)
             step *= 2
         if not member.eof:

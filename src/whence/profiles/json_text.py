@@ -67,9 +67,9 @@ def value(text: str, at: int) -> tuple[Any, int]:
 
 
 def members(text: str, at: int, visit: Callable[[str, int], int]) -> int:
-    """Walk the object at `at`: `visit` is called with each name and where its value starts, and gives where it ends.
+    """Walk the object at `at`: `visit` is called with each name and where its value starts, and returns where it ends.
 
-    Gives where the object ends. Raises ValueError where the text is no JSON.
+    Returns where the object ends. Raises ValueError where the text is no JSON.
     """
     at = expect(text, at, "{")
     if text[at : at + 1] == "}":

@@ -22,7 +22,7 @@ from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple, Self
 
-from whence.errors import WRONG_KIND, ProfileError, shown
+from whence.errors import WRONG_KIND, ProfileError, worded
 from whence.model import Frames
 from whence.procmap import mapping as procmap_mapping
 from whence.profiles.bounds import NO_BOUND
@@ -243,7 +243,7 @@ class Profile:
         """Raise the error of the first line that could not be read where most could not: the text is something else."""
         if self.first_skipped is not None and self.skipped > read:
             part, rule, line = self.first_skipped
-            fault = f"not a profile: {part}: found {shown(line)}, expected: {rule}"
+            fault = f"not a profile: {part}: {worded(rule, line)}"
             raise ProfileError(part, None, rule, line, fault=fault, code=WRONG_KIND)
 
     def name(self, location: int, frames: Frames) -> None:

@@ -46,8 +46,8 @@ def generated_names(
             otherwise = otherwise._replace(detail=f"{mapping.path}; {otherwise.detail}")
         names = {(name, one) for one in asked if (name := one.names.lookup(profile.address[location]))}
         if len({name for name, _ in names}) > 1:
-            told = ", ".join(sorted(one.how for _, one in names))
-            yield location, Missing(Reason.NOT_FILE_BACKED, f"{told} disagree", "give the one map with --perf-map"), ""
+            maps = ", ".join(sorted(one.how for _, one in names))
+            yield location, Missing(Reason.NOT_FILE_BACKED, f"{maps} disagree", "give the one map with --perf-map"), ""
         elif names:
             name, one = names.pop()
             yield location, frames_of(one, name), one.how
@@ -60,7 +60,7 @@ def frames_of(listed: NameList, name: str) -> Frames:
 
 
 class Processes:
-    """The processes each location was seen in: told by the mapping's name (perf does that), or by samples' labels."""
+    """The processes each location was seen in: by the mapping's name (perf does that), or by samples' labels."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -68,9 +68,9 @@ class Processes:
         self._all: frozenset[int] = frozenset()
 
     def of(self, mapping: Mapping | None, location: int) -> Collection[int]:
-        told = MAP_PATH.fullmatch(mapping.path) if mapping is not None else None
-        if told is not None:
-            return (int(told["pid"]),)
+        named = MAP_PATH.fullmatch(mapping.path) if mapping is not None else None
+        if named is not None:
+            return (int(named["pid"]),)
         if self._seen is None:
             self._seen = self._look()
         return self._all if len(self._all) <= 1 else self._seen.get(location, ())

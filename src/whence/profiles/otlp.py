@@ -93,7 +93,7 @@ def write(profile: Profile, *, json: bool | None = None) -> bytes:
 
 
 def is_text(profile: Profile) -> bool:
-    """Whether `write` gives JSON that a person can read: the profile was read from such."""
+    """Whether `write` returns JSON that a person can read: the profile was read from such."""
     origin = profile.unchanged_origin
     return isinstance(origin, Origin) and origin.document is not None and not origin.compressed
 
@@ -124,16 +124,16 @@ def document_of(profile: Profile) -> Document:
     budget.charge(bounds.JSON_OBJECT * len(samples) * len(profile.sample_types))
     budget.charge(bounds.STRING * sum(map(len, samples.labels)))
     stacks: dict[tuple[int, ...], int] = {(): 0}
-    places: dict[int, int] = {}  # where each stack went
+    stack_of: dict[int, int] = {}  # the entry of the stack table that each stack became
     rows = []
     for index in range(len(samples)):
         at = samples.of[index]
-        if at not in places:
+        if at not in stack_of:
             budget.charge(bounds.JSON_OBJECT + bounds.JSON_VALUE * (samples.first[at + 1] - samples.first[at]))
             stack = tuple(one + 1 for one in samples.locations_of(at))
-            places[at] = stacks.setdefault(stack, len(stacks))
+            stack_of[at] = stacks.setdefault(stack, len(stacks))
         labels = [attribute(one.key, one.text or one.number, one.unit) for one in samples.labels[index]]
-        rows.append((places[at], labels))
+        rows.append((stack_of[at], labels))
     profiles = []
     for kind, column in zip(profile.sample_types, samples.values, strict=False):
         entry = {

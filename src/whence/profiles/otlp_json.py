@@ -148,13 +148,13 @@ def read(text: str, budget: Budget) -> tuple[Text, Tables]:
         value, end = json_text.value(text, start)
         if name == "resourceProfiles":
             for resource in entries({name: value}, name, "ProfilesData"):
-                told = resource.get("resource", {})
+                described = resource.get("resource", {})
                 for scope in entries(resource, "scopeProfiles", "resourceProfiles"):
                     inside = entries(scope, "profiles", "scopeProfiles")
                     budget.charge(bounds.INNER_PROFILE * len(inside))
                     for one in inside:
                         tables.kinds.append(_kind(one))
-                        resources.append(told)
+                        resources.append(described)
         return end
 
     json_text.whole(text, in_document)

@@ -224,15 +224,15 @@ def _samples(profile: Profile, checked: Checked, skip: int) -> Samples:
     left, _, _ = stacks_kernel.without_none(stacks.values, stacks.first, skip, out.stack, out.first)
     del out.stack[left:]
     out.values = [array("q") for _ in profile.sample_types]
-    places = {kind: at for at, kind in enumerate(profile.sample_types)}
+    columns = {kind: index for index, kind in enumerate(profile.sample_types)}
     for kind in tables.kinds:
         out.of.extend(array("I", kind.stack))
-        at = places[_type(checked, kind)]
+        at = columns[_type(checked, kind)]
         for index, values in enumerate(out.values):
             values.extend(kind.value if index == at else wire.room("q", len(kind.value)))
-        told = (Label(PID, number=kind.pid),) if kind.pid else ()
+        of_resource = (Label(PID, number=kind.pid),) if kind.pid else ()
         if not len(kind.attributes.values):
-            out.labels += [told] * len(kind.stack)
+            out.labels += [of_resource] * len(kind.stack)
             continue
         known: dict[tuple[int, ...], tuple[Label, ...]] = {}
         for row in kind.attributes.rows():
@@ -240,7 +240,7 @@ def _samples(profile: Profile, checked: Checked, skip: int) -> Samples:
             if labels is None:
                 checked.budget.charge(bounds.LABELS + bounds.ENTRY * len(row))
                 labels = tuple(checked.label(one, "sample") for one in row)
-                labels = known[row] = labels if any(one.key == PID for one in labels) else labels + told
+                labels = known[row] = labels if any(one.key == PID for one in labels) else labels + of_resource
             out.labels.append(labels)
     return out
 

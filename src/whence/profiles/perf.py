@@ -84,8 +84,8 @@ class Reader:
         key = header.comm, pid, header.tid or header.pid * (pid != header.pid)
         labels = self.labels.get(key)
         if labels is None:
-            told = Label("comm", key[0]), Label("pid", number=pid), Label("tid", number=key[2])
-            labels = self.labels[key] = tuple(one for one in told if one.text or one.number)
+            found = Label("comm", key[0]), Label("pid", number=pid), Label("tid", number=key[2])
+            labels = self.labels[key] = tuple(one for one in found if one.text or one.number)
         self.sample = Sample(pid, labels, header.event, header.period)
         self.unsure = None if header.sure else (number, text)
         place = behind(header)

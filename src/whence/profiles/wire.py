@@ -22,7 +22,7 @@ RULES = {
     fields.CUT_VARINT: "a varint ends inside its message",
     fields.LONG_VARINT: "a varint fits in 64 bits",
     fields.CUT_FIELD: "a field ends inside its message",
-    fields.WIRE_TYPE: "a field is a varint, a fixed number or has a length",
+    fields.WIRE_TYPE: "a field is a varint, a fixed number or bytes with a length",
     fields.FIELD_ZERO: "field numbers start at 1",
     fields.NO_ROOM: "the data holds still while it is read",
     fields.WRONG_TYPE: "a message field has a length",
@@ -133,7 +133,7 @@ class Ids:
                 raise ProfileError(f"{part} {ids.index(0)}", None, "its id is not 0", 0)
             if len(set(ids)) < len(ids):
                 twice = next(one for one, count in Counter(ids).items() if count > 1)
-                raise ProfileError(part, None, "an id is given once", f"{twice} twice")
+                raise ProfileError(part, None, "an id is given once", f"id {twice} twice")
             self._order = array("Q", sorted(self._order, key=ids.__getitem__))
 
     def all_known(self, messages: Messages, id_field: int, value_field: int, values: int) -> bool:
@@ -146,7 +146,7 @@ class Ids:
         out = room("I", len(wanted))
         done, fault, _ = wire_kernel.positions(wanted, self.ids, self._order, out)
         if fault:
-            raise ProfileError(part, None, rule, f"id {wanted[done]}")
+            raise ProfileError(part, None, rule, wanted[done])
         return out
 
 

@@ -161,7 +161,7 @@ class BinaryPool:
                 del self._held[key]
 
     def _too_many(self) -> list[PooledBinary]:
-        """Take out what is over the limits; gives those that nobody uses. The most recent one may be over by itself."""
+        """Take out what is over the limits (the most recent one may be, by itself); returns those that nobody uses."""
         memory = sum(held.binary.memory for held in self._held.values())
         unused = []
         while len(self._held) > 1 and (len(self._held) > self.max_files or memory > self.max_bytes):

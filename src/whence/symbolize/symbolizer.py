@@ -82,7 +82,7 @@ class Symbolizer:
         return cast("Finds", self._locator) if hasattr(self._locator, "find") else None
 
     def close(self) -> None:
-        """Give back every file and table. The symbolizer stays usable."""
+        """Close every file and table. The symbolizer stays usable."""
         self.binaries.close()
         self.resolver.close()
         self._elsewhere.clear()

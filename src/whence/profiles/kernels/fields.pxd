@@ -102,7 +102,7 @@ cdef inline void read_field(const unsigned char* data, Py_ssize_t at, Py_ssize_t
 
 
 cdef inline Py_ssize_t put_varint(unsigned char* out, Py_ssize_t at, unsigned long long value) noexcept nogil:
-    """Write a varint at `at`; gives where it ends."""
+    """Write a varint at `at`; returns where it ends."""
     while value >= 0x80:
         out[at] = <unsigned char>((value & 0x7F) | 0x80)
         value >>= 7

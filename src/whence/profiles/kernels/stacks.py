@@ -77,7 +77,7 @@ def without_none(
 ) -> tuple[int, int, int]:
     """Stacks of indices into a table whose first `skip` entries stand for none: without those, counted behind them.
 
-    Gives how many are left.
+    Returns how many are left.
     """
     i: cython.Py_ssize_t
     k: cython.ulonglong

@@ -45,7 +45,7 @@ def equal_stacks(
 ) -> tuple[int, int, int]:
     """same[s] is the first stack equal to s, which gets the weight of all; the others' becomes 0.
 
-    `table` has 0xFFFFFFFF in each place, a power of two of places, more than stacks. Gives how many differ.
+    `table` has 0xFFFFFFFF in each place, a power of two of places, more than stacks. Returns how many differ.
     """
     at: cython.Py_ssize_t
     found: cython.Py_ssize_t = 0
@@ -199,7 +199,7 @@ def _bucket(weight: cython.double) -> cython.Py_ssize_t:
 class Growth:
     """The tree as it grows from its root: `grow` as long as it says so, then `lay_out` once.
 
-    Columns that the caller gives:
+    Columns of the caller's:
 
         stacks      first, stack; weight (a stack of weight 0 is not in the tree)
         locations   of_location, place; frame and line of each place; `frames` different frames
@@ -477,7 +477,7 @@ class Growth:
     def lay_out(self, same, room):
         """The kept nodes and those that stand for the rest, a node before its children and those before its siblings.
 
-        Gives columns: each node's parent, frame, how many levels up from the node before it its parent lies, how many
+        Returns columns: each node's parent, frame, how many levels up from the node before it its parent lies, how many
         lines, and those lines; the node that each stack ends in; how many stand for the rest; whether some were too
         deep. Equal stacks end where the first of them, same[s], does.
         """
@@ -579,7 +579,7 @@ def sums(
 def renumbered(
     frame: cython.const[cython.uint][::1], number: cython.uint[::1], used: cython.uint[::1], out: cython.longlong[::1]
 ) -> int:
-    """Frames numbered in the order nodes first have them; the root has -1. Gives how many there are.
+    """Frames numbered in the order nodes first have them; the root has -1. Returns how many there are.
 
     `number` has a zero for each frame there was; used[i] is what frame i was.
     """
@@ -613,7 +613,7 @@ def by_frame(
 
 
 def packed(values: cython.const[cython.longlong][::1], out: cython.uchar[::1]) -> int:
-    """The values as ULEB128 numbers, signs in the lowest bit (zigzag); at most ten bytes each. Gives how many bytes."""
+    """The values as ULEB128 numbers, signs in the lowest bit (zigzag); at most ten bytes each. Returns how many."""
     at: cython.Py_ssize_t
     to: cython.Py_ssize_t = 0
     number: cython.ulonglong
