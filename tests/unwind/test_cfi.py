@@ -114,7 +114,7 @@ def test_each_instruction_of_the_cfa(program: str, cfa: Cfa) -> None:
         ("3f", "DW_CFA_"),
         ("0b", "remembered"),
         ("0a" * 65, "put aside"),
-        ("0f01000e08", "CFA is a register"),
+        ("0f01000e08", "a register plus an offset"),
         ("0f05", "cut off"),
         ("04ffff", "cut off"),
         ("01 00000000", "order of address"),
@@ -128,7 +128,7 @@ def test_a_broken_program_is_told(program: str, rule: str) -> None:
 
 def test_rows_do_not_cost_more_than_their_bytes_justify() -> None:
     many = b"".join(b"\x07" + bytes([0x80 | n & 0x7F, n >> 7]) for n in range(250)) + b"\x41\x07\x03" * 20000
-    with pytest.raises(DwarfError, match="rules of an FDE's rows take at most 32 times"):
+    with pytest.raises(DwarfError, match=r"rules of an FDE's rows take .* 32 times"):
         fde_of(many)
 
 

@@ -137,7 +137,9 @@ def test_a_thread_is_told_with_its_signal_registers_and_inlined_calls(
     program = compiled(tmp_path, "-pthread", "-O1", source=PROGRAM)
     core = core_of(program, "h")
     assert main(["core", str(core)]) == 0
-    out = capsys.readouterr().out.splitlines()
+    about, *out = capsys.readouterr().out.splitlines()
+    assert about.startswith("process ")
+    assert f", {program}, 2" in about
     assert re.fullmatch(r"thread \d+ SIGSEGV, address 0x8 not mapped", out[0])
     assert out[1].endswith(" [registers]")
     assert out[2] == f"      boom at {program}.c:8"
@@ -156,7 +158,7 @@ def test_a_thread_is_told_with_its_signal_registers_and_inlined_calls(
     assert told["end"] == "complete"
 
     assert main(["core", str(core), "--thread", tid, "--style", "gdb"]) == 0
-    lines = capsys.readouterr().out.splitlines()[1:]
+    lines = capsys.readouterr().out.splitlines()[2:]
     assert re.fullmatch(rf"#0  0x[0-9a-f]{{16}} in boom \(\) at {re.escape(str(program))}.c:8", lines[0])
     assert lines[2] == f"#2  deep () at {program}.c:10"
     assert any(line.endswith("<signal handler called>") for line in lines)

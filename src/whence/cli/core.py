@@ -65,7 +65,7 @@ def run(options: Namespace) -> int:
             print(f"whence: {plain(options.core)} tells of no thread", file=sys.stderr)
             return SOME_UNKNOWN
         stacks = core.stacks(symbolizer, tids=tids)
-        return show_stacks(stacks, as_json=options.json, style=options.style, registers=options.registers)
+        return show_stacks(core, stacks, as_json=options.json, style=options.style, registers=options.registers)
 
 
 def tids_of(core: Core) -> list[int]:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from whence.cli.answers import as_lines, as_object, tell_remedies
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.words import plain
-from whence.symbolize import NamedFrame, Stack
+from whence.symbolize import Core, NamedFrame, Stack
 from whence.unwind import End
 from whence.unwind.unwinder import INNER_KEPT
 
 REGISTERS_A_LINE = 3
 
 
-def show_stacks(stacks: Sequence[Stack], *, as_json: bool, style: str, registers: bool) -> int:
+def show_stacks(core: Core, stacks: Sequence[Stack], *, as_json: bool, style: str, registers: bool) -> int:
     """Print stacks, remedies on stderr; gives the exit code: whether all of them are whole and all frames named."""
+    if not as_json:
+        print(process_line(core))
     told = any(stack.signal is not None and stack.signal.cause for stack in stacks)
     for stack in stacks:
         if as_json:
-            print(json.dumps(stack_object(stack, registers)))
+            print(json.dumps({**stack_object(stack, registers), "process": process_object(core)}))
             continue
         # Linux notes the signal that ended a process with each of its threads, its cause with the one that got it.
         got = stack.signal is not None and (not told or bool(stack.signal.cause))
@@ -31,6 +34,26 @@ def show_stacks(stacks: Sequence[Stack], *, as_json: bool, style: str, registers
     tell_remedies([frame.place for stack in stacks for frame in stack.frames])
     whole = all(stack.end is End.COMPLETE and all(frame.place for frame in stack.frames) for stack in stacks)
     return ANSWERED if whole else SOME_UNKNOWN
+
+
+def process_line(core: Core) -> str:
+    """Who left the core, and when it was written."""
+    words = [f"process {core.pid}", plain(core.arguments or core.command), plain(core.executable), written(core)]
+    return ", ".join(filter(None, words))
+
+
+def process_object(core: Core) -> dict[str, object]:
+    return {
+        "pid": core.pid,
+        "command": core.command,
+        "arguments": core.arguments,
+        "executable": core.executable,
+        "written": written(core),
+    }
+
+
+def written(core: Core) -> str:
+    return datetime.fromtimestamp(core.written).isoformat(" ", "seconds")
 
 
 def with_gap(stack: Stack) -> Iterator[NamedFrame | str]:

@@ -48,6 +48,9 @@ REGISTERS_AT = {
 PID_AT = {64: 24, 32: 12}  # in struct elf_prpsinfo: pr_pid, pr_fname
 COMMAND_AT = {64: 40, 32: 28}
 COMMAND_SIZE = 16
+ARGUMENTS_AT = {64: 56, 32: 44}  # pr_psargs
+ARGUMENTS_SIZE = 80
+AT_ENTRY = 9  # of the auxiliary vector: where the program's code begins
 
 
 class CoreThread(NamedTuple):
@@ -63,12 +66,15 @@ class CoreThread(NamedTuple):
 class Core:
     """The executable mappings of a process, and its threads: in a core of the kernel the one that ended it comes first.
 
-    `missing` counts the bytes that the end of the file lacks, where it was cut short.
+    `missing` counts the bytes that the end of the file lacks, where it was cut short. `arguments` is the beginning of
+    the command line, `executable` the file whose code the process began with; "" where that isn't known.
     """
 
     snapshot: Snapshot
     threads: tuple[CoreThread, ...]
     missing: int = 0
+    arguments: str = ""
+    executable: str = ""
 
 
 class MappedFile(NamedTuple):
@@ -95,11 +101,15 @@ def _read_core(elf: ElfFile) -> Core:
     if not elf.segments and elf.problems:
         raise elf.problems[0]
     notes = [note for note in elf.notes() if note.owner == "CORE"]
-    pid, command = next((_who(elf, note) for note in notes if note.type == constants.NT_PRPSINFO), (0, ""))
+    about = (_who(elf, note) for note in notes if note.type == constants.NT_PRPSINFO)
+    pid, command, arguments = next(about, (0, "", ""))
     threads = tuple(_thread(elf, note) for note in notes if note.type == constants.NT_PRSTATUS)
     mappings, file_of = _mappings(elf, mapped_files(elf))
     end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
-    return Core(Snapshot(pid, command, 0, 0.0, mappings, file_of), threads, max(0, end - elf.size))
+    entry = _auxiliary(elf).get(AT_ENTRY, 0)
+    executable = next((one.path for one in mappings if one.start <= entry < one.limit and one.kind.has_file), "")
+    snapshot = Snapshot(pid, command, 0, 0.0, mappings, file_of)
+    return Core(snapshot, threads, max(0, end - elf.size), arguments, executable)
 
 
 def mapped_files(elf: ElfFile) -> list[MappedFile]:
@@ -147,11 +157,14 @@ def _thread(elf: ElfFile, note: Note) -> CoreThread:
     )
 
 
-def _who(elf: ElfFile, note: Note) -> tuple[int, str]:
-    """Pid and command."""
-    at = COMMAND_AT[elf.bits]
-    command = bytes(note.desc[at : at + COMMAND_SIZE]).partition(b"\0")[0]
-    return _number(elf, note, PID_AT[elf.bits], 4) or 0, command.decode("utf-8", "surrogateescape")
+def _who(elf: ElfFile, note: Note) -> tuple[int, str, str]:
+    """Pid, command, and the beginning of the command line."""
+
+    def text(at: int, size: int) -> str:
+        return bytes(note.desc[at : at + size]).partition(b"\0")[0].decode("utf-8", "surrogateescape")
+
+    arguments = text(ARGUMENTS_AT[elf.bits], ARGUMENTS_SIZE).rstrip()
+    return _number(elf, note, PID_AT[elf.bits], 4) or 0, text(COMMAND_AT[elf.bits], COMMAND_SIZE), arguments
 
 
 def _mappings(elf: ElfFile, mapped: list[MappedFile]) -> tuple[list[Mapping], list[SnapshotFile | None]]:

@@ -59,7 +59,9 @@ class Core(Snapshot):
     """A core file of Linux or of gdb: the mappings and threads of the process that left it.
 
     `threads` has the one that ended the process first. `missing` counts the bytes that the end of the file lacks,
-    `problems` has what was damaged in it and left out. Raises OSError, ElfError, MapsError.
+    `problems` has what was damaged in it and left out. `arguments` is the command line, of which cores keep 79 bytes,
+    `executable` the program's file, `written` when the core was, in seconds since 1970. Raises OSError, ElfError,
+    MapsError.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -71,6 +73,8 @@ class Core(Snapshot):
         self.record, self.path = core.snapshot, os.fspath(path)
         self.threads: tuple[CoreThread, ...] = core.threads
         self.missing = core.missing
+        self.arguments, self.executable = core.arguments, core.executable
+        self.written = os.stat(path).st_mtime
 
     def stacks(self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None) -> list[Stack]:
         """The stack of every thread, or of those of `tids`, in the order of `threads`, with names.

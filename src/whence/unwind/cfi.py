@@ -498,8 +498,8 @@ class _Program:
             self.cfa = Cfa(0, 0, cursor.take(cursor.uleb()))
         else:
             if self.cfa is None or self.cfa.expression is not None:
-                rule = "the CFA is a register plus an offset before one of the two changes"
-                raise DwarfError(self.section.name, cursor.at - 1, rule, "no such CFA")
+                rule = "a CFA of which one part changes is a register plus an offset"
+                raise DwarfError(self.section.name, cursor.at - 1, rule, "an expression or none")
             if code == Instruction.DEF_CFA_REGISTER:
                 self.cfa = Cfa(cursor.uleb(), self.cfa.offset)
             elif code == Instruction.DEF_CFA_OFFSET:
