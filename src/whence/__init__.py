@@ -8,6 +8,7 @@
     Locator                       which file answers for a build-id or a path: given files, folders, caches, servers
     Symbolizer, Symbolized        runtime addresses of processes to frames, or the reason why there are none
     Process, Snapshot, Core       whose addresses: a live process, one that was kept, one that left a core file
+    Stack                         a thread's frames, and why there are no more
     Frame, Frames, Source         what an address is called
     Reason                        why an address has no frames
     WhenceError                   the root of all errors
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
     from whence.binary import open_binary as open
     from whence.locate.locator import Locator
     from whence.reasons import Reason
-    from whence.symbolize import Core, Process, Snapshot, Symbolized, Symbolizer
+    from whence.symbolize import Core, Process, Snapshot, Stack, Symbolized, Symbolizer
 
 __all__ = [
-    "Binary", "Core", "Frame", "Frames", "Locator", "Process", "Reason", "Snapshot", "Source", "Symbolized",
+    "Binary", "Core", "Frame", "Frames", "Locator", "Process", "Reason", "Snapshot", "Source", "Stack", "Symbolized",
     "Symbolizer", "WhenceError", "__version__", "gotrace", "lidia", "open", "procmap", "profiles",
 ]  # fmt: skip
 
@@ -48,6 +49,7 @@ _LAZY = {
     "Process": ("whence.symbolize", "Process"),
     "Reason": ("whence.reasons", "Reason"),
     "Snapshot": ("whence.symbolize", "Snapshot"),
+    "Stack": ("whence.symbolize", "Stack"),
     "Symbolized": ("whence.symbolize", "Symbolized"),
     "Symbolizer": ("whence.symbolize", "Symbolizer"),
 }

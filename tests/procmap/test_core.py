@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -194,13 +195,15 @@ def test_a_core_of_linux_names_its_threads_the_one_that_crashed_first(
 ) -> None:
     path, file = crashed
     main(["core", str(file)])
-    lines = capsys.readouterr().out.splitlines()
+    about, *lines = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(rf"process \d+, {path}, {path}, \d+-\d\d-\d\d \d\d:\d\d:\d\d", about)
     assert lines[0].startswith("thread ")
-    assert lines[0].endswith(" signal 11")
+    assert lines[0].endswith(" SIGSEGV, address 0x8 not mapped")
     assert lines[2] == f"      boom at {path}.c:3"
     assert sum(line.startswith("thread ") for line in lines) == 2
     main(["core", str(file), "--json"])
     first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert (first["process"]["executable"], first["process"]["command"]) == (str(path), path.name)
     assert (first["signal"], first["frames"][0]["function"]) == (11, "boom")
     assert main(["core", str(file), "--maps"]) == 0
     assert str(path) in capsys.readouterr().out
@@ -241,4 +244,5 @@ def test_a_core_of_gdb_answers_like_the_process(tmp_path: Path, capsys: pytest.C
     assert main(["core", str(tmp_path / f"core.{pid}"), *words]) == 0
     assert capsys.readouterr().out == live
     main(["core", str(tmp_path / f"core.{pid}")])
-    assert capsys.readouterr().out.splitlines()[1:] == stopped
+    found = capsys.readouterr().out.splitlines()[2:]
+    assert [found[0].removesuffix(" [registers]"), *found[1 : len(stopped)]] == stopped

@@ -1,4 +1,4 @@
-"""`whence core CORE [ADDRESS...]`: frames of runtime addresses in a core file; without addresses, of every thread's pc.
+"""`whence core CORE [ADDRESS...]`: frames of runtime addresses in a core file; without addresses, every thread's stack.
 
 The files of the process are found by their build-ids, which a core has: under their old paths, or as given by --binary.
 `--maps` lists them; `--save-snapshot OUT` writes them down, so that `whence addr --snapshot OUT` answers without
@@ -10,13 +10,14 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from whence.cli.answers import ThreadPlace, addresses_from, show, show_threads
+from whence.cli.answers import addresses_from, show
 from whence.cli.main import SOME_UNKNOWN, WRONG_USE
 from whence.cli.maps import show_mappings
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
 from whence.cli.pid import save_snapshot
+from whence.cli.stacks import show_stacks
 from whence.cli.words import plain
-from whence.symbolize import Core, Symbolizer
+from whence.symbolize import Core
 
 INTERMIXED = True
 
@@ -24,6 +25,9 @@ INTERMIXED = True
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("core", metavar="CORE", help="a core file, of Linux or of gdb's gcore")
     parser.add_argument("addresses", nargs="*", metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin')
+    parser.add_argument("--thread", metavar="TID", default="all", help='the stack of one thread (default: "all")')
+    parser.add_argument("--registers", action="store_true", help="print the registers of each thread, too")
+    parser.add_argument("--style", choices=("whence", "gdb"), default="whence", help="how stacks look")
     parser.add_argument("--return-addresses", action="store_true", help="addresses are one past a call")
     parser.add_argument("--maps", action="store_true", help="list executable mappings with build-ids instead")
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
@@ -47,6 +51,12 @@ def run(options: Namespace) -> int:
     except ValueError as error:
         print(f"whence core: {plain(error)}", file=sys.stderr)
         return WRONG_USE
+    tids = None if options.thread == "all" else [tid for tid in tids_of(core) if str(tid) == options.thread]
+    if tids == []:
+        known = ", ".join(map(str, tids_of(core))) or "none"
+        told = f"{plain(options.core)} has no thread {plain(options.thread)} (it has {known})"
+        print(f"whence core: {told}", file=sys.stderr)
+        return WRONG_USE
     with symbolizer_of(options) as symbolizer:
         if options.addresses:
             answers = symbolizer.symbolize(core, addresses, return_address=options.return_addresses)
@@ -54,20 +64,9 @@ def run(options: Namespace) -> int:
         if not core.threads:
             print(f"whence: {plain(options.core)} tells of no thread", file=sys.stderr)
             return SOME_UNKNOWN
-        return show_threads(thread_places(symbolizer, core), options.json)
+        stacks = core.stacks(symbolizer, tids=tids)
+        return show_stacks(core, stacks, as_json=options.json, style=options.style, registers=options.registers)
 
 
-def thread_places(symbolizer: Symbolizer, core: Core) -> list[ThreadPlace]:
-    """Where every thread was."""
-    placed = [thread for thread in core.threads if thread.pc is not None]
-    answers = symbolizer.symbolize(core, [thread.pc or 0 for thread in placed])
-    answer_of = dict(zip(placed, answers, strict=True))
-    return [
-        ThreadPlace(
-            {"tid": thread.tid, "signal": thread.signal},
-            f"thread {thread.tid}" + (f" signal {thread.signal}" if thread.signal else ""),
-            answer_of.get(thread),
-            "registers-unknown",
-        )
-        for thread in core.threads
-    ]
+def tids_of(core: Core) -> list[int]:
+    return [thread.tid for thread in core.threads]

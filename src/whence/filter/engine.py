@@ -73,10 +73,10 @@ class Matcher:
 class LogFilter:
     """Names what it recognizes in a stream of text.
 
-    `feed` takes blocks of any size and returns what can be written by now; `finish` returns the rest. With `every`, every
-    address that stands by itself is looked up as well; with `links`, files become hyperlinks of the terminal (OSC 8).
-    `kernel_offsets` are what the whole text tells of where kernels were loaded (`kernel_offsets_in`), for a caller who
-    has read it before: a kernel prints it behind its trace. Without them an offset counts from its line on.
+    `feed` takes blocks of any size and returns what can be written by now; `finish` returns the rest. With `every`,
+    every address that stands by itself is looked up as well; with `links`, files become hyperlinks of the terminal
+    (OSC 8). `kernel_offsets` are what the whole text tells of where kernels were loaded (`kernel_offsets_in`), for a
+    caller who has read it before: a kernel prints it behind its trace. Without them an offset counts from its line on.
     """
 
     def __init__(

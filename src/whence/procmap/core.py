@@ -48,6 +48,9 @@ REGISTERS_AT = {
 PID_AT = {64: 24, 32: 12}  # in struct elf_prpsinfo: pr_pid, pr_fname
 COMMAND_AT = {64: 40, 32: 28}
 COMMAND_SIZE = 16
+ARGUMENTS_AT = {64: 56, 32: 44}  # pr_psargs
+ARGUMENTS_SIZE = 80
+AT_ENTRY = 9  # of the auxiliary vector: where the program's code begins
 
 
 class CoreThread(NamedTuple):
@@ -63,15 +66,18 @@ class CoreThread(NamedTuple):
 class CoreMappings:
     """The executable mappings of a process, and its threads: in a core of the kernel the one that ended it comes first.
 
-    `missing` counts the bytes that the end of the file lacks, where it was cut short.
+    `missing` counts the bytes that the end of the file lacks, where it was cut short. `arguments` is the beginning of
+    the command line, `executable` the file whose code the process began with; "" where that isn't known.
     """
 
     snapshot: SnapshotMappings
     threads: tuple[CoreThread, ...]
     missing: int = 0
+    arguments: str = ""
+    executable: str = ""
 
 
-class _Mapped(NamedTuple):
+class MappedFile(NamedTuple):
     """An entry of NT_FILE: [start, end) is the file from `offset` on."""
 
     start: int
@@ -95,15 +101,24 @@ def _read_core(elf: ElfFile) -> CoreMappings:
     if not elf.segments and elf.problems:
         raise elf.problems[0]
     notes = [note for note in elf.notes() if note.owner == "CORE"]
-    mapped = [entry for note in notes if note.type == constants.NT_FILE for entry in _mapped(elf, note)]
-    pid, command = next((_who(elf, note) for note in notes if note.type == constants.NT_PRPSINFO), (0, ""))
+    about = (_who(elf, note) for note in notes if note.type == constants.NT_PRPSINFO)
+    pid, command, arguments = next(about, (0, "", ""))
     threads = tuple(_thread(elf, note) for note in notes if note.type == constants.NT_PRSTATUS)
-    mappings, file_of = _mappings(elf, sorted(set(mapped)))
+    mappings, file_of = _mappings(elf, mapped_files(elf))
     end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
-    return CoreMappings(SnapshotMappings(pid, command, 0, 0.0, mappings, file_of), threads, max(0, end - elf.size))
+    entry = _auxiliary(elf).get(AT_ENTRY, 0)
+    executable = next((one.path for one in mappings if one.start <= entry < one.limit and one.kind.has_file), "")
+    snapshot = SnapshotMappings(pid, command, 0, 0.0, mappings, file_of)
+    return CoreMappings(snapshot, threads, max(0, end - elf.size), arguments, executable)
 
 
-def _mapped(elf: ElfFile, note: Note) -> list[_Mapped]:
+def mapped_files(elf: ElfFile) -> list[MappedFile]:
+    """The entries of NT_FILE in order of address. Raises MapsError when it is damaged."""
+    notes = (note for note in elf.notes() if note.owner == "CORE" and note.type == constants.NT_FILE)
+    return sorted({entry for note in notes for entry in _mapped(elf, note)})
+
+
+def _mapped(elf: ElfFile, note: Note) -> list[MappedFile]:
     word = "Q" if elf.bits == 64 else "I"
     mark, size = "<" if elf.order == "little" else ">", elf.bits // 8
     data = bytes(note.desc)
@@ -120,7 +135,7 @@ def _mapped(elf: ElfFile, note: Note) -> list[_Mapped]:
         raise MapsError("core NT_FILE", names_at, f"it has a name for each of its {count} entries", len(names) - 1)
     rows = struct.iter_unpack(mark + 3 * word, data[2 * size : names_at])
     return [
-        _Mapped(start, end, offset * page, name.decode("utf-8", "surrogateescape"))
+        MappedFile(start, end, offset * page, name.decode("utf-8", "surrogateescape"))
         for (start, end, offset), name in zip(rows, names)
     ]
 
@@ -142,21 +157,24 @@ def _thread(elf: ElfFile, note: Note) -> CoreThread:
     )
 
 
-def _who(elf: ElfFile, note: Note) -> tuple[int, str]:
-    """Pid and command."""
-    at = COMMAND_AT[elf.bits]
-    command = bytes(note.desc[at : at + COMMAND_SIZE]).partition(b"\0")[0]
-    return _number(elf, note, PID_AT[elf.bits], 4) or 0, command.decode("utf-8", "surrogateescape")
+def _who(elf: ElfFile, note: Note) -> tuple[int, str, str]:
+    """Pid, command, and the beginning of the command line."""
+
+    def text(at: int, size: int) -> str:
+        return bytes(note.desc[at : at + size]).partition(b"\0")[0].decode("utf-8", "surrogateescape")
+
+    arguments = text(ARGUMENTS_AT[elf.bits], ARGUMENTS_SIZE).rstrip()
+    return _number(elf, note, PID_AT[elf.bits], 4) or 0, text(COMMAND_AT[elf.bits], COMMAND_SIZE), arguments
 
 
-def _mappings(elf: ElfFile, mapped: list[_Mapped]) -> tuple[list[Mapping], list[SnapshotFile | None]]:
+def _mappings(elf: ElfFile, mapped: list[MappedFile]) -> tuple[list[Mapping], list[SnapshotFile | None]]:
     """Executable mappings by address, and the file of each.
 
     gdb leaves out the PT_LOAD of what the file has anyway: there the file's own segments tell what is code.
     """
     loads = {segment.vaddr: segment for segment in elf.segments if segment.is_loaded}
     starts = [entry.start for entry in mapped]
-    beginning, files = _beginnings(mapped), dict[_Mapped, SnapshotFile]()
+    beginning, files = _beginnings(mapped), dict[MappedFile, SnapshotFile]()
     heads = Budget(
         "core PT_LOAD", "beginnings of mapped files", elf.size, times=HEADS_TIMES, allowance=HEADS_ALLOWANCE,
         error=MapsError,
@@ -164,7 +182,7 @@ def _mappings(elf: ElfFile, mapped: list[_Mapped]) -> tuple[list[Mapping], list[
     vdso = _auxiliary(elf).get(constants.AT_SYSINFO_EHDR)
     found: list[tuple[Mapping, SnapshotFile | None]] = []
 
-    def add(start: int, limit: int, permissions: int, entry: _Mapped | None) -> None:
+    def add(start: int, limit: int, permissions: int, entry: MappedFile | None) -> None:
         if entry is None:
             kind, path = (Kind.VDSO, "[vdso]") if start == vdso else (Kind.ANONYMOUS, "")
             found.append((Mapping(path, start, limit, 0, "", kind, permissions), None))
@@ -206,9 +224,9 @@ def _auxiliary(elf: ElfFile) -> dict[int, int]:
     return {}
 
 
-def _beginnings(mapped: list[_Mapped]) -> dict[_Mapped, _Mapped]:
+def _beginnings(mapped: list[MappedFile]) -> dict[MappedFile, MappedFile]:
     """For each entry the one before it that has the beginning of the same file (itself, where there is none)."""
-    latest: dict[str, _Mapped] = {}
+    latest: dict[str, MappedFile] = {}
     found = {}
     for entry in mapped:
         if not entry.offset:

@@ -1,7 +1,8 @@
 """From runtime addresses of processes to frames or a reason: live ones, snapshots of them, and core files.
 
     symbolizer.py  Symbolizer: many processes at once, in batches
-    process.py     Process, Snapshot, Core: whose addresses are named, behind one protocol
+    process.py     Process, Snapshot: whose addresses are named, behind one protocol
+    core.py        Core: a core file as such a process, with the stacks of its threads
     gone.py        the way of an address where the process is gone
     opening.py     the binary behind a mapping, with a Locator's help
     elsewhere.py   names that are in no ELF file: perf maps, kallsyms
@@ -14,8 +15,11 @@ Reasons are those of whence.reasons. One address, process or file that fails nev
 """
 
 from whence.reasons import Reason
-from whence.symbolize.process import Core, Process, ProcessView, Snapshot
+from whence.symbolize.core import Core, NamedFrame, Stack
+from whence.symbolize.process import Process, ProcessView, Snapshot
 from whence.symbolize.symbolized import Symbolized
 from whence.symbolize.symbolizer import Symbolizer
 
-__all__ = ["Core", "Process", "ProcessView", "Reason", "Snapshot", "Symbolized", "Symbolizer"]
+__all__ = [
+    "Core", "NamedFrame", "Process", "ProcessView", "Reason", "Snapshot", "Stack", "Symbolized", "Symbolizer",
+]  # fmt: skip

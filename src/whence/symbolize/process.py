@@ -1,8 +1,7 @@
-"""Processes whose addresses are named: alive, kept in a snapshot, or left in a core file. One protocol for all three.
+"""Processes whose addresses are named: alive, or kept in a snapshot. One protocol for these and core files (core.py).
 
     Process(pid)      a live process
     Snapshot(path)    what `whence pid --save-snapshot` or `Process.snapshot` kept of one
-    Core(path)        what a core file tells of one, with its threads
 
 Whatever has `mappings` and `build_id` can be named: a symbolizer needs no more of a process than that.
 """
@@ -13,7 +12,6 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from whence.elf import ElfFile
 from whence.errors import MapsError, naming
 from whence.files import atomic_write, open_input
 from whence.procmap import snapshot as record
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from whence.procmap.core import CoreThread
     from whence.procmap.threads import Thread
 
 
@@ -172,21 +169,3 @@ class Snapshot:
     def to_json(self) -> str:
         """What `save` writes."""
         return self.record.to_json()
-
-
-class Core(Snapshot):
-    """A core file of Linux or of gdb: the mappings and threads of the process that left it.
-
-    `threads` has the one that ended the process first. `missing` counts the bytes that the end of the file lacks,
-    `problems` has what was damaged in it and left out. Raises OSError, ElfError, MapsError.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        from whence.procmap.core import read_core
-
-        with ElfFile.open(path) as elf:
-            core = read_core(elf)
-            self.problems = tuple(map(str, elf.problems))
-        self.record, self.path = core.snapshot, os.fspath(path)
-        self.threads: tuple[CoreThread, ...] = core.threads
-        self.missing = core.missing

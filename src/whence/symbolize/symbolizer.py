@@ -11,7 +11,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from whence.lidia.table import demangler
 from whence.locate.locator import Locator
@@ -30,6 +30,8 @@ from whence.symbolize.symbolized import Symbolized
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from whence.unwind.modules import Finds
 
 
 MAX_FILES = 256
@@ -73,6 +75,11 @@ class Symbolizer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def finds(self) -> Finds | None:
+        """What finds the file of a build-id: its Locator; None for a locator that can't be asked for one."""
+        return cast("Finds", self._locator) if hasattr(self._locator, "find") else None
 
     def close(self) -> None:
         """Close every file and table. The symbolizer stays usable."""

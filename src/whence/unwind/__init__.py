@@ -1,0 +1,21 @@
+"""Unwinding: registers, memory and call frame information to stacks, each frame with how it was found.
+
+    cfi.py          .eh_frame and .debug_frame of one file as rows: how to get the caller's registers at a vaddr
+    expressions.py  the stack machine of their expressions, bounded
+    registers.py    the registers of each machine
+    unwinder.py     one thread, frame by frame, and why its stack ends
+    memory.py       what a core kept, and what files have instead
+    modules.py      which file the code of a process is of
+    signals.py      signals by name, with their cause
+    core.py         all of that for every thread of a core file
+    reading.py, constants.py   numbers, as they are written and as the standards call them
+
+Documents: DWARF 5, section 6.4; the LSB's "Exception Frames"; the psABIs of x86-64 and aarch64. Damaged input ends a
+stack with a reason; it never raises, and never costs more than the bounds that each module names.
+"""
+
+from whence.unwind.core import ThreadStack, core_stacks
+from whence.unwind.signals import Signal
+from whence.unwind.unwinder import End, FoundBy, StackFrame, Unwound
+
+__all__ = ["End", "FoundBy", "Signal", "StackFrame", "ThreadStack", "Unwound", "core_stacks"]

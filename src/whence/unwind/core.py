@@ -1,0 +1,100 @@
+"""The stack of every thread that a core file tells of.
+
+    with ElfFile.open("core") as elf:
+        for stack in core_stacks(elf, read_core(elf), locator):
+            print(stack.tid, stack.signal, stack.unwound.end, [hex(frame.pc) for frame in stack.unwound.frames])
+
+Notes of a thread follow its NT_PRSTATUS (core(5)); in cores of the kernel the thread that ended the process is first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from whence.elf.kernels import constants
+from whence.elf.layout import machine_name
+from whence.procmap.core import SIGNAL_AT, TID_AT, mapped_files
+from whence.unwind.constants import NT_SIGINFO
+from whence.unwind.memory import CoreMemory
+from whence.unwind.modules import CoreCode, Modules
+from whence.unwind.registers import MACHINES
+from whence.unwind.signals import Signal, read_signal
+from whence.unwind.unwinder import End, FoundBy, StackFrame, Unwinder, Unwound
+
+if TYPE_CHECKING:
+    from whence.elf import ElfFile
+    from whence.procmap.core import CoreMappings
+    from whence.unwind.modules import Finds
+    from whence.unwind.registers import Machine
+
+
+class ThreadStack(NamedTuple):
+    """A thread of a core: the signal it got (None: none), its registers by name, and its stack."""
+
+    tid: int
+    signal: Signal | None
+    registers: dict[str, int]
+    unwound: Unwound
+
+
+@dataclass(slots=True)
+class _Thread:
+    tid: int
+    status: bytes
+    info: bytes = b""
+
+
+def core_stacks(
+    elf: ElfFile, core: CoreMappings, finds: Finds | None = None, *, tids: Collection[int] | None = None
+) -> list[ThreadStack]:
+    """The stacks of the threads of an open core in its order, or of those of `tids` alone.
+
+    `finds` (a Locator) says where the files of the process are. Never raises for what a thread or a file of the process
+    is; MapsError for damaged notes.
+    """
+    machine = MACHINES.get((elf.machine, elf.bits))
+    if elf.order != "little":
+        machine = None
+    modules = Modules(core.snapshot, finds)
+    try:
+        memory = CoreMemory(elf, mapped_files(elf), modules.bytes_of)
+        unwinder = None if machine is None else Unwinder(machine, CoreCode(modules, memory), memory, stored=elf.size)
+        wanted = [thread for thread in _threads(elf) if tids is None or thread.tid in tids]
+        return [_stack(elf, core, thread, machine, unwinder) for thread in wanted]
+    finally:
+        modules.close()
+
+
+def _threads(elf: ElfFile) -> list[_Thread]:
+    found: list[_Thread] = []
+    tid_at = TID_AT[elf.bits]
+    for note in elf.notes():
+        if note.owner == "CORE" and note.type == constants.NT_PRSTATUS:
+            status = bytes(note.desc)
+            found.append(_Thread(int.from_bytes(status[tid_at : tid_at + 4], elf.order), status))
+        elif note.owner == "CORE" and note.type == NT_SIGINFO and found:
+            found[-1].info = bytes(note.desc)
+    return found
+
+
+def _stack(
+    elf: ElfFile, core: CoreMappings, thread: _Thread, machine: Machine | None, unwinder: Unwinder | None
+) -> ThreadStack:
+    status, order, tid = thread.status, elf.order, thread.tid
+    number = int.from_bytes(status[SIGNAL_AT : SIGNAL_AT + 2], order)
+    signal = read_signal(number, thread.info, elf.bits, order) if number else None
+    if machine is None or unwinder is None or len(status) < machine.status_size:
+        detail = machine_name(elf.machine) if machine is None else f"NT_PRSTATUS has {len(status)} bytes"
+        known = next((one for one in core.threads if one.tid == tid and one.pc is not None), None)
+        place = () if known is None else (StackFrame(known.pc or 0, known.sp or 0, FoundBy.REGISTERS, exact=True),)
+        return ThreadStack(tid, signal, {}, Unwound(place, End.NO_REGISTERS, detail))
+
+    def value(at: int) -> int:
+        return int.from_bytes(status[at : at + machine.word], order)
+
+    values = {number: value(at) for number, at in machine.status_at.items()}
+    pc = value(machine.pc_at)
+    registers = {machine.names[number]: value for number, value in values.items()}
+    return ThreadStack(tid, signal, {**registers, machine.pc_name: pc}, unwinder.unwind(pc, values))

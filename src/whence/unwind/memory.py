@@ -1,0 +1,88 @@
+"""Memory of a process: what a core file kept of it and, where it left bytes out, the files that were mapped.
+
+The kernel leaves out what is in files anyway: code and read-only data. Such bytes count only from a file that has the
+build-id of the mapped one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from whence.elf import ElfFile
+    from whence.procmap.core import MappedFile
+
+
+class Unreadable(LookupError):
+    """Memory that neither the core nor a file has."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+        super().__init__(f"the memory at {address:#x} is not in the core")
+
+
+class Memory(Protocol):
+    """Bytes of a process by runtime address."""
+
+    def read(self, address: int, size: int) -> bytes:
+        """All `size` bytes. Raises Unreadable."""
+        ...
+
+    def region(self, address: int) -> tuple[int, int] | None:
+        """[start, end) of the readable range that holds an address: the bounds of a stack; None where there is none."""
+        ...
+
+
+class _Held(NamedTuple):
+    """A PT_LOAD segment: bytes [start, held) are in the core, up to `end` they are not."""
+
+    start: int
+    held: int
+    end: int
+    file_offset: int
+
+
+class CoreMemory:
+    """Memory by a core's segments; `file_bytes` gives the whole bytes of a mapped file, or None."""
+
+    def __init__(
+        self, elf: ElfFile, mapped: Sequence[MappedFile], file_bytes: Callable[[MappedFile], memoryview | None]
+    ) -> None:
+        self._data = elf.data
+        held = []
+        for segment in elf.segments:
+            if segment.is_loaded and segment.memory_size:
+                size = max(0, min(segment.file_size, segment.memory_size, elf.size - segment.file_offset))
+                held.append(_Held(segment.vaddr, segment.vaddr + size, segment.end, segment.file_offset))
+        self._held = sorted(held)
+        self._starts = [one.start for one in self._held]
+        self._mapped = sorted(mapped)
+        self._mapped_starts = [one.start for one in self._mapped]
+        self._file_bytes = file_bytes
+
+    def read(self, address: int, size: int) -> bytes:
+        at = bisect_right(self._starts, address) - 1
+        if at >= 0:
+            start, held, _, offset = self._held[at]
+            if address + size <= held:
+                begin = offset + address - start
+                return bytes(self._data[begin : begin + size])
+        return self._read_file(address, size)
+
+    def region(self, address: int) -> tuple[int, int] | None:
+        at = bisect_right(self._starts, address) - 1
+        if at >= 0 and address < self._held[at].held:
+            return self._held[at].start, self._held[at].held
+        return None
+
+    def _read_file(self, address: int, size: int) -> bytes:
+        at = bisect_right(self._mapped_starts, address) - 1
+        if at >= 0 and address + size <= self._mapped[at].end:
+            entry = self._mapped[at]
+            data = self._file_bytes(entry)
+            begin = entry.offset + address - entry.start
+            if data is not None and begin + size <= len(data):
+                return bytes(data[begin : begin + size])
+        raise Unreadable(address)

@@ -1,0 +1,200 @@
+"""The code of a process that left a core file: which file each executable mapping is of, and its CFI.
+
+A file answers only with the build-id that was mapped, or, where there was none, if it is under its old path and begins
+as it did in memory. The vDSO, which is in no file, is in the core itself.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from whence.elf import ElfFile
+from whence.errors import ElfError, WhenceError
+from whence.procmap.address_mapper import AddressMapper
+from whence.procmap.mapping import Kind, kind_of
+from whence.procmap.snapshot import stamp_of
+from whence.unwind.cfi import CallFrames, Fde
+
+if TYPE_CHECKING:
+    from whence.procmap.core import MappedFile
+    from whence.procmap.mapping import Mapping
+    from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
+    from whence.unwind.memory import Memory
+
+EXECUTABLE, DEBUGINFO = "executable", "debuginfo"  # kinds of files that a Locator looks for
+VDSO_LIMIT = 1 << 20
+
+
+class Found(Protocol):
+    """What a Locator finds: `path` is "" where it found nothing."""
+
+    path: str
+
+
+class Finds(Protocol):
+    """What says which file has a build-id: a Locator."""
+
+    def find(self, *, build_id: str = "", path: str = "", kinds: tuple[str, ...] = ()) -> Found: ...
+
+
+class Module:
+    """One mapped file, opened when it is needed. `elf` is None, and `why` says so, where there is none."""
+
+    def __init__(self, file: SnapshotFile, finds: Finds | None) -> None:
+        self.file, self._finds = file, finds
+        self.why = ""
+        self.elf = self._open()
+        self.frames = CallFrames([]) if self.elf is None else CallFrames.of_elf(self.elf)
+        self.mapper = file.mapper
+        if self.mapper is None and self.elf is not None:
+            with suppress(ElfError):
+                self.mapper = AddressMapper.from_elf(self.elf)
+        self._debug: tuple[ElfFile, CallFrames] | None = None
+        self._looked_for_debug = False
+
+    def close(self) -> None:
+        if self.elf is not None:
+            self.elf.close()
+        if self._debug is not None:
+            self._debug[0].close()
+
+    def _open(self) -> ElfFile | None:
+        file = self.file
+        path = ""
+        if file.build_id:
+            path = self._find(EXECUTABLE)
+            self.why = "" if path else f"no file with build-id {file.build_id} ({file.path}) was found"
+        elif file.stamp and _is_unchanged(file):
+            path = file.path
+        else:
+            self.why = f"{file.path} had no build-id, and is not the file it was"
+        if path:
+            try:
+                return ElfFile.open(path)
+            except (OSError, WhenceError) as error:
+                self.why = f"{path} can't be read: {error}"
+        return None
+
+    def _find(self, kind: str) -> str:
+        if self._finds is None:
+            return ""
+        return self._finds.find(build_id=self.file.build_id, path=self.file.path, kinds=(kind,)).path
+
+    def fde(self, vaddr: int) -> Fde | None:
+        """By the file itself, else by .debug_frame of its debug file. Raises DwarfError."""
+        found = self.frames.find(vaddr)
+        if found is None and self.elf is not None:
+            debug = self._debug_frames()
+            found = debug.find(vaddr) if debug is not None else None
+        return found
+
+    def _debug_frames(self) -> CallFrames | None:
+        """Of the debug file, where the file itself has no debug info."""
+        if not self._looked_for_debug:
+            self._looked_for_debug = True
+            assert self.elf is not None
+            path = self._find(DEBUGINFO) if self.file.build_id and self.elf.section(".debug_info") is None else ""
+            if path:
+                with suppress(OSError, WhenceError):
+                    elf = ElfFile.open(path)
+                    self._debug = elf, CallFrames.of_elf(elf)
+        return self._debug[1] if self._debug is not None else None
+
+
+def _is_unchanged(file: SnapshotFile) -> bool:
+    try:
+        return stamp_of(file.path) == file.stamp
+    except OSError:
+        return False
+
+
+class Modules:
+    """The mapped files of a core by their identity, each opened once."""
+
+    def __init__(self, snapshot: SnapshotMappings, finds: Finds | None) -> None:
+        self.snapshot, self._finds = snapshot, finds
+        self._opened: dict[tuple[str, str], Module] = {}
+        self._of_entry: dict[int, ElfFile | None] = {}
+        self._by_name: dict[str, list[tuple[int, SnapshotFile]]] = {}
+        for mapping, file in zip(snapshot.mappings, snapshot.file_of, strict=True):
+            if file is not None:
+                self._by_name.setdefault(mapping.path, []).append((mapping.start, file))
+
+    def close(self) -> None:
+        for module in self._opened.values():
+            module.close()
+        self._opened.clear()
+
+    def of_file(self, file: SnapshotFile) -> Module:
+        key = file.path, file.build_id
+        if key not in self._opened:
+            self._opened[key] = Module(file, self._finds)
+        return self._opened[key]
+
+    def bytes_of(self, entry: MappedFile) -> memoryview | None:
+        """The bytes of the file of an entry of NT_FILE; None where it is not at hand, or has no code."""
+        if entry.start not in self._of_entry:
+            # of several files that had the name one after another, the one whose code is nearest
+            mapped = self._by_name.get(kind_of(entry.name)[1], [])
+            nearest = min(mapped, key=lambda one: abs(one[0] - entry.start), default=None)
+            self._of_entry[entry.start] = None if nearest is None else self.of_file(nearest[1]).elf
+        elf = self._of_entry[entry.start]
+        return None if elf is None else elf.data
+
+
+class CoreCode:
+    """The executable memory of a core (unwinder.Code)."""
+
+    def __init__(self, modules: Modules, memory: Memory) -> None:
+        self._modules, self._memory = modules, memory
+        self._mappings = modules.snapshot.mappings
+        self._starts = [mapping.start for mapping in self._mappings]
+        self._vdso: CallFrames | None = None
+        self._vdso_bias = 0
+
+    def _at(self, address: int) -> int | None:
+        at = bisect_right(self._starts, address) - 1
+        return at if at >= 0 and address < self._mappings[at].limit else None
+
+    def is_code(self, address: int) -> bool:
+        return self._at(address) is not None
+
+    def fde(self, address: int) -> tuple[Fde, int] | None:
+        at = self._at(address)
+        if at is None:
+            return None
+        mapping, file = self._mappings[at], self._modules.snapshot.file_of[at]
+        if mapping.kind is Kind.VDSO:
+            found = self._vdso_frames(mapping).find(address - self._vdso_bias)
+            return None if found is None else (found, self._vdso_bias)
+        if file is None:
+            return None
+        module = self._modules.of_file(file)
+        vaddr = module.mapper.vaddr(mapping, address) if module.mapper is not None else None
+        if vaddr is None:
+            return None
+        found = module.fde(vaddr)
+        return None if found is None else (found, address - vaddr)
+
+    def _vdso_frames(self, mapping: Mapping) -> CallFrames:
+        if self._vdso is None:
+            self._vdso = CallFrames([])
+            with suppress(ElfError, LookupError):
+                data = self._memory.read(mapping.start, min(mapping.size, VDSO_LIMIT))
+                elf = ElfFile.from_bytes(data, "[vdso]")
+                first = next((one.vaddr for one in elf.segments if one.is_loaded), 0)
+                self._vdso_bias = mapping.start - first
+                self._vdso = CallFrames.of_elf(elf)
+        return self._vdso
+
+    def why_not(self, address: int) -> str:
+        at = self._at(address)
+        if at is None:
+            return f"{address:#x} is no address of code"
+        mapping, file = self._mappings[at], self._modules.snapshot.file_of[at]
+        if file is None:
+            return f"{address:#x} is in {mapping.path or 'generated code'}, which has no call frame information there"
+        module = self._modules.of_file(file)
+        return module.why or f"{mapping.path} has no call frame information for {address:#x}"

@@ -1,0 +1,81 @@
+"""Signals by name, and what struct siginfo says of one (sigaction(2))."""
+
+from __future__ import annotations
+
+import signal as numbers
+from typing import NamedTuple
+
+from whence.window import ByteOrder
+
+SENT_BY_KERNEL = 0x80  # si_code SI_KERNEL: among others, for an address that no hardware has
+ADDRESS_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"}
+FIELDS_AT = {64: 16, 32: 12}  # the union: an address, or a pid and a uid
+
+# si_code of each signal
+CAUSES = {
+    ("SIGSEGV", 1): "address {address:#x} not mapped",
+    ("SIGSEGV", 2): "address {address:#x} may not be accessed so",
+    ("SIGSEGV", 3): "address {address:#x} failed a bounds check",
+    ("SIGSEGV", 4): "address {address:#x} is protected by a key",
+    ("SIGBUS", 1): "address {address:#x} is not aligned",
+    ("SIGBUS", 2): "address {address:#x} has no memory behind it",
+    ("SIGBUS", 3): "address {address:#x}: the hardware reports an error",
+    ("SIGFPE", 1): "integer division by zero at {address:#x}",
+    ("SIGFPE", 2): "integer overflow at {address:#x}",
+    ("SIGFPE", 3): "floating-point division by zero at {address:#x}",
+    ("SIGFPE", 4): "floating-point overflow at {address:#x}",
+    ("SIGFPE", 5): "floating-point underflow at {address:#x}",
+    ("SIGFPE", 6): "inexact floating-point result at {address:#x}",
+    ("SIGFPE", 7): "invalid floating-point operation at {address:#x}",
+    ("SIGILL", 1): "illegal instruction at {address:#x}",
+    ("SIGILL", 2): "illegal operand at {address:#x}",
+    ("SIGILL", 5): "privileged instruction at {address:#x}",
+    ("SIGTRAP", 1): "breakpoint at {address:#x}",
+    ("SIGTRAP", 2): "single step at {address:#x}",
+}
+
+
+class Signal(NamedTuple):
+    """A signal that a thread got. `address` is the fault's, `sender` the pid of who sent it; None: there is none."""
+
+    number: int
+    name: str
+    cause: str = ""
+    address: int | None = None
+    sender: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.cause}" if self.cause else self.name
+
+
+def signal_name(number: int) -> str:
+    """Linux's name, as x86 and ARM number them.
+
+    >>> signal_name(11), signal_name(35)
+    ('SIGSEGV', 'SIGRTMIN+1')
+    """
+    try:
+        return numbers.Signals(number).name
+    except ValueError:
+        if numbers.SIGRTMIN < number < numbers.SIGRTMAX:
+            return f"SIGRTMIN+{number - numbers.SIGRTMIN}"
+        return f"signal {number}"
+
+
+def read_signal(number: int, info: bytes, bits: int, order: ByteOrder) -> Signal:
+    """The signal of NT_PRSTATUS, with what the bytes of NT_SIGINFO, if there are any, say of it."""
+    name = signal_name(number)
+    at, size = FIELDS_AT[bits], bits // 8
+    if len(info) < at + size or int.from_bytes(info[:4], order) != number:
+        return Signal(number, name)
+    code = int.from_bytes(info[8:12], order, signed=True)
+    field = int.from_bytes(info[at : at + size], order)
+    if code <= 0:
+        sender = int.from_bytes(info[at : at + 4], order)
+        return Signal(number, name, f"sent by process {sender}" if sender else "", None, sender or None)
+    if name not in ADDRESS_SIGNALS:
+        return Signal(number, name)
+    if code == SENT_BY_KERNEL:
+        return Signal(number, name, "at an address that the kernel does not tell")
+    cause = CAUSES.get((name, code), "at {address:#x}")
+    return Signal(number, name, cause.format(address=field), field)

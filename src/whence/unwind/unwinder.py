@@ -1,0 +1,446 @@
+"""From the registers of a stopped thread to its frames, one caller after another.
+
+For each frame, in this order; what answers first is what counts, and is told with the frame:
+
+    1. code that signal handlers return to, by its bytes
+    2. call frame information: .eh_frame, then .debug_frame
+    3. of the innermost frame alone: a jump to no code, the instructions of a function's beginning and end, and a
+       return address where the function would have it if it kept nothing, behind a call that leads to it
+    4. the frame pointer, if what it leads to lies on the stack and returns to behind a call
+
+A return address is the byte behind a call, perhaps of the next function already: callers are looked up one byte before
+it. What a signal interrupted is looked up at its very address.
+
+A stack ends where CFI says so (the return address is undefined), or at a return address of 0. Any other end says what
+was missing. A caller's frame must lie above that of what it called, except across signal handlers, which may have a
+stack of their own; and the number of frames is bounded.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from whence.errors import DwarfError
+from whence.unwind.cfi import How, Row
+from whence.unwind.expressions import evaluate
+from whence.unwind.memory import Memory, Unreadable
+
+if TYPE_CHECKING:
+    from whence.unwind.cfi import Fde
+    from whence.unwind.registers import Machine
+    from whence.window import ByteOrder
+
+STEPS_LIMIT = 1_000_000  # for all threads together, plus what the bytes of the process's memory can hold
+FRAME_BYTES = 16  # of memory, that a frame takes at least
+RULES_A_STEP, STEPS_AN_EXPRESSION = 16, 16  # how rules and expressions count among the steps
+INNER_KEPT, OUTER_KEPT = 4096, 256  # frames of a longer stack; those between are counted
+CALL_BYTES = 7  # the longest call of x86-64
+LEAF_BYTES = 4096  # from the beginning of a function that calls none; such are short
+ENDBR64 = bytes.fromhex("f30f1efa")
+CALL_REL32 = 0xE8  # x86: the call of an address 32 bits away
+BL, BLR_BITS, BLR = 0b100101, 0xFEFFF000, 0xD63F0000  # aarch64: the six bits above bl's distance; blr, blraa and such
+
+
+class FoundBy(enum.StrEnum):
+    """How a frame was found."""
+
+    REGISTERS = "registers"  # the innermost: the thread was there
+    CFI = "cfi"
+    SIGNAL = "signal"  # what a signal interrupted, by the registers that the kernel saved
+    FRAME_POINTER = "frame-pointer"
+    PROLOGUE = "prologue"  # by the instructions at a function's beginning or end
+    LEAF = "leaf"  # the caller of a function that keeps nothing on the stack, by the call there that leads to it
+    CALL = "call"  # the caller of an address that is no code
+
+
+class End(enum.StrEnum):
+    """Why a stack ends."""
+
+    COMPLETE = "complete"
+    NO_CFI = "no-cfi"
+    UNREADABLE = "unreadable"
+    NOT_CODE = "not-code"
+    LOOP = "loop"
+    DAMAGED = "damaged"
+    LIMIT = "limit"
+    NO_REGISTERS = "no-registers"
+
+    @property
+    def sentence(self) -> str:
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    End.COMPLETE: "the outermost frame is reached",
+    End.NO_CFI: "nothing says how to unwind this code",
+    End.UNREADABLE: "memory that is needed can't be read",
+    End.NOT_CODE: "the return address is not in executable memory",
+    End.LOOP: "a caller's frame is not above that of what it called",
+    End.DAMAGED: "the call frame information is damaged",
+    End.LIMIT: "the stacks together are longer than the core's memory can hold",
+    End.NO_REGISTERS: "stacks of x86-64 and aarch64 alone are unwound",
+}
+
+
+class StackFrame(NamedTuple):
+    """One frame: `pc` is where it goes on, `exact` whether that is the very place (else one behind a call).
+
+    `sp` is its stack pointer there. `is_trampoline`: code that a signal handler returns to, called by the kernel.
+    """
+
+    pc: int
+    sp: int
+    found_by: FoundBy
+    exact: bool = False
+    is_trampoline: bool = False
+
+    @property
+    def lookup(self) -> int:
+        """The runtime address that CFI and lines are looked up at."""
+        return self.pc if self.exact or self.is_trampoline else self.pc - 1
+
+
+class Unwound(NamedTuple):
+    """The frames, innermost first, and why there are no more.
+
+    `skipped` frames between the first INNER_KEPT and the others were counted, not kept. `detail` says what exactly
+    ended the stack.
+    """
+
+    frames: tuple[StackFrame, ...]
+    end: End
+    detail: str = ""
+    skipped: int = 0
+
+
+class Code(Protocol):
+    """What is known of the executable memory."""
+
+    def fde(self, address: int) -> tuple[Fde, int] | None:
+        """The FDE of a runtime address, and what to subtract of an address to get a vaddr. Raises DwarfError."""
+        ...
+
+    def is_code(self, address: int) -> bool: ...
+
+    def why_not(self, address: int) -> str:
+        """Why there is no FDE of an address: in words, for people."""
+        ...
+
+
+class _Ended(Exception):
+    def __init__(self, end: End, detail: str = "") -> None:
+        self.end, self.detail = end, detail
+
+
+class _Step(NamedTuple):
+    pc: int
+    registers: dict[int, int]
+    cfa: int
+    found_by: FoundBy
+    exact: bool = False
+    from_trampoline: bool = False
+
+
+class Unwinder:
+    """Unwinds threads of one process; what it learnt of one frame serves all threads."""
+
+    def __init__(
+        self, machine: Machine, code: Code, memory: Memory, order: ByteOrder = "little", *, stored: int = 0
+    ) -> None:
+        """`stored` is how many bytes of memory there are: what all stacks together may cost depends on it."""
+        self.steps_left = STEPS_LIMIT + stored // FRAME_BYTES
+        self.machine, self.code, self.memory, self.order = machine, code, memory, order
+        self.mask = (1 << machine.bits) - 1
+        self._trampolines: dict[int, bool] = {}
+        self._is_code: dict[int, bool] = {}
+        self._rows: dict[int, tuple[Row, Fde] | DwarfError | None] = {}
+
+    def unwind(self, pc: int, registers: Mapping[int, int]) -> Unwound:
+        """The stack of a thread by its pc and registers (by DWARF number). Never raises for what a process is."""
+        machine = self.machine
+        values = dict(registers)
+        frame = StackFrame(pc, values.get(machine.sp, 0), FoundBy.REGISTERS, exact=True)
+        inner: list[StackFrame] = []
+        outer: deque[StackFrame] = deque(maxlen=OUTER_KEPT)
+        interrupted: set[tuple[int, int]] = set()
+        count, cfa_before = 0, values.get(machine.sp, 0)
+        after_signal = True  # of the innermost frame too nothing is known to be below
+        while True:
+            is_trampoline = self.trampoline(frame) is not None or self.signal_row(frame)
+            frame = frame._replace(is_trampoline=is_trampoline)
+            count += 1
+            if len(inner) < INNER_KEPT:
+                inner.append(frame)
+            else:
+                outer.append(frame)
+            try:
+                self.charge(1)
+                step = self.step(frame, values)
+                self.check(step, frame, cfa_before, after_signal)
+                if step.from_trampoline:  # the one kind of frame that may be anywhere, so that nothing else ends a loop
+                    place = step.pc, step.registers.get(self.machine.sp, 0)
+                    if place in interrupted:
+                        raise _Ended(End.LOOP, f"{step.pc:#x} was interrupted before")
+                    interrupted.add(place)
+            except _Ended as ended:
+                return Unwound((*inner, *outer), ended.end, ended.detail, count - len(inner) - len(outer))
+            after_signal = step.from_trampoline
+            cfa_before, values = step.cfa, step.registers
+            frame = StackFrame(step.pc, values[machine.sp], step.found_by, step.exact)
+
+    def charge(self, steps: int) -> None:
+        """Raise _Ended when all stacks together took too many steps."""
+        self.steps_left -= steps
+        if self.steps_left < 0:
+            raise _Ended(End.LIMIT)
+
+    def check(self, step: _Step, frame: StackFrame, cfa_before: int, after_signal: bool) -> None:
+        """Raise _Ended unless there is a caller, above what it called, in code."""
+        if not step.pc and not step.from_trampoline:
+            raise _Ended(End.COMPLETE)
+        if not step.from_trampoline:
+            if step.cfa < cfa_before or (step.cfa == cfa_before and not after_signal):
+                raise _Ended(End.LOOP, f"the frame of {frame.pc:#x} ends at {step.cfa:#x}, not above {cfa_before:#x}")
+            if step.cfa == frame.sp and step.pc == frame.pc:
+                raise _Ended(End.LOOP, f"{step.pc:#x} is its own caller")
+            if not self.is_code(step.pc - 1) and not self.is_code(step.pc):
+                raise _Ended(End.NOT_CODE, f"{step.pc:#x} is no address of code")
+
+    # one step
+
+    def step(self, frame: StackFrame, registers: dict[int, int]) -> _Step:
+        """The caller. Raises _Ended."""
+        try:
+            context = self.trampoline(frame)
+            if context is not None:
+                return self.interrupted(frame, context)
+            found = self.row_of(frame)
+            if found is not None:
+                return self.by_cfi(frame, registers, *found)
+            step = self.without_cfi(frame, registers)
+        except Unreadable as error:
+            raise _Ended(End.UNREADABLE, str(error)) from None
+        except DwarfError as error:
+            raise _Ended(End.DAMAGED, str(error)) from None
+        if step is None:
+            raise _Ended(End.NO_CFI, self.code.why_not(frame.lookup))
+        return step
+
+    def by_cfi(self, frame: StackFrame, registers: dict[int, int], row: Row, fde: Fde) -> _Step:
+        machine, memory = self.machine, self.memory
+        if row.cfa is None:
+            raise DwarfError(fde.section, fde.offset, "a row says what the CFA is", "none")
+        self.charge(len(row.rules) // RULES_A_STEP)
+        if row.cfa.expression is not None:
+            self.charge(STEPS_AN_EXPRESSION)
+            cfa = evaluate(row.cfa.expression, registers, memory, bits=machine.bits, order=self.order)
+        else:
+            base = registers.get(row.cfa.register)
+            if base is None:
+                raise _Ended(
+                    End.DAMAGED, f"the CFA at {frame.pc:#x} needs register {row.cfa.register}, not known there"
+                )
+            cfa = base + row.cfa.offset & self.mask
+        column = fde.cie.return_column
+        values = {register: registers[register] for register in machine.kept if register in registers}
+        values[machine.sp] = cfa
+        pc: int | None = registers.get(column)
+        for register, (how, number, expression) in row.rules.items():
+            value: int | None
+            if how is How.OFFSET:
+                try:
+                    value = self.word(cfa + number)
+                except Unreadable:
+                    if register == column or register == machine.sp:
+                        raise
+                    value = None  # another register, that the frames above may do without
+            elif how is How.SAME:
+                value = registers.get(register)
+            elif how is How.UNDEFINED:
+                if register == column:
+                    raise _Ended(End.COMPLETE)
+                value = None
+            elif how is How.VAL_OFFSET:
+                value = cfa + number & self.mask
+            elif how is How.REGISTER:
+                value = registers.get(number)
+            else:
+                self.charge(STEPS_AN_EXPRESSION)
+                value = evaluate(expression, registers, memory, cfa, bits=machine.bits, order=self.order)
+                if how is How.EXPRESSION:
+                    value = self.word(value)
+            if register == column:
+                pc = value
+            if value is None:
+                values.pop(register, None)
+            else:
+                values[register] = value
+        if pc is None:
+            raise _Ended(End.DAMAGED, f"the return address at {frame.pc:#x} is in register {column}, not known there")
+        signal = fde.cie.signal
+        if not signal:
+            pc &= machine.address_mask
+        found_by = FoundBy.SIGNAL if signal else FoundBy.CFI
+        return _Step(pc, values, cfa, found_by, exact=signal, from_trampoline=signal)
+
+    def row_of(self, frame: StackFrame) -> tuple[Row, Fde] | None:
+        """The row that holds in a frame. A trampoline's FDE counts at the return address itself."""
+        if not frame.exact:
+            found = self._row(frame.pc)
+            if found is not None and found[1].cie.signal:
+                return found
+        return self._row(frame.lookup)
+
+    def _row(self, address: int) -> tuple[Row, Fde] | None:
+        if address not in self._rows:
+            try:
+                found = self.code.fde(address)
+                self._rows[address] = None if found is None else (found[0].row(address - found[1]), found[0])
+            except DwarfError as error:
+                self._rows[address] = error
+        known = self._rows[address]
+        if isinstance(known, DwarfError):
+            raise known
+        return known
+
+    def signal_row(self, frame: StackFrame) -> bool:
+        try:
+            found = self.row_of(frame)
+        except DwarfError:
+            return False
+        return found is not None and found[1].cie.signal
+
+    # signals
+
+    def trampoline(self, frame: StackFrame) -> int | None:
+        """Which of the machine's trampolines a frame is in, if any."""
+        for index, form in enumerate(self.machine.trampolines):
+            key = frame.pc << 4 | index
+            if key not in self._trampolines:
+                self._trampolines[key] = self._bytes(frame.pc, len(form.code)) == form.code
+            if self._trampolines[key]:
+                return index
+        return None
+
+    def interrupted(self, frame: StackFrame, index: int) -> _Step:
+        """What a signal interrupted: the kernel saved its registers on the stack."""
+        form = self.machine.trampolines[index]
+        values = {register: self.word(frame.sp + at) for register, at in form.registers.items()}
+        pc = self.word(frame.sp + form.pc_at)
+        return _Step(pc, values, values[self.machine.sp], FoundBy.SIGNAL, exact=True, from_trampoline=True)
+
+    # where no CFI answers
+
+    def without_cfi(self, frame: StackFrame, registers: dict[int, int]) -> _Step | None:
+        if frame.exact:
+            if not self.is_code(frame.pc):
+                return self.called(registers, 0, FoundBy.CALL)
+            depth = self.pushed(frame.pc)
+            if depth is not None:
+                return self.called(registers, depth, FoundBy.PROLOGUE)
+            if self.is_leaf(frame, registers):
+                return self.called(registers, 0, FoundBy.LEAF)
+        return self.by_frame_pointer(frame, registers)
+
+    def called(self, registers: dict[int, int], pushed: int, found_by: FoundBy) -> _Step:
+        """The caller of a function that has done no more than push `pushed` words."""
+        machine = self.machine
+        values = {register: registers[register] for register in machine.kept if register in registers}
+        sp = registers[machine.sp] + pushed * machine.word
+        if machine.link is not None:
+            pc = registers[machine.link]
+        else:
+            if pushed:
+                values[machine.fp] = self.word(sp - machine.word)
+            pc = self.word(sp)
+            sp += machine.word
+        values[machine.sp] = sp & self.mask
+        return _Step(pc & machine.address_mask, values, sp, found_by)
+
+    def pushed(self, pc: int) -> int | None:
+        """How many words a function has pushed at its beginning or end: 0 or 1; None elsewhere."""
+        code = self._bytes(pc, 8) or self._bytes(pc, 4) or self._bytes(pc, 1) or b""
+        if code.startswith(self.machine.returns):
+            return 0
+        if self.machine.link is not None:  # stp x29, x30, [sp, #-n]!
+            return 0 if code[:2] == b"\xfd\x7b" and code[3:4] == b"\xa9" else None
+        code = code.removeprefix(ENDBR64)
+        if code.startswith(b"\x55"):  # push %rbp
+            return 0
+        if code.startswith((b"\x48\x89\xe5", b"\x48\x8b\xec")):  # mov %rsp, %rbp
+            return 1
+        return None
+
+    def is_leaf(self, frame: StackFrame, registers: dict[int, int]) -> bool:
+        """Whether the return address of a function that keeps nothing is behind a call of the function the frame is in,
+        and that doesn't begin by keeping the frame pointer."""
+        link = self.machine.link
+        pc = self.word(frame.sp) if link is None else registers[link] & self.machine.address_mask
+        if link is None:
+            call = self._bytes(pc - 5, 5)
+            if call is None or call[0] != CALL_REL32:
+                return False
+            target = pc + int.from_bytes(call[1:], "little", signed=True)
+        else:
+            word = int.from_bytes(self._bytes(pc - 4, 4) or b"", "little")
+            if word >> 26 != BL:
+                return False
+            distance = word & 0x3FFFFFF
+            target = pc - 4 + 4 * (distance - (1 << 26) if distance >> 25 else distance)
+        return 0 <= frame.pc - target < LEAF_BYTES and self.pushed(target) is None
+
+    def by_frame_pointer(self, frame: StackFrame, registers: dict[int, int]) -> _Step | None:
+        """The caller by the frame record that the frame pointer leads to; None unless it holds."""
+        machine = self.machine
+        fp = registers.get(machine.fp, 0)
+        if not fp and frame.found_by is FoundBy.FRAME_POINTER:  # the outermost function is entered with 0
+            raise _Ended(End.COMPLETE)
+        caller_at, return_at, size = machine.frame_record
+        bounds = self.memory.region(frame.sp)
+        if bounds is None or fp % machine.word or not frame.sp <= fp <= bounds[1] - size:
+            return None
+        pc = self.word(fp + return_at) & machine.address_mask
+        if not pc and self.word(fp + caller_at):
+            return None
+        if pc and not (self.is_code(pc - 1) and self.follows_call(pc)):
+            return None
+        values = {register: registers[register] for register in machine.kept if register in registers}
+        values[machine.fp], values[machine.sp] = self.word(fp + caller_at), fp + size
+        return _Step(pc, values, fp + size, FoundBy.FRAME_POINTER)
+
+    def follows_call(self, pc: int) -> bool:
+        """Whether the instruction before a return address can be a call; true where its bytes can't be read."""
+        if self.machine.link is not None:
+            before = self._bytes(pc - 4, 4)
+            if before is None:
+                return True
+            word = int.from_bytes(before, "little")
+            return word >> 26 == BL or word & BLR_BITS == BLR
+        before = self._bytes(pc - CALL_BYTES, CALL_BYTES)
+        if before is None:
+            return True
+        if before[-5] == CALL_REL32:
+            return True
+        # ff /2: the register field of the byte behind ff is 2
+        return any(before[-size] == 0xFF and before[1 - size] >> 3 & 7 == 2 for size in (2, 3, 4, 6, 7))
+
+    # reading
+
+    def is_code(self, address: int) -> bool:
+        page = address >> 12
+        known = self._is_code.get(page)
+        if known is None:
+            known = self._is_code[page] = self.code.is_code(address)
+        return known
+
+    def word(self, address: int) -> int:
+        return int.from_bytes(self.memory.read(address & self.mask, self.machine.word), self.order)
+
+    def _bytes(self, address: int, size: int) -> bytes | None:
+        try:
+            return self.memory.read(address, size)
+        except Unreadable:
+            return None

@@ -1,0 +1,284 @@
+"""Call frame information: forged, against readelf over whole files, and damaged."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.live import compiled
+from tests.helpers.survive import survives
+from whence.elf import ElfFile
+from whence.errors import DwarfError
+from whence.unwind.cfi import CallFrames, Cfa, Fde, FrameSection, How, Rule
+from whence.unwind.registers import X86_64
+
+VADDR = 0x10000
+CODE = 0x401000
+RA = 16
+ENTRY_ROW = b"\x0c\x07\x08\x90\x01"  # DW_CFA_def_cfa rsp+8; DW_CFA_offset RA, 1
+
+
+def record(content: bytes) -> bytes:
+    content += bytes(-len(content) % 4)
+    return struct.pack("<I", len(content)) + content
+
+
+def section(program: bytes, *, augmentation: bytes = b"zR\0", data: bytes = b"\x03", cie: bytes = ENTRY_ROW) -> bytes:
+    """An .eh_frame of one CIE (absolute addresses of 4 bytes) and one FDE at CODE."""
+    head = b"\1" + augmentation + b"\1\x78\x10" + (bytes([len(data)]) + data if augmentation[:1] == b"z" else b"")
+    first = record(bytes(4) + head + cie)
+    fde = struct.pack("<III", len(first) + 4, CODE, 0x100) + (b"\0" if augmentation[:1] == b"z" else b"")
+    return first + record(fde + program) + bytes(4)
+
+
+def fde_of(program: bytes, **options: bytes) -> Fde:
+    found = FrameSection(section(program, **options), VADDR).find(CODE)
+    assert found is not None
+    return found
+
+
+def test_rows_of_a_function_with_a_frame_pointer() -> None:
+    # advance 1; CFA offset 16; rbp at CFA-16; advance 3; CFA register rbp; advance 0x20; CFA rsp+8; restore rbp
+    fde = fde_of(bytes.fromhex("41 0e10 8602 43 0d06 60 0c0708 c6"))
+    at = [(row.start - CODE, row.cfa, row.rules.get(6)) for row in fde.rows]
+    saved = Rule(How.OFFSET, -16)
+    assert at == [
+        (0, Cfa(7, 8), None),
+        (1, Cfa(7, 16), saved),
+        (4, Cfa(6, 16), saved),
+        (0x24, Cfa(7, 8), None),
+    ]
+    assert all(row.rules[RA] == Rule(How.OFFSET, -8) for row in fde.rows)
+    assert [fde.row(CODE + n).start - CODE for n in (0, 3, 4, 0x23, 0xFF)] == [0, 1, 4, 4, 0x24]
+
+
+def test_a_restored_state_has_the_cfa_of_its_time_too() -> None:
+    fde = fde_of(bytes.fromhex("41 0e20 8302 0a 41 0e08 c3 41 0b"))
+    assert [(row.start - CODE, row.cfa, 3 in row.rules) for row in fde.rows] == [
+        (0, Cfa(7, 8), False),
+        (1, Cfa(7, 32), True),
+        (2, Cfa(7, 8), False),
+        (3, Cfa(7, 32), True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("program", "register", "rule"),
+    [
+        ("0703", 3, Rule(How.UNDEFINED)),
+        ("0803", 3, Rule(How.SAME)),
+        ("090305", 3, Rule(How.REGISTER, 5)),
+        ("050302", 3, Rule(How.OFFSET, -16)),
+        ("11037e", 3, Rule(How.OFFSET, 16)),
+        ("140302", 3, Rule(How.VAL_OFFSET, -16)),
+        ("15037e", 3, Rule(How.VAL_OFFSET, 16)),
+        ("2f0302", 3, Rule(How.OFFSET, 16)),
+        ("1003027708", 3, Rule(How.EXPRESSION, 0, b"\x77\x08")),
+        ("1603027708", 3, Rule(How.VAL_EXPRESSION, 0, b"\x77\x08")),
+        ("0703 0603", 3, None),
+        ("0710 0610", RA, Rule(How.OFFSET, -8)),  # restored to what the CIE says
+        ("0710 d0", RA, Rule(How.OFFSET, -8)),
+        ("2e08 2d 2c 00 0803", 3, Rule(How.SAME)),
+    ],
+)
+def test_each_instruction_makes_its_rule(program: str, register: int, rule: Rule | None) -> None:
+    assert fde_of(bytes.fromhex(program)).rows[0].rules.get(register) == rule
+
+
+@pytest.mark.parametrize(
+    ("program", "cfa"),
+    [
+        ("0c0610", Cfa(6, 16)),
+        ("0d06", Cfa(6, 8)),
+        ("0e20", Cfa(7, 32)),
+        ("12067e", Cfa(6, 16)),
+        ("137e", Cfa(7, 16)),
+        ("0f027708", Cfa(0, 0, b"\x77\x08")),
+    ],
+)
+def test_each_instruction_of_the_cfa(program: str, cfa: Cfa) -> None:
+    assert fde_of(bytes.fromhex(program)).rows[0].cfa == cfa
+
+
+@pytest.mark.parametrize(
+    ("program", "rule"),
+    [
+        ("3f", "DW_CFA_"),
+        ("0b", "remembered"),
+        ("0a" * 65, "put aside"),
+        ("0f01000e08", "a register plus an offset"),
+        ("0f05", "cut off"),
+        ("04ffff", "cut off"),
+        ("01 00000000", "order of address"),
+        ("05" + "ff" * 12, "LEB128"),
+    ],
+)
+def test_a_broken_program_is_told(program: str, rule: str) -> None:
+    with pytest.raises(DwarfError, match=rule):
+        fde_of(bytes.fromhex(program))
+
+
+def test_rows_do_not_cost_more_than_their_bytes_justify() -> None:
+    many = b"".join(b"\x07" + bytes([0x80 | n & 0x7F, n >> 7]) for n in range(250)) + b"\x41\x07\x03" * 20000
+    with pytest.raises(DwarfError, match=r"rules of an FDE's rows take .* 32 times"):
+        fde_of(many)
+
+
+def test_a_long_cie_is_not_run_for_each_of_many_fdes() -> None:
+    first = section(b"", cie=ENTRY_ROW + bytes(1 << 15))
+    length = struct.unpack_from("<I", first)[0] + 4
+    data = first[:length]
+    for n in range(1000):
+        data += record(struct.pack("<IIIB", len(data) + 4, CODE + n * 16, 16, 0))
+    frames = FrameSection(data, VADDR)
+    assert 5 < len(frames.fdes()) < 20
+    assert "instructions of all FDEs" in str(frames.problems[0])
+
+
+def test_letters_of_a_cie_say_signal_frames_and_how_to_skip_the_rest() -> None:
+    assert fde_of(b"", augmentation=b"zRS\0").cie.signal
+    assert fde_of(b"", augmentation=b"zPLR\0", data=b"\x03" + bytes(4) + b"\x1b\x03").cie.lsda_encoding == 0x1B
+    assert fde_of(b"", augmentation=b"zRB?\0", data=b"\x03\1\2\3").rows
+    data = section(b"", augmentation=b"eh\0")
+    assert FrameSection(data, VADDR).fdes() == []
+    problems = FrameSection(data, VADDR)
+    problems.fdes()
+    assert "augmentation" in str(problems.problems[0])
+
+
+def table(data: bytes, starts: list[int], fde_at: int) -> tuple[int, bytes]:
+    """An .eh_frame_hdr at 0x20000 whose entries have these starts, and all the same FDE."""
+    vaddr = 0x20000
+    entries = b"".join(struct.pack("<ii", start - vaddr, VADDR + fde_at - vaddr) for start in starts)
+    return vaddr, bytes((1, 0x1B, 3, 0x3B)) + struct.pack("<iI", VADDR - vaddr - 4, len(starts)) + entries
+
+
+def test_the_search_table_is_used_but_never_believed() -> None:
+    data = section(b"\x0e\x20")
+    fde_at = 4 + struct.unpack_from("<I", data)[0]
+    for starts, at in (([CODE], fde_at), ([CODE, CODE - 1], fde_at), ([CODE - 8], 0), ([CODE], 1 << 20), ([], 0)):
+        found = FrameSection(data, VADDR, header=table(data, starts, at)).find(CODE + 5)
+        assert found is not None
+        assert found.rows[0].cfa == Cfa(7, 32)
+    lying = FrameSection(data, VADDR, header=table(data, [CODE + 0x200], fde_at))
+    assert lying.find(CODE + 0x210) is None
+
+
+def test_debug_frame_of_each_version_and_of_64_bit_dwarf() -> None:
+    for version, wide in ((1, False), (3, False), (4, False), (4, True)):
+        head = bytes((version, 0)) + (b"\x08\0" if version == 4 else b"") + b"\1\x78\x10" + ENTRY_ROW
+        mark = b"\xff" * (8 if wide else 4)
+        place = struct.pack("<Q" if wide else "<I", 0)
+        body = [mark + head, place + struct.pack("<QQ", CODE, 0x10), place + struct.pack("<QQ", 1, 0x10)]
+        data = b"".join(
+            (b"\xff" * 4 + struct.pack("<Q", len(b)) if wide else struct.pack("<I", len(b))) + b for b in body
+        )
+        frames = FrameSection(data, 0, name=".debug_frame", code=[(CODE, CODE + 0x100)])
+        found = frames.find(CODE + 0xF)
+        assert found is not None, version
+        assert found.rows[0].cfa == Cfa(7, 8)
+        assert frames.find(2) is None  # what the linker dropped
+        assert frames.find(CODE + 0x10) is None
+
+
+def test_damaged_bytes_end_in_words_or_rows() -> None:
+    whole = section(bytes.fromhex("41 0e10 8602 43 0d06 0a 60 0c0708 c6 41 0b 1003027708 0f027708"))
+    generator = random.Random(5)
+    for _ in range(3000):
+        data = bytearray(whole)
+        for _ in range(generator.randint(1, 3)):
+            data[generator.randrange(len(data))] = generator.randrange(256)
+        cut = bytes(data[: generator.randint(1, len(data))] if generator.random() < 0.3 else data)
+        frames = FrameSection(cut, VADDR)
+        survives(frames.find, CODE, refused=DwarfError)
+        for fde in frames.fdes():
+            assert fde.rows
+
+
+# readelf
+
+NAMES = {**{name: number for number, name in X86_64.names.items()}, "ra": RA}
+FDE_LINE = re.compile(r"^[0-9a-f]+ [0-9a-f]+ [0-9a-f]+ FDE cie=[0-9a-f]+ pc=([0-9a-f]+)\.\.([0-9a-f]+)")
+KINDS = {How.EXPRESSION: "exp", How.VAL_EXPRESSION: "vexp", How.UNDEFINED: "u", How.SAME: "s"}
+
+
+def shown(rule: Rule | None) -> str:
+    if rule is None:
+        return "u"
+    if rule.how in KINDS:
+        return KINDS[rule.how]
+    if rule.how is How.REGISTER:
+        return f"r{rule.number}"
+    return f"{'c' if rule.how is How.OFFSET else 'v'}{rule.number:+d}"
+
+
+def rows_of_readelf(path: Path, which: str) -> Iterator[tuple[int, int, list[tuple[int, str, dict[int, str]]]]]:
+    """(start, end, rows) of each FDE as `readelf --debug-dump=WHICH` interprets it."""
+    done = subprocess.run(["readelf", f"--debug-dump={which}", "-W", str(path)], capture_output=True, text=True)
+    fde: tuple[int, int, list[tuple[int, str, dict[int, str]]]] | None = None
+    columns: list[str] = []
+    for line in done.stdout.splitlines():
+        if (match := FDE_LINE.match(line)) is not None:
+            fde = int(match[1], 16), int(match[2], 16), []
+            yield fde
+        elif " CIE " in line:
+            fde = None
+        elif line.split()[:2] == ["LOC", "CFA"]:
+            columns = line.split()[2:]
+        elif fde is not None and re.match(r"^[0-9a-f]{16} ", line):
+            start, cfa, *values = re.sub(r" \(\w+\)", "", line).split()  # "r5 (rdi)"
+            fde[2].append((int(start, 16), cfa, {NAMES[name]: value for name, value in zip(columns, values)}))
+
+
+def compared(path: Path, which: str = "frames-interp") -> int:
+    """How many rows readelf and we agree on; any difference fails."""
+    count = 0
+    with ElfFile.open(path) as elf:
+        frames = CallFrames.of_elf(elf)
+        for start, end, rows in list(rows_of_readelf(path, which)):
+            if start == end:
+                continue
+            fde = frames.find(start)
+            assert fde is not None, hex(start)
+            assert (fde.start, fde.end) == (start, end)
+            for at, cfa, values in rows:
+                row = fde.row(at)
+                assert row.cfa is not None
+                ours = "exp" if row.cfa.expression is not None else f"{X86_64.names[row.cfa.register]}+{row.cfa.offset}"
+                assert ours == cfa, hex(at)
+                assert {number: shown(row.rules.get(number)) for number in values} == values, hex(at)
+                count += 1
+    return count
+
+
+@pytest.fixture
+def readelf() -> None:
+    if shutil.which("readelf") is None:
+        pytest.skip("readelf is not on this machine")
+    if sysconfig.get_platform() != "linux-x86_64":
+        pytest.skip("the names of registers here are x86-64's")
+
+
+@pytest.mark.usefixtures("readelf")
+def test_every_row_of_the_c_library_is_readelfs() -> None:
+    places = [Path(f"/lib/x86_64-linux-gnu/{name}") for name in ("libc.so.6", "ld-linux-x86-64.so.2")]
+    found = [path for path in places if path.exists()]
+    if not found:
+        pytest.skip("no C library where Debian has it")
+    assert all(compared(path) > 1000 for path in found)
+
+
+@pytest.mark.usefixtures("readelf")
+def test_every_row_of_debug_frame_is_readelfs(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "-fno-asynchronous-unwind-tables", "-nostartfiles", "-Wl,-e,main")
+    with ElfFile.open(program) as elf:
+        assert elf.section(".debug_frame") is not None
+    assert compared(program) >= 3

@@ -1,0 +1,202 @@
+"""Stacks of real cores: the frames gdb finds, and what they are called."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import whence
+from tests.helpers.cores import core_of
+from tests.helpers.live import compiled
+from whence.cli.main import main
+from whence.unwind import End, FoundBy
+
+PROGRAM = """#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static volatile int sink;
+static void (*volatile null)(void);
+__attribute__((noinline)) static int boom(volatile int *p) { *p = 1; return *p + 1; }
+static inline __attribute__((always_inline)) int inlined(int n) { return boom((int *)8) + n; }
+__attribute__((noinline)) int deep(int n) { return n ? deep(n - 1) + sink : inlined(n) + 1; }
+__attribute__((noinline)) static int wide(int n) {
+    char place[n + 64];
+    memset(place, n, sizeof place);
+    sink = place[n / 2];
+    return deep(n) + place[0];
+}
+static int compare(const void *a, const void *b) { sink += deep(2); return *(const int *)a - *(const int *)b; }
+static void handler(int s) { sink = deep(3); }
+static void *wait_here(void *x) { for (;;) pause(); return x; }
+__attribute__((noinline)) static int mode(char c) {
+    static char stack[65536];
+    stack_t other = {stack, 0, sizeof stack};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    int numbers[3] = {3, 1, 2};
+    switch (c) {
+    case 'h': signal(SIGUSR1, handler); raise(SIGUSR1); break;
+    case 'a': abort();
+    case 's': sigaltstack(&other, 0); sigaction(SIGUSR1, &action, 0); raise(SIGUSR1); break;
+    case 'S': sigaction(SIGSEGV, &action, 0); sink = boom((int *)8); break;
+    case 'n': null(); break;
+    case 'q': qsort(numbers, 3, sizeof *numbers, compare); break;
+    case 'w': sink = wide(9); break;
+    default: sink = deep(40);
+    }
+    return sink;
+}
+int main(int argc, char **argv) {
+    pthread_t t;
+    pthread_create(&t, 0, wait_here, 0);
+    pthread_create(&t, 0, wait_here, 0);
+    usleep(50000);
+    return mode(argc > 1 ? argv[1][0] : 0) + sink;
+}
+"""
+KINDS = {
+    "O0": ("-O0", "-g0"),
+    "omit": ("-O2", "-g0", "-fomit-frame-pointer"),
+    "O3-avx": ("-O3", "-g0", "-mavx2"),
+    "stripped": ("-O2", "-s"),
+    "static": ("-O2", "-g0", "-static"),
+    "no-pie": ("-O1", "-g0", "-no-pie"),
+    "no-header": ("-O1", "-g0", "-Wl,--no-eh-frame-hdr"),
+    "debug-frame": ("-O2", "-g", "-fno-asynchronous-unwind-tables", "-fomit-frame-pointer"),
+}
+MODES = {"O0": "Sw", "omit": "dhasSnqw", "O3-avx": "wq"}
+THREAD = re.compile(r"^Thread \d+ .*LWP (\d+)\)")
+FRAME = re.compile(r"^#\d+\s+(?:0x([0-9a-f]+) in |(<signal handler called>))?")
+
+
+def by_gdb(program: Path, core: Path) -> dict[int, list[int | None]]:
+    """Each thread's frames by gdb: None for what a signal handler returns to."""
+    if shutil.which("gdb") is None:
+        pytest.skip("gdb is not on this machine")
+    settings = ("debuginfod enabled off", "debug-file-directory /nonexistent", "backtrace past-main on", "width 0")
+    words = [word for one in settings for word in ("-iex", f"set {one}")]
+    done = subprocess.run(
+        ["gdb", "-batch", "-nx", *words, "-ex", "thread apply all bt", str(program), str(core)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    found: dict[int, list[int | None]] = {}
+    for line in done.stdout.splitlines():
+        if (match := THREAD.match(line)) is not None:
+            frames = found[int(match[1])] = []
+        elif found and (match := FRAME.match(line)) is not None:
+            frames.append(int(match[1], 16) if match[1] else None)
+    return found
+
+
+def ours(core: Path) -> dict[int, list[int | None]]:
+    stacks = whence.Core(core).stacks()
+    assert [(stack.end, stack.detail) for stack in stacks] == [(End.COMPLETE, "")] * len(stacks)
+    return {stack.tid: [None if one.is_trampoline else one.pc for one in stack.frames] for stack in stacks}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_frames_of_every_thread_are_gdbs(kind: str, tmp_path: Path) -> None:
+    program = compiled(tmp_path, "-pthread", *KINDS[kind], source=PROGRAM, name=kind)
+    for mode in MODES.get(kind, "h"):
+        core = core_of(program, mode)
+        expected = by_gdb(program, core)
+        if kind == "debug-frame":  # with debug info gdb shows no address at a line's beginning, and inlined calls
+            expected = {tid: [pc for pc in frames if pc] for tid, frames in expected.items()}
+            found = ours(core)
+            assert expected.keys() == found.keys()
+            assert all({*expected[tid]} <= {*found[tid]} for tid in found), mode
+            continue
+        assert ours(core) == expected, (kind, mode)
+
+
+def functions(stack: whence.Stack) -> list[str]:
+    return [one.function for frame in stack.frames for one in frame.place.frames]
+
+
+def test_code_without_cfi_is_unwound_by_its_frame_pointers(tmp_path: Path) -> None:
+    words = ("-O1", "-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-g0")
+    program = compiled(tmp_path, "-pthread", *words, source=PROGRAM)
+    crashed, *others = whence.Core(core_of(program, "w")).stacks()
+    assert functions(crashed)[:13] == ["boom", *["deep"] * 10, "wide", "mode"]
+    assert [one.found_by for one in crashed.frames[:13]] == [
+        FoundBy.REGISTERS, FoundBy.LEAF, *[FoundBy.FRAME_POINTER] * 11
+    ]  # fmt: skip
+    assert crashed.end is End.COMPLETE
+    assert all(functions(one)[-3:-1] == ["wait_here", "start_thread"] for one in others)
+
+
+def test_a_thread_is_told_with_its_signal_registers_and_inlined_calls(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = compiled(tmp_path, "-pthread", "-O1", source=PROGRAM)
+    core = core_of(program, "h")
+    assert main(["core", str(core)]) == 0
+    about, *out = capsys.readouterr().out.splitlines()
+    assert about.startswith("process ")
+    assert f", {program}, 2" in about
+    assert re.fullmatch(r"thread \d+ SIGSEGV, address 0x8 not mapped", out[0])
+    assert out[1].endswith(" [registers]")
+    assert out[2] == f"      boom at {program}.c:8"
+    assert out[3].endswith(" [cfi]")
+    assert out[4:6] == [f"      inlined at {program}.c:9 (inlined)", f"      deep at {program}.c:10"]
+    assert out.count("  end: complete: the outermost frame is reached") == 3
+
+    tid = out[0].split()[1]
+    assert main(["core", str(core), "--thread", tid, "--json", "--registers"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    told = json.loads(line)
+    assert (told["tid"], told["signal_name"], told["fault_address"]) == (int(tid), "SIGSEGV", "0x8")
+    assert told["registers"]["rip"] == told["frames"][0]["address"]
+    assert [one["function"] for one in told["frames"][:4]] == ["boom", "inlined", "deep", "deep"]
+    assert [one["signal_trampoline"] for one in told["frames"]].count(True) == 1
+    assert told["end"] == "complete"
+
+    assert main(["core", str(core), "--thread", tid, "--style", "gdb"]) == 0
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert re.fullmatch(rf"#0  0x[0-9a-f]{{16}} in boom \(\) at {re.escape(str(program))}.c:8", lines[0])
+    assert lines[2] == f"#2  deep () at {program}.c:10"
+    assert any(line.endswith("<signal handler called>") for line in lines)
+
+    assert main(["core", str(core), "--thread", "1"]) == 2
+    assert f"has no thread 1 (it has {tid}, " in capsys.readouterr().err
+
+
+def test_a_stack_without_its_files_says_which_build_id_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = compiled(tmp_path, "-pthread", "-O2", "-fomit-frame-pointer", source=PROGRAM)
+    core = core_of(program, "d")
+    with whence.open(program) as binary:
+        build_id = binary.build_id
+    moved = program.rename(tmp_path / "moved")
+    assert main(["core", str(core)]) == 1
+    out = capsys.readouterr().out
+    assert f"end: no-cfi: nothing says how to unwind this code (no file with build-id {build_id}" in out
+    assert main(["core", str(core), "--binary", str(moved)]) == 0
+
+
+def test_a_stack_that_overflowed_keeps_both_ends_and_counts_the_middle(tmp_path: Path) -> None:
+    source = "int f(int n) { volatile int a[2]; a[0] = n; return f(n + 1) + a[0]; } int main(void) { return f(0); }"
+    program = compiled(tmp_path, "-O0", source=source)
+    (stack,) = whence.Core(core_of(program)).stacks()
+    assert stack.end is End.COMPLETE
+    assert len(stack.frames) == 4096 + 256
+    assert stack.skipped > 50_000
+    assert [*functions(stack)[-4:]] == ["main", "__libc_start_call_main", "__libc_start_main_impl", "_start"]
+
+
+def test_a_cut_core_has_stacks_as_far_as_it_goes(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "-pthread", "-O2", source=PROGRAM)
+    core = core_of(program, "d")
+    whole = core.read_bytes()
+    for part in range(1, 20):
+        core.write_bytes(whole[: len(whole) * part // 20])
+        for stack in whence.Core(core).stacks():
+            assert stack.end in End
+            assert stack.frames

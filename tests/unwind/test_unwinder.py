@@ -1,0 +1,229 @@
+"""Stacks of forged threads: each way to a caller, each end, on both machines."""
+
+from __future__ import annotations
+
+import struct
+
+from whence.errors import DwarfError
+from whence.unwind.cfi import Cfa, Cie, Fde, How, Row, Rule
+from whence.unwind.memory import Unreadable
+from whence.unwind.registers import AARCH64, X86_64, Machine
+from whence.unwind.unwinder import End, FoundBy, Unwinder, Unwound
+
+CODE, STACK = 0x400000, 0x7000
+SP_X86, FP_X86, RA_X86 = 7, 6, 16
+LINK = 30
+CALL = b"\xe8\0\0\0\0"
+
+
+class Process:
+    """A page of code and a page of stack, with FDEs by hand."""
+
+    def __init__(self, machine: Machine = X86_64) -> None:
+        self.machine = machine
+        self.code = bytearray(0x1000)
+        self.stack = bytearray(0x1000)
+        self.fdes: list[Fde] = []
+        self.broken: set[int] = set()
+
+    def read(self, address: int, size: int) -> bytes:
+        for start, data in ((CODE, self.code), (STACK, self.stack)):
+            if start <= address and address + size <= start + len(data):
+                return bytes(data[address - start : address - start + size])
+        raise Unreadable(address)
+
+    def region(self, address: int) -> tuple[int, int] | None:
+        return (STACK, STACK + len(self.stack)) if STACK <= address < STACK + len(self.stack) else None
+
+    def is_code(self, address: int) -> bool:
+        return CODE <= address < CODE + len(self.code)
+
+    def why_not(self, address: int) -> str:
+        return f"nothing for {address:#x}"
+
+    def fde(self, address: int) -> tuple[Fde, int] | None:
+        if address in self.broken:
+            raise DwarfError(".eh_frame", 0, "a rule", "nonsense")
+        return next(((one, 0) for one in self.fdes if one.start <= address < one.end), None)
+
+    def words(self, at: int, *values: int) -> None:
+        struct.pack_into(f"<{len(values)}Q", self.stack, at - STACK, *values)
+
+    def describe(self, start: int, end: int, cfa: Cfa, signal: bool = False, /, **rules: Rule) -> None:
+        """CFI of [CODE + start, CODE + end); rules by register, as r6=..."""
+        column = RA_X86 if self.machine is X86_64 else LINK
+        cie = Cie(1, -8, column, 0, 0xFF, True, signal, 8, memoryview(b""))
+        row = Row(CODE + start, cfa, {int(name[1:]): rule for name, rule in rules.items()})
+        self.fdes.append(Fde(CODE + start, CODE + end, cie, (row,), ".eh_frame", 0))
+
+    def unwind(self, pc: int, sp: int = STACK, **registers: int) -> Unwound:
+        values = {int(name[1:]): value for name, value in registers.items()}
+        return Unwinder(self.machine, self, self).unwind(pc, {self.machine.sp: sp, **values})
+
+
+def pcs(found: Unwound) -> list[int]:
+    return [frame.pc - CODE for frame in found.frames]
+
+
+PUSHED = Rule(How.OFFSET, -8)
+OUTERMOST = Rule(How.UNDEFINED)
+
+
+def test_a_caller_is_looked_up_before_its_return_address_and_what_a_signal_interrupted_at_it() -> None:
+    """`call abort` ends a function: the return address is the next function's."""
+    process = Process()
+    process.describe(0x000, 0x100, Cfa(SP_X86, 8), r16=PUSHED)
+    process.describe(0x100, 0x200, Cfa(SP_X86, 16), r16=PUSHED)
+    process.describe(0x200, 0x300, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.describe(0x300, 0x310, Cfa(SP_X86, 0x40), True, r16=Rule(How.OFFSET, -0x10), r7=Rule(How.OFFSET, -8))
+    process.words(STACK, CODE + 0x200, 0, CODE + 0x300)
+    process.words(STACK + 0x18 + 0x30, CODE + 0x200, STACK + 0x80)
+    found = process.unwind(CODE + 0x10)
+    assert pcs(found) == [0x10, 0x200, 0x300, 0x200]
+    assert [one.found_by for one in found.frames] == [FoundBy.REGISTERS, FoundBy.CFI, FoundBy.CFI, FoundBy.SIGNAL]
+    assert [one.lookup - CODE for one in found.frames] == [0x10, 0x1FF, 0x300, 0x200]
+    assert [one.is_trampoline for one in found.frames] == [False, False, True, False]
+    assert found.end is End.COMPLETE
+
+
+def test_each_rule_gets_its_register() -> None:
+    process = Process()
+    rules = {
+        "r16": PUSHED,
+        "r3": Rule(How.SAME),
+        "r6": Rule(How.OFFSET, -16),
+        "r12": Rule(How.VAL_OFFSET, 5),
+        "r13": Rule(How.REGISTER, 0),
+        "r14": Rule(How.EXPRESSION, 0, b"\x38\x1c"),  # CFA - 8
+        "r15": Rule(How.VAL_EXPRESSION, 0, b"\x38\x1c"),
+    }
+    process.describe(0, 0x100, Cfa(0, 0, b"\x77\x20"), **rules)  # CFA: rsp + 32
+    process.words(STACK + 16, 0x66, CODE + 0x180)
+    found = Unwinder(X86_64, process, process)
+    step = found.step(process.unwind(CODE).frames[0], {7: STACK, 0: 0xAA, 3: 0xBB})
+    assert step.registers == {
+        3: 0xBB, 6: 0x66, 7: STACK + 32, 12: STACK + 37, 13: 0xAA, 14: CODE + 0x180, 15: STACK + 24, 16: CODE + 0x180,
+    }  # fmt: skip
+    assert step.pc == CODE + 0x180
+
+
+def test_a_return_address_in_a_register_is_taken_from_it() -> None:
+    """glibc's vfork keeps it in rdi."""
+    process = Process()
+    process.describe(0, 0x100, Cfa(SP_X86, 0), r16=Rule(How.REGISTER, 5))
+    process.describe(0x100, 0x200, Cfa(SP_X86, 8), r16=OUTERMOST)
+    assert pcs(process.unwind(CODE + 4, r5=CODE + 0x150)) == [4, 0x150]
+
+
+def test_trampolines_are_known_by_their_bytes_where_no_cfi_is() -> None:
+    process = Process()
+    process.code[0x80:0x89] = bytes.fromhex("48c7c00f0000000f05")
+    process.describe(0, 0x40, Cfa(SP_X86, 8), r16=PUSHED)
+    process.describe(0x100, 0x200, Cfa(FP_X86, 8), r16=OUTERMOST)
+    process.words(STACK, CODE + 0x80)
+    process.words(STACK + 8 + 0x78, 0x1234)
+    process.words(STACK + 8 + 0xA0, STACK + 0x400, CODE + 0x100)
+    found = process.unwind(CODE)
+    assert pcs(found) == [0, 0x80, 0x100]
+    assert [one.sp - STACK for one in found.frames] == [0, 8, 0x400]
+    assert found.frames[2].exact
+    process.words(STACK + 8 + 0xA0, STACK + 8, CODE + 0x80)  # it interrupted itself
+    assert process.unwind(CODE).end is End.LOOP
+
+
+def test_a_call_of_no_code_is_as_a_function_that_did_nothing_yet() -> None:
+    process = Process()
+    process.describe(0, 0x100, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.words(STACK, CODE + 0x20)
+    for pc in (0, 0x123456):
+        found = process.unwind(pc)
+        assert [one.pc for one in found.frames] == [pc, CODE + 0x20]
+        assert found.frames[1].found_by is FoundBy.CALL
+
+
+def test_instructions_at_the_ends_of_a_function_tell_what_is_pushed() -> None:
+    for code, frame in (("f30f1efa55", 0), ("55", 0), ("4889e5", 1), ("c3", 0)):
+        process = Process()
+        process.code[: len(code) // 2] = bytes.fromhex(code)
+        process.describe(0x100, 0x200, Cfa(SP_X86, 8), r16=OUTERMOST)
+        process.words(STACK, *([0x66] * frame), CODE + 0x120)
+        found = process.unwind(CODE)
+        assert pcs(found) == [0, 0x120], code
+        assert found.frames[1].found_by is FoundBy.PROLOGUE
+        assert found.frames[1].sp == STACK + 8 + 8 * frame
+
+
+def test_frame_pointers_lead_on_only_to_the_stack_and_behind_calls() -> None:
+    process = Process()
+    process.code[0x200 - 5 : 0x200] = CALL
+    process.describe(0x1F0, 0x210, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.words(STACK + 0x100, STACK + 0x200, CODE + 0x200)
+    found = process.unwind(CODE, r6=STACK + 0x100)
+    assert pcs(found) == [0, 0x200]
+    assert (found.frames[1].found_by, found.frames[1].sp) == (FoundBy.FRAME_POINTER, STACK + 0x110)
+    for fp in (STACK + 0x101, STACK - 8, STACK + 0xFF8, 0, 1 << 63, STACK + 0x108):
+        ended = process.unwind(CODE, r6=fp)
+        assert (ended.end, ended.detail) == (End.NO_CFI, f"nothing for {CODE:#x}"), hex(fp)
+    process.code[0x200 - 5] = 0x90
+    assert process.unwind(CODE, r6=STACK + 0x100).end is End.NO_CFI
+
+
+def test_each_end_says_why() -> None:
+    process = Process()
+    process.describe(0, 0x100, Cfa(SP_X86, 8), r16=PUSHED)
+    process.describe(0x100, 0x200, Cfa(SP_X86, 0), r16=Rule(How.REGISTER, 3))
+    process.describe(0x200, 0x300, Cfa(2, 8), r16=PUSHED)
+    process.words(STACK, 0)
+    assert process.unwind(CODE).end is End.COMPLETE
+    process.words(STACK, 0x66666666)
+    assert (process.unwind(CODE).end, process.unwind(CODE).detail) == (End.NOT_CODE, "0x66666666 is no address of code")
+    gone = process.unwind(CODE, sp=0x99990)
+    assert (gone.end, gone.detail) == (End.UNREADABLE, "the memory at 0x99990 is not in the core")
+    assert process.unwind(CODE + 0x150, r3=CODE + 0x150).end is End.LOOP
+    needs = process.unwind(CODE + 0x250)
+    assert (needs.end, "needs register 2" in needs.detail) == (End.DAMAGED, True)
+    process.broken.add(CODE + 0x20)
+    assert process.unwind(CODE + 0x20).end is End.DAMAGED
+    process.describe(0x400, 0x500, Cfa(SP_X86, 8 - 16), r16=Rule(How.OFFSET, 8))
+    process.words(STACK + 0x100, CODE + 0x410)
+    assert process.unwind(CODE + 0x410, sp=STACK + 0x100).end is End.LOOP
+
+
+def test_stacks_together_take_no_more_steps_than_memory_can_hold() -> None:
+    process = Process()
+    process.describe(0, 0x100, Cfa(SP_X86, 8), r16=PUSHED)
+    process.words(STACK, *[CODE + 0x20] * 100)
+    unwinder = Unwinder(X86_64, process, process)
+    unwinder.steps_left = 150
+    first, second = (unwinder.unwind(CODE, {7: STACK}) for _ in range(2))
+    assert (first.end, len(first.frames)) == (End.COMPLETE, 101)
+    assert second.end is End.LIMIT
+
+
+def test_aarch64_has_its_return_address_in_x30_and_perhaps_signed() -> None:
+    process = Process(AARCH64)
+    signature = 0x2A << 49
+    process.describe(0, 0x100, Cfa(31, 0))
+    process.describe(0x100, 0x200, Cfa(31, 32), r29=Rule(How.OFFSET, -32), r30=Rule(How.OFFSET, -24))
+    process.describe(0x200, 0x300, Cfa(31, 0), r30=OUTERMOST)
+    process.words(STACK, 0x2929, CODE + 0x220 | signature)
+    found = process.unwind(CODE + 8, r29=1, r30=CODE + 0x120)
+    assert pcs(found) == [8, 0x120, 0x220]
+    assert [one.sp - STACK for one in found.frames] == [0, 0, 32]
+    assert found.end is End.COMPLETE
+
+
+def test_aarch64_without_cfi_goes_by_x29_and_its_trampoline() -> None:
+    process = Process(AARCH64)
+    process.code[0x80:0x88] = bytes.fromhex("681180d2010000d4")
+    process.code[0x11C:0x120] = (0b100101 << 26).to_bytes(4, "little")  # bl
+    process.describe(0x180, 0x300, Cfa(31, 0), r30=OUTERMOST)
+    process.words(STACK + 0x10, STACK + 0x100, CODE + 0x120)
+    process.words(STACK + 0x100, 0, CODE + 0x80)
+    process.code[0x7C:0x80] = (0xD63F0000).to_bytes(4, "little")  # blr x0
+    process.words(STACK + 0x110 + 560, STACK + 0x900, CODE + 0x200)
+    found = process.unwind(CODE + 0x30, r29=STACK + 0x10, r30=0)
+    assert pcs(found) == [0x30, 0x120, 0x80, 0x200]
+    assert found.frames[3].sp == STACK + 0x900
+    process.code[0x40:0x44] = bytes.fromhex("c0035fd6")  # ret
+    assert pcs(process.unwind(CODE + 0x40, r29=STACK + 0x10, r30=CODE + 0x220)) == [0x40, 0x220]
