@@ -293,3 +293,13 @@ def test_names_as_traces_of_go_print_them_are_found(aliases: Path) -> None:
         assert b"\n\t%s.c:%d +0x1" % (bytes(aliases), line) in filtered(text, aliases)
     text = b"main.gen[...](0x0)\n\tapp/a.go:0 +0x1\n"
     assert filtered(text, aliases) == text  # one of two, and nothing says which
+
+
+def test_an_entry_inside_a_function_of_assembly_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.S").write_text(
+        ".text\n.globl main\n.type main, @function\nmain:\nnop\nnop\ninside:\nnop\ncall other\nret\n"
+        ".size main, . - main\nother:\nret\n.section .note.GNU-stack\n"
+    )
+    subprocess.run(["gcc", "-g", "-no-pie", "a.S", "-o", "a"], cwd=tmp_path, check=True)
+    line = b"[ 1.2]  inside+0x6/0x7\n"
+    assert re.search(rb" in main at \S*a\.S:9\n$", filtered(line, tmp_path / "a"))
