@@ -466,7 +466,6 @@ def test_json_is_llvm_symbolizers() -> None:
         ("llvm-symbolizer", ("--bogus",)),
         ("llvm-symbolizer", ("-xq",)),
         ("llvm-symbolizer", ("--adjust-vma=zz",)),
-        ("llvm-symbolizer", ("--filter-markup",)),
         ("addr2line", ("--bogus",)),
         ("addr2line", ("-e", "/nowhere")),
         ("addr2line", ("-e", "/bin/sh", "-j", ".none")),

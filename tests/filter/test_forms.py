@@ -12,14 +12,14 @@ from tests.helpers.functions import place_of
 from tests.helpers.programs import compiled
 from whence.elf import ElfFile
 from whence.elf.segments import Translation
-from whence.filter import FORMS, Filter, Form, Places, Style
+from whence.filter import FORMS, Form, LogFilter, Places, Style
 from whence.filter.forms import ANY_ADDRESS, Back, Holds
 from whence.locate.locator import Locator
 
 
 def filtered(text: bytes, *binaries: Path, style: Style = Style.SAME, every: bool = False) -> bytes:
     with Places(Locator(files=binaries)) as places:
-        log = Filter(places, style=style, every=every)
+        log = LogFilter(places, style=style, every=every)
         return log.feed(text) + log.finish()
 
 
@@ -85,14 +85,14 @@ def test_the_size_of_the_blocks_makes_no_difference() -> None:
     assert whole.count(b" in sum ") == 2
     for size in (1, 7, 40):
         with Places() as places:
-            log = Filter(places)
+            log = LogFilter(places)
             parts = [log.feed(text[at : at + size]) for at in range(0, len(text), size)]
             assert b"".join(parts) + log.finish() == whole
 
 
 def test_an_endless_line_passes_with_bounded_memory() -> None:
     with Places() as places:
-        log = Filter(places)
+        log = LogFilter(places)
         block, given, got = b"0x" * 5000, 0, 0
         for _ in range(100):
             given += len(block)
@@ -105,7 +105,7 @@ def test_another_build_id_keeps_the_line_and_tells_the_reason() -> None:
     program = compiled()
     line = b"#0 0x12  (%s+0x1139) (BuildId: 00112233)\n" % bytes(program)
     with Places() as places:
-        assert Filter(places).feed(line) == line
+        assert LogFilter(places).feed(line) == line
         assert [reason.word for reason, _ in places.reasons] == ["build-id-mismatch"]
 
 

@@ -1,7 +1,7 @@
 """Lines of a log built to make the patterns of `whence filter` slow: each costs time in proportion to its length."""
 
 from tests.hostile.bounds import bounded
-from whence.filter import FORMS, Filter, Places
+from whence.filter import FORMS, LogFilter, Places
 from whence.filter.engine import MAX_LINE
 from whence.filter.forms import ANY_ADDRESS
 
@@ -23,7 +23,7 @@ def filtered(word: bytes, size: int) -> int:
     starts = (b"", b"#1 0x1  (", b"C  [", b" ", b"\t")
     count = 0
     with Places() as places:
-        log = Filter(places, every=True)
+        log = LogFilter(places, every=True)
         for start in starts:
             line = start + word * (size // len(word))
             count += len(log.feed(line[: size - len(needles) - 1] + b" " + needles + b"\n"))

@@ -12,7 +12,7 @@ from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, BROKEN_INPUT
 from whence.cli.options import add_locator_options, add_name_options, locator_of
 from whence.cli.words import plain
-from whence.filter import Filter, Places, Style, kernel_offsets_in
+from whence.filter import LogFilter, Places, Style, kernel_offsets_in
 from whence.filter.places import Runtime
 from whence.locate.locator import Locator
 from whence.symbolize import Core, Process, ProcessView, Snapshot, Symbolizer
@@ -54,7 +54,7 @@ def run(options: Namespace) -> int:
             try:
                 descriptor = sys.stdin.fileno() if path == STDIN else os.open(path, os.O_RDONLY)
                 try:
-                    log = Filter(
+                    log = LogFilter(
                         places,
                         style=options.style,
                         every=options.all,
@@ -100,7 +100,7 @@ def kernel_offsets(descriptor: int) -> list[int]:
     return found
 
 
-def copy(log: Filter, descriptor: int) -> None:
+def copy(log: LogFilter, descriptor: int) -> None:
     """Filter what comes from one descriptor to stdout, each block as soon as it has come."""
     sys.stdout.flush()
     while block := os.read(descriptor, BLOCK):

@@ -70,10 +70,10 @@ class Matcher:
             self.before = self.before.removeprefix(b"{head}")
 
 
-class Filter:
+class LogFilter:
     """Names what it recognizes in a stream of text.
 
-    `feed` takes blocks of any size and gives what can be written by now; `finish` gives the rest. With `every`, every
+    `feed` takes blocks of any size and returns what can be written by now; `finish` returns the rest. With `every`, every
     address that stands by itself is looked up as well; with `links`, files become hyperlinks of the terminal (OSC 8).
     `kernel_offsets` are what the whole text tells of where kernels were loaded (`kernel_offsets_in`), for a caller who
     has read it before: a kernel prints it behind its trace. Without them an offset counts from its line on.
@@ -161,7 +161,7 @@ class Filter:
         return text[at:]
 
     def _hold(self, text: bytes, out: list[bytes]) -> bytes:
-        """Hold lines back until the list of modules has ended; gives the text behind it."""
+        """Hold lines back until the list of modules has ended. Returns the text behind it."""
         assert self._held is not None
         done = 0
         while done < len(text):

@@ -19,7 +19,7 @@ from whence.procmap import maps
 from whence.procmap.mapping import Mapping
 from whence.reasons import Reason
 from whence.symbolize.naming import name_all
-from whence.symbolize.opening import Locates, open_wanted
+from whence.symbolize.opening import FileLocator, open_wanted
 from whence.symbolize.pool import Names, OpenError, PooledBinary
 from whence.symbolize.symbolized import Symbolized
 
@@ -32,7 +32,7 @@ GO_GENERIC = re.compile(r"\[go\.shape\..*\]")
 Runtime = Callable[[int], Symbolized]
 
 
-class LocatesFiles(Locates, Protocol):
+class LocatesFiles(FileLocator, Protocol):
     """What is needed of a Locator: its given files, too."""
 
     @property

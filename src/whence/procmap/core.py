@@ -30,7 +30,7 @@ from whence.files import open_regular
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
 from whence.procmap.mapping import Kind, Mapping, kind_of
-from whence.procmap.snapshot import Snapshot, SnapshotFile, stamp_of
+from whence.procmap.snapshot import SnapshotFile, SnapshotMappings, stamp_of
 
 PERMISSIONS = ((constants.PF_R, READ), (constants.PF_W, WRITE), (constants.PF_X, EXECUTE))
 HEAD_LIMIT = 1 << 16  # bytes of a mapped file that are looked at for its headers
@@ -60,13 +60,13 @@ class CoreThread(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
+class CoreMappings:
     """The executable mappings of a process, and its threads: in a core of the kernel the one that ended it comes first.
 
     `missing` counts the bytes that the end of the file lacks, where it was cut short.
     """
 
-    snapshot: Snapshot
+    snapshot: SnapshotMappings
     threads: tuple[CoreThread, ...]
     missing: int = 0
 
@@ -80,7 +80,7 @@ class _Mapped(NamedTuple):
     name: str
 
 
-def read_core(elf: ElfFile) -> Core:
+def read_core(elf: ElfFile) -> CoreMappings:
     """What a core file tells. Raises MapsError when it is no core or its notes are damaged, ElfError."""
     if elf.type != constants.ET_CORE:
         hint = "whence addr names the addresses of a program or a library"
@@ -91,7 +91,7 @@ def read_core(elf: ElfFile) -> Core:
         return _read_core(elf)
 
 
-def _read_core(elf: ElfFile) -> Core:
+def _read_core(elf: ElfFile) -> CoreMappings:
     if not elf.segments and elf.problems:
         raise elf.problems[0]
     notes = [note for note in elf.notes() if note.owner == "CORE"]
@@ -100,7 +100,7 @@ def _read_core(elf: ElfFile) -> Core:
     threads = tuple(_thread(elf, note) for note in notes if note.type == constants.NT_PRSTATUS)
     mappings, file_of = _mappings(elf, sorted(set(mapped)))
     end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
-    return Core(Snapshot(pid, command, 0, 0.0, mappings, file_of), threads, max(0, end - elf.size))
+    return CoreMappings(SnapshotMappings(pid, command, 0, 0.0, mappings, file_of), threads, max(0, end - elf.size))
 
 
 def _mapped(elf: ElfFile, note: Note) -> list[_Mapped]:
