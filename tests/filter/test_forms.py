@@ -293,3 +293,59 @@ def test_names_as_traces_of_go_print_them_are_found(aliases: Path) -> None:
         assert b"\n\t%s.c:%d +0x1" % (bytes(aliases), line) in filtered(text, aliases)
     text = b"main.gen[...](0x0)\n\tapp/a.go:0 +0x1\n"
     assert filtered(text, aliases) == text  # one of two, and nothing says which
+
+
+def test_an_entry_inside_a_function_of_assembly_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.S").write_text(
+        ".text\n.globl main\n.type main, @function\nmain:\nnop\nnop\ninside:\nnop\ncall other\nret\n"
+        ".size main, . - main\nother:\nret\n.section .note.GNU-stack\n"
+    )
+    subprocess.run(["gcc", "-g", "-no-pie", "a.S", "-o", "a"], cwd=tmp_path, check=True)
+    line = b"[ 1.2]  inside+0x6/0x7\n"
+    assert re.search(rb" in main at \S*a\.S:9\n$", filtered(line, tmp_path / "a"))
+
+
+CLANG = shutil.which("clang-14") or shutil.which("clang")
+WRONG = """#include <stdlib.h>
+static inline __attribute__((always_inline)) int inner(char *p) { return p[1]; }
+__attribute__((noinline)) int use(char *p) { return inner(p) + 1; }
+int main(int c, char **v) { char *p = malloc(4); free(p); int k = 0x7fffffff; k += c; return use(p) + k; }
+"""
+
+
+@pytest.mark.skipif(not CLANG, reason="no clang on this machine")
+@pytest.mark.parametrize("kind", ["address", "undefined"])
+def test_every_frame_of_a_real_report_of_clang_is_the_one_its_symbolizer_prints(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.c").write_text(WRONG)
+    command = [CLANG or "", "-g", "-O1", f"-fsanitize={kind}", "bad.c", "-o", "bad"]
+    if subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode:
+        pytest.skip("this clang has no sanitizers")
+    options = "symbolize=%d:detect_leaks=0:print_stacktrace=1"
+
+    def report(symbolize: int) -> bytes:
+        environment = {"ASAN_OPTIONS": options % symbolize, "UBSAN_OPTIONS": options % symbolize, "PATH": "/usr/bin"}
+        return subprocess.run([tmp_path / "bad"], capture_output=True, check=False, env=environment).stderr
+
+    own = re.findall(rb"#\d+ 0x\S+ in (\w+) %s/bad\.c:(\d+)" % bytes(tmp_path), report(1))
+    if not own:
+        pytest.skip("no symbolizer for this clang")
+    named = filtered(report(0))
+    assert re.findall(rb"#\d+ 0x\S+ in (\w+) %s/bad\.c:(\d+)\n" % bytes(tmp_path), named) == own
+
+
+def test_ends_of_lines_and_escapes_of_the_terminal_stay_as_they_were() -> None:
+    program = compiled("-no-pie")
+    start, size = place_of(program, "sum")
+    lines = (
+        b"\x1b[1m    #0 0x55  (%s+0x%x)\x1b[0m\r\n" % (bytes(program), start),
+        b"%s() [0x%x]\r\n" % (bytes(program), start + size),
+        b"\x1b[31m[ 1.2]  sum+0x%x/0x%x\x1b[0m\r\n" % (size, size),
+        b"   0:     0x%x - <unknown>\r\n" % (start + size),
+        b"#1 0x%x <unknown>\r\n" % (start + size),
+    )
+    for line in lines:
+        named = filtered(line, program)
+        assert b"program.c:" in named
+        assert named.endswith(b"\x1b[0m\r\n" if b"\x1b" in line else b"\r\n")
+        assert named.startswith(line[: line.find(b"m") + 1] if b"\x1b" in line else line[:3])
+        assert filtered(named, program) == named

@@ -303,6 +303,7 @@ def starts_of(binary: Names) -> dict[str, dict[int, int]]:
     producers = getattr(binary, "producers", None)
     if producers is not None:
         from whence.elf.functions import functions
+        from whence.elf.kernels.constants import ET_REL
 
         ranges = functions(producers.debug_elf)
         text = ranges.strings.text
@@ -312,9 +313,15 @@ def starts_of(binary: Names) -> dict[str, dict[int, int]]:
         for elf in dict.fromkeys((producers.elf, producers.debug_elf)):
             for table in (".symtab", ".dynsym"):
                 symbols = elf.symbols(table)
+                placed = elf.type != ET_REL  # else values count from their section
+                code = {section.index for section in elf.sections if section.executable and placed}
                 for index, va in enumerate(symbols.value):
                     if va in length_at and symbols.section[index]:
                         found[symbols.name(index)].setdefault(va, length_at[va])
+                    elif va and symbols.section[index] in code:  # an entry inside a function, as assembly has them
+                        name = symbols.name(index)
+                        if name not in found:
+                            found[name][va] = symbols.size[index]
     if not found:
         last = ("", 0)
         for entry in binary.functions():  # type: ignore[attr-defined]
