@@ -1,9 +1,12 @@
 """`whence filter`: files and stdin in, the same text with names out, reasons on stderr."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.helpers.functions import place_of
 from tests.helpers.programs import compiled
@@ -100,3 +103,28 @@ def test_an_address_of_a_program_loaded_elsewhere_asks_for_its_mappings() -> Non
     assert out == text
     assert "1 x not-placed in " in err
     assert "--snapshot" in err
+
+
+@pytest.mark.skipif(not shutil.which("gcore"), reason="no gcore (gdb) on this machine")
+def test_runtime_addresses_are_of_the_process_that_left_a_core(tmp_path: Path) -> None:
+    (tmp_path / "bt.c").write_text(
+        "#include <execinfo.h>\n#include <stdio.h>\n#include <unistd.h>\n"
+        "__attribute__((noinline)) int here(void) { void *at[9]; int n = backtrace(at, 9);\n"
+        'for (int i = 0; i < n; i++) printf("%4d:     %p - <unknown>\\n", i, at[i]);\n'
+        "fflush(stdout); pause(); return n; }\nint main(void) { return here(); }\n"
+    )
+    subprocess.run(["gcc", "-g", "-O0", "-o", "bt", "bt.c"], cwd=tmp_path, check=True)
+    with subprocess.Popen([tmp_path / "bt"], stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout is not None
+            log = child.stdout.readline() + child.stdout.readline()
+            command = ["gcore", "-o", str(tmp_path / "core"), str(child.pid)]
+            dumped = subprocess.run(command, capture_output=True, check=False, timeout=60)
+        finally:
+            child.kill()
+    core = tmp_path / f"core.{child.pid}"
+    if dumped.returncode or not core.exists():
+        pytest.skip("gcore may not trace this process")
+    _, out, _ = said("--core", core, stdin=log)
+    assert f" - here {tmp_path}/bt.c:4\n".encode() in out
+    assert f" - main {tmp_path}/bt.c:7\n".encode() in out

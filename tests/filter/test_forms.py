@@ -309,7 +309,7 @@ CLANG = shutil.which("clang-14") or shutil.which("clang")
 WRONG = """#include <stdlib.h>
 static inline __attribute__((always_inline)) int inner(char *p) { return p[1]; }
 __attribute__((noinline)) int use(char *p) { return inner(p) + 1; }
-int main(int c, char **v) { char *p = malloc(4); free(p); int k = 0x7fffffff; k += c; return use(p) + k; }
+int main(int c, char **v) { char *p = malloc(4); free(p); int k = 0x7fffffff; k += c; return use(p) ^ k; }
 """
 
 
