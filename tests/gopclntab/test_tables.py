@@ -322,5 +322,5 @@ def test_more_ranges_than_twice_the_instructions_are_an_error_with_lines_and_wit
     data = program([Function("main.main", size, [(0, 10)], [(0, 0)], steps, nodes)], list(FILES), since="1.18")
     table = Pclntab.find(ElfFile.from_bytes(data))
     assert table is not None
-    with pytest.raises(GopclntabError, match="over 257, expected: their ranges are fewer than their instructions"):
+    with pytest.raises(GopclntabError, match=r"over 257 .*their ranges are fewer than their instructions"):
         table.ranges(StringSpace(), lines)

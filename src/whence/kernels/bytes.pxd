@@ -4,6 +4,10 @@
 
 ctypedef unsigned long long wide
 
+cdef enum:  # of LEB128 and varints: seven bits a byte, low ones first
+    MORE = 0x80  # another byte follows
+    SIGN = 0x40  # the highest bit of an SLEB128 number, in its last byte
+
 
 cdef inline unsigned int u16(const unsigned char* at, bint big) noexcept nogil:
     if big:
@@ -56,7 +60,7 @@ cdef inline wide uleb(const unsigned char* data, wide* at, wide end) noexcept no
         if shift < 64:
             value |= (<wide>(byte & 0x7F)) << shift
         shift += 7
-        if byte < 0x80:
+        if byte < MORE:
             at[0] = here
             return value
     at[0] = end + 1
@@ -75,8 +79,8 @@ cdef inline wide sleb(const unsigned char* data, wide* at, wide end) noexcept no
         if shift < 64:
             value |= (<wide>(byte & 0x7F)) << shift
         shift += 7
-        if byte < 0x80:
-            if byte & 0x40 and shift < 64:
+        if byte < MORE:
+            if byte & SIGN and shift < 64:
                 value |= ~<wide>0 << shift
             at[0] = here
             return value

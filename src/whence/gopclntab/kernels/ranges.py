@@ -14,7 +14,7 @@ lines. Both are counted.
 import cython
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.whence.gopclntab.kernels.constants import MAX_DEPTH, MAX_STANDSTILL, NODE_file, NODE_line
-from cython.cimports.whence.kernels.bytes import u16, u32
+from cython.cimports.whence.kernels.bytes import MORE, u16, u32
 from cython.cimports.whence.kernels.columns import Column
 
 from whence.gopclntab.kernels.functions import NO_FUNCTION, NO_TREE
@@ -43,14 +43,14 @@ def varint(table: cython.p_const_uchar, size: cython.Py_ssize_t, at: cython.p_Py
         return -1
     value = table[at[0]]
     at[0] += 1
-    if value < 0x80:
+    if value < MORE:
         return value
     value &= 0x7F
     while at[0] < size and shift < 35:
         byte = table[at[0]]
         at[0] += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:
+        if byte < MORE:
             return value
         shift += 7
     return -1
@@ -430,9 +430,9 @@ LineRow = cython.struct(range=cython.Py_ssize_t, offset=cython.uint, line=cython
 class RangeBuilder:
     """Lays functions into ranges.
 
-    `functions` is a functions.FunctionColumns, `tables` a ranges.Tables, `trees` an inlining.Trees or None. `runs` is
-    how many runs a pc-value table may have, `hops` how many steps up the inline trees may be spent. Without `lines`
-    (`files`) no line (file) is read.
+    `functions` is a functions.FunctionColumns, `tables` a ranges.FunctionTables, `trees` an inlining.Trees or None.
+    `runs` is how many runs a pc-value table may have, `hops` how many steps up the inline trees may be spent.
+    Without `lines` (`files`) no line (file) is read.
     """
 
     damaged_lines = cython.declare(cython.Py_ssize_t, visibility="readonly")  # functions that have lost their lines

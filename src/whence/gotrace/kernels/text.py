@@ -40,6 +40,7 @@ from cython.cimports.whence.gotrace.kernels.uvarint import (
     read_uvarint,
     whence_uvarint_size,
 )
+from cython.cimports.whence.kernels.bytes import MORE
 
 ROOM = cython.declare(cython.int, 512)  # bytes that the longest line without data needs
 
@@ -152,7 +153,7 @@ def put_quoted(
                 at += size
             continue
         at += 1
-        if byte == 34 or byte == 92:
+        if byte == ord('"') or byte == ord("\\"):
             out[0] = 92
             out[1] = byte
             out += 2
@@ -223,27 +224,27 @@ def escaped(
         return cython.NULL
     letter = at[0]
     at += 1
-    if letter == 97:
+    if letter == ord("a"):
         value = 7
-    elif letter == 98:
+    elif letter == ord("b"):
         value = 8
-    elif letter == 102:
+    elif letter == ord("f"):
         value = 12
-    elif letter == 110:
+    elif letter == ord("n"):
         value = 10
-    elif letter == 114:
+    elif letter == ord("r"):
         value = 13
-    elif letter == 116:
+    elif letter == ord("t"):
         value = 9
-    elif letter == 118:
+    elif letter == ord("v"):
         value = 11
-    elif letter == 92 or ((letter == 34 or letter == 39) and letter == quote):
+    elif letter == ord("\\") or ((letter == ord('"') or letter == ord("'")) and letter == quote):
         value = letter
-    elif letter == 120:
+    elif letter == ord("x"):
         digits = 2
-    elif letter == 117:
+    elif letter == ord("u"):
         digits = 4
-    elif letter == 85:
+    elif letter == ord("U"):
         digits = 8
     elif 48 <= letter <= 55:
         digits = 3
@@ -288,35 +289,35 @@ def put_unquoted(
     quote = at[0]
     at += 1
     end -= 1
-    if quote == 96:
+    if quote == ord("`"):
         if memchr(at, 96, end - at) != cython.NULL:
             fault[0] = BAD_QUOTE
         elif limit - to < end - at:
             fault[0] = FULL
         else:
             while at < end:
-                if at[0] != 13:
+                if at[0] != ord("\r"):
                     to[0] = at[0]
                     to += 1
                 at += 1
         return to
-    if quote != 34 and quote != 39:
+    if quote != ord('"') and quote != ord("'"):
         fault[0] = BAD_QUOTE
         return to
     while at < end:
         if limit - to < 8:
             fault[0] = FULL
             return to
-        if quote == 39 and characters == 1:
+        if quote == ord("'") and characters == 1:
             fault[0] = BAD_QUOTE
             return to
         characters += 1
-        if at[0] == 92:
+        if at[0] == ord("\\"):
             at = escaped(at + 1, end, quote, cython.address(to))
             if at == cython.NULL:
                 fault[0] = BAD_QUOTE
                 return to
-        elif at[0] == quote or at[0] == 10:
+        elif at[0] == quote or at[0] == ord("\n"):
             fault[0] = BAD_QUOTE
             return to
         else:
@@ -373,7 +374,7 @@ def space_size(at: cython.p_const_uchar, end: cython.p_const_uchar) -> cython.in
     byte: cython.uint = at[0]
     last: cython.uint
     if byte < 0x80:
-        return byte == 32 or 9 <= byte <= 13
+        return byte == ord(" ") or 9 <= byte <= 13
     if byte == 0xC2:
         return 2 if end - at > 1 and (at[1] == 0x85 or at[1] == 0xA0) else 0
     if end - at < 3 or at[1] & 0xC0 != 0x80:
@@ -401,8 +402,8 @@ def next_token(at: cython.p_const_uchar, end: cython.p_const_uchar) -> Token:
             break
         at += size
     token.start = at
-    if at < end and at[0] != 35:
-        while at < end and at[0] != 35 and space_size(at, end) == 0:
+    if at < end and at[0] != ord("#"):
+        while at < end and at[0] != ord("#") and space_size(at, end) == 0:
             at += 1
     token.stop = at
     return token
@@ -414,7 +415,7 @@ def next_token(at: cython.p_const_uchar, end: cython.p_const_uchar) -> Token:
 def leading_zeros(at: cython.p_const_uchar, end: cython.p_const_uchar) -> cython.int:
     """Digits that the number at `at` could do without (at most 11 are counted): one for each byte of padding."""
     count: cython.int = 0
-    while end - at > 1 and at[0] == 48 and count < 11:
+    while end - at > 1 and at[0] == ord("0") and count < 11:
         at += 1
         count += 1
     return count
@@ -501,7 +502,7 @@ def read_data(
         size = space_size(at, end)
         if size == 0:
             break
-        extra += at[0] == 32
+        extra += at[0] == ord(" ")
         at += size
     where[0] = at
     while at < end:  # the same from the right: the spaces are of one, two or three bytes
@@ -808,7 +809,7 @@ def take_line(cursor: cython.pointer(Cursor)) -> cython.bint:
     else:
         cursor.stop = newline
         cursor.at = newline + 1
-    if cursor.stop > cursor.line and (cursor.stop - 1)[0] == 13:
+    if cursor.stop > cursor.line and (cursor.stop - 1)[0] == ord("\r"):
         cursor.stop -= 1
     cursor.lines += 1
     return True
@@ -870,7 +871,7 @@ def read_arguments(
         if cursor.stop - at > size and memcmp(at, word, size) == 0:
             digits = at + size
             done = read_decimal(digits, cursor.stop, cython.address(value))
-            if done != cython.NULL and done < cursor.stop and done[0] != 32:
+            if done != cython.NULL and done < cursor.stop and done[0] != ord(" "):
                 done = cython.NULL
             elif done != cython.NULL and keep_padding:
                 zeros = leading_zeros(digits, done)
@@ -891,7 +892,7 @@ def read_arguments(
         at = done
         if i == 1:
             second[0] = value
-        if value < 0x80 and (zeros == 0 or not keep_padding):
+        if value < MORE and (zeros == 0 or not keep_padding):
             to[0] = cython.cast(cython.uchar, value)
             to += 1
         elif keep_padding and zeros:
@@ -926,7 +927,7 @@ def read_name(cursor: cython.pointer(Cursor), layout: Layout, name: cython.point
     name.stop = cursor.line
     while name.stop < cursor.stop and 35 < name.stop[0] < 0x80:
         name.stop += 1
-    if name.stop == name.start or (name.stop < cursor.stop and name.stop[0] != 32):
+    if name.stop == name.start or (name.stop < cursor.stop and name.stop[0] != ord(" ")):
         name[0] = next_token(cursor.line, cursor.stop)
     size = name.stop - name.start
     if size < 4 or size >= PIECE:
@@ -936,7 +937,7 @@ def read_name(cursor: cython.pointer(Cursor), layout: Layout, name: cython.point
         return 0
     # The first piece is the name, followed by " dt=" or whatever comes first.
     piece = cython.address(layout.pieces[kind * PIECES * PIECE])
-    if memcmp(name.start, piece, size) != 0 or (layout.sizes[kind * PIECES] != size and piece[size] != 32):
+    if memcmp(name.start, piece, size) != 0 or (layout.sizes[kind * PIECES] != size and piece[size] != ord(" ")):
         return 0
     return kind
 

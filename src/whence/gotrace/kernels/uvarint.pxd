@@ -16,6 +16,7 @@ cdef extern from *:
     int whence_uvarint_size(unsigned long long value) noexcept nogil
 
 from whence.gotrace.kernels.constants cimport BAD_UVARINT, OUT_OF_BATCH
+from whence.kernels.bytes cimport MORE
 
 
 cdef inline int read_uvarint(
@@ -29,7 +30,7 @@ cdef inline int read_uvarint(
     if at >= end:
         return 0
     byte = at[0]
-    if byte < 0x80:
+    if byte < MORE:
         value[0] = byte
         return 1
     result = byte & 0x7F
@@ -38,7 +39,7 @@ cdef inline int read_uvarint(
             return 0
         byte = at[size]
         size += 1
-        if byte < 0x80:
+        if byte < MORE:
             if size == 10 and byte > 1:
                 return -1
             value[0] = result | (<unsigned long long> byte << shift)
@@ -50,8 +51,8 @@ cdef inline int read_uvarint(
 
 cdef inline unsigned char *put_uvarint(unsigned char *out, unsigned long long value) noexcept nogil:
     """Write it in as few bytes as it needs; returns where the next byte goes."""
-    while value >= 0x80:
-        out[0] = <unsigned char> (value | 0x80)
+    while value >= MORE:
+        out[0] = <unsigned char> (value | MORE)
         value >>= 7
         out += 1
     out[0] = <unsigned char> value
@@ -62,9 +63,9 @@ cdef inline unsigned char *put_padded(unsigned char *out, unsigned long long val
     """The same with `extra` more bytes than it needs."""
     out = put_uvarint(out, value)
     if extra > 0:
-        (out - 1)[0] |= 0x80
+        (out - 1)[0] |= MORE
         while extra > 1:
-            out[0] = 0x80
+            out[0] = MORE
             out += 1
             extra -= 1
         out[0] = 0
@@ -99,10 +100,10 @@ cdef inline unsigned long long take(
     cdef const unsigned char *here = at[0]
     cdef int got
     if end - here >= 2:
-        if here[0] < 0x80:
+        if here[0] < MORE:
             at[0] = here + 1
             return here[0]
-        if here[1] < 0x80:
+        if here[1] < MORE:
             at[0] = here + 2
             return (here[0] & 0x7F) | (<unsigned int> here[1] << 7)
     got = read_uvarint(here, end, &value)

@@ -1,6 +1,9 @@
 # How the kernels of profiles read and write fields of protocol buffers (protobuf.dev, "Encoding"). The numbers are
 # those of the module of the same name for Python, too.
 
+from whence.kernels.bytes cimport MORE
+
+
 cdef struct Field:
     unsigned long long number
     int wire
@@ -33,10 +36,10 @@ cdef inline unsigned long long read_varint(
     cdef unsigned long long value = 0
     cdef int shift = 0
     cdef unsigned char byte
-    if at < end and data[at] < 0x80:  # most have one byte, and most others two
+    if at < end and data[at] < MORE:  # most have one byte, and most others two
         field.end = at + 1
         return data[at]
-    if at + 1 < end and data[at + 1] < 0x80:
+    if at + 1 < end and data[at + 1] < MORE:
         field.end = at + 2
         return <unsigned long long>data[at + 1] << 7 | (data[at] & 0x7F)
     while at < end:
@@ -46,7 +49,7 @@ cdef inline unsigned long long read_varint(
             field.fault = LONG_VARINT
             return 0
         value |= <unsigned long long>(byte & 0x7F) << shift
-        if byte < 0x80:
+        if byte < MORE:
             field.end = at
             return value
         shift += 7
@@ -59,7 +62,7 @@ cdef inline Py_ssize_t varints(const unsigned char* data, Py_ssize_t start, Py_s
     cdef Py_ssize_t at
     cdef Py_ssize_t count = 0
     for at in range(start, end):
-        count += data[at] < 0x80
+        count += data[at] < MORE
     return count
 
 
@@ -103,8 +106,8 @@ cdef inline void read_field(const unsigned char* data, Py_ssize_t at, Py_ssize_t
 
 cdef inline Py_ssize_t put_varint(unsigned char* out, Py_ssize_t at, unsigned long long value) noexcept nogil:
     """Write a varint at `at`; returns where it ends."""
-    while value >= 0x80:
-        out[at] = <unsigned char>((value & 0x7F) | 0x80)
+    while value >= MORE:
+        out[at] = <unsigned char>((value & 0x7F) | MORE)
         value >>= 7
         at += 1
     out[at] = <unsigned char>value
@@ -113,7 +116,7 @@ cdef inline Py_ssize_t put_varint(unsigned char* out, Py_ssize_t at, unsigned lo
 
 cdef inline Py_ssize_t varint_size(unsigned long long value) noexcept nogil:
     cdef Py_ssize_t size = 1
-    while value >= 0x80:
+    while value >= MORE:
         value >>= 7
         size += 1
     return size

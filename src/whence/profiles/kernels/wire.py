@@ -5,7 +5,7 @@ where it ends in the data. Faults and how a field is read: fields.pxd.
 """
 
 import cython
-from cython.cimports.whence.kernels.bytes import u64
+from cython.cimports.whence.kernels.bytes import MORE, u64
 from cython.cimports.whence.kernels.checks import are_inside, belong
 from cython.cimports.whence.profiles.kernels.fields import (
     CUT_FIELD,
@@ -159,7 +159,7 @@ def repeated(
                                 at += 8 * more
                         else:
                             more = varints(base, at, field.end)
-                            if at < field.end and base[field.end - 1] >= 0x80:
+                            if at < field.end and base[field.end - 1] >= MORE:
                                 field.fault = CUT_VARINT
                                 at = field.end - 1
                     if room and rows + more > room:
