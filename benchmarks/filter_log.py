@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.timing import process
 from tests.helpers.programs import compiled
 from whence.elf import ElfFile, functions
-from whence.filter import Filter, Places
+from whence.filter import LogFilter, Places
 
 BLOCK = 1 << 20
 LINES = 1000
@@ -35,7 +35,7 @@ def run() -> None:
     with TemporaryDirectory() as folder:
         for name, log in logs().items():
             with Places() as places:
-                engine = Filter(places)
+                engine = LogFilter(places)
                 began = time.perf_counter()
                 for at in range(0, len(log), BLOCK):
                     engine.feed(log[at : at + BLOCK])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whence.binary import Binary
-from whence.filter import FORMS, Filter, Places
+from whence.filter import FORMS, LogFilter, Places
 from whence.filter.forms import ANY_ADDRESS
 from whence.lidia import Builder, Range
 from whence.lidia import from_bytes as table_of
@@ -46,7 +46,7 @@ def target(data: bytes) -> None:
     with Places(Given()) as places:
 
         def filtered(text: bytes, size: int) -> bytes:
-            log = Filter(places)
+            log = LogFilter(places)
             parts = [log.feed(text[at : at + size]) for at in range(0, len(text), size)]
             return b"".join(parts) + log.finish()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.hostile.inputs.procmap import TEXTS
 from whence.procmap import kallsyms, maps, perfmap
-from whence.procmap.snapshot import Snapshot
+from whence.procmap.snapshot import SnapshotMappings
 
 SNAPSHOT = b"""{"format": "whence-snapshot", "version": 1, "pid": 7, "command": "app", "start_time": 123, "taken": 1.5,
 "files": [{"path": "/opt/app", "build_id": "ab12", "stamp": [],
@@ -36,7 +36,7 @@ def target(data: bytes) -> None:
     perfmap.parse(data).lookup(0x1000)
     kallsyms.KernelNames.parse(data).lookup(1 << 63)
     if data[:1] == b"{":
-        snapshot = Snapshot.from_json(data)
+        snapshot = SnapshotMappings.from_json(data)
         at = snapshot.index(0x401000)
         file = None if at is None else snapshot.file_of[at]
         if at is not None and file is not None and file.mapper is not None:

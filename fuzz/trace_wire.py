@@ -12,7 +12,7 @@ from whence.gotrace import Event, Version
 from whence.gotrace.anonymizing import anonymize
 from whence.gotrace.filtering import Filter
 from whence.gotrace.filtering import filter as filter_trace
-from whence.gotrace.rows import Rows, records
+from whence.gotrace.rows import FilteredBlocks, records
 from whence.gotrace.salvaging import salvage
 from whence.gotrace.survey import info
 from whence.gotrace.verification import verify
@@ -57,7 +57,7 @@ def target(data: bytes) -> None:
         lambda: gotrace.columns(data, threads=1),
         lambda: info(data, threads=1),
         lambda: verify(data, threads=1),
-        lambda: [str(row) for block in Rows(data) for row in records(block)],
+        lambda: [str(row) for block in FilteredBlocks(data) for row in records(block)],
         lambda: filter_trace(data, io.BytesIO(), Filter(since=0.0, until=1.0, goroutines=frozenset([1, 2]))),
         lambda: anonymize(data, io.BytesIO()),
         lambda: salvage(data, io.BytesIO()),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parent.parent / "src" / "whence"
+MAP = (SRC.parent.parent / "ARCHITECTURE.md").read_text()
 
 # room -> the rooms it imports, no more and no fewer; EVERYONES are everyone's
 ARROWS: dict[str, set[str]] = {
@@ -123,6 +124,15 @@ def test_the_arrows_of_a_room_are_those_of_the_map(room: str) -> None:
         assert found <= {*ARROWS, "cli", "whence", *EVERYONES}
         return
     assert found - EVERYONES - {room} == ARROWS[room]
+
+
+def test_the_map_in_the_documentation_is_the_same() -> None:
+    """ARCHITECTURE.md names each room once, with what it imports."""
+    rows = [line.strip("|").split("|") for line in MAP.splitlines() if line.startswith("| ")]
+    named = [(row[0].strip().removesuffix("/"), row[-1].strip()) for row in rows if len(row) in (2, 3)]
+    drawn = {room: set(filter(None, arrows.split(", "))) for room, arrows in named if room in ARROWS.keys() - EVERYONES}
+    assert drawn == {room: arrows for room, arrows in ARROWS.items() if room not in EVERYONES}
+    assert {room for room, _ in named} >= EVERYONES - {"_version"}
 
 
 def test_every_module_has_a_place_in_the_house() -> None:

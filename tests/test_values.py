@@ -6,22 +6,32 @@ WHENCE_EXAMPLES says how many examples of each there are.
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 from array import array
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import whence
 from whence import lidia
+from whence.elf.kernels import symbols as symbols_kernel
 from whence.errors import WhenceError
 from whence.gotrace import Event, Version
 from whence.gotrace.kernels import event as event_kernel
 from whence.gotrace.kernels.layout import Layout
 from whence.gotrace.specs import layout
+from whence.lidia.kernels import encode as encode_kernel
+from whence.lidia.kernels import inspect as inspect_kernel
+from whence.lidia.kernels import queries as queries_kernel
+from whence.lidia.kernels import strings as strings_kernel
 from whence.lidia.render import Renderer
 from whence.mapped import MappedFile
 from whence.model import Source
@@ -239,3 +249,167 @@ def test_any_part_of_a_mapped_file_may_be_forgotten(start: int, stop: int) -> No
     with suppress(*REFUSED):
         mapped.forget(start, stop)
     assert bytes(mapped.view[:3]) == b'"""'
+
+
+# Entries of kernels, called with columns that do not belong together
+
+ROOMS = ["elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph"]
+VIEWS = {"uchar": "B", "uint": "I", "ulonglong": "Q", "longlong": "q", "double": "d"}  # item types and typecodes
+NUMBERS = ("Py_ssize_t", "longlong", "ulonglong", "int", "uint", "bint")
+MADE = {  # classes that are made of a few numbers, and columns that entries take as attributes of one object
+    "ranges.kernels.merge.Plan": 2,
+    "ranges.kernels.caller_files.Pieces": 1,
+    "ranges.kernels.overlay.Sweep": 3,
+}
+OBJECTS = {
+    "elf.kernels.symbols.read.columns": {
+        "name_offset": "I", "value": "Q", "size": "Q", "info": "B", "other": "B", "section": "I"
+    },
+    "elf.kernels.relocate.apply.rules": {"section_vaddr": "Q", "kinds": "B"},
+    "profiles.kernels.splice.splice.new": {"first": "Q", "functions": "Q", "lines": "Q", "flags": "B"},
+    "layout": {
+        "section_start": "Q", "section_end": "Q", "section_kind": "B", "range_start": "Q", "range_end": "Q",
+        "descriptors": "B",
+    },
+    "ranges": {
+        "va": "Q", "length": "Q", "depth": "I", "function": "I", "file": "I", "line_index": "I", "line_count": "I",
+        "call_file": "I", "call_line": "I", "line_offset": "I", "line_number": "I",
+    },
+}  # fmt: skip
+
+
+def entries() -> dict[str, Callable[..., Any]]:
+    """Every function of the rooms' kernels, by name."""
+    found: dict[str, Callable[..., Any]] = {}
+    for room in ROOMS:
+        for source in sorted((Path(whence.__file__).parent / room / "kernels").glob("*.py")):
+            name = f"{room.replace('/', '.')}.kernels.{source.stem}"
+            if source.stem == "__init__":
+                continue
+            module = importlib.import_module(f"whence.{name}")
+            for attribute, value in vars(module).items():
+                if type(value).__name__ == "cython_function_or_method" and not attribute.startswith("__"):
+                    found[f"{name}.{attribute}"] = value
+    return found
+
+
+ENTRIES = entries()
+
+
+def column_of(draw: Any, code: str) -> array[Any]:
+    """A column: small numbers, which are likely to be places of others, or any; each of a length of its own."""
+    size = draw(st.sampled_from([0, 1, 4, 5, 12, 64]))
+    if code == "d":
+        return array("d", draw(st.lists(st.floats(), min_size=size, max_size=size)))
+    bits = {"B": 8, "I": 32, "Q": 64, "q": 63}[code]
+    number = st.integers(0, 6) if draw(st.booleans()) else NUMBER.map(lambda value: value & ((1 << bits) - 1))
+    numbers = draw(st.lists(number, min_size=size, max_size=size))
+    return array(code, sorted(numbers) if draw(st.booleans()) else numbers)
+
+
+def argument(draw: Any, name: str, kind: str) -> Any:
+    """A value of an argument of a kernel's entry, by its annotation."""
+    for item, code in VIEWS.items():
+        if kind.endswith("[::1]") and f"cython.{item}]" in kind.replace("[::1]", "]"):
+            return column_of(draw, code)
+    if kind.removeprefix("cython.") in NUMBERS:
+        return draw(st.one_of(st.integers(0, 20), st.integers(0, 20), ANY_NUMBER))
+    if name in OBJECTS:
+        return attributes(draw, name)
+    return draw(ANYTHING)
+
+
+def attributes(draw: Any, name: str) -> Any:
+    numbers = dict.fromkeys(
+        ("elf64", "big", "mips64", "machine", "relative", "descriptors_section", "location", "line", "line_function",
+         "line_line", "mapping", "flag"),
+        draw(st.integers(0, 8)),
+    )  # fmt: skip
+    return SimpleNamespace(**numbers, **{key: column_of(draw, code) for key, code in OBJECTS[name].items()})
+
+
+def called(draw: Any, name: str, entry: Callable[..., Any]) -> None:
+    hints = {key: kind for key, kind in entry.__annotations__.items() if key != "return"}
+    code: Any = entry.__code__
+    names = [one for one in code.co_varnames[: code.co_argcount] if one != "self"]
+    with suppress(*REFUSED, MemoryError):
+        entry(*[argument(draw, one if one in hints else f"{name}.{one}", hints.get(one, "")) for one in names])
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+@many
+@given(st.data())
+def test_an_entry_of_a_kernel_refuses_columns_that_do_not_belong_together(name: str, data: st.DataObject) -> None:
+    called(data.draw, name, ENTRIES[name])
+
+
+@pytest.mark.parametrize("name", sorted(MADE))
+@many
+@given(st.data())
+def test_a_kernels_object_refuses_columns_that_it_has_no_room_for(name: str, data: st.DataObject) -> None:
+    module, _, kind = name.rpartition(".")
+    with suppress(*REFUSED, MemoryError):
+        one = getattr(importlib.import_module(f"whence.{module}"), kind)(
+            *[data.draw(st.integers(-1, 20)) for _ in range(MADE[name])]
+        )
+        for _ in range(4):
+            method = data.draw(st.sampled_from([key for key in dir(one) if not key.startswith("_")]))
+            if callable(getattr(one, method)):
+                called(data.draw, name, getattr(one, method))
+
+
+@many
+@given(st.data())
+def test_kernels_of_symbols_and_archives_refuse_columns_of_different_lengths(data: st.DataObject) -> None:
+    columns = attributes(data.draw, "ranges")
+    tables = SimpleNamespace(
+        entries=column_of(data.draw, "B"), names=column_of(data.draw, "B"), extended=column_of(data.draw, "B")
+    )
+    vaddrs, starts, offsets = (column_of(data.draw, "Q") for _ in range(3))
+    low, high, width = data.draw(NUMBER), data.draw(NUMBER), data.draw(st.sampled_from([2, 4, 8, 0, 3]))
+
+    def symbols() -> None:
+        table = symbols_kernel.CodeSymbols(tables, attributes(data.draw, "layout"))
+        queries = symbols_kernel.Queries(vaddrs, starts)
+        queries.find_starts(table)
+        candidates = symbols_kernel.Candidates(data.draw(st.integers(0, 20)))
+        candidates.collect(table, 1 << 48, 3, 2, data.draw(st.integers(0, 1 << 20)), queries)
+        candidates.resolve_overlaps()
+
+    def written() -> None:
+        encoded = encode_kernel.Ranges(columns, offsets, True)
+        encoded.va_table(low, high, width)
+        encoded.range_table(low, high, width)
+
+    def interned() -> None:
+        names = SimpleNamespace(**{key: column_of(data.draw, "Q") for key in ("function", "file", "call_file")})
+        strings_kernel.Interner([bytes(tables.names)], data.draw(st.booleans()), 7, 1 << 20).number(names, True)
+
+    for ask in (
+        symbols,
+        written,
+        interned,
+        lambda: encode_kernel.Survey(columns, True),
+        lambda: encode_kernel.LineTables(width, 7, 4).add(columns, data.draw(st.booleans())),
+    ):
+        with suppress(*REFUSED, MemoryError):
+            ask()
+
+
+SECTIONS = "va_offset ranges range_offset string_offset string_size line_offset entries source_offset run_offset runs"
+
+
+@many
+@given(st.data(), st.binary(max_size=200))
+def test_sections_outside_of_an_archive_are_refused(data: st.DataObject, archived: bytes) -> None:
+    place = st.one_of(st.integers(0, 20), ANY_NUMBER)
+    names = [*SECTIONS.split(), "start_offset", "starts", "sources"]
+    sections = SimpleNamespace(**{name: data.draw(place) for name in names}, nul=data.draw(st.booleans()), tidy=False)
+    for width in ("va_width", "field_width", "line_width"):
+        setattr(sections, width, data.draw(st.sampled_from([2, 4, 8, 8, 0, -4, 3])))
+    for kind in (inspect_kernel.Rows, inspect_kernel.Inspection):
+        with suppress(*REFUSED):
+            kind(archived, sections)
+    with suppress(*REFUSED):
+        archive = queries_kernel.Archive(archived, sections, 7)
+        archive.find_frames(column_of(data.draw, "Q"), 0)

@@ -53,7 +53,8 @@ class Reason(enum.Enum):
     )
     NOT_PLACED = (
         "nothing says where in the process the file was mapped",
-        "record the mappings as well (perf script --show-mmap-events, or -F +dsoff)",
+        "record the mappings as well (perf script --show-mmap-events, or -F +dsoff), or give the process with "
+        "--pid, --core or --snapshot",
     )
     NOT_ELF = (
         "the mapped file is not an ELF file",

@@ -41,13 +41,13 @@ def field(*, default_factory: Callable[[], T]) -> T:
 
 
 @dataclass_transform(field_specifiers=(field,))
-class Kind(type):
+class RecordMeta(type):
     """Makes record classes: what is annotated is a field."""
 
     _fields: tuple[str, ...]
     _defaults: dict[str, Any]
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], frozen: bool = False) -> Kind:
+    def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], frozen: bool = False) -> RecordMeta:
         fields = tuple(space.get("__annotations__", ()))
         defaults = {name: space.pop(name) for name in fields if name in space}
         space |= {"__slots__": fields, "__match_args__": fields}
@@ -61,7 +61,7 @@ class Kind(type):
         super().__init__(name, bases, space)
 
 
-class Record(metaclass=Kind):
+class Record(metaclass=RecordMeta):
     def __init__(self, *values: object, **named: object) -> None:
         kind = type(self)
         fields, put = kind._fields, object.__setattr__

@@ -72,3 +72,31 @@ def test_links_lead_to_the_files() -> None:
     start, _ = place_of(program, "sum")
     _, out, _ = said("--links", stdin=b"#0 0x1  (%s+0x%x)\n" % (bytes(program), start))
     assert b"\x1b]8;;file:///" in out
+
+
+def test_a_kernel_offset_behind_its_trace_counts_where_the_log_is_a_file(tmp_path: Path) -> None:
+    kernel = tmp_path / "vmlinux"
+    kernel.symlink_to(compiled("-no-pie"))
+    start, size = place_of(kernel, "sum")
+    text = b""
+    for offset in (0x1A000000, 0x2C000000):
+        text += b"Call Trace:\n [<%016x>]\nKernel Offset: 0x%x from 0xffffffff81000000\n" % (
+            start + size + offset,
+            offset,
+        )
+    (tmp_path / "oops").write_bytes(text)
+    _, out, err = said("--binary", kernel, tmp_path / "oops")
+    assert (out.count(b">] in sum at "), err) == (2, "")
+    with open(tmp_path / "oops", "rb") as log:
+        run = subprocess.run([*WHENCE, "--binary", str(kernel)], stdin=log, capture_output=True, check=True, timeout=60)
+    assert run.stdout == out
+    _, piped, _ = said("--binary", kernel, stdin=text + text)  # from a pipe an offset counts from its line on
+    assert piped.startswith(text[:40])
+
+
+def test_an_address_of_a_program_loaded_elsewhere_asks_for_its_mappings() -> None:
+    text = b"   0:     0x5612bea0120a - <unknown>\n"
+    _, out, err = said("--binary", compiled(), stdin=text)
+    assert out == text
+    assert "1 x not-placed in " in err
+    assert "--snapshot" in err

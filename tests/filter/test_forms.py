@@ -12,14 +12,14 @@ from tests.helpers.functions import place_of
 from tests.helpers.programs import compiled
 from whence.elf import ElfFile
 from whence.elf.segments import Translation
-from whence.filter import FORMS, Filter, Form, Places, Style
+from whence.filter import FORMS, Form, LogFilter, Places, Style
 from whence.filter.forms import ANY_ADDRESS, Back, Holds
 from whence.locate.locator import Locator
 
 
 def filtered(text: bytes, *binaries: Path, style: Style = Style.SAME, every: bool = False) -> bytes:
     with Places(Locator(files=binaries)) as places:
-        log = Filter(places, style=style, every=every)
+        log = LogFilter(places, style=style, every=every)
         return log.feed(text) + log.finish()
 
 
@@ -85,14 +85,14 @@ def test_the_size_of_the_blocks_makes_no_difference() -> None:
     assert whole.count(b" in sum ") == 2
     for size in (1, 7, 40):
         with Places() as places:
-            log = Filter(places)
+            log = LogFilter(places)
             parts = [log.feed(text[at : at + size]) for at in range(0, len(text), size)]
             assert b"".join(parts) + log.finish() == whole
 
 
 def test_an_endless_line_passes_with_bounded_memory() -> None:
     with Places() as places:
-        log = Filter(places)
+        log = LogFilter(places)
         block, given, got = b"0x" * 5000, 0, 0
         for _ in range(100):
             given += len(block)
@@ -105,7 +105,7 @@ def test_another_build_id_keeps_the_line_and_tells_the_reason() -> None:
     program = compiled()
     line = b"#0 0x12  (%s+0x1139) (BuildId: 00112233)\n" % bytes(program)
     with Places() as places:
-        assert Filter(places).feed(line) == line
+        assert LogFilter(places).feed(line) == line
         assert [reason.word for reason, _ in places.reasons] == ["build-id-mismatch"]
 
 
@@ -253,3 +253,43 @@ def test_a_json_object_stays_one_line(tmp_path: Path) -> None:
         assert text.count(b"\n") == 1
         assert json.loads(text)
         assert filtered(text) == text
+
+
+ALIASES = """__attribute__((noinline)) int inside(int x) { return x * 3; }
+int outside(int) __attribute__((weak, alias("inside")));
+__attribute__((noinline)) int first(int) __asm__("\\"main.gen[go.shape.int]\\"");
+int first(int x) { return x + 1; }
+__attribute__((noinline)) int second(int) __asm__("\\"main.gen[go.shape.string]\\"");
+int second(int x) { return x + 2; }
+__attribute__((noinline)) int third(int) __asm__("runtime.gopanic");
+int third(int x) { return x + 3; }
+__attribute__((noinline)) int fourth(int) __asm__("runtime.exit.abi0");
+int fourth(int x) { return x + 4; }
+int main(int c, char **v) { return outside(c) + first(c) + second(c) + third(c) + fourth(c); }
+"""
+
+
+@pytest.fixture(scope="module")
+def aliases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("aliases")
+    (folder / "a.c").write_text(ALIASES)
+    subprocess.run(["gcc", "-g", "-O1", "-rdynamic", "-no-pie", "a.c", "-o", "a"], cwd=folder, check=True)
+    return folder / "a"
+
+
+def test_an_offset_from_any_of_the_names_of_a_function_is_named(aliases: Path) -> None:
+    line = b"%s(outside+0x1) [0x401234]\n" % bytes(aliases)
+    assert b" in inside at %s.c:1\n" % bytes(aliases) in filtered(line)
+
+
+def test_names_as_traces_of_go_print_them_are_found(aliases: Path) -> None:
+    start, _ = place_of(aliases, "main.gen[go.shape.string]")
+    for function, pc, line in (
+        (b"panic({0x1, 0x2})", b"", 8),
+        (b"runtime.exit({})", b"", 10),
+        (b"main.gen[...](0x0)", b" fp=0x10 sp=0x8 pc=0x%x" % (start + 1), 6),
+    ):
+        text = b"goroutine 1 [running]:\n%s\n\tapp/a.go:0 +0x1%s\n" % (function, pc)
+        assert b"\n\t%s.c:%d +0x1" % (bytes(aliases), line) in filtered(text, aliases)
+    text = b"main.gen[...](0x0)\n\tapp/a.go:0 +0x1\n"
+    assert filtered(text, aliases) == text  # one of two, and nothing says which

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.forge.elf import Section, Segment, Symbol, forge, mark
-from whence.gopclntab.header import VERSIONS, Version
+from whence.gopclntab.header import VERSIONS, PclntabVersion
 from whence.gopclntab.inlining import SHAPES, Shape
 from whence.gopclntab.moduledata import GOFUNC, SECTION_MAP, WORDS
 from whence.window import ByteOrder
@@ -82,7 +82,7 @@ class Strings:
         return self.known[text]
 
 
-def version_of(since: str) -> Version:
+def version_of(since: str) -> PclntabVersion:
     return next(version for version in VERSIONS if version.since == since)
 
 

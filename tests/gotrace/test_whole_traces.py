@@ -26,7 +26,7 @@ from whence.gotrace import Event, Version
 from whence.gotrace.anonymizing import anonymize
 from whence.gotrace.filtering import Filter
 from whence.gotrace.filtering import filter as filter_trace
-from whence.gotrace.rows import Rows, records
+from whence.gotrace.rows import FilteredBlocks, records
 from whence.gotrace.salvaging import salvage
 from whence.gotrace.survey import info
 from whence.gotrace.verification import BATCH_SIZE, verify
@@ -275,7 +275,7 @@ def test_the_remedy_for_sizes_is_told_where_sizes_are_wrong_and_nowhere_else(
 
 def test_rows_tell_goroutine_and_words(everything: Path) -> None:
     wanted = Filter(events=frozenset(["GoBlock"]), goroutines=frozenset([1]))
-    rows = [record for block in Rows(everything, wanted) for record in records(block)]
+    rows = [record for block in FilteredBlocks(everything, wanted) for record in records(block)]
     assert rows
     assert {row["goroutine"] for row in rows} == {1}
     assert "chan receive" in {row["args"]["reason"] for row in rows}
@@ -356,8 +356,8 @@ def test_times_beyond_all_clocks_are_before_or_after_everything(everything: Path
     for wanted in (Filter(until=math.inf), Filter(until=1e300), Filter(since=-1e300)):
         whole = io.BytesIO()
         assert filter_trace(everything, whole, wanted).dropped == 0
-        assert sum(len(block.keep) for block in Rows(everything, wanted)) == len(gotrace.columns(everything))
-    assert sum(len(block.keep) for block in Rows(everything, Filter(since=math.inf))) == 0
+        assert sum(len(block.keep) for block in FilteredBlocks(everything, wanted)) == len(gotrace.columns(everything))
+    assert sum(len(block.keep) for block in FilteredBlocks(everything, Filter(since=math.inf))) == 0
     with pytest.raises(ValueError, match="number of seconds"):
         Filter(since=math.nan)
 

@@ -40,7 +40,7 @@ with lidia.from_bytes(data, crc=True) as table:
     some: list[lidia.Range] = table[0:1]
     entry: lidia.LineTableEntry = first.line_table[0]
     end: int = first.end + entry.offset + entry.line_number
-    info: lidia.Info = table.info()
+    info: lidia.ArchiveInfo = table.info()
     problems: list[str] = table.verify()
     table.check_crc_va()
 try:

@@ -18,7 +18,7 @@ from whence.lidia.layout import COLUMNS, DISCRIMINATORS
 from whence.lidia.render import render_many
 from whence.lidia.writer import to_bytes
 from whence.ranges import Ranges
-from whence.ranges.table import Columns
+from whence.ranges.table import ColumnNumbers
 
 
 def located(
@@ -30,7 +30,7 @@ def located(
         R(0x1010, 16, 0, "g", "a.c", ((0, 3), (4, 3))),
         R(0x1018, 4, 1, "h", "b.h", ((0, 7),), "a.c", 4),
     ])  # fmt: skip
-    ranges.columns = Columns(array("I", columns), array("I", discriminators), array("I", [0, 0, call]),
+    ranges.columns = ColumnNumbers(array("I", columns), array("I", discriminators), array("I", [0, 0, call]),
                              array("I", [0, 0, 6]))  # fmt: skip
     return ranges
 

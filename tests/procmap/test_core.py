@@ -21,7 +21,7 @@ from whence.elf import ElfFile
 from whence.elf.kernels import constants
 from whence.errors import MapsError
 from whence.lidia.build import create
-from whence.procmap.core import Core, read_core
+from whence.procmap.core import CoreMappings, read_core
 from whence.window import ByteOrder
 
 ID = "0123456789abcdef" * 2
@@ -53,7 +53,7 @@ def program(bits: int = 64, order: ByteOrder = "little", load: bool = True) -> l
     ]
 
 
-def read(data: bytes) -> Core:
+def read(data: bytes) -> CoreMappings:
     return read_core(ElfFile.from_bytes(data))
 
 

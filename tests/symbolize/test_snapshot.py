@@ -16,15 +16,15 @@ from whence.errors import MapsError
 from whence.lidia.build import create
 from whence.locate.locator import Locator
 from whence.procmap import Mapping, Resolver
-from whence.procmap.snapshot import Snapshot
+from whence.procmap.snapshot import SnapshotMappings
 from whence.symbolize import Process, Reason, Symbolized, Symbolizer
 from whence.symbolize import Snapshot as Taken
 
 
-def taken(root: Path, *lines: Line) -> Snapshot:
+def taken(root: Path, *lines: Line) -> SnapshotMappings:
     (process(root, 7, lines) / "comm").write_text("app\n")
     with Resolver(root) as resolver:
-        return Snapshot.take(7, resolver)
+        return SnapshotMappings.take(7, resolver)
 
 
 def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     snapshot = taken(
         tmp_path, mapped(path), mapped(path, 0x7100_0000), Line(0x8000_0000, 0x8000_1000, permissions="rwxs")
     )
-    again = Snapshot.from_json(snapshot.to_json())
+    again = SnapshotMappings.from_json(snapshot.to_json())
     assert (again.pid, again.command, again.start_time, again.taken) == (7, "app", 100, snapshot.taken)
     assert [m[:7] for m in again.mappings] == [m[:7] for m in snapshot.mappings]
     assert again.to_json() == snapshot.to_json()
@@ -61,7 +61,7 @@ def test_addresses_are_named_after_the_process_is_gone(tmp_path: Path) -> None:
     assert locator.opened[0].closed
 
 
-def first(snapshot: Snapshot, **options: Any) -> Symbolized:
+def first(snapshot: SnapshotMappings, **options: Any) -> Symbolized:
     """The answer for an address of the program, by a Locator with these options."""
     with Locator(**options) as locator, Symbolizer(locator=locator) as symbolizer:
         return only(symbolizer, Taken.of(snapshot), 0x7000_0010)
@@ -78,7 +78,7 @@ def test_another_file_under_the_old_name_does_not_answer(tmp_path: Path) -> None
 
 def test_a_file_without_a_build_id_answers_while_it_is_the_same(tmp_path: Path) -> None:
     path = program(tmp_path / "app", "")
-    snapshot = Snapshot.from_json(taken(tmp_path, mapped(path)).to_json())
+    snapshot = SnapshotMappings.from_json(taken(tmp_path, mapped(path)).to_json())
     with Symbolizer(locator=FakeLocator()) as symbolizer:
         assert only(symbolizer, Taken.of(snapshot), 0x7000_0010).frames[0].function == "app@0x401010"
     path.write_bytes(path.read_bytes() + b"changed")
@@ -88,7 +88,7 @@ def test_a_file_without_a_build_id_answers_while_it_is_the_same(tmp_path: Path) 
 @pytest.mark.parametrize("option", ["files", "archive_dirs"])
 def test_an_archive_of_the_build_id_answers_where_the_binary_is_missing(tmp_path: Path, option: str) -> None:
     path = program(tmp_path / "app")
-    snapshot = Snapshot.from_json(taken(tmp_path, mapped(path)).to_json())
+    snapshot = SnapshotMappings.from_json(taken(tmp_path, mapped(path)).to_json())
     archive = tmp_path / "archives" / "any name.lidia"
     archive.parent.mkdir()
     create(program(path, symbols=[Symbol("main", CODE_VADDR, 0x20)]), archive)
@@ -130,7 +130,7 @@ def test_a_process_of_any_kind_is_named_by_its_mappings_and_build_ids(tmp_path: 
 )
 def test_what_is_no_snapshot_is_a_maps_error(text: str) -> None:
     with pytest.raises(MapsError, match=r"maps snapshot: |not a snapshot: |the file is empty"):
-        Snapshot.from_json(text)
+        SnapshotMappings.from_json(text)
 
 
 def test_a_snapshot_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -170,4 +170,4 @@ def test_a_damaged_field_is_a_maps_error(tmp_path: Path, where: tuple[str | int,
         at = at[step]
     at[where[-1]] = value
     with pytest.raises(MapsError, match="fields of version 1"):
-        Snapshot.from_json(json.dumps(top))
+        SnapshotMappings.from_json(json.dumps(top))

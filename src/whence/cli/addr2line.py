@@ -10,7 +10,7 @@ import sys
 
 from whence._version import __version__
 from whence.cli import streams
-from whence.cli.symbolizer_protocol import Refused, Responder, Settings, serve, with_response_files
+from whence.cli.symbolizer_protocol import Responder, Settings, UsageError, serve, with_response_files
 
 # long option -> its letters, the setting ("" for none), its value ("=": the word after it), what it does
 OPTIONS = {
@@ -46,7 +46,7 @@ def usage(program: str) -> str:
 
 
 def settings_of(program: str, words: list[str]) -> tuple[Settings, str]:
-    """What a command line asks for, and "help" or "version" when that is it. Raises Refused."""
+    """What a command line asks for, and "help" or "version" when that is it. Raises UsageError."""
     settings = Settings()
     settings.program, settings.module, settings.style, settings.functions = program, "a.out", "GNU", "none"
     settings.demangle = settings.inlines = False
@@ -61,7 +61,7 @@ def settings_of(program: str, words: list[str]) -> tuple[Settings, str]:
             given, equals, value = word[2:].partition("=")
             names = [name for name in OPTIONS if name == given] or [name for name in OPTIONS if name.startswith(given)]
             if len(names) != 1:
-                raise Refused(f"{program}: {'option' if names else 'unrecognized option'} '{word}'"
+                raise UsageError(f"{program}: {'option' if names else 'unrecognized option'} '{word}'"
                               f"{' is ambiguous' if names else ''}\n{usage(program)}")  # fmt: skip
             chosen = [(names[0], value if equals else None)]
         elif word.startswith("-") and len(word) > 1:
@@ -75,7 +75,7 @@ def settings_of(program: str, words: list[str]) -> tuple[Settings, str]:
                 return settings, setting
             if effect == "=":
                 if joined is None and not words:
-                    raise Refused(f"{program}: option '{name}' requires an argument\n{usage(program)}")
+                    raise UsageError(f"{program}: option '{name}' requires an argument\n{usage(program)}")
                 effect = words.pop(0) if joined is None else joined
             if setting:
                 setattr(settings, setting, effect)
@@ -88,7 +88,7 @@ def short_options(program: str, letters: str) -> list[tuple[str, str | None]]:
     for at, letter in enumerate(letters, 1):
         name = BY_LETTER.get(letter)
         if name is None:
-            raise Refused(f"{program}: invalid option -- '{letter}'\n{usage(program)}")
+            raise UsageError(f"{program}: invalid option -- '{letter}'\n{usage(program)}")
         takes_value = OPTIONS[name][2] == "="
         found.append((name, letters[at:] or None if takes_value else None))
         if takes_value:
@@ -115,7 +115,7 @@ def main() -> int:
     program = os.path.basename(sys.argv[0])
     try:
         settings, asked = settings_of(program, sys.argv[1:])
-    except Refused as refused:
+    except UsageError as refused:
         sys.stderr.write(str(refused))
         return 1
     if asked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
@@ -11,7 +12,7 @@ from whence.cli.answers import executable_mappings
 from whence.cli.main import ANSWERED, BROKEN_INPUT
 from whence.cli.options import add_locator_options, add_name_options, locator_of
 from whence.cli.words import plain
-from whence.filter import Filter, Places, Style
+from whence.filter import LogFilter, Places, Style, kernel_offsets_in
 from whence.filter.places import Runtime
 from whence.locate.locator import Locator
 from whence.symbolize import Core, Process, ProcessView, Snapshot, Symbolizer
@@ -50,10 +51,16 @@ def run(options: Namespace) -> int:
         runtime = runtime_of(options, locator, stack)
         places = stack.enter_context(Places(locator, runtime=runtime, demangle=not options.no_demangle))
         for path in options.files or [STDIN]:
-            log = Filter(places, style=options.style, every=options.all, links=options.links)
             try:
                 descriptor = sys.stdin.fileno() if path == STDIN else os.open(path, os.O_RDONLY)
                 try:
+                    log = LogFilter(
+                        places,
+                        style=options.style,
+                        every=options.all,
+                        links=options.links,
+                        kernel_offsets=kernel_offsets(descriptor) if options.binary else (),
+                    )
                     copy(log, descriptor)
                 finally:
                     if path != STDIN:
@@ -83,7 +90,17 @@ def runtime_of(options: Namespace, locator: Locator, stack: ExitStack) -> Runtim
     return lambda address: symbolizer.symbolize(process, [address])[0]
 
 
-def copy(log: Filter, descriptor: int) -> None:
+def kernel_offsets(descriptor: int) -> list[int]:
+    """Where the kernels of a log were loaded: of a regular file only, which is read once for it from where it is."""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return []
+    start = os.lseek(descriptor, 0, os.SEEK_CUR)
+    found = kernel_offsets_in(iter(lambda: os.read(descriptor, BLOCK), b""))
+    os.lseek(descriptor, start, os.SEEK_SET)
+    return found
+
+
+def copy(log: LogFilter, descriptor: int) -> None:
     """Filter what comes from one descriptor to stdout, each block as soon as it has come."""
     sys.stdout.flush()
     while block := os.read(descriptor, BLOCK):

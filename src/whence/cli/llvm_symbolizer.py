@@ -13,7 +13,15 @@ from typing import NamedTuple
 
 from whence._version import __version__
 from whence.cli import streams
-from whence.cli.symbolizer_protocol import Refused, Responder, Settings, number, serve, shell_words, with_response_files
+from whence.cli.symbolizer_protocol import (
+    Responder,
+    Settings,
+    UsageError,
+    number,
+    serve,
+    shell_words,
+    with_response_files,
+)
 
 VERSION_IN_NAME = re.compile(r"-(\d+)(?:\.\d+)*\Z")  # llvm-symbolizer-19
 TEXT, NUMBER, MANY = "text", "number", "many"  # what the value of an option is
@@ -71,7 +79,7 @@ def takes_value(option: Option) -> bool:
 
 
 def settings_of(program: str, words: list[str]) -> Settings:
-    """What a command line asks for. Raises Refused with the words that llvm-symbolizer says."""
+    """What a command line asks for. Raises UsageError with the words that llvm-symbolizer says."""
     settings = Settings()
     settings.program = program
     if version := VERSION_IN_NAME.search(program):
@@ -93,7 +101,7 @@ def settings_of(program: str, words: list[str]) -> Settings:
         if word in OPTIONS:
             option = OPTIONS[word]
             if takes_value(option) and not words:
-                raise Refused(f"error: argument to '{word}' is missing (expected 1 value(s))\n")
+                raise UsageError(f"error: argument to '{word}' is missing (expected 1 value(s))\n")
             apply(settings, option, name, words.pop(0) if takes_value(option) else "")
         elif equals and name in OPTIONS and takes_value(OPTIONS[name]):
             apply(settings, OPTIONS[name], name, value)
@@ -104,9 +112,9 @@ def settings_of(program: str, words: list[str]) -> Settings:
         else:
             problems += short_options(settings, word, words)
     if problems:
-        raise Refused("".join(problems))
+        raise UsageError("".join(problems))
     if settings.module and settings.build_id:
-        raise Refused("error: cannot specify both --build-id and --obj\n")
+        raise UsageError("error: cannot specify both --build-id and --obj\n")
     if settings.build_id:
         settings.module = "BUILDID:" + settings.build_id
     if settings.style not in ("GNU", "JSON"):
@@ -129,7 +137,7 @@ def short_options(settings: Settings, group: str, words: list[str]) -> list[str]
         elif words:
             apply(settings, option, "-" + letter, words.pop(0))
         else:
-            raise Refused(f"error: argument to '-{letter}' is missing (expected 1 value(s))\n")
+            raise UsageError(f"error: argument to '-{letter}' is missing (expected 1 value(s))\n")
     return problems
 
 
@@ -139,7 +147,7 @@ def apply(settings: Settings, option: Option, name: str, value: str) -> None:
     if option.value == NUMBER:
         read = number(os.fsencode(value), False)
         if read is None:
-            raise Refused(f"{name}=: expected a non-negative integer, but got '{value}'")
+            raise UsageError(f"{name}=: expected a non-negative integer, but got '{value}'")
         setattr(settings, option.setting, read)
     elif option.value == MANY:
         settings.debug_dirs.append(value)
@@ -175,7 +183,11 @@ def main() -> int:
     except Told as told:
         sys.stdout.write(str(told))
         return 0
-    except Refused as refused:
+    except UsageError as refused:
         sys.stderr.write(str(refused))
         return 1
+    if settings.filter_markup:
+        from whence.cli.markup import filter_markup
+
+        return serve(Responder(settings), filter_markup)
     return serve(Responder(settings))

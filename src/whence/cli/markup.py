@@ -238,7 +238,12 @@ class MarkupFilter:
 def elements(line: str) -> Iterable[str | Element]:
     """A line's text and elements, in order; colours are left out of the text."""
     done = start = 0
-    while (start := line.find("{{{", start)) >= 0 and (end := line.find("}}}", start)) >= 0:
+    end = line.find("}}}")
+    while (start := line.find("{{{", start)) >= 0:
+        if end < start:
+            end = line.find("}}}", start)
+        if end < 0:
+            break
         if not TAG.match(line, start + 3):
             start += 1
             continue
@@ -301,7 +306,7 @@ def returned(node: Element, field: int, *, default: bool) -> bool:
 
 
 def filter_markup(responder: Responder, source: int, out: int) -> None:
-    """Filter what one descriptor gives to another, each line as it has come. OSError."""
+    """Filter what one descriptor reads to another, each line as it comes. OSError."""
     markup = MarkupFilter(responder)
     for lines in lines_of(source):
         text = "".join(markup.line(line.decode("utf-8", "surrogateescape")) for line in lines)

@@ -129,7 +129,7 @@ class Module:
         return frames
 
     def _is_start(self, symbol: Symbol, function: str) -> bool:
-        """Does the function that debug info knows by this name start at a symbol?"""
+        """Whether the function that debug info knows by this name starts at a symbol."""
         start = self.frames(symbol.start)
         return bool(start) and start[-1].function == function
 

@@ -71,7 +71,7 @@ def discriminated(frame: Frame) -> str:
     return f" (discriminator {frame.discriminator})" if frame.discriminator else ""
 
 
-class Refused(Exception):
+class UsageError(Exception):
     """A command line that the original refuses, too: the words for stderr."""
 
 
@@ -286,7 +286,7 @@ class Responder:
         return starts
 
     def named(self, question: Question) -> list[tuple[Frame, FrameStart]]:
-        """A frame for each symbol of the name that a question gives, where debug info knows its place, and where its
+        """A frame for each symbol of the name that a question has, where debug info knows its place, and where its
         function starts."""
         if question.kind != "CODE" or not question.module:
             return []
@@ -508,36 +508,35 @@ def lines_of(descriptor: int) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def serve(responder: Responder) -> int:
-    """Answer the questions of the command line, or else those on stdin until it ends; returns the exit code."""
+def answer_all(responder: Responder, source: int, out: int) -> None:
+    """Answer the questions of the command line, or else those that `source` brings until it ends. OSError."""
     settings = responder.settings
-    out = sys.stdout.fileno()
-    try:
-        if settings.filter_markup:
-            from whence.cli.markup import filter_markup
+    if settings.inputs:
+        answers = [responder.answer(os.fsencode(word)) for word in settings.inputs]
+        if settings.style == "JSON":
+            answers = [b"[", b",".join(one.rstrip(b"\n") for one in answers), b"]\n"]
+        write_all(out, b"".join(answers))
+        return
+    for lines in lines_of(source):
+        written = b""
+        for line in lines:
+            written += responder.answer(line)
+            if len(written) >= BLOCK:
+                write_all(out, written)
+                written = b""
+        write_all(out, written)
 
-            filter_markup(responder, sys.stdin.fileno(), out)
-            return 0
-        if settings.inputs:
-            answers = [responder.answer(os.fsencode(word)) for word in settings.inputs]
-            if settings.style == "JSON":
-                answers = [b"[", b",".join(one.rstrip(b"\n") for one in answers), b"]\n"]
-            write_all(out, b"".join(answers))
-            return 0
-        for lines in lines_of(sys.stdin.fileno()):
-            written = b""
-            for line in lines:
-                written += responder.answer(line)
-                if len(written) >= BLOCK:
-                    write_all(out, written)
-                    written = b""
-            write_all(out, written)
+
+def serve(responder: Responder, work: Callable[[Responder, int, int], None] = answer_all) -> int:
+    """Do the work from stdin to stdout; returns the exit code."""
+    try:
+        work(responder, sys.stdin.fileno(), sys.stdout.fileno())
     except BrokenPipeError:
         streams.give_up()
     except KeyboardInterrupt:
         return 130
     except OSError as error:  # stdin or stdout can't be used: nobody is there to answer
-        print(f"{settings.program}: error: {error.strerror}", file=sys.stderr)
+        print(f"{responder.settings.program}: error: {error.strerror}", file=sys.stderr)
         return 1
     return 0
 

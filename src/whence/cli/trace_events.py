@@ -21,7 +21,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from whence.gotrace.rows import Rows, write_csv, write_jsonl, write_parquet
+    from whence.gotrace.rows import FilteredBlocks, write_csv, write_jsonl, write_parquet
 
     format = options.format or by_ending(options.output, ENDINGS, "a table of events", "; or give --format") or "csv"
     if format == "parquet":
@@ -29,7 +29,7 @@ def run(options: Namespace) -> int:
     source = readable_twice(options.input)
     size = len(source) if isinstance(source, bytes) else os.stat(source).st_size
     with sink(options.output) as out, converting(options) as progress:
-        rows = Rows(source, chosen(options))
+        rows = FilteredBlocks(source, chosen(options))
         progress.share = lambda: (rows.size_read, size)
         if format == "parquet":
             write_parquet(rows, out)

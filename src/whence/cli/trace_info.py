@@ -12,7 +12,7 @@ from whence.cli.options import add_json_option
 from whence.cli.trace_files import add_input, converting, source
 
 if TYPE_CHECKING:
-    from whence.gotrace.survey import GenerationInfo, Info
+    from whence.gotrace.survey import GenerationInfo, TraceInfo
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def wall(generation: GenerationInfo) -> str:
         return f"{generation.wall:.3f} s after 1970"
 
 
-def as_text(found: Info) -> list[str]:
+def as_text(found: TraceInfo) -> list[str]:
     lines = [
         f"version      {found.version.label}",
         f"size         {found.size} bytes",
@@ -65,7 +65,7 @@ def as_text(found: Info) -> list[str]:
     return lines
 
 
-def as_json(found: Info) -> dict[str, Any]:
+def as_json(found: TraceInfo) -> dict[str, Any]:
     return {
         "version": found.version.label,
         "size": found.size,

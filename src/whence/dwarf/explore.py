@@ -30,7 +30,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LineTableRow:
     """From this vaddr on the code is of this file and line. "" and line 0: no row describes it (a sequence's end)."""
 
     vaddr: int
@@ -61,9 +61,9 @@ class UnitView:
                 found.call_line[i],
             )
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[LineTableRow]:
         """The rows of the unit's line program, in ascending order."""
         found: Rows = self._rows
         files = [self._text(ref) for ref in found.files]
         for va, file, line in zip(found.va, found.file, found.line, strict=True):
-            yield Row(va, "" if file == NO_FILE else files[file], line)
+            yield LineTableRow(va, "" if file == NO_FILE else files[file], line)

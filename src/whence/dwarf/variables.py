@@ -81,8 +81,8 @@ class Variables:
         self._info = info
         self._units = units = info.all_units
         self._alt_units = alt = units.file.alt or units
-        self._own = kernel.Reader(units.kernel, alt.kernel)
-        self._alt = kernel.Reader(alt.kernel, alt.kernel)
+        self._own = kernel.VariableReader(units.kernel, alt.kernel)
+        self._alt = kernel.VariableReader(alt.kernel, alt.kernel)
         self._files: dict[tuple[int, int, int], str] = {}  # by supplementary file or not, unit and number
         self._functions: dict[int, tuple[array[int], array[int], array[int]]] = {}  # by unit
         self._starts: dict[int, FrameStart] = {}  # by DIE

@@ -150,7 +150,7 @@ def functions(
             jumps = stubs(elf)
         except ElfError as error:
             problems.append(error.in_file(elf.path))
-    from whence.elf.kernels.symbols import Candidates, CodeSymbols, Queries
+    from whence.elf.kernels.symbols import Candidates, CodeSymbols, SymbolQueries
 
     read: list[tuple[ElfFile, SymbolTable, Source, CodeSymbols]] = []
     for holder, table, source in tables:
@@ -158,7 +158,7 @@ def functions(
             read.append((holder, table, source, CodeSymbols(table, code_layout(holder, program or elf))))
         except WhenceError as error:
             problems.append(error.in_file(holder.path))
-    queries = Queries(array("Q", near), array("Q", bytes(8 * len(near)))) if near else None
+    queries = SymbolQueries(array("Q", near), array("Q", bytes(8 * len(near)))) if near else None
     if queries is not None:
         for *_, symbols in read:
             queries.find_starts(symbols)

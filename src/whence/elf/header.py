@@ -23,7 +23,7 @@ HINTS = {
 }
 
 
-class Table(Record, frozen=True):
+class HeaderTable(Record, frozen=True):
     """Where a table of headers lies: `count` entries of `stride` bytes from `file_offset`."""
 
     file_offset: int
@@ -38,8 +38,8 @@ class Header(Record, frozen=True):
     machine: int
     entry: int
     flags: int
-    segments: Table
-    sections: Table
+    segments: HeaderTable
+    sections: HeaderTable
     names_index: int  # the section that holds the sections' names
 
 
@@ -93,8 +93,8 @@ def read_header(data: memoryview) -> Header:
         machine,
         entry,
         flags,
-        Table(segment_offset, segment_stride, segment_count if segment_offset else 0),
-        Table(section_offset, section_stride, section_count if section_offset else 0),
+        HeaderTable(segment_offset, segment_stride, segment_count if segment_offset else 0),
+        HeaderTable(section_offset, section_stride, section_count if section_offset else 0),
         names_index,
     )
 
@@ -108,7 +108,7 @@ def _section_zero(data: memoryview, bits: int, order: ByteOrder, file_offset: in
     return fields[5], fields[6], fields[7]
 
 
-def entries(data: memoryview, header: Header, table: Table, form: str, part: str) -> list[tuple[int, ...]]:
+def entries(data: memoryview, header: Header, table: HeaderTable, form: str, part: str) -> list[tuple[int, ...]]:
     """Every entry of a table of headers as its fields; the table must fit the file, its stride the entry."""
     full = layout.ORDER_MARK[header.order] + form
     size = struct.calcsize(full)

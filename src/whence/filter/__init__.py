@@ -8,8 +8,8 @@ A log's words decide which files are opened, so a file counts only if it is a re
 build-id, has that build-id. Filtering a filtered log changes nothing.
 """
 
-from whence.filter.engine import Filter
+from whence.filter.engine import LogFilter, kernel_offsets_in
 from whence.filter.forms import FORMS, Form, Style
 from whence.filter.places import Places
 
-__all__ = ["FORMS", "Filter", "Form", "Places", "Style"]
+__all__ = ["FORMS", "Form", "LogFilter", "Places", "Style", "kernel_offsets_in"]

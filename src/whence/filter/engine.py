@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
 
 from whence.errors import plain
-from whence.filter.forms import ANY_ADDRESS, FORMS, GO_FUNCTION, GO_PLACE, Back, Form, Holds, Style
+from whence.filter.forms import ANY_ADDRESS, FORMS, GO_FUNCTION, GO_PLACE, KERNEL, Back, Form, Holds, Style
 from whence.filter.kernels.needles import Needles
 from whence.filter.places import Places
 from whence.model import Frame, Frames
@@ -29,6 +29,9 @@ LISTS = (b"Dynamic libraries:", b"MAPPED_LIBRARIES:")
 MAPS_LINE = re.compile(rb"[0-9a-f]{1,16}-[0-9a-f]{1,16} [r-][w-][x-][ps] [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+")
 MODULES = b"{{{m"  # LLVM markup that tells of a module or where it lies
 RESET = b"{{{reset"
+KERNEL_OFFSET = re.compile(rb"Kernel Offset: 0x(?P<offset>[0-9a-f]{1,16}) from 0x")  # printed behind the trace
+KERNEL_OFFSET_LINE = 64  # bytes that such a text has at most
+KERNEL_OFFSET_NEEDLE = b"Kernel Offset: 0x"
 EXACT_PLACES = (b"RIP: ", b"pc : ", b"EIP: ")  # what follows on a kernel's line is where it was, not a return address
 JSON_LINE = b'{"'  # an object a line: names in it are escaped, and it stays one line
 NAMED = (b" in ", b" (")  # what follows an address that has a name already
@@ -43,6 +46,7 @@ MARKUP = re.compile(
 
 KEYS = ("address", "module", "build_id", "symbol", "size", "ra", "pc")  # the groups that an answer depends on
 MAX_WORDS = 1 << 16
+MAX_BEFORE = 256  # bytes before a frame that may tell whether its address is exact
 
 
 class Matcher:
@@ -66,19 +70,33 @@ class Matcher:
             self.before = self.before.removeprefix(b"{head}")
 
 
-class Filter:
+class LogFilter:
     """Names what it recognizes in a stream of text.
 
-    `feed` takes blocks of any size and gives what can be written by now; `finish` gives the rest. With `every`, every
+    `feed` takes blocks of any size and returns what can be written by now; `finish` returns the rest. With `every`, every
     address that stands by itself is looked up as well; with `links`, files become hyperlinks of the terminal (OSC 8).
+    `kernel_offsets` are what the whole text tells of where kernels were loaded (`kernel_offsets_in`), for a caller who
+    has read it before: a kernel prints it behind its trace. Without them an offset counts from its line on.
     """
 
-    def __init__(self, places: Places, *, style: Style = Style.SAME, every: bool = False, links: bool = False) -> None:
+    def __init__(
+        self,
+        places: Places,
+        *,
+        style: Style = Style.SAME,
+        every: bool = False,
+        links: bool = False,
+        kernel_offsets: Sequence[int] = (),
+    ) -> None:
+        self._offsets = list(reversed(kernel_offsets))
+        self._kernel_offset = self._offsets[-1] if self._offsets else 0
         self._places = places
         self._style = style
         self._links = links
         self._forms = (*FORMS, ANY_ADDRESS) if every else FORMS
-        self._sought = tuple(dict.fromkeys([*(form.needle for form in self._forms), MODULES, RESET, *REPORTS]))
+        self._sought = tuple(
+            dict.fromkeys([*(form.needle for form in self._forms), MODULES, RESET, KERNEL_OFFSET_NEEDLE, *REPORTS])
+        )
         self._reports = sum(1 << self._sought.index(report) for report in REPORTS)
         self._needles = Needles(self._sought)
         self._chosen: dict[int, tuple[Matcher, ...]] = {}
@@ -143,7 +161,7 @@ class Filter:
         return text[at:]
 
     def _hold(self, text: bytes, out: list[bytes]) -> bytes:
-        """Hold lines back until the list of modules has ended; gives the text behind it."""
+        """Hold lines back until the list of modules has ended. Returns the text behind it."""
         assert self._held is not None
         done = 0
         while done < len(text):
@@ -211,6 +229,8 @@ class Filter:
             found = GO_PLACE.match(line)
             if found:
                 return self._go_place(text, start, line, found)
+        if KERNEL_OFFSET_NEEDLE in line:
+            self._take_kernel_offset(line)
         if b"{{{" in line:
             self._take_markup(line)
         for index, matcher in enumerate(matchers):
@@ -287,7 +307,9 @@ class Filter:
         for match in form.pattern.finditer(line):
             if line.startswith(NAMED[form is ANY_ADDRESS], match.end()):
                 continue
-            frames = self._frames(form, match, self._back(form, match, line[: match.start()], follows))
+            frames = self._frames(
+                form, match, self._back(form, match, line[max(0, match.start() - MAX_BEFORE) : match.start()], follows)
+            )
             if frames:
                 out += line[done : match.end()], self._mark(form, frames, line)
                 done = match.end()
@@ -329,6 +351,8 @@ class Filter:
         """The frames of a match, looked up `back` bytes before its number."""
         groups = match.groupdict()
         address = int(groups["address"], 16)
+        if form.module == KERNEL:
+            address -= self._kernel_offset
         module = os.fsdecode(groups.get("module") or form.module)
         if form.holds is Holds.RUNTIME and not module:
             return self._places.at_runtime(address - back)
@@ -366,11 +390,21 @@ class Filter:
         if function is None:
             return None
         symbol = os.fsdecode(function["symbol"])
-        frames = self._places.in_function(symbol, int(found["address"], 16), None, "", "", 1)
+        runtime = int(found["pc"], 16) if found["pc"] else None
+        frames = self._places.in_function(symbol, int(found["address"], 16), None, "", "", 1, runtime)
         frame = next((frame for frame in frames if frame.function == symbol), frames[-1] if frames else None)
         if frame is None or not frame.file:
             return None
         return line[: found.start("place")] + self._place(frame, b"", False) + line[found.end("place") :]
+
+    def _take_kernel_offset(self, line: bytes) -> None:
+        """Behind a kernel's line of where it was loaded, the next line's is true; the last one's stays."""
+        found = KERNEL_OFFSET.search(line)
+        if found:
+            if self._offsets:
+                self._offsets.pop()
+            self._kernel_offset = self._offsets[-1] if self._offsets else int(found["offset"], 16)
+            self._words.clear()
 
     def _take_markup(self, line: bytes) -> None:
         for found in MARKUP.finditer(line):
@@ -387,6 +421,21 @@ class Filter:
                     int(found["vaddr"], 16),
                 )
                 self._places.add_range(*numbers)
+
+
+def kernel_offsets_in(blocks: Iterable[bytes]) -> list[int]:
+    """Where the kernels of a log were loaded (KASLR), in the order of its lines; the blocks may end anywhere."""
+    found: list[int] = []
+    rest = b""
+    for block in blocks:
+        text = rest + block
+        end = 0
+        if KERNEL_OFFSET_NEEDLE in text:
+            for match in KERNEL_OFFSET.finditer(text):
+                found.append(int(match["offset"], 16))
+                end = match.end()
+        rest = text[max(end, len(text) - KERNEL_OFFSET_LINE) :]
+    return found
 
 
 def others_in(around: bytes, matchers: tuple[Matcher, ...]) -> bool:

@@ -52,9 +52,18 @@ class Form(NamedTuple):
     module: bytes = b""
 
 
-def _pattern(text: str) -> re.Pattern[bytes]:
-    return re.compile(text.replace("HEX", "[0-9a-fA-F]{1,16}").replace("ID", "[0-9a-fA-F]{4,64}").encode())
+# The path of a module up to its +0x.., which no next frame begins in: a line of many beginnings is read once.
+MODULE_PATH = r"[^\n#+]*+(?:(?:#(?!\d{1,9} [0<])|\+(?!0xHEX\)))[^\n#+]*+)*+"
 
+
+def _pattern(text: str) -> re.Pattern[bytes]:
+    """A pattern with its words in capitals replaced. Whatever can begin anywhere in a line must not read far before it
+    fails: a line costs time in proportion to its length."""
+    text = text.replace("PATH", MODULE_PATH).replace("HEX", "[0-9a-fA-F]{1,16}").replace("ID", "[0-9a-fA-F]{4,64}")
+    return re.compile(text.encode())
+
+
+KERNEL = b"vmlinux"
 
 FORMS = (
     Form(
@@ -62,7 +71,7 @@ FORMS = (
         b"+0x",
         _pattern(
             r"(?P<head>#(?P<number>\d{1,9}) 0xHEX)  "
-            r"(?P<tail>\((?P<module>[^\n]{1,4096}?)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
+            r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
         ),
         Holds.VADDR,
         Back.EXACT,
@@ -74,7 +83,7 @@ FORMS = (
         b"+0x",
         _pattern(
             r"(?P<head>#(?P<number>\d{1,9})) <null> <null> "
-            r"(?P<tail>\((?P<module>[^\n]{1,4096}?)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
+            r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
         ),
         Holds.VADDR,
         Back.EXACT,
@@ -86,7 +95,7 @@ FORMS = (
         b"+0x",
         _pattern(
             r"(?P<head>#(?P<number>\d{1,9}) 0xHEX) "
-            r"(?P<tail>\((?P<module>[^\n( ][^\n(]{0,4095}?)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
+            r"(?P<tail>\((?P<module>(?![ (])PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
         ),
         Holds.VADDR,
         Back.RETURN,
@@ -97,7 +106,7 @@ FORMS = (
         "LLVM markup",
         b"{{{bt:",
         _pattern(
-            r"\{\{\{bt:(?P<number>\d{1,9}):(?P<runtime>0x(?P<address>HEX))(?::(?:(?P<ra>ra)|(?P<pc>pc)))?+(?::[^}\n]*)?\}\}\}"
+            r"\{\{\{bt:(?P<number>\d{1,9}):(?P<runtime>0x(?P<address>HEX))(?::(?:(?P<ra>ra)|(?P<pc>pc)))?+(?::[^{}\n]*+)?\}\}\}"
         ),
         Holds.RUNTIME,
         Back.CALLERS,
@@ -118,7 +127,7 @@ FORMS = (
         b"#",
         _pattern(
             r"#(?P<number>\d{1,9}) +pc (?:0x)?(?P<address>[0-9a-fA-F]{8,16}) +(?P<module>[^\s<(][^\s(]{0,4095})"
-            r"(?: \((?!BuildId)[^\n]*?\+\d+\))?+(?: \(BuildId: (?P<build_id>ID)\))?+"
+            r"(?: \((?!BuildId)[^\n#]{1,4096}?\+\d+\))?+(?: \(BuildId: (?P<build_id>ID)\))?+"
         ),
         Holds.VADDR,
         Back.EXACT,
@@ -138,7 +147,10 @@ FORMS = (
     Form(
         "PyTorch",
         b"frame #",
-        _pattern(r"frame #(?P<number>\d{1,9}): [^\n]{0,4096}?\(0x(?P<address>HEX) in [^\n)]{1,4096}\)"),
+        _pattern(
+            r"frame #(?P<number>\d{1,9}): (?:[^\nf(]|f(?!rame #)|\((?!0xHEX in ))*+"
+            r"\(0x(?P<address>HEX) in [^\n()]++\)"
+        ),
         Holds.RUNTIME,
         Back.RETURN,
         b"frame #1: <unknown function> + 0x2f (0xRETURN in /opt/lib.so)",
@@ -147,7 +159,7 @@ FORMS = (
         "kernel",
         b"+0x",
         _pattern(
-            r"(?P<symbol>[A-Za-z_$][\w.$]{0,511})\+0x(?P<address>HEX)/0x(?P<size>HEX)"
+            r"(?<![\w.$])(?P<symbol>[A-Za-z_$][\w.$]{0,511}+)\+0x(?P<address>HEX)/0x(?P<size>HEX)"
             r"(?: \[(?P<module>\w{1,64})(?: (?P<build_id>ID))?\])?+"
         ),
         Holds.SYMBOL,
@@ -157,7 +169,10 @@ FORMS = (
     Form(
         "glibc",
         b"[0x",
-        _pattern(r"(?P<module>[^\s(\[]{1,4096})\((?P<symbol>[^\s()+]{1,4096})?\+0x(?P<address>HEX)\) ?\[0xHEX\]"),
+        _pattern(
+            r"(?<![^\s(\[\"])(?P<module>[^\s(\[\"]{1,4096}+)"
+            r"\((?P<symbol>[^\s()+]{1,4096}+)?\+0x(?P<address>HEX)\) ?\[0xHEX\]"
+        ),
         Holds.VADDR,
         Back.RETURN,
         b"MODULE(+0xRETURN) [0x557053fa21b2]",
@@ -165,10 +180,18 @@ FORMS = (
     Form(
         "glibc, loaded where it was linked",
         b"[0x",
-        _pattern(r"(?P<module>[^\s(\[]{1,4096})(?:\(\) ?)?\[0x(?P<address>HEX)\]"),
+        _pattern(r"(?<![^\s(\[\"])(?P<module>[^\s(\[\"]{1,4096}+)(?:\(\) ?)?\[0x(?P<address>HEX)\]"),
         Holds.VADDR,
         Back.RETURN,
         b"MODULE() [0xRETURN]",
+    ),
+    Form(
+        "glibc, of a static program",
+        b"[0x",
+        _pattern(r"^\[0x(?P<address>HEX)\](?= in |\r?$)"),
+        Holds.RUNTIME,
+        Back.RETURN,
+        b"[0xRETURN]",
     ),
     Form(
         "kernel, raw",
@@ -177,7 +200,7 @@ FORMS = (
         Holds.VADDR,
         Back.RETURN,
         b"Call Trace: [<00000000RETURN>]",
-        module=b"vmlinux",
+        module=KERNEL,
     ),
     Form(
         "heap profile",
@@ -299,4 +322,7 @@ ANY_ADDRESS = Form(
 GO_FUNCTION = re.compile(
     rb"^(?:created by )?(?P<symbol>[\w./*()\[\]%~\xb7-]{1,512}?)(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?\r?$"
 )
-GO_PLACE = re.compile(rb"^\t(?P<place>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})")
+GO_PLACE = re.compile(
+    rb"^\t(?P<place>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})"
+    rb"(?: fp=0x[0-9a-f]{1,16} sp=0x[0-9a-f]{1,16} pc=0x(?P<pc>[0-9a-f]{1,16}))?"
+)

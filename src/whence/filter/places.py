@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from whence.procmap import maps
 from whence.procmap.mapping import Mapping
 from whence.reasons import Reason
 from whence.symbolize.naming import name_all
-from whence.symbolize.opening import Locates, open_wanted
+from whence.symbolize.opening import FileLocator, open_wanted
 from whence.symbolize.pool import Names, OpenError, PooledBinary
 from whence.symbolize.symbolized import Symbolized
 
@@ -26,10 +27,12 @@ MAX_ANSWERS = 1 << 16
 MAX_FILES = 64
 MAX_MODULES = 1 << 14
 PAGE = 4096
+GO_NAMES = {"panic": "runtime.gopanic"}  # what Go's traces print for a function
+GO_GENERIC = re.compile(r"\[go\.shape\..*\]")
 Runtime = Callable[[int], Symbolized]
 
 
-class LocatesFiles(Locates, Protocol):
+class LocatesFiles(FileLocator, Protocol):
     """What is needed of a Locator: its given files, too."""
 
     @property
@@ -57,7 +60,7 @@ class Places:
         self._given: list[tuple[str, Names]] = []
         self._opened: dict[tuple[str, str], PooledBinary | OpenError] = {}
         self._answers: dict[tuple[object, ...], Frames] = {}
-        self._functions: dict[int, dict[str, list[tuple[int, int]]]] = {}
+        self._functions: dict[int, dict[str, dict[int, int]]] = {}
         self._mappings: list[Mapping] = []
         self._modules: dict[int, tuple[str, str]] = {}
         self._ranges: list[tuple[int, int, int, int]] = []
@@ -131,12 +134,22 @@ class Places:
             found = self._keep((address,), self._at_runtime(address))
         return found
 
-    def in_function(self, symbol: str, offset: int, size: int | None, module: str, build_id: str, back: int) -> Frames:
-        """The frames of an offset from a function's start, less `back`; `size` tells functions of one name apart."""
-        key = (symbol, offset, size, module, build_id, back)
+    def in_function(
+        self,
+        symbol: str,
+        offset: int,
+        size: int | None,
+        module: str,
+        build_id: str,
+        back: int,
+        runtime: int | None = None,
+    ) -> Frames:
+        """The frames of an offset from a function's start, less `back`; `size`, or the runtime address of the very
+        place, tells functions of one name apart."""
+        key = (symbol, offset, size, module, build_id, back, runtime)
         found = self._answers.get(key)
         if found is None:
-            found = self._keep(key, self._in_function(symbol, offset, size, module, build_id, back))
+            found = self._keep(key, self._in_function(symbol, offset, size, module, build_id, back, runtime))
         return found
 
     def _keep(self, key: tuple[object, ...], frames: Frames) -> Frames:
@@ -181,8 +194,18 @@ class Places:
             return self._in_mapping(self._mappings[at], address)
         if len(self._given) == 1:
             path, binary = self._given[0]
-            return self._frames(binary, address, path)
+            frames, reason, _ = name_all(binary, [address])[address] if 0 <= address < 1 << 64 else ((), None, "")
+            if frames or self._covers(binary, address):
+                return frames or self._unnamed(reason or Reason.NOT_IN_ARCHIVE, path)
+            return self._unnamed(Reason.NOT_PLACED, path)
         return self._unnamed(Reason.NOT_PLACED, "")
+
+    @staticmethod
+    def _covers(binary: Names, address: int) -> bool:
+        """Whether an address is one that the file's own headers count."""
+        producers = getattr(binary, "producers", None)
+        segments = producers.elf.segments if producers is not None else ()
+        return any(segment.vaddr <= address < segment.vaddr + segment.memory_size for segment in segments)
 
     def _in_mapping(self, mapping: Mapping, address: int) -> Frames:
         path = self._path(mapping.path)
@@ -193,7 +216,16 @@ class Places:
         vaddr = mapper.vaddr(mapping, address) if mapper is not None else None
         return self._unnamed(Reason.OUTSIDE_SEGMENTS, path) if vaddr is None else self._in_module(path, "", vaddr)
 
-    def _in_function(self, symbol: str, offset: int, size: int | None, module: str, build_id: str, back: int) -> Frames:
+    def _in_function(
+        self,
+        symbol: str,
+        offset: int,
+        size: int | None,
+        module: str,
+        build_id: str,
+        back: int,
+        runtime: int | None = None,
+    ) -> Frames:
         try:
             binaries = [self._binary(module, build_id)] if module else [binary for _, binary in self._given]
         except OpenError as failure:
@@ -201,32 +233,22 @@ class Places:
         if not binaries:
             return self._unnamed(Reason.NO_FILE, module or "the kernel or program")
         for binary in binaries:
-            named = self._starts(binary).get(symbol, [])
-            starts = [va for va, length in named if length == size] or [va for va, _ in named]
+            known = self._starts(binary)
+            named = known.get(symbol) or known.get(GO_NAMES.get(symbol, ""), {})
+            starts = [va for va, length in named.items() if length == size] or list(named)
+            if len(starts) > 1 and runtime is not None:  # of one name, the one that is so far into a page
+                starts = [va for va in starts if (va + offset - runtime) % PAGE == 0]
             if len(starts) == 1:
                 return self._frames(binary, starts[0] + offset - back, symbol)
         return self._unnamed(Reason.NOT_IN_ARCHIVE, symbol)
 
-    def _starts(self, binary: Names) -> dict[str, list[tuple[int, int]]]:
-        """The start and length of every function by its name: of the symbols where there are any, for they are what
-        programs print."""
+    def _starts(self, binary: Names) -> dict[str, dict[int, int]]:
+        """By name, the start and length of every function: of the symbols where there are any, for they are what
+        programs print, with all names that a function has."""
         known = self._functions.get(id(binary))
-        if known is not None:
-            return known
-        found: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        producers = getattr(binary, "producers", None)
-        if producers is not None:
-            from whence.elf.functions import functions
-
-            ranges = functions(producers.debug_elf)
-            text = ranges.strings.text
-            for va, length, name in zip(ranges.va, ranges.length, ranges.function, strict=True):
-                found[text(name)].append((va, length))
-        if not found:
-            for entry in binary.functions():  # type: ignore[attr-defined]
-                found[entry.function].append((entry.va, entry.length))
-        self._functions[id(binary)] = found
-        return found
+        if known is None:
+            known = self._functions[id(binary)] = starts_of(binary)
+        return known
 
     # files
 
@@ -273,6 +295,35 @@ class Places:
         if isinstance(found, OpenError):
             raise found
         return found
+
+
+def starts_of(binary: Names) -> dict[str, dict[int, int]]:
+    """By name, the start and length of every function of a binary; functions of one name are told apart by these."""
+    found: dict[str, dict[int, int]] = defaultdict(dict)
+    producers = getattr(binary, "producers", None)
+    if producers is not None:
+        from whence.elf.functions import functions
+
+        ranges = functions(producers.debug_elf)
+        text = ranges.strings.text
+        length_at = dict(zip(ranges.va, ranges.length, strict=True))
+        for va, length, name in zip(ranges.va, ranges.length, ranges.function, strict=True):
+            found[text(name)][va] = length
+        for elf in dict.fromkeys((producers.elf, producers.debug_elf)):
+            for table in (".symtab", ".dynsym"):
+                symbols = elf.symbols(table)
+                for index, va in enumerate(symbols.value):
+                    if va in length_at and symbols.section[index]:
+                        found[symbols.name(index)].setdefault(va, length_at[va])
+    if not found:
+        last = ("", 0)
+        for entry in binary.functions():  # type: ignore[attr-defined]
+            if (entry.function, entry.va) != last:  # else the next part of a function that is split
+                found[entry.function][entry.va] = entry.length
+            last = entry.function, entry.va + entry.length
+    for function in [name for name in found if name.endswith(".abi0") or "[go.shape." in name]:
+        found[GO_GENERIC.sub("[...]", function.removesuffix(".abi0"))].update(found[function])
+    return found
 
 
 def vaddr_in(binary: Names, number: int, holds: Holds) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from whence.errors import GopclntabError
-from whence.gopclntab.header import Header
+from whence.gopclntab.header import PclntabHeader
 from whence.gopclntab.kernels import functions as functions_kernel
 from whence.gopclntab.kernels.functions import NO_FUNCTION
 from whence.records import Record
@@ -80,13 +80,13 @@ class FunctionColumns:
         return some
 
 
-def field(data: memoryview, header: Header, index: int) -> int:
+def field(data: memoryview, header: PclntabHeader, index: int) -> int:
     """A field of functab: entries have even indexes, offsets of records odd ones."""
     at = header.functab_at + index * header.field
     return int.from_bytes(data[at : at + header.field], header.order)
 
 
-def sample_offsets(data: memoryview, header: Header) -> list[int]:
+def sample_offsets(data: memoryview, header: PclntabHeader) -> list[int]:
     """functab's first entry, samples of the others, and its last, which ends the table."""
     count = header.functions
     if not count:
@@ -114,7 +114,7 @@ class RecordLayout(Record, frozen=True):
 
 
 def read_functions(
-    data: memoryview, header: Header, inlined_in: tuple[int, int], base: int, code: int
+    data: memoryview, header: PclntabHeader, inlined_in: tuple[int, int], base: int, code: int
 ) -> FunctionColumns:
     """The columns. `inlined_in` are the indexes of the pcdata and the funcdata that tell of inlined calls. `base` is
     added to entries; the functions may claim at most twice `code` bytes of code."""
@@ -142,7 +142,7 @@ def read_functions(
     return columns
 
 
-def _counts_are_words(data: memoryview, header: Header) -> bool:
+def _counts_are_words(data: memoryview, header: PclntabHeader) -> bool:
     """Whether a record's number of funcdata is a word (1.2 to 1.11) or the word's last byte (1.12 to 1.15).
 
     The word's other bytes are a function id and zeros then. In big-endian files both are read alike.

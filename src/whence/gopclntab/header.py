@@ -23,7 +23,7 @@ QUANTA, POINTERS = (1, 2, 4), (4, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class PclntabVersion:
     """One layout of the table. Offsets in a function's record count from the field behind its entry."""
 
     since: str  # the first Go release that writes it
@@ -51,10 +51,14 @@ _WORDS_116 = ("functions", "files", "names_at", "units_at", "texts_at", "pctab_a
 _WORDS_118 = ("functions", "files", "text", "names_at", "units_at", "texts_at", "pctab_at", "functab_at")
 
 VERSIONS = (
-    Version("1.2", Go12PCLnTabMagic, ("functions",), relative=False, cu_at=-1, last_at=constants.FUNC_last_go1_2),
-    Version("1.16", Go116PCLnTabMagic, _WORDS_116, relative=False, cu_at=_CU, last_at=constants.FUNC_last_go1_16),
-    Version("1.18", Go118PCLnTabMagic, _WORDS_118, relative=True, cu_at=_CU, last_at=constants.FUNC_last_go1_16),
-    Version(
+    PclntabVersion(
+        "1.2", Go12PCLnTabMagic, ("functions",), relative=False, cu_at=-1, last_at=constants.FUNC_last_go1_2
+    ),
+    PclntabVersion(
+        "1.16", Go116PCLnTabMagic, _WORDS_116, relative=False, cu_at=_CU, last_at=constants.FUNC_last_go1_16
+    ),
+    PclntabVersion("1.18", Go118PCLnTabMagic, _WORDS_118, relative=True, cu_at=_CU, last_at=constants.FUNC_last_go1_16),
+    PclntabVersion(
         *("1.20", Go120PCLnTabMagic, _WORDS_118),
         relative=True,
         cu_at=_CU,
@@ -68,10 +72,10 @@ MAGICS = {version.magic.to_bytes(4, order): (version, order) for version in VERS
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class PclntabHeader:
     """What the header says. Offsets are into the table; a version that has no such word leaves it 0."""
 
-    version: Version
+    version: PclntabVersion
     order: ByteOrder
     quantum: int
     pointer: int
@@ -108,7 +112,7 @@ def looks_like_header(data: memoryview, at: int = 0) -> bool:
     return head[ZERO_AT:QUANTUM_AT] == b"\0\0" and head[QUANTUM_AT] in QUANTA and head[POINTER_AT] in POINTERS
 
 
-def read_header(data: memoryview) -> Header:
+def read_header(data: memoryview) -> PclntabHeader:
     """Read and check the header: every part starts inside the table, functab lies inside whole."""
     window = Window(data, "header", error=GopclntabError)
     known = MAGICS.get(window.raw(0, 4))
@@ -124,9 +128,9 @@ def read_header(data: memoryview) -> Header:
     if pointer not in POINTERS:
         raise GopclntabError("header", POINTER_AT, "the pointer size is 4 or 8", pointer)
     words = window.unpack(("I" if pointer == 4 else "Q") * len(version.words), HEADER_START)
-    header = Header(version, order, quantum, pointer, **dict(zip(version.words, words)))
+    header = PclntabHeader(version, order, quantum, pointer, **dict(zip(version.words, words)))
     if not header.functab_at:  # 1.2: functab follows the header, and every offset counts from the table's start
-        header = Header(version, order, quantum, pointer, words[0], functab_at=HEADER_START + pointer)
+        header = PclntabHeader(version, order, quantum, pointer, words[0], functab_at=HEADER_START + pointer)
     for word, at in zip(version.words, words):
         if word.endswith("_at") and at > len(data):
             offset = HEADER_START + version.words.index(word) * pointer

@@ -22,7 +22,7 @@ from itertools import chain, islice
 
 from whence.elf import ElfFile
 from whence.gopclntab.find import symbol_value
-from whence.gopclntab.header import Header
+from whence.gopclntab.header import PclntabHeader
 from whence.gopclntab.image import Image
 
 # words of runtime.moduledata, by the names of its fields; a slice is a pointer, a length and a capacity
@@ -45,7 +45,7 @@ class ModuleData:
         return self.words[TEXT]
 
 
-def find_moduledata(elf: ElfFile, image: Image, header: Header, vaddr: int) -> ModuleData | None:
+def find_moduledata(elf: ElfFile, image: Image, header: PclntabHeader, vaddr: int) -> ModuleData | None:
     """The moduledata that points at the table at `vaddr`; None when there is none to be seen."""
     candidates = []
     named = symbol_value(elf, "runtime.firstmoduledata")
@@ -60,7 +60,7 @@ def find_moduledata(elf: ElfFile, image: Image, header: Header, vaddr: int) -> M
     return None
 
 
-def _read(image: Image, header: Header, vaddr: int, candidate: int) -> ModuleData | None:
+def _read(image: Image, header: PclntabHeader, vaddr: int, candidate: int) -> ModuleData | None:
     """The moduledata at a vaddr, if its words agree with the header of the table at `vaddr`."""
     known = image.words(candidate, TEXT + 2)
     if known is None:

@@ -14,7 +14,7 @@ from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.gopclntab.functions import FunctionColumns
-    from whence.gopclntab.header import Header
+    from whence.gopclntab.header import PclntabHeader
     from whence.gopclntab.inlining import Trees
 
 HOPS_PER_BYTE = 8  # steps up the inline trees that are spent per byte of code; real programs need under 0.1
@@ -29,7 +29,7 @@ COLUMNS = (
 )
 
 
-class Tables(Record, frozen=True):
+class FunctionTables(Record, frozen=True):
     """The parts of the table that ranges are made of, as the kernel reads them. Names are references."""
 
     big: bool
@@ -45,16 +45,16 @@ class Tables(Record, frozen=True):
 
 def make_tables(
     strings: StringSpace,
-    header: Header,
+    header: PclntabHeader,
     pctab: memoryview,
     names: memoryview,
     texts: memoryview,
     file_table: memoryview,
-) -> Tables:
+) -> FunctionTables:
     """The parts, with names and file names made sources of `strings`."""
     names_base = strings.ref(strings.add(names), 0)
     texts_base = names_base if texts is names else strings.ref(strings.add(texts), 0)
-    return Tables(
+    return FunctionTables(
         header.order == "big",
         header.quantum,
         0 if header.version.has_units else 1,
@@ -69,7 +69,7 @@ def make_tables(
 
 def function_ranges(
     strings: StringSpace,
-    tables: Tables,
+    tables: FunctionTables,
     functions: FunctionColumns,
     trees: Trees | None,
     *,

@@ -18,7 +18,7 @@ from whence.elf import ElfFile
 from whence.elf.kernels import constants
 from whence.errors import ElfError, GopclntabError
 from whence.gopclntab.find import symbol_value
-from whence.gopclntab.header import Header
+from whence.gopclntab.header import PclntabHeader
 from whence.gopclntab.image import Image
 from whence.gopclntab.moduledata import MAXPC, MINPC, ModuleData
 
@@ -32,7 +32,7 @@ class TextBase:
 
 
 def _candidates(
-    elf: ElfFile, image: Image, header: Header, vaddr: int, module: ModuleData | None
+    elf: ElfFile, image: Image, header: PclntabHeader, vaddr: int, module: ModuleData | None
 ) -> Iterator[TextBase]:
     if not header.version.relative:
         yield TextBase(0, "entries are addresses")
@@ -60,7 +60,7 @@ def executable_extents(elf: ElfFile) -> list[tuple[int, int]]:
 def choose(
     elf: ElfFile,
     image: Image,
-    header: Header,
+    header: PclntabHeader,
     vaddr: int,
     module: ModuleData | None,
     offsets: Sequence[int],

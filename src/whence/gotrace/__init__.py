@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from whence.gotrace.filtering import Filter, FilterResult, filter
     from whence.gotrace.salvaging import Piece, salvage
     from whence.gotrace.sizes import fix_sizes
-    from whence.gotrace.survey import GenerationInfo, Info, info
+    from whence.gotrace.survey import GenerationInfo, TraceInfo, info
     from whence.gotrace.verification import Problem, verify
 
 __all__ = [
@@ -59,7 +59,6 @@ __all__ = [
     "Filter",
     "FilterResult",
     "GenerationInfo",
-    "Info",
     "Piece",
     "Problem",
     "Reader",
@@ -67,6 +66,7 @@ __all__ = [
     "TextError",
     "TextReader",
     "TextWriter",
+    "TraceInfo",
     "Version",
     "Writer",
     "anonymize",
@@ -93,7 +93,7 @@ if not TYPE_CHECKING:  # these bring in threads and more, which a conversion doe
             "filtering": "Filter FilterResult filter",
             "salvaging": "Piece salvage",
             "sizes": "fix_sizes",
-            "survey": "GenerationInfo Info info",
+            "survey": "GenerationInfo TraceInfo info",
             "verification": "Problem verify",
         }.items()
         for name in names.split()

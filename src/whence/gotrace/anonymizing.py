@@ -97,7 +97,7 @@ def _batches(version: Version, generation: int, strings: dict[int, bytes]) -> li
 
 
 def anonymize(source: Source, out: Sink) -> int:
-    """Write a wire trace with its strings replaced; gives how many texts were. The source is a path or bytes."""
+    """Write a wire trace with its strings replaced. Returns how many texts were. The source is a path or bytes."""
     uses, names = _uses(source), _Names()
     replaced = 0
     with BatchReader(source) as reader:

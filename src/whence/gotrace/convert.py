@@ -91,7 +91,7 @@ class WireBlocks:
 
 
 def wire_to_text(source: Source | Feed, out: Sink, *, keep_padding: bool = False) -> int:
-    """Write a wire trace's text form; gives the number of events.
+    """Write a wire trace's text form. Returns the number of events.
 
     With `keep_padding`, each byte that a number takes on the wire beyond what it needs becomes a leading zero, and each
     such byte of a data length a space before the quoted data: Go reads the same from it; `text_to_wire` restores it.
@@ -107,7 +107,7 @@ def wire_to_text(source: Source | Feed, out: Sink, *, keep_padding: bool = False
 
 
 def text_to_wire(source: Source | Feed, out: Sink, *, keep_padding: bool = False) -> int:
-    """Write a text trace's wire form; gives the number of events. See wire_to_text for `keep_padding`."""
+    """Write a text trace's wire form. Returns the number of events. See wire_to_text for `keep_padding`."""
     with Feed.of(source) as feed:
         version, line = read_text_header(feed)
         out.write(memoryview(usable(version).header))
@@ -118,7 +118,7 @@ def text_to_wire(source: Source | Feed, out: Sink, *, keep_padding: bool = False
 
 
 def to_text(source: Source, out: Sink, *, keep_padding: bool = False) -> int:
-    """The text form of a trace in either form: text comes out as this room writes it. Gives the number of events."""
+    """The text form of a trace in either form: text comes out as this room writes it. Returns the number of events."""
     with Feed(source) as feed:
         if recognize(feed) == "wire":
             return wire_to_text(feed, out, keep_padding=keep_padding)

@@ -24,7 +24,7 @@ def read_wire_header(feed: Feed) -> Version:
 
 
 def read_text_header(feed: Feed) -> tuple[Version, int]:
-    """Take the header line of a text trace, with what is empty or a comment before it; gives the version and the
+    """Take the header line of a text trace, with what is empty or a comment before it. Returns the version and the
     number of the line after it."""
     number = 0
     while True:

@@ -51,8 +51,8 @@ class _Events:
 class Reader(_Events):
     """Events of a wire trace: a path, a binary file or pipe, or bytes.
 
-    `for event in reader` is the quick way; `read_event()` gives None at the end. With `keep_padding`, events carry the
-    padding of their numbers, and a Writer gives back the same bytes. Raises TraceError at the first thing wrong, after
+    `for event in reader` is the quick way; `read_event()` returns None at the end. With `keep_padding`, events carry
+    the padding of their numbers, and a Writer writes the same bytes. Raises TraceError at the first thing wrong, after
     all whole events before it; Unsupported for versions before Go 1.22. Memory: a MiB, or the largest event.
     """
 

@@ -49,7 +49,7 @@ class Block:
         return (self.columns.time[row] - self.zero) * 10**9 // (self.tables.frequency or 10**9)
 
 
-class Rows:
+class FilteredBlocks:
     """Blocks of a wire trace, filtered. The source is a path or bytes: it is read twice, side by side."""
 
     def __init__(self, source: Source, wanted: Filter | None = None) -> None:
@@ -138,7 +138,7 @@ def text_of(tables: Tables, string: int) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def write_jsonl(rows: Rows, out: Lines) -> int:
+def write_jsonl(rows: FilteredBlocks, out: Lines) -> int:
     """One JSON object a line."""
     count = 0
     for block in rows:
@@ -148,7 +148,7 @@ def write_jsonl(rows: Rows, out: Lines) -> int:
     return count
 
 
-def write_csv(rows: Rows, out: Lines) -> int:
+def write_csv(rows: FilteredBlocks, out: Lines) -> int:
     """Columns generation, time_ns, thread, goroutine, event, args (name=value, spaced), stack (innermost first)."""
     count = 0
     out.write("generation,time_ns,thread,goroutine,event,args,stack\n")
@@ -196,7 +196,7 @@ class _Positioned:
         return False
 
 
-def write_parquet(rows: Rows, out: str | os.PathLike[str] | BinaryIO) -> int:
+def write_parquet(rows: FilteredBlocks, out: str | os.PathLike[str] | BinaryIO) -> int:
     """Columns generation, time_ns, thread, goroutine, event, arg1 to arg4, stack (id), string, second_string (texts).
 
     `out` is a path, or a binary file: one that can't seek, like a pipe, will do. Needs pyarrow.

@@ -132,7 +132,7 @@ def generations(data: bytes | memoryview) -> list[Piece]:
 
 
 def salvage(data: bytes | memoryview, out: Sink) -> tuple[list[Piece], list[Piece]]:
-    """Write the longest stretch of whole generations; gives the pieces written and those that were not.
+    """Write the longest stretch of whole generations. Returns the pieces written and those that were not.
 
     TraceError when no generation is whole.
     """

@@ -71,7 +71,7 @@ def sized(header: Event, size: int) -> bytes:
 
 
 def fix_sizes(source: Source, out: Sink) -> int:
-    """Write a wire trace with each batch's size as its events take; gives how many were wrong."""
+    """Write a wire trace with each batch's size as its events take. Returns how many were wrong."""
     wrong = 0
     with Feed(source) as feed:
         version = usable(read_wire_header(feed))

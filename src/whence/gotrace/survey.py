@@ -47,7 +47,7 @@ class GenerationInfo:
 
 
 @dataclass(slots=True)
-class Info:
+class TraceInfo:
     """A whole trace. `events` counts each kind, structural ones included."""
 
     version: Version
@@ -76,7 +76,7 @@ class _Survey:
     """Takes in runs and blocks, in file order."""
 
     def __init__(self, version: Version) -> None:
-        self.info = Info(version)
+        self.info = TraceInfo(version)
         self._by_number: dict[int, GenerationInfo] = {}  # the first of each number
         self._tables: Tables | None = None  # of the last generation
         self.counts = array("Q", bytes(8 * 256))
@@ -136,7 +136,7 @@ class _Survey:
                 into.end = max(into.end, block.time[row - 1])
 
 
-def info(source: Source, *, threads: int | None = None) -> Info:
+def info(source: Source, *, threads: int | None = None) -> TraceInfo:
     """Survey a wire trace. Raises TraceError where it is broken."""
     with ColumnReader(source, threads=threads) as reader:
         survey = _Survey(reader.version)

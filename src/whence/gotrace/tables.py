@@ -26,7 +26,7 @@ class StackFrame(NamedTuple):
     line: int
 
 
-class Sample(NamedTuple):
+class CpuSample(NamedTuple):
     """A CPU sample: time in clock units, thread, processor and goroutine (0: none), stack id."""
 
     time: int
@@ -53,7 +53,7 @@ class Tables:
     generation: int
     strings: dict[int, bytes] = field(default_factory=dict)
     stacks: dict[int, tuple[StackFrame, ...]] = field(default_factory=dict)
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[CpuSample] = field(default_factory=list)
     frequency: int = 0  # clock units per second, 0 when not told
     clock: Clock | None = None
 
@@ -78,7 +78,7 @@ class Tables:
             elif spec.is_stack:
                 self.stacks[args[0]] = tuple(StackFrame(*frame) for frame in event.frames)
             elif kind == CPU_SAMPLES + 1:
-                self.samples.append(Sample(*args))
+                self.samples.append(CpuSample(*args))
             elif kind == FREQUENCY:
                 self.frequency = args[0]
             elif spec.name == "ClockSnapshot":

@@ -48,17 +48,17 @@ if TYPE_CHECKING:
     from whence.lidia.builder import Builder
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, LineTable, LineTableEntry, Range
-    from whence.lidia.verify import Info
+    from whence.lidia.verify import ArchiveInfo
     from whence.lidia.writer import Written, to_bytes, write
     from whence.model import Frame
 
 __all__ = [
+    "ArchiveInfo",
     "Builder",
     "Created",
     "Extra",
     "Frame",
     "FrameTable",
-    "Info",
     "LineTable",
     "LineTableEntry",
     "Range",
@@ -79,7 +79,7 @@ _LATER = {
     "Extra": "whence.lidia.layout",
     "Frame": "whence.model",
     "FrameTable": "whence.lidia.results",
-    "Info": "whence.lidia.verify",
+    "ArchiveInfo": "whence.lidia.verify",
     "LineTable": "whence.lidia.results",
     "LineTableEntry": "whence.lidia.results",
     "Range": "whence.lidia.results",

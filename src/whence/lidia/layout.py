@@ -91,7 +91,7 @@ VA_TABLE, RANGE_TABLE, STRINGS, LINE_TABLES = "VA table", "range table", "string
 _FIELDS: Final[dict[str, int]] = {RANGE_TABLE: RANGE_FIELDS, LINE_TABLES: LINE_FIELDS}  # of an entry
 
 
-class Section(Record, frozen=True):
+class ArchiveSection(Record, frozen=True):
     """One of the four: `width` is the size of an entry or field in bytes (1 for strings), `entries` how many there are;
     `offset` is in the file."""
 
@@ -116,19 +116,19 @@ class Section(Record, frozen=True):
         """The offset behind the section."""
         return self.offset + self.size
 
-    def with_crc(self, crc: int) -> Section:
-        return Section(self.name, self.width, self.entries, self.offset, crc)
+    def with_crc(self, crc: int) -> ArchiveSection:
+        return ArchiveSection(self.name, self.width, self.entries, self.offset, crc)
 
 
-class Header(Record, frozen=True):
+class ArchiveHeader(Record, frozen=True):
     """The four sections, in the order in which they lie; iteration returns them."""
 
-    va: Section
-    ranges: Section
-    strings: Section
-    lines: Section
+    va: ArchiveSection
+    ranges: ArchiveSection
+    strings: ArchiveSection
+    lines: ArchiveSection
 
-    def __iter__(self) -> Iterator[Section]:
+    def __iter__(self) -> Iterator[ArchiveSection]:
         return iter((self.va, self.ranges, self.strings, self.lines))
 
     @property
@@ -136,8 +136,8 @@ class Header(Record, frozen=True):
         """Where the line tables end: the documented archive ends here."""
         return max(HEADER_SIZE, *(section.end for section in self if section.size))
 
-    def with_crcs(self, crcs: Iterable[int]) -> Header:
-        return Header(*(section.with_crc(crc) for section, crc in zip(self, crcs, strict=True)))
+    def with_crcs(self, crcs: Iterable[int]) -> ArchiveHeader:
+        return ArchiveHeader(*(section.with_crc(crc) for section, crc in zip(self, crcs, strict=True)))
 
     def pack(self) -> bytes:
         va, ranges, strings, lines = self
@@ -150,7 +150,7 @@ class Header(Record, frozen=True):
         )  # fmt: skip
 
     @classmethod
-    def unpack(cls, data: bytes, file_size: int) -> Header:
+    def unpack(cls, data: bytes, file_size: int) -> ArchiveHeader:
         """The header in the first 128 bytes, checked against the file's size. LidiaError says what does not hold."""
         if not data:
             raise empty_file(LidiaError)
@@ -162,10 +162,10 @@ class Header(Record, frozen=True):
         (_, version, va_width, va_count, va_offset, va_crc, _, width, count, offset, crc, _, size, strings_offset,
          strings_crc, _, line_width, line_count, line_offset, line_crc, _) = _HEADER.unpack_from(data)  # fmt: skip
         header = cls(
-            Section("VA table", va_width, va_count, va_offset, va_crc),
-            Section("range table", width, count, offset, crc),
-            Section("strings", 1, size, strings_offset, strings_crc),
-            Section("line tables", line_width, line_count, line_offset, line_crc),
+            ArchiveSection("VA table", va_width, va_count, va_offset, va_crc),
+            ArchiveSection("range table", width, count, offset, crc),
+            ArchiveSection("strings", 1, size, strings_offset, strings_crc),
+            ArchiveSection("line tables", line_width, line_count, line_offset, line_crc),
         )
         if version != VERSION:
             fault = f"an archive of version {version} (header+0x4), expected {VERSION}"
@@ -339,7 +339,7 @@ class ExtraSection:
         )
 
 
-class Sections:
+class ArchiveSections:
     """Where everything lies in an archive's bytes: the kernels read this object's attributes by name.
 
     Offsets are in the file, widths in bytes, the rest are counts; all of it lies inside the bytes. `sources` counts the
@@ -354,7 +354,7 @@ class Sections:
         "va_width",
     )  # fmt: skip
 
-    def __init__(self, data: memoryview, header: Header, extra: ExtraSection, *, nul: bool, tidy: bool) -> None:
+    def __init__(self, data: memoryview, header: ArchiveHeader, extra: ExtraSection, *, nul: bool, tidy: bool) -> None:
         self.va_offset, self.va_width, self.ranges = header.va.start, header.va.width, header.va.entries
         self.range_offset, self.field_width = header.ranges.start, header.ranges.width
         self.string_offset, self.string_size, self.nul = header.strings.start, header.strings.entries, nul

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from whence.lidia.kernels.queries import Queries, Texts
-from whence.lidia.kernels.render import Writer
+from whence.lidia.kernels.render import FrameWriter
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, STRINGS, too_many_names
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Renderer:
         self._back, self._width = return_address, width
         self._names: dict[int, bytes] = {}
         self._names_size = 0
-        self._writer = _json_writer() if style == "json" else Writer()
+        self._writer = _json_writer() if style == "json" else FrameWriter()
         self.unknown = 0
 
     def __repr__(self) -> str:
@@ -118,11 +118,11 @@ def render_many(
     return renderer.lines(addresses) if isinstance(addresses, bytes) else renderer.vaddrs(addresses)
 
 
-def _json_writer() -> Writer:
+def _json_writer() -> FrameWriter:
     """A writer that knows the names of sources, and the reasons of an address that nothing covers and of what is no
     address. Only JSON has them, and an enum of reasons is noticed at start-up."""
     from whence.model import SOURCES
     from whence.reasons import Reason
 
     reasons = (f'"{reason.word}"'.encode() for reason in (Reason.NOT_IN_ARCHIVE, Reason.NOT_AN_ADDRESS))
-    return Writer(tuple(source.encode() for source in SOURCES), *reasons)
+    return FrameWriter(tuple(source.encode() for source in SOURCES), *reasons)

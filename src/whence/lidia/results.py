@@ -319,7 +319,7 @@ class FrameTable(Sequence[Frames]):
         """The table of some of the addresses."""
         starts, chosen = array("I", [0]), array("I")
         for row in rows:
-            chosen.extend(range(self.starts[row], self.starts[row + 1]))
+            chosen.extend(range(self.starts[row], min(self.starts[row + 1], self.frames)))
             starts.append(len(chosen))
         new = {row: index for index, row in enumerate(rows)}
         out = object.__new__(FrameTable)

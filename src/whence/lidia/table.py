@@ -35,9 +35,9 @@ from whence.lidia.layout import (
     NAMES_ALLOWANCE,
     NAMES_TIMES,
     RANGE_TABLE,
+    ArchiveHeader,
+    ArchiveSections,
     ExtraSection,
-    Header,
-    Sections,
 )
 from whence.mapped import MappedFile
 from whence.model import SOURCES, Frame, Source
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from whence.lidia.kernels import inspect as inspect_kernel
-    from whence.lidia.layout import Section
+    from whence.lidia.layout import ArchiveSection
     from whence.lidia.results import FrameTable, Range, SourceColumns
-    from whence.lidia.verify import Info
+    from whence.lidia.verify import ArchiveInfo
     from whence.model import Frames
 
 
@@ -74,16 +74,18 @@ class Table:
         view = memoryview(data)
         self._data = view if view.format == "B" else view.cast("B")
         self._mapped, self.path = mapped, path
-        self.header = header = Header.unpack(bytes(self._data[:HEADER_SIZE]), len(self._data))
+        self.header = header = ArchiveHeader.unpack(bytes(self._data[:HEADER_SIZE]), len(self._data))
         strings = self._data[header.strings.offset : header.strings.end]
         self.encoding = _encoding(strings)
         self._extra = ExtraSection(self._data, header.end)
         self.about = self._extra.read()
-        self._sections = Sections(self._data, header, self._extra, nul=self.encoding == "nul", tidy=self.about.tidy)
+        self._sections = ArchiveSections(
+            self._data, header, self._extra, nul=self.encoding == "nul", tidy=self.about.tidy
+        )
         seed = int.from_bytes(os.urandom(8), "little")
         self._archive = Archive(self._data, self._sections, seed)
         self._archive.set_frame_factory(Frame, SOURCES, demangler(demangle))
-        self._inspected: inspect_kernel.Rows | None = None
+        self._inspected: inspect_kernel.StoredRows | None = None
         if crc:
             self.check_crc()
         self.check()
@@ -186,13 +188,13 @@ class Table:
         """How many ranges there are."""
         return self.header.va.entries
 
-    def _rows(self) -> inspect_kernel.Rows:
+    def _rows(self) -> inspect_kernel.StoredRows:
         """Its rows as they are stored; lookups need none of this, so it is loaded late."""
         self._still_open()
         if self._inspected is None:
-            from whence.lidia.kernels.inspect import Rows
+            from whence.lidia.kernels.inspect import StoredRows
 
-            self._inspected = Rows(self._data, self._sections)
+            self._inspected = StoredRows(self._data, self._sections)
         return self._inspected
 
     @overload
@@ -266,7 +268,7 @@ class Table:
             lines.charge(entry * len(found.line_table))
             yield found
 
-    def info(self) -> Info:
+    def info(self) -> ArchiveInfo:
         """What is in the archive: counts, and sizes in bytes. Reads all of it once."""
         from whence.lidia import verify
 
@@ -292,7 +294,7 @@ class Table:
         self._still_open()
         return verify.notes(self._data, self._sections)
 
-    def _check(self, section: Section) -> None:
+    def _check(self, section: ArchiveSection) -> None:
         from whence.lidia.verify import check_crc
 
         self._still_open()

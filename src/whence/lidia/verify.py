@@ -19,10 +19,10 @@ from whence.lidia.layout import (
     START,
     STARTS,
     VA_TABLE,
+    ArchiveHeader,
+    ArchiveSection,
+    ArchiveSections,
     ExtraSection,
-    Header,
-    Section,
-    Sections,
     crc32c_of,
     wrong_crc,
 )
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Info:
+class ArchiveInfo:
     """What is in an archive: sizes in bytes, widths of fields in bytes, counts."""
 
     path: str
@@ -68,7 +68,7 @@ class Info:
 
 
 @interruptible
-def check_crc(data: memoryview, section: Section) -> None:
+def check_crc(data: memoryview, section: ArchiveSection) -> None:
     """Raise ChecksumError unless the section's bytes have the checksum that the header has."""
     found = crc32c_of(data[section.offset : section.end]) if section.size else 0
     if found != section.crc:
@@ -76,12 +76,12 @@ def check_crc(data: memoryview, section: Section) -> None:
 
 
 @interruptible
-def info(data: memoryview, sections: Sections, extra: ExtraSection, table: Table) -> Info:
+def info(data: memoryview, sections: ArchiveSections, extra: ExtraSection, table: Table) -> ArchiveInfo:
     """What is in an archive; reads all of it."""
     header, about = table.header, table.about
     found = inspect_kernel.Inspection(data, sections)
     strings = table.strings
-    return Info(
+    return ArchiveInfo(
         path=table.path, size=len(data), ranges=header.va.entries, functions=found.functions, inlined=found.inlined,
         deepest=found.deepest, with_file=found.with_file, with_lines=found.with_lines,
         without_length=found.without_length,
@@ -99,7 +99,7 @@ def info(data: memoryview, sections: Sections, extra: ExtraSection, table: Table
 
 
 @interruptible
-def problems(data: memoryview, sections: Sections, header: Header, extra: ExtraSection) -> list[str]:
+def problems(data: memoryview, sections: ArchiveSections, header: ArchiveHeader, extra: ExtraSection) -> list[str]:
     """Everything that is wrong, a sentence each."""
     found = inspect_kernel.Inspection(data, sections)
     out = []
@@ -132,7 +132,7 @@ def problems(data: memoryview, sections: Sections, header: Header, extra: ExtraS
 
 
 @interruptible
-def notes(data: memoryview, sections: Sections) -> list[str]:
+def notes(data: memoryview, sections: ArchiveSections) -> list[str]:
     """What is worth knowing of an archive and breaks no rule, a sentence each."""
     found = inspect_kernel.Inspection(data, sections)
     if not found.without_length:
@@ -167,7 +167,7 @@ def problems_of_starts(extra: ExtraSection, string_size: int) -> list[str]:
     return list(map(str, out))
 
 
-def problems_of_columns(extra: ExtraSection, header: Header) -> list[str]:
+def problems_of_columns(extra: ExtraSection, header: ArchiveHeader) -> list[str]:
     """What is wrong with the columns and discriminators, a sentence for each rule that is broken."""
     offset, size = extra.chunks.get(COLUMNS, (0, 0))
     entries, ranges = header.lines.entries, header.ranges.entries

@@ -34,9 +34,9 @@ from whence.lidia.layout import (
     RANGE_TABLE,
     STRINGS,
     VA_TABLE,
+    ArchiveHeader,
+    ArchiveSection,
     Extra,
-    Header,
-    Section,
     crc32c,
     little_endian,
     pack_extra,
@@ -179,7 +179,7 @@ def _passed(parts: Iterator[bytes], out: BinaryIO) -> Iterator[bytes]:
         yield part
 
 
-class Columns:
+class EncodedColumns:
     """The ranges as they are written, as the kernels read them by name: names are numbers of strings."""
 
     __slots__ = (
@@ -230,7 +230,7 @@ class _Body:
         ranges.check()
         count = len(ranges)
         self.ranges = ranges
-        self.columns = columns = Columns(ranges, go)
+        self.columns = columns = EncodedColumns(ranges, go)
         survey = encode_kernel.Survey(columns, lines)
         if survey.fault >= 0:
             raise ValueError(f"range {survey.fault} refers to line rows that the table does not have")
@@ -258,12 +258,14 @@ class _Body:
         if not survey.ordered:
             columns.sort()
         string = self.names.offset.numbers()
-        self.tables = encode_kernel.Ranges(columns, string, lines)
+        self.tables = encode_kernel.RangeEncoder(columns, string, lines)
         most_field = max(survey.most_length, string[-1], self.lines.entries)
-        va = Section(VA_TABLE, 8 if survey.most_va > _U32 else 4, count, HEADER_SIZE, 0)
-        fields = Section(RANGE_TABLE, 8 if most_field > _U32 else 4, count, va.end, 0)
-        texts = Section(STRINGS, 1, self.names.size, fields.end, 0)
-        self.header = Header(va, fields, texts, Section(LINE_TABLES, line_width, self.lines.entries, texts.end, 0))
+        va = ArchiveSection(VA_TABLE, 8 if survey.most_va > _U32 else 4, count, HEADER_SIZE, 0)
+        fields = ArchiveSection(RANGE_TABLE, 8 if most_field > _U32 else 4, count, va.end, 0)
+        texts = ArchiveSection(STRINGS, 1, self.names.size, fields.end, 0)
+        self.header = ArchiveHeader(
+            va, fields, texts, ArchiveSection(LINE_TABLES, line_width, self.lines.entries, texts.end, 0)
+        )
 
     def parts(self) -> Iterator[Iterator[bytes]]:
         """The bytes of the four sections, a piece at a time."""

@@ -30,7 +30,7 @@ from whence.files import open_regular
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.kernels.constants import EXECUTE, READ, WRITE
 from whence.procmap.mapping import Kind, Mapping, kind_of
-from whence.procmap.snapshot import Snapshot, SnapshotFile, stamp_of
+from whence.procmap.snapshot import SnapshotFile, SnapshotMappings, stamp_of
 
 PERMISSIONS = ((constants.PF_R, READ), (constants.PF_W, WRITE), (constants.PF_X, EXECUTE))
 HEAD_LIMIT = 1 << 16  # bytes of a mapped file that are looked at for its headers
@@ -63,14 +63,14 @@ class CoreThread(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
+class CoreMappings:
     """The executable mappings of a process, and its threads: in a core of the kernel the one that ended it comes first.
 
     `missing` counts the bytes that the end of the file lacks, where it was cut short. `arguments` is the beginning of
     the command line, `executable` the file whose code the process began with; "" where that isn't known.
     """
 
-    snapshot: Snapshot
+    snapshot: SnapshotMappings
     threads: tuple[CoreThread, ...]
     missing: int = 0
     arguments: str = ""
@@ -86,7 +86,7 @@ class MappedFile(NamedTuple):
     name: str
 
 
-def read_core(elf: ElfFile) -> Core:
+def read_core(elf: ElfFile) -> CoreMappings:
     """What a core file tells. Raises MapsError when it is no core or its notes are damaged, ElfError."""
     if elf.type != constants.ET_CORE:
         hint = "whence addr names the addresses of a program or a library"
@@ -97,7 +97,7 @@ def read_core(elf: ElfFile) -> Core:
         return _read_core(elf)
 
 
-def _read_core(elf: ElfFile) -> Core:
+def _read_core(elf: ElfFile) -> CoreMappings:
     if not elf.segments and elf.problems:
         raise elf.problems[0]
     notes = [note for note in elf.notes() if note.owner == "CORE"]
@@ -108,8 +108,8 @@ def _read_core(elf: ElfFile) -> Core:
     end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
     entry = _auxiliary(elf).get(AT_ENTRY, 0)
     executable = next((one.path for one in mappings if one.start <= entry < one.limit and one.kind.has_file), "")
-    snapshot = Snapshot(pid, command, 0, 0.0, mappings, file_of)
-    return Core(snapshot, threads, max(0, end - elf.size), arguments, executable)
+    snapshot = SnapshotMappings(pid, command, 0, 0.0, mappings, file_of)
+    return CoreMappings(snapshot, threads, max(0, end - elf.size), arguments, executable)
 
 
 def mapped_files(elf: ElfFile) -> list[MappedFile]:

@@ -46,7 +46,7 @@ class SnapshotFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SnapshotMappings:
     """The executable mappings of a process at one moment. `file_of[i]` is the file of mapping i, or None."""
 
     pid: int
@@ -57,7 +57,7 @@ class Snapshot:
     file_of: list[SnapshotFile | None] = field(default_factory=list)
 
     @classmethod
-    def take(cls, pid: int, resolver: Resolver | None = None) -> Snapshot:
+    def take(cls, pid: int, resolver: Resolver | None = None) -> SnapshotMappings:
         """Of a live process. Raises ProcessLookupError, PermissionError."""
         own = resolver or Resolver()
         process = own.directory(pid)
@@ -75,7 +75,7 @@ class Snapshot:
         return cls(pid, command(process), identify(process).start_time, time.time(), mappings, file_of)
 
     def __repr__(self) -> str:
-        return f"<Snapshot of {self.pid} {self.command}: {len(self.mappings)} executable mappings>"
+        return f"<SnapshotMappings of {self.pid} {self.command}: {len(self.mappings)} executable mappings>"
 
     def index(self, runtime: int) -> int | None:
         """Which mapping holds a runtime address."""
@@ -110,7 +110,7 @@ class Snapshot:
         return json.dumps({**head, **times, "files": listed, "mappings": mappings}, indent=1)
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Snapshot:
+    def from_json(cls, text: str | bytes) -> SnapshotMappings:
         """Read what `to_json` wrote. Raises MapsError when it is something else."""
         if len(text) > SIZE_LIMIT:
             raise MapsError("snapshot", None, f"it has at most {SIZE_LIMIT >> 20} MiB", f"{len(text) >> 20} MiB")

@@ -84,7 +84,7 @@ def placing(elf: ElfFile | None, segments: Sequence[Segment] | None, running: in
 
 
 def module_placing(elf: ElfFile) -> Placing:
-    """How addresses of a module become the vaddrs `whence.elf.sections` gives the sections of an object file."""
+    """How addresses of a module become the vaddrs `whence.elf.sections` assigns to the sections of an object file."""
     begins: list[int] = []  # of each section, counted from the module's first byte of code
     rows: list[tuple[int, int]] = []  # its size and vaddr
     end = 0

@@ -27,10 +27,10 @@ from whence.profiles.otlp_tables import (
     FUNCTION,
     PID,
     VALUE_TYPE,
-    Kind,
     Lists,
-    Names,
-    Tables,
+    OtlpNames,
+    OtlpProfile,
+    OtlpTables,
     first_location,
     profile_of,
     signed,
@@ -43,12 +43,12 @@ DICTIONARY = OTLP.number(WHOLE, "dictionary")
 
 
 @dataclass(slots=True)
-class Origin:
+class OtlpOrigin:
     """What an OTLP profile was read from: a JSON document, or the whole message and its dictionary."""
 
     document: Text | None = field(repr=False)
     whole: Messages | None
-    tables: Tables = field(repr=False)
+    tables: OtlpTables = field(repr=False)
     compressed: bool
 
 
@@ -66,11 +66,11 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
             document, tables = otlp_json.read(plain.decode("utf-8"), budget)
         except (ValueError, RecursionError) as error:
             raise ProfileError("otlp", None, "it is JSON", str(error)) from error
-        origin = Origin(document, None, tables, compressed)
+        origin = OtlpOrigin(document, None, tables, compressed)
     else:
         whole = Messages.whole(plain, "ProfilesData", budget)
         tables = tables_of(whole)
-        origin = Origin(None, whole, tables, compressed)
+        origin = OtlpOrigin(None, whole, tables, compressed)
     profile = profile_of(tables, budget)
     profile.origin = origin
     profile.stored = bounds.stored(budget)
@@ -80,8 +80,8 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
 def write(profile: Profile, *, json: bool | None = None) -> bytes:
     """The profile as OTLP; `json` chooses the form (default: the one it was read in, else binary)."""
     origin = profile.unchanged_origin
-    if isinstance(origin, Origin) and (json is None or json == (origin.document is not None)):
-        names = Names(profile, origin.tables)
+    if isinstance(origin, OtlpOrigin) and (json is None or json == (origin.document is not None)):
+        names = OtlpNames(profile, origin.tables)
         if origin.document is not None:
             out = otlp_json.renamed(profile, origin.document, names, first_location(origin.tables)).encode()
         else:
@@ -95,12 +95,12 @@ def write(profile: Profile, *, json: bool | None = None) -> bytes:
 def is_text(profile: Profile) -> bool:
     """Whether `write` returns JSON that a person can read: the profile was read from such."""
     origin = profile.unchanged_origin
-    return isinstance(origin, Origin) and origin.document is not None and not origin.compressed
+    return isinstance(origin, OtlpOrigin) and origin.document is not None and not origin.compressed
 
 
 def document_of(profile: Profile) -> Document:
     """The whole profile from its model: one OTLP profile for each sample type."""
-    names = Names(profile)
+    names = OtlpNames(profile)
     attributes: dict[tuple[str, str | int, str], int] = {}
 
     def attribute(key: str, value: str | int, unit: str = "") -> int:
@@ -178,10 +178,10 @@ def dictionary_of(whole: Messages) -> Messages:
     return found
 
 
-def tables_of(whole: Messages) -> Tables:
+def tables_of(whole: Messages) -> OtlpTables:
     """The tables of a ProfilesData message."""
     dictionary = dictionary_of(whole)
-    tables = Tables()
+    tables = OtlpTables()
     strings = OTLP.inside(dictionary, "ProfilesDictionary", "stringTable", "string_table")
     tables.strings, tables.text = len(strings), strings.text
     mappings = OTLP.inside(dictionary, "ProfilesDictionary", "mappingTable", "mapping_table")
@@ -220,7 +220,7 @@ def lists(messages: Messages, message: str, field: str) -> Lists:
     return Lists(*OTLP.lists(messages, message, field))
 
 
-def _attributes(tables: Tables, attributes: Messages) -> None:
+def _attributes(tables: OtlpTables, attributes: Messages) -> None:
     attributes.budget.charge(bounds.LABEL * len(attributes))
     keys, units = OTLP.columns(attributes, "KeyValueAndUnit", "keyStrindex", "unitStrindex")
     values = _values(attributes, "KeyValueAndUnit", tables.strings, tables.text)
@@ -255,9 +255,9 @@ def _pid(resource: Messages, strings: Messages) -> int:
     return 0
 
 
-def _kind(profile: Messages) -> Kind:
+def _kind(profile: Messages) -> OtlpProfile:
     (time,), (duration,), (period,) = OTLP.columns(profile, "Profile", "timeUnixNano", "durationNano", "period")
-    kind = Kind(0, 0, time, duration, signed(period))
+    kind = OtlpProfile(0, 0, time, duration, signed(period))
     kind.type, kind.unit = _value_type(profile, "sampleType", "sample_type")
     kind.period_type = _value_type(profile, "periodType", "period_type")
     samples = OTLP.inside(profile, "Profile", "samples", "sample")
@@ -276,7 +276,7 @@ def _value_type(profile: Messages, field: str, part: str) -> tuple[int, int]:
     return next(zip(*(reversed(one) for one in OTLP.columns(types, "ValueType", *VALUE_TYPE)), strict=True), (0, 0))
 
 
-def renamed_binary(profile: Profile, whole: Messages, names: Names, skip: int) -> bytes:
+def renamed_binary(profile: Profile, whole: Messages, names: OtlpNames, skip: int) -> bytes:
     """The message again with the frames of profile.changed; only the dictionary's bytes differ."""
     if not profile.changed:
         return whole.data

@@ -18,7 +18,7 @@ from whence.errors import ProfileError
 from whence.profiles import bounds, json_text, wire
 from whence.profiles.kernels import stacks as stacks_kernel
 from whence.profiles.model import Profile
-from whence.profiles.otlp_tables import FUNCTION, PID, VALUE_TYPE, Kind, Lists, Names, Tables
+from whence.profiles.otlp_tables import FUNCTION, PID, VALUE_TYPE, Lists, OtlpNames, OtlpProfile, OtlpTables
 from whence.profiles.schema import OTLP, Document
 
 INT64 = range(-(1 << 63), 1 << 64)
@@ -123,10 +123,10 @@ def cost(text: str) -> int:
     return 2 * len(text) + bounds.JSON_OBJECT * text.count("{") + bounds.JSON_LIST * text.count("[") + values
 
 
-def read(text: str, budget: Budget) -> tuple[Text, Tables]:
+def read(text: str, budget: Budget) -> tuple[Text, OtlpTables]:
     """A document and its tables. Raises ValueError where it is no JSON."""
     budget.charge(cost(text))
-    found, tables = Text(text), Tables()
+    found, tables = Text(text), OtlpTables()
     kept: Document = {}  # tables that refer to strings, which may come later
     resources: list[Any] = []
 
@@ -170,7 +170,7 @@ def read(text: str, budget: Budget) -> tuple[Text, Tables]:
     return found, tables
 
 
-def _fill(tables: Tables, dictionary: Document) -> None:
+def _fill(tables: OtlpTables, dictionary: Document) -> None:
     """The tables of a dictionary but for the stacks."""
     part = "dictionary"
     strings = dictionary.get("stringTable", [])
@@ -219,9 +219,11 @@ def _pid(resource: Any, strings: list[str]) -> int:
     return 0
 
 
-def _kind(one: Any) -> Kind:
+def _kind(one: Any) -> OtlpProfile:
     part = "profile"
-    kind = Kind(0, 0, number(one, "timeUnixNano", part), number(one, "durationNano", part), number(one, "period", part))
+    kind = OtlpProfile(
+        0, 0, number(one, "timeUnixNano", part), number(one, "durationNano", part), number(one, "period", part)
+    )
     sample_type, period_type = (one.get(name, {}) for name in ("sampleType", "periodType"))
     kind.type, kind.unit = (number(sample_type, name, "sampleType") for name in VALUE_TYPE)
     type_, unit = (number(period_type, name, "periodType") for name in VALUE_TYPE)
@@ -235,7 +237,7 @@ def _kind(one: Any) -> Kind:
     return kind
 
 
-def renamed(profile: Profile, document: Text, names: Names, skip: int) -> str:
+def renamed(profile: Profile, document: Text, names: OtlpNames, skip: int) -> str:
     """The text again with the frames of profile.changed."""
     if not profile.changed:
         return document.text

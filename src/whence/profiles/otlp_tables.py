@@ -54,7 +54,7 @@ class Lists:
 
 
 @dataclass(slots=True)
-class Kind:
+class OtlpProfile:
     """One OTLP profile: what it counts (string indices), the process its resource tells (0: none), its samples."""
 
     type: int
@@ -70,7 +70,7 @@ class Kind:
 
 
 @dataclass(slots=True)
-class Tables:
+class OtlpTables:
     """`text(i)` is string i of `strings`. Lines are rows of location, function and line."""
 
     strings: int = 0
@@ -85,10 +85,10 @@ class Tables:
     functions: list[tuple[int, int, int, int]] = field(default_factory=list)  # name, system name, file, start line
     stacks: Lists = field(default_factory=Lists)
     attributes: list[tuple[int, str, int, int]] = field(default_factory=list)  # key, text, number, unit
-    kinds: list[Kind] = field(default_factory=list)
+    kinds: list[OtlpProfile] = field(default_factory=list)
 
 
-def first_location(tables: Tables) -> int:
+def first_location(tables: OtlpTables) -> int:
     """1 where entry 0 of the location table stands for none, as it should; else 0."""
     empty = bool(len(tables.location_address)) and not tables.location_address[0] and not tables.location_mapping[0]
     return int(empty and not (tables.line_location and tables.line_location[0] == 0))
@@ -110,7 +110,7 @@ def inside(indices: array[int], size: int, part: str, rule: str, first: Sequence
 class Checked:
     """Tables whose indices are looked at before they are used."""
 
-    def __init__(self, tables: Tables, budget: Budget) -> None:
+    def __init__(self, tables: OtlpTables, budget: Budget) -> None:
         self.tables = tables
         self.budget = budget
         self._labels: dict[int, Label] = {}
@@ -144,7 +144,7 @@ class Checked:
         return Mapping(start, limit, offset, self.string(name, f"mapping {index}"), build_id)
 
 
-def profile_of(tables: Tables, budget: Budget) -> Profile:
+def profile_of(tables: OtlpTables, budget: Budget) -> Profile:
     """The profile: sample types are the distinct ones of the profiles inside. Samples come when asked for."""
     checked = Checked(tables, budget)
     profile = Profile()
@@ -202,11 +202,11 @@ def _kinds(profile: Profile, checked: Checked) -> None:
     checked.budget.charge(bounds.ENTRY * len(kinds) * sum(samples))
 
 
-def _type(checked: Checked, kind: Kind) -> SampleType:
+def _type(checked: Checked, kind: OtlpProfile) -> SampleType:
     return SampleType(checked.string(kind.type, "profile"), checked.string(kind.unit, "profile"))
 
 
-def _check_samples(tables: Tables) -> None:
+def _check_samples(tables: OtlpTables) -> None:
     """Every index of stacks and samples."""
     rule = "location_indices are indices into location_table"
     inside(tables.stacks.values, len(tables.location_address), "stack", rule, tables.stacks.first)
@@ -245,10 +245,10 @@ def _samples(profile: Profile, checked: Checked, skip: int) -> Samples:
     return out
 
 
-class Names:
+class OtlpNames:
     """The string and function tables as they grow; new entries are listed in the order they get their index."""
 
-    def __init__(self, profile: Profile, tables: Tables | None = None) -> None:
+    def __init__(self, profile: Profile, tables: OtlpTables | None = None) -> None:
         self.profile = profile
         self.new_strings: list[str] = []
         self.new_functions: list[Document] = []

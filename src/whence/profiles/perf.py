@@ -18,7 +18,7 @@ from whence.model import Frame
 from whence.profiles import bounds
 from whence.profiles.kinds import GENERATED
 from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType
-from whence.profiles.perf_lines import LINE, Header, Place, behind, header_of, looks_like, place_of
+from whence.profiles.perf_lines import LINE, PerfFrame, SampleHeader, behind, header_of, looks_like, place_of
 from whence.profiles.perf_memory import Memories, RuntimeAddresses
 from whence.profiles.text import lines_of
 
@@ -28,7 +28,7 @@ LARGEST = (1 << 63) - 1
 
 
 @dataclass(slots=True)
-class Sample:
+class PerfSample:
     """One sample as its lines come."""
 
     pid: int
@@ -39,7 +39,7 @@ class Sample:
     inlined: list[Frame] = field(default_factory=list)
 
 
-class Reader:
+class PerfReader:
     """The profile as it grows, line by line."""
 
     def __init__(self, budget: Budget, runtime: bool = False) -> None:
@@ -51,12 +51,12 @@ class Reader:
         self.samples: dict[
             tuple[str, tuple[int, ...], tuple[Label, ...]], list[int]
         ] = {}  # event, stack, labels -> count, period
-        self.sample: Sample | None = None
+        self.sample: PerfSample | None = None
         self.alone = False  # whether a sample of one line was seen
         self.bare = False  # whether a sample without any frame was seen
         self.unsure: tuple[int, str] | None = None  # the header, where only a frame behind it makes it one
         self.known: dict[tuple[object, ...], int] = {}  # frames of a process and their locations, until it maps more
-        self.places: dict[str, Place | None] = {}  # lines repeat
+        self.places: dict[str, PerfFrame | None] = {}  # lines repeat
         self.files: bool | None = None  # whether frames come with their file
         self.labels: dict[tuple[str, int, int], tuple[Label, ...]] = {}
 
@@ -78,7 +78,7 @@ class Reader:
             else:
                 self.header(number, text, header)
 
-    def header(self, number: int, text: str, header: Header) -> None:
+    def header(self, number: int, text: str, header: SampleHeader) -> None:
         self.finish()
         pid = self.memories.threads.get(header.pid, header.pid)
         key = header.comm, pid, header.tid or header.pid * (pid != header.pid)
@@ -86,7 +86,7 @@ class Reader:
         if labels is None:
             found = Label("comm", key[0]), Label("pid", number=pid), Label("tid", number=key[2])
             labels = self.labels[key] = tuple(one for one in found if one.text or one.number)
-        self.sample = Sample(pid, labels, header.event, header.period)
+        self.sample = PerfSample(pid, labels, header.event, header.period)
         self.unsure = None if header.sure else (number, text)
         place = behind(header)
         if place is not None:
@@ -106,7 +106,7 @@ class Reader:
             if self.files and place.file is None:
                 return  # an instruction
             if self.sample is None:  # -F without anything that makes a header
-                self.sample = Sample(0, (), "", 1)
+                self.sample = PerfSample(0, (), "", 1)
             self.add(self.sample, place)
             return
         line = LINE.match(text)
@@ -118,7 +118,7 @@ class Reader:
                 rule = "a frame is an address, a name and a file"
             self.profile.skip(f"perf line {number}", rule, text)
 
-    def add(self, sample: Sample, one: Place, *, alone: bool = False) -> None:
+    def add(self, sample: PerfSample, one: PerfFrame, *, alone: bool = False) -> None:
         """A frame behind those the sample has."""
         self.unsure = None
         if one.inlined:
@@ -214,7 +214,7 @@ def read(text: str, budget: Budget | None = None) -> Profile:
 
 def read_as(text: str, budget: Budget, *, runtime: bool) -> Profile:
     """The same, with addresses of call graphs taken for runtime addresses or for offsets."""
-    reader = Reader(budget, runtime)
+    reader = PerfReader(budget, runtime)
     for number, line in lines_of(text, budget):
         reader.line(number, line)
     profile = reader.whole()

@@ -47,7 +47,7 @@ INLINED = "(inlined)"
 UNKNOWN = ("[unknown]", "")
 
 
-class Header(NamedTuple):
+class SampleHeader(NamedTuple):
     """The head of a sample. `sure` is false where nothing but a frame behind it makes it one."""
 
     comm: str
@@ -59,7 +59,7 @@ class Header(NamedTuple):
     sure: bool
 
 
-class Place(NamedTuple):
+class PerfFrame(NamedTuple):
     """A frame. `file` is None where perf was not asked for it, `offset` where it is not told."""
 
     address: int
@@ -69,7 +69,7 @@ class Place(NamedTuple):
     inlined: bool
 
 
-def header_of(text: str) -> Header | None:
+def header_of(text: str) -> SampleHeader | None:
     """The head of a sample; None for a line that is none."""
     text = RUNS.sub(" ", text).strip()  # where blanks stand alone, no line can be read in many ways
     text, behind = text[:HEAD], text[HEAD:]
@@ -82,7 +82,9 @@ def header_of(text: str) -> Header | None:
         if found is None:
             return None
     comm, pid, tid, event, period, rest = found.group("comm", "pid", "tid", "event", "period", "rest")
-    return Header(comm or "", int(pid or 0), int(tid or 0), event or "", int(period or 1), (rest or "") + behind, sure)
+    return SampleHeader(
+        comm or "", int(pid or 0), int(tid or 0), event or "", int(period or 1), (rest or "") + behind, sure
+    )
 
 
 def timeless(text: str) -> re.Match[str] | None:
@@ -100,7 +102,7 @@ def sure(text: str) -> bool:
     return header is not None and header.sure
 
 
-def place_of(text: str) -> Place | None:
+def place_of(text: str) -> PerfFrame | None:
     """The frame a line tells; None for a line that is none."""
     if len(text) > LONGEST:
         return None
@@ -109,10 +111,10 @@ def place_of(text: str) -> Place | None:
         found = NO_FILE.match(text)
         if found is None or (found["name"] or "").startswith("insn:"):
             return None
-        return Place(int(found["address"], 16), plain(found["name"] or ""), None, None, False)
+        return PerfFrame(int(found["address"], 16), plain(found["name"] or ""), None, None, False)
     offset = found["offset"]
     inlined = text.rstrip().endswith(INLINED)
-    return Place(
+    return PerfFrame(
         int(found["address"], 16), plain(found["name"]), found["file"], int(offset, 16) if offset else None, inlined
     )
 
@@ -123,7 +125,7 @@ def plain(name: str) -> str:
     return "" if name in UNKNOWN else name
 
 
-def behind(header: Header) -> Place | None:
+def behind(header: SampleHeader) -> PerfFrame | None:
     """The frame behind a header, for a sample of one line; numbers there may be other fields."""
     place = place_of(header.rest) if header.rest else None
     if place is not None and place.file is None and not place.name and len(header.rest.strip()) < 6:

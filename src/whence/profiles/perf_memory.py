@@ -15,7 +15,7 @@ from whence.budget import Budget
 from whence.profiles import bounds
 from whence.profiles.kinds import Kind, kind_of
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
-from whence.profiles.perf_lines import FORK, MMAP, UNKNOWN, Place
+from whence.profiles.perf_lines import FORK, MMAP, UNKNOWN, PerfFrame
 
 ANONYMOUS = ("//anon", "/anon_hugepage")
 BUILD_ID = re.compile(r"<?([0-9a-f]{16,64})>?$")
@@ -111,7 +111,7 @@ class Memories:
             self.profile.mappings.append(mapping)
         return found
 
-    def place(self, pid: int, one: Place, alone: bool) -> tuple[int, int]:
+    def place(self, pid: int, one: PerfFrame, alone: bool) -> tuple[int, int]:
         """Mapping and runtime address: by the mapping events, by the offset in the file, or only by name."""
         file = one.file or ""
         into = one.address if one.offset is None else one.offset

@@ -41,7 +41,7 @@ TEXTS_OF_PROFILE = ("drop_frames", "keep_frames", "default_sample_type", "doc_ur
 
 
 @dataclass(slots=True)
-class Origin:
+class PprofOrigin:
     """The bytes a pprof profile was read from, and its tables as extents and rows."""
 
     data: bytes = field(repr=False)
@@ -66,14 +66,14 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
         raise ProfileError(
             "string_table", None, "its first string is empty", strings.raw(0) if len(strings) else "none"
         )
-    tables = Tables(strings)
+    tables = PprofTables(strings)
     types = PPROF.inside(whole, "Profile", "sample_type")
     mappings = PPROF.inside(whole, "Profile", "mapping")
     functions = PPROF.inside(whole, "Profile", "function")
     locations = PPROF.inside(whole, "Profile", "location")
     budget.charge(bounds.TYPE * len(types) + bounds.MAPPING * len(mappings))
     (function_ids,) = PPROF.columns(functions, "Function", "id")
-    origin = Origin(plain, compressed, whole, strings, tables.ids(function_ids, "function"))
+    origin = PprofOrigin(plain, compressed, whole, strings, tables.ids(function_ids, "function"))
     profile = Profile(origin=origin)
     text = strings.text
     profile.sample_types = tables.types(types)
@@ -104,7 +104,7 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
 def write(profile: Profile, *, compress: bool | None = None) -> bytes:
     """The profile as pprof; in gzip unless it was read from plain bytes or `compress` says otherwise."""
     origin = profile.unchanged_origin
-    if isinstance(origin, Origin):
+    if isinstance(origin, PprofOrigin):
         plain: bytes | bytearray = renamed(profile, origin.whole, origin.strings, origin.function_ids.ids)
         compress = origin.compressed if compress is None else compress
     else:
@@ -112,7 +112,7 @@ def write(profile: Profile, *, compress: bool | None = None) -> bytes:
     return gz.deflated(plain) if compress or compress is None else bytes(plain)
 
 
-class Tables:
+class PprofTables:
     """A profile's tables as columns; indices into string_table are checked."""
 
     def __init__(self, strings: Messages) -> None:
@@ -146,7 +146,7 @@ def _mappings(wanted: array[int], mapping_ids: Ids) -> array[int]:
     return array("q", (next(rest) if one else NO_MAPPING for one in wanted))
 
 
-def _names(profile: Profile, locations: Messages, functions: Messages, tables: Tables, function_ids: Ids) -> None:
+def _names(profile: Profile, locations: Messages, functions: Messages, tables: PprofTables, function_ids: Ids) -> None:
     """Frames of the locations that come with lines. The functions are checked in any case."""
     columns = tables.columns(functions, "Function", "name", "system_name", "filename", "start_line")
     lines = PPROF.inside(locations, "Location", "line")
@@ -179,7 +179,7 @@ def _chain(chain: list[Frame]) -> Frames:
     return tuple(chain)
 
 
-def _about(profile: Profile, tables: Tables, whole: Messages) -> None:
+def _about(profile: Profile, tables: PprofTables, whole: Messages) -> None:
     """What the profile says about itself."""
     strings = tables.strings
     comments, _ = PPROF.lists(whole, "Profile", "comment")
@@ -250,7 +250,7 @@ FLAGS = ("has_functions", "has_filenames", "has_line_numbers", "has_inline_frame
 FUNCTION = ("id", "name", "system_name", "filename", "start_line")  # fields 1 to 5
 
 
-class Names:
+class PprofNames:
     """The string and function tables as they grow: each string and each function once."""
 
     def __init__(self, profile: Profile, strings: Messages | None = None, next_function: int = 1) -> None:
@@ -310,7 +310,7 @@ def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: 
     bounds.writing(profile.stored, "the lines of named locations").charge(
         RENAMED_LINE * sum(len(profile.frames[location]) for location in profile.changed)
     )
-    names = Names(profile, strings, max(function_ids, default=0) + 1)
+    names = PprofNames(profile, strings, max(function_ids, default=0) + 1)
     first = array("Q", bytes(8 * (len(profile.address) + 1)))
     functions, lines = array("Q"), array("Q")
     flags = bytearray(len(profile.mappings))
@@ -353,7 +353,7 @@ def renamed(profile: Profile, whole: Messages, strings: Messages, function_ids: 
 
 def encoded(profile: Profile) -> bytes:
     """The whole profile from its model."""
-    names = Names(profile)
+    names = PprofNames(profile)
 
     def kind(one: SampleType) -> Document:
         return {"type": names.string(one.type), "unit": names.string(one.unit)}
@@ -394,7 +394,7 @@ def encoded(profile: Profile) -> bytes:
     )
 
 
-def _mapping(number: int, mapping: Mapping, flags: int, names: Names) -> Document:
+def _mapping(number: int, mapping: Mapping, flags: int, names: PprofNames) -> Document:
     document: Document = {
         "id": number,
         "memory_start": mapping.start,
@@ -406,7 +406,7 @@ def _mapping(number: int, mapping: Mapping, flags: int, names: Names) -> Documen
     return document | {name: flags >> bit & 1 for bit, name in enumerate(FLAGS)}
 
 
-def _encoded_samples(profile: Profile, names: Names) -> list[bytes]:
+def _encoded_samples(profile: Profile, names: PprofNames) -> list[bytes]:
     samples = profile.samples
     sample, label = PPROF.number("Profile", "sample"), PPROF.number("Sample", "label")
     location, value = PPROF.number("Sample", "location_id"), PPROF.number("Sample", "value")

@@ -19,7 +19,7 @@ from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import merge as merge_kernel
 from whence.ranges.kernels import order as order_kernel
 from whence.ranges.strings import StringSpace
-from whence.ranges.table import Columns, Ranges, Starts
+from whence.ranges.table import ColumnNumbers, Ranges, Starts
 from whence.records import Record
 
 
@@ -77,7 +77,7 @@ def merge(tables: list[Ranges], *, last_wins: bool = False) -> Ranges:
     for lower in cut[1:]:
         out = Stretches.room(2 * (len(best) + len(lower)) + 2)
         best = out.first(merge_kernel.layer(joined.function, best, lower, out))
-    plan = merge_kernel.Plan(len(joined), len(best))
+    plan = merge_kernel.MergePlan(len(joined), len(best))
     rows = plan.make(joined, bounds, best)
     picks = Picks(_u32s(rows), _u32s(rows), _u32s(rows), _u64s(rows), _u64s(rows))
     if plan.fill(picks) and rows == len(joined):
@@ -94,8 +94,8 @@ def join(tables: list[Ranges]) -> Ranges:
         base, lines = len(joined), len(joined.line_offset)
         if joined.columns is not None or table.columns is not None:
             if joined.columns is None:
-                joined.columns = Columns.unknown(base, lines)
-            joined.columns.extend(table.columns or Columns.unknown(len(table), len(table.line_offset)))
+                joined.columns = ColumnNumbers.unknown(base, lines)
+            joined.columns.extend(table.columns or ColumnNumbers.unknown(len(table), len(table.line_offset)))
             table.columns = None
         for column in _COLUMNS:
             getattr(joined, column).extend(getattr(table, column))
@@ -151,7 +151,7 @@ def gathered(joined: Ranges, picks: Picks) -> Ranges:
     columns_kernel.gather_u8(picks.name, joined.source, out.source)
     out.line_offset, out.line_number = joined.line_offset, joined.line_number
     if (columns := joined.columns) is not None:
-        out.columns = Columns(columns.line_column, columns.line_discriminator, _u32s(rows), _u32s(rows))
+        out.columns = ColumnNumbers(columns.line_column, columns.line_discriminator, _u32s(rows), _u32s(rows))
         columns_kernel.gather_u32(picks.place, columns.call_column, out.columns.call_column)
         columns_kernel.gather_u32(picks.place, columns.call_discriminator, out.columns.call_discriminator)
     lines = len(out.line_offset)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from whence.ranges.kernels import columns as columns_kernel
 from whence.ranges.kernels import order as order_kernel
 from whence.ranges.kernels import overlay as overlay_kernel
-from whence.ranges.table import Columns, check_ends
+from whence.ranges.table import ColumnNumbers, check_ends
 
 if TYPE_CHECKING:
     from whence.model import Source
@@ -62,7 +62,7 @@ def overlay_groups(
     if rows.locations is not None:
         columns = out.columns
         if columns is None:
-            columns = Columns.unknown(base, line_base)
+            columns = ColumnNumbers.unknown(base, line_base)
         columns.grow(ranges, lines)
         out.columns = columns
         locations = rows.locations

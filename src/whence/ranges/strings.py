@@ -38,7 +38,7 @@ class StringSpace:
         self.sources: list[memoryview] = [memoryview(b"\0")]
 
     def add(self, data: Buffer) -> int:
-        """Make bytes a source; gives its number. Nothing is copied: the bytes must stay as they are."""
+        """Make bytes a source. Returns its number. Nothing is copied: the bytes must stay as they are."""
         if len(self.sources) >= MAX_SOURCES:
             raise OverflowError(f"a string space has at most {MAX_SOURCES} sources")
         view = memoryview(data)

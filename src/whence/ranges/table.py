@@ -144,7 +144,7 @@ class Starts(Record):
         self.line.extend(other.line)
 
 
-class Columns(Record):
+class ColumnNumbers(Record):
     """Where in their lines the line rows and calls of a table stand. 0: unknown."""
 
     line_column: array[int] = field(default_factory=_i)  # by line row
@@ -153,7 +153,7 @@ class Columns(Record):
     call_discriminator: array[int] = field(default_factory=_i)
 
     @classmethod
-    def unknown(cls, ranges: int, lines: int) -> Columns:
+    def unknown(cls, ranges: int, lines: int) -> ColumnNumbers:
         """Those of so many ranges and line rows, of which nothing is known."""
         by_line, by_range = bytes(4 * lines), bytes(4 * ranges)
         return cls(array("I", by_line), array("I", by_line), array("I", by_range), array("I", by_range))
@@ -165,7 +165,7 @@ class Columns(Record):
         for column in (self.call_column, self.call_discriminator):
             column.frombytes(bytes(4 * ranges))
 
-    def extend(self, other: Columns) -> None:
+    def extend(self, other: ColumnNumbers) -> None:
         for name in ("line_column", "line_discriminator", "call_column", "call_discriminator"):
             getattr(self, name).extend(getattr(other, name))
 
@@ -193,7 +193,7 @@ class Ranges(Record):
     line_offset: array[int] = field(default_factory=_i)
     line_number: array[int] = field(default_factory=_i)
     starts: Starts = field(default_factory=Starts)
-    columns: Columns | None = None
+    columns: ColumnNumbers | None = None
 
     def __len__(self) -> int:
         return len(self.va)
@@ -220,7 +220,7 @@ class Ranges(Record):
         if (columns := self.columns) is not None:
             calls = (columns.call_column, columns.call_discriminator)
             picked = (array("I", map(column.__getitem__, places)) for column in calls)
-            out.columns = Columns(columns.line_column, columns.line_discriminator, *picked)
+            out.columns = ColumnNumbers(columns.line_column, columns.line_discriminator, *picked)
         return out
 
 

@@ -18,7 +18,7 @@ from whence.procmap.mapping import Mapping
 from whence.procmap.snapshot import SnapshotFile, stamp_of
 from whence.reasons import Reason
 from whence.symbolize.naming import name_all
-from whence.symbolize.opening import Locates, open_wanted
+from whence.symbolize.opening import FileLocator, open_wanted
 from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary
 from whence.symbolize.process import ProcessView, Snapshot
 from whence.symbolize.symbolized import Symbolized
@@ -28,7 +28,7 @@ Readable = Callable[[str], str] | None
 
 
 def symbolize_gone(
-    process: ProcessView, addresses: Iterable[int], pool: BinaryPool, locator: Locates, readable: Readable = None
+    process: ProcessView, addresses: Iterable[int], pool: BinaryPool, locator: FileLocator, readable: Readable = None
 ) -> dict[int, Symbolized]:
     """Each distinct runtime address with its frames, their names made `readable`, or its reason."""
     mappings = process.mappings()
@@ -59,7 +59,7 @@ def _file_of(process: ProcessView, index: int, mapping: Mapping) -> SnapshotFile
 
 
 def _in_file(
-    file: SnapshotFile, places: Sequence[Place], pool: BinaryPool, locator: Locates, readable: Readable
+    file: SnapshotFile, places: Sequence[Place], pool: BinaryPool, locator: FileLocator, readable: Readable
 ) -> list[Symbolized]:
     try:
         for _ in range(2):  # once more, where the file was written to since it was opened
@@ -78,7 +78,7 @@ def _in_file(
         ]
 
 
-def _open(file: SnapshotFile, locator: Locates, addresses: int) -> PooledBinary:
+def _open(file: SnapshotFile, locator: FileLocator, addresses: int) -> PooledBinary:
     if file.build_id:
         return open_wanted(Wanted(file.build_id, file.path), locator, addresses, mapper=file.mapper)
     own = _unchanged(file)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from whence.locate.debug_files import DebugFiles
 
 
-class Locates(Protocol):
+class FileLocator(Protocol):
     """What is needed of a Locator."""
 
     @property
@@ -41,7 +41,7 @@ class Locates(Protocol):
     ) -> Search: ...
 
 
-def open_mapped(mapping: Mapping, locator: Locates, addresses: int) -> PooledBinary:
+def open_mapped(mapping: Mapping, locator: FileLocator, addresses: int) -> PooledBinary:
     """Open what answers for a mapping of a live process. The mapped file says where its addresses lie.
 
     Raises OpenError.
@@ -64,7 +64,12 @@ def open_mapped(mapping: Mapping, locator: Locates, addresses: int) -> PooledBin
 
 
 def open_wanted(
-    wanted: Wanted, locator: Locates, addresses: int, *, own: ElfFile | None = None, mapper: AddressMapper | None = None
+    wanted: Wanted,
+    locator: FileLocator,
+    addresses: int,
+    *,
+    own: ElfFile | None = None,
+    mapper: AddressMapper | None = None,
 ) -> PooledBinary:
     """Open what answers for an identity. Without a mapper the file that was found places addresses.
 
@@ -113,7 +118,7 @@ def mapped_file(mapping: Mapping) -> ElfFile:
         os.close(descriptor)
 
 
-def open_vdso(mapping: Mapping, locator: Locates) -> PooledBinary:
+def open_vdso(mapping: Mapping, locator: FileLocator) -> PooledBinary:
     """The kernel's own library, read from the process's memory. Raises OpenError."""
     try:
         elf = ElfFile.from_bytes(read_vdso(mapping), "[vdso]")

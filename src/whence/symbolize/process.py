@@ -95,7 +95,7 @@ class Process:
 
         Raises ProcessLookupError, PermissionError.
         """
-        return Snapshot.of(record.Snapshot.take(self.pid, self._resolver))
+        return Snapshot.of(record.SnapshotMappings.take(self.pid, self._resolver))
 
 
 def _process(pid: int, proc_root: str) -> Process:
@@ -111,11 +111,11 @@ class Snapshot:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         with open_input(path, MapsError) as file, naming(os.fspath(path)):
-            self.record = record.Snapshot.from_json(file.read(record.SIZE_LIMIT + 1))
+            self.record = record.SnapshotMappings.from_json(file.read(record.SIZE_LIMIT + 1))
         self.path = os.fspath(path)
 
     @classmethod
-    def of(cls, kept: record.Snapshot) -> Snapshot:
+    def of(cls, kept: record.SnapshotMappings) -> Snapshot:
         """A snapshot in memory."""
         made = object.__new__(Snapshot)
         made.record, made.path = kept, ""

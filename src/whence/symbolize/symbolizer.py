@@ -23,7 +23,7 @@ from whence.reasons import Reason
 from whence.symbolize.elsewhere import Elsewhere
 from whence.symbolize.gone import symbolize_gone
 from whence.symbolize.naming import name_all
-from whence.symbolize.opening import Locates, open_mapped, open_vdso
+from whence.symbolize.opening import FileLocator, open_mapped, open_vdso
 from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary, key_of
 from whence.symbolize.process import Process, ProcessView
 from whence.symbolize.symbolized import Symbolized
@@ -51,7 +51,7 @@ class Symbolizer:
     def __init__(
         self,
         *,
-        locator: Locates | None = None,
+        locator: FileLocator | None = None,
         demangle: bool | Callable[[str], str] = False,
         max_files: int = MAX_FILES,
         max_bytes: int = MAX_BYTES,

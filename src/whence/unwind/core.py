@@ -25,7 +25,7 @@ from whence.unwind.unwinder import End, FoundBy, StackFrame, Unwinder, Unwound
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
-    from whence.procmap.core import Core
+    from whence.procmap.core import CoreMappings
     from whence.unwind.modules import Finds
     from whence.unwind.registers import Machine
 
@@ -47,7 +47,7 @@ class _Thread:
 
 
 def core_stacks(
-    elf: ElfFile, core: Core, finds: Finds | None = None, *, tids: Collection[int] | None = None
+    elf: ElfFile, core: CoreMappings, finds: Finds | None = None, *, tids: Collection[int] | None = None
 ) -> list[ThreadStack]:
     """The stacks of the threads of an open core in its order, or of those of `tids` alone.
 
@@ -80,7 +80,7 @@ def _threads(elf: ElfFile) -> list[_Thread]:
 
 
 def _stack(
-    elf: ElfFile, core: Core, thread: _Thread, machine: Machine | None, unwinder: Unwinder | None
+    elf: ElfFile, core: CoreMappings, thread: _Thread, machine: Machine | None, unwinder: Unwinder | None
 ) -> ThreadStack:
     status, order, tid = thread.status, elf.order, thread.tid
     number = int.from_bytes(status[SIGNAL_AT : SIGNAL_AT + 2], order)

@@ -20,7 +20,7 @@ from whence.unwind.cfi import CallFrames, Fde
 if TYPE_CHECKING:
     from whence.procmap.core import MappedFile
     from whence.procmap.mapping import Mapping
-    from whence.procmap.snapshot import Snapshot, SnapshotFile
+    from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
     from whence.unwind.memory import Memory
 
 EXECUTABLE, DEBUGINFO = "executable", "debuginfo"  # kinds of files that a Locator looks for
@@ -113,7 +113,7 @@ def _is_unchanged(file: SnapshotFile) -> bool:
 class Modules:
     """The mapped files of a core by their identity, each opened once."""
 
-    def __init__(self, snapshot: Snapshot, finds: Finds | None) -> None:
+    def __init__(self, snapshot: SnapshotMappings, finds: Finds | None) -> None:
         self.snapshot, self._finds = snapshot, finds
         self._opened: dict[tuple[str, str], Module] = {}
         self._of_entry: dict[int, ElfFile | None] = {}

@@ -153,7 +153,7 @@ def place_of(
 
 @cython.final
 @cython.cclass
-class Reader:
+class VariableReader:
     """Reads DIEs of one file. `alt` is the supplementary file, whose names its own may refer to."""
 
     sections: DwarfSections

@@ -1,8 +1,8 @@
 """Kernel: symbol tables into columns, and symbols into ranges of code that do not overlap.
 
 `read` unpacks every entry of a table. `Candidates` keeps the entries of several tables that can name code, with a rank
-each, and `resolve_overlaps` makes ranges of them. `Queries` says which symbols matter when only a few vaddrs are to be
-named. symbols.py and functions.py say what the columns mean.
+each, and `resolve_overlaps` makes ranges of them. `SymbolQueries` says which symbols matter when only a few vaddrs
+are to be named. symbols.py and functions.py say what the columns mean.
 """
 
 import cython
@@ -30,6 +30,7 @@ from cython.cimports.whence.elf.kernels.constants import (
     STT_NOTYPE,
 )
 from cython.cimports.whence.kernels.bytes import u16, u32, u64
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.vector import Vector, push, release
 
@@ -125,8 +126,7 @@ def read(
     rows: cython.longlong = table.shape[0] // (ELF64_SYM_SIZE if elf64 else ELF32_SYM_SIZE)
     i: cython.longlong
     s: Symbol
-    if rows > name.shape[0]:
-        rows = name.shape[0]
+    rows = min(rows, name.shape[0], value.shape[0], size.shape[0], info.shape[0], other.shape[0], section.shape[0])
     with cython.nogil:
         for i in range(rows):
             s = entry(table, i, elf64, big, extended)
@@ -248,6 +248,10 @@ class CodeSymbols:
         self.range_end = layout.range_end
         self.descriptors = layout.descriptors
         self.descriptors_section = layout.descriptors_section
+        belong(
+            self.section_start.shape[0] == self.section_end.shape[0] == self.section_kind.shape[0]
+            and self.range_start.shape[0] == self.range_end.shape[0]
+        )
 
     @cython.cfunc
     @cython.nogil
@@ -329,7 +333,7 @@ class CodeSymbols:
 
 @cython.final
 @cython.cclass
-class Queries:
+class SymbolQueries:
     """Vaddrs to be named, and for each the greatest start of a symbol at or before it (0: none), among the tables that
     `find_starts` has seen. What these vaddrs are called depends on the symbols that `concern` one of them alone."""
 
@@ -339,6 +343,7 @@ class Queries:
     def __init__(self, vaddrs, nearest_starts):
         self.vaddr = vaddrs
         self.nearest_start = nearest_starts
+        belong(self.nearest_start.shape[0] >= self.vaddr.shape[0])
 
     def find_starts(self, symbols: CodeSymbols):
         """Look for later starts at or before the vaddrs in one more table."""
@@ -406,7 +411,7 @@ class Candidates:
         preference: cython.uint,
         source: cython.uint,
         most_names: cython.longlong,
-        queries: Queries = None,
+        queries: SymbolQueries = None,
     ):
         """Append the symbols of a table that can name code, with `queries` those alone that concern one.
 
@@ -660,6 +665,7 @@ def addressed(
     i: cython.Py_ssize_t
     kind: cython.uint
     found: cython.longlong = 0
+    belong(min(section.shape[0], rows.shape[0]) >= info.shape[0])
     with cython.nogil:
         for i in range(1, info.shape[0]):
             kind = info[i] & STT_MASK

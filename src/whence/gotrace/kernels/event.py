@@ -206,10 +206,10 @@ def padded(value: cython.ulonglong, extra: cython.int) -> bytes:
 @cython.final
 @cython.cclass
 class Stream:
-    """Events one after another: an iterator over what a feed gives.
+    """Events one after another: an iterator over the bytes of a feed.
 
     `feed.window(used, cut)` takes where in the last window the next event starts (-1 at first) and whether it is cut
-    there, and gives (bytes, start, stop); an empty window is the end. `feed.fail(fault, where, type)` raises.
+    there, and returns (bytes, start, stop); an empty window is the end. `feed.fail(fault, where, type)` raises.
     """
 
     feed = cython.declare(object, visibility="readonly")
@@ -309,7 +309,7 @@ class Stream:
 
 @cython.cfunc
 def read_frames(event: Event, at: cython.pointer(cython.p_const_uchar), end: cython.p_const_uchar) -> cython.int:
-    """Read the frames of a stack into the event; gives the fault."""
+    """Read the frames of a stack into the event. Returns the fault."""
     left: cython.ulonglong = event._numbers[1]
     value: cython.ulonglong = 0
     got: cython.int

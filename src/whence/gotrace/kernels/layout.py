@@ -4,7 +4,7 @@
     flags    what each type is: IS_STACK, HAS_DATA, IS_TIMED
     pieces   the words before each number of a line, PIECE bytes each, PIECES for each type
     sizes    how many of those bytes count
-    slots    a hash table of event names: the type in the slot that `name_slot` gives
+    slots    a hash table of event names: the type in the slot that `name_slot` returns
 
 The pieces of type 0, which no event has, are those of a frame and of data.
 """

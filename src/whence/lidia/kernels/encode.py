@@ -6,6 +6,7 @@ Ranges come as one object of columns (writer.Columns), whose attributes are read
 import cython
 from cython.cimports.libc.stdlib import calloc, free, malloc, qsort
 from cython.cimports.libc.string import memcmp, memcpy
+from cython.cimports.whence.kernels.checks import all_below, belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
     HashTable,
@@ -74,6 +75,10 @@ class Survey:
         row: cython.ulonglong
         rows: cython.ulonglong = offset.shape[0]
         until: cython.ulonglong = 0
+        belong(
+            min(length.shape[0], depth.shape[0], first.shape[0], count.shape[0]) >= va.shape[0]
+            and number.shape[0] == offset.shape[0]
+        )
         self.ordered = self.tidy = True
         self.fault = -1
         with cython.nogil:
@@ -108,7 +113,7 @@ class Survey:
 
 @cython.final
 @cython.cclass
-class Ranges:
+class RangeEncoder:
     """The VA table and the range table of columns whose names are numbers of strings, a piece at a time."""
 
     _va: cython.const[cython.ulonglong][::1]
@@ -130,9 +135,21 @@ class Ranges:
         self._line_index, self._line_count = columns.line_index, columns.line_count
         self._call_file, self._call_line = columns.call_file, columns.call_line
         self._string, self._lines = string, lines
+        belong(
+            min(self._length.shape[0], self._depth.shape[0], self._function.shape[0], self._file.shape[0]) >= len(self)
+            and min(self._line_index.shape[0], self._line_count.shape[0]) >= len(self)
+            and min(self._call_file.shape[0], self._call_line.shape[0]) >= len(self)
+            and all_below(self._function, len(self), string.shape[0])
+            and all_below(self._file, len(self), string.shape[0])
+            and all_below(self._call_file, len(self), string.shape[0])
+        )
+
+    def __len__(self):
+        return self._va.shape[0]
 
     def va_table(self, low: cython.Py_ssize_t, high: cython.Py_ssize_t, width: cython.int):
         """Bytes of the VA table, of ranges [low, high)."""
+        belong(0 <= low <= high <= len(self) and width in (2, 4, 8))
         room = bytearray((high - low) * width)
         index: cython.Py_ssize_t
         view: cython.uchar[::1] = room
@@ -144,6 +161,7 @@ class Ranges:
 
     def range_table(self, low: cython.Py_ssize_t, high: cython.Py_ssize_t, width: cython.int):
         """Bytes of the range table, of ranges [low, high)."""
+        belong(0 <= low <= high <= len(self) and width in (2, 4, 8))
         room = bytearray((high - low) * width * RANGE_FIELDS)
         index: cython.Py_ssize_t
         view: cython.uchar[::1] = room
@@ -182,6 +200,7 @@ class LineTables:
 
     def __cinit__(self, width: cython.int, seed: cython.ulonglong, runs: cython.Py_ssize_t):
         """`seed` is random, so that a file cannot choose runs that collide; about `runs` of them are expected."""
+        belong(width in (2, 4) and 0 <= runs <= MOST_ENTRIES)
         self._width = width
         self._entry = LINE_FIELDS * width
         self._seed = seed
@@ -270,6 +289,7 @@ class LineTables:
         number: cython.const[cython.uint][::1] = columns.line_number
         begins = Column("I")
         out: cython.p_uint
+        belong(count.shape[0] >= first.shape[0] and number.shape[0] == offset.shape[0])
         room: cython.bint = begins.reserve(first.shape[0])
         if not room:
             raise MemoryError
@@ -288,7 +308,10 @@ class LineTables:
                     out[index] = 0
                     continue
                 row = first[index]
-                single = share and offset[row] == 0 and number[row] < SINGLES
+                if row + size > offset.shape[0]:
+                    out[index] = 0
+                    continue
+                single = size > 0 and share and offset[row] == 0 and number[row] < SINGLES
                 if single and size == 1 and self._single[number[row]]:
                     out[index] = self._single[number[row]] - 1
                     continue
@@ -404,6 +427,7 @@ def start_rows(
     held: cython.Py_ssize_t
     column = Column("I")
     out: cython.p_uint
+    belong(min(function.shape[0], file.shape[0]) >= line.shape[0])
     # by function: where its rows end so far, counted from 0
     end: cython.pointer(cython.Py_ssize_t) = cython.cast(
         cython.pointer(cython.Py_ssize_t), calloc(strings + 1, cython.sizeof(cython.Py_ssize_t))

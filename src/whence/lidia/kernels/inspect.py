@@ -31,7 +31,7 @@ from cython.cimports.whence.lidia.kernels.queries import (
 
 @cython.final
 @cython.cclass
-class Rows:
+class StoredRows:
     """The rows of an archive as they are stored. A name or line entry outside its section is None."""
 
     _bytes: cython.const[cython.uchar][::1]
@@ -39,10 +39,10 @@ class Rows:
     _v: cython.pointer(View)
 
     def __cinit__(self, data: cython.const[cython.uchar][::1], sections: object):
-        """`sections` (layout.Sections) says where everything lies in the data."""
+        """`sections` (layout.ArchiveSections) says where everything lies in the data."""
         self._bytes = data
         self._v = cython.address(self._view)
-        view_of(self._v, cython.address(data[0]) if data.shape[0] else cython.NULL, sections)
+        view_of(self._v, cython.address(data[0]) if data.shape[0] else cython.NULL, data.shape[0], sections)
 
     def row(self, index: cython.Py_ssize_t):
         """(va, length, depth, function, file, line index, line count, call file, call line, source) of a range; None
@@ -123,7 +123,7 @@ class Inspection:
     _counts: cython.Py_ssize_t[256]
 
     def __cinit__(self, data: cython.const[cython.uchar][::1], sections: object):
-        """`sections` (layout.Sections) says where everything lies in the data. Reads every range once."""
+        """`sections` (layout.ArchiveSections) says where everything lies in the data. Reads every range once."""
         v: View
         number: cython.int
         memset(cython.address(v), 0, cython.sizeof(View))
@@ -131,7 +131,7 @@ class Inspection:
             self._counts[number] = 0
         self.empty = self.unordered = self.name_outside = self.lines_outside = self.untidy = -1
         if data.shape[0]:
-            view_of(cython.address(v), cython.address(data[0]), sections)
+            view_of(cython.address(v), cython.address(data[0]), data.shape[0], sections)
         with cython.nogil:
             self._walk(cython.address(v))
         self.inlined = v.count - self.functions

@@ -76,8 +76,27 @@ cdef struct View:
     Py_ssize_t stepped  # how often all searches have stepped back
 
 
-cdef inline int view_of(View *v, const unsigned char *base, object sections) except -1:
-    """Fill a view whose memory is zero. `sections` is a layout.Sections of the bytes at `base`."""
+cdef inline bint _lies_inside(Py_ssize_t offset, Py_ssize_t count, Py_ssize_t width, Py_ssize_t size) noexcept nogil:
+    """Whether `count` items of `width` bytes lie at an offset of so many bytes."""
+    return 0 <= offset <= size and 0 <= count <= (size - offset) // width
+
+
+cdef inline int view_of(View *v, const unsigned char *base, Py_ssize_t size, object sections) except -1:
+    """Fill a view whose memory is zero. `sections` is a layout.ArchiveSections of the `size` bytes at `base`; ValueError where
+    they do not lie inside."""
+    cdef Py_ssize_t ranges = sections.ranges, runs = sections.runs
+    cdef int va_width = sections.va_width, width = sections.field_width, line_width = sections.line_width
+    if (
+        va_width not in (2, 4, 8) or width not in (2, 4, 8) or line_width not in (2, 4, 8)
+        or not _lies_inside(sections.va_offset, ranges, va_width, size)
+        or not _lies_inside(sections.range_offset, ranges, RANGE_FIELDS * width, size)
+        or not _lies_inside(sections.string_offset, sections.string_size, 1, size)
+        or not _lies_inside(sections.line_offset, sections.entries, LINE_FIELDS * line_width, size)
+        or (sections.sources and not _lies_inside(sections.source_offset, ranges, 1, size))
+        or (runs and not _lies_inside(sections.run_offset, runs, 5, size))
+        or (sections.starts and not _lies_inside(sections.start_offset, sections.starts, START_SIZE, size))
+    ):
+        raise ValueError("sections outside of the archive")
     v.va = base + <Py_ssize_t>sections.va_offset
     v.va_width = sections.va_width
     v.count = sections.ranges

@@ -154,13 +154,13 @@ class Archive:
     """The four sections of one archive, and what was learnt about them."""
 
     def __cinit__(self, data: cython.const[cython.uchar][::1], sections: object, seed: cython.ulonglong):
-        """`sections` (layout.Sections) says where everything lies in the data. `seed` is random."""
+        """`sections` (layout.ArchiveSections) says where everything lies in the data. `seed` is random."""
         base: cython.pointer(cython.const[cython.uchar]) = cython.NULL
         self._bytes = data
         if data.shape[0]:
             base = cython.address(data[0])
         self.view = cython.address(self._view)
-        view_of(self.view, base, sections)
+        view_of(self.view, base, data.shape[0], sections)
         self.count = self._view.count
         self.string_size = self._view.string_size
         self.seed = seed

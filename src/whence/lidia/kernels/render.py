@@ -80,7 +80,7 @@ def answers_of(queries: Queries, frames: FrameColumns, texts: Texts) -> Answers:
 
 @cython.final
 @cython.cclass
-class Writer:
+class FrameWriter:
     """The text being written."""
 
     _out: Bytes

@@ -8,6 +8,7 @@ file cannot choose names that collide.
 import cython
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.libc.string import memchr, memcmp, memcpy, strlen
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
     HashTable,
@@ -308,6 +309,7 @@ class Interner:
         file: cython.const[cython.ulonglong][::1] = ranges.file
         call_file: cython.const[cython.ulonglong][::1] = ranges.call_file
         count: cython.Py_ssize_t = function.shape[0]
+        belong(not files or min(file.shape[0], call_file.shape[0]) >= count)
         out_function: cython.p_uint = numbers_of(self.function, count)
         out_file: cython.p_uint = numbers_of(self.file, count)
         out_call_file: cython.p_uint = numbers_of(self.call_file, count)

@@ -37,7 +37,7 @@ GROUPS = 200  # hues of their own; a browser has a legend to show
 
 def encoded(tree: Tree) -> bytes:
     """The JSON in UTF-8, which can stand in a <script> of HTML. Surrogates, which no UTF-8 has, show as ?."""
-    texts = Texts()
+    texts = StringNumbers()
     frames = tree.frames
     names = [texts.number(one.name) for one in frames]
     files = [texts.number(one.file) for one in frames]
@@ -96,7 +96,7 @@ def packed(numbers: Iterable[int]) -> bytes:
     return b64encode(memoryview(out)[:size])
 
 
-class Texts:
+class StringNumbers:
     """Texts by number, each once."""
 
     def __init__(self) -> None:

@@ -54,7 +54,7 @@ class Tree:
 
 
 @dataclass(slots=True)
-class Places:
+class LocationFrames:
     """Locations as what they show: location l is place[of[l]:of[l + 1]], outermost first; a place is a frame's line."""
 
     frames: list[Shown]
@@ -64,7 +64,7 @@ class Places:
     line: array[int]
 
 
-def places(profile: Profile) -> Places:
+def places(profile: Profile) -> LocationFrames:
     """What each location shows. Frames are told apart by name, file and binary, places by their line, too."""
     of = array("I", [0])
     keys: list[tuple[str, str, str, int]] = []  # of all frames: name, file, binary, line
@@ -88,7 +88,7 @@ def places(profile: Profile) -> Places:
     frames: dict[tuple[str, str, str], int] = {}
     frame = array("I", [frames.setdefault(key[:3], len(frames)) for key in known])
     line = array("I", [min(max(key[3], 0), 0xFFFFFFFF) for key in known])
-    return Places([Shown(*key[:2], 0, key[2], reasons.get(key, "")) for key in frames], of, place, frame, line)
+    return LocationFrames([Shown(*key[:2], 0, key[2], reasons.get(key, "")) for key in frames], of, place, frame, line)
 
 
 def tree(profile: Profile, nodes: int = NODES) -> Tree:
@@ -147,7 +147,7 @@ def weights(samples: Samples, values: list[array[int]]) -> tuple[array[float], a
     return weight, same
 
 
-def deepest(samples: Samples, shape: Places, weight: array[float]) -> int:
+def deepest(samples: Samples, shape: LocationFrames, weight: array[float]) -> int:
     """How many frames of each stack can be walked over in all: a location may stand for thousands of inlined calls."""
     sizes = room("I", len(samples.first) - 1)
     checked(tree_kernel.depths(samples.first, samples.stack, shape.of, weight, DEPTH, sizes))

@@ -1,6 +1,7 @@
 """Over every sample of a profile at once."""
 
 import cython
+from cython.cimports.whence.kernels.checks import are_inside, belong
 
 
 def weigh(
@@ -56,6 +57,7 @@ def add_up(
     samples: cython.Py_ssize_t = out.shape[0]
     if first.shape[0] != samples + 1 or times.shape[0] != samples + 1:
         return 0, 1, 0
+    belong(are_inside(first, first, values.shape[0]))
     with cython.nogil:
         for i in range(samples):
             total = 0
@@ -84,8 +86,11 @@ def without_none(
     rows: cython.Py_ssize_t = 0
     if out_first.shape[0] != first.shape[0] or out.shape[0] < values.shape[0]:
         return 0, 1, 0
+    belong(are_inside(first, first, values.shape[0]))
     with cython.nogil:
         for i in range(first.shape[0] - 1):
+            if first[i] < first[i + 1] and first[i + 1] - first[i] > cython.cast(cython.ulonglong, out.shape[0] - rows):
+                break  # stacks that share values: there is no room for both
             for k in range(first[i], first[i + 1]):
                 if k < cython.cast(cython.ulonglong, values.shape[0]) and values[k] >= skip:
                     out[rows] = cython.cast(cython.uint, values[k] - skip)

@@ -6,6 +6,7 @@ where it ends in the data. Faults and how a field is read: fields.pxd.
 
 import cython
 from cython.cimports.whence.kernels.bytes import u64
+from cython.cimports.whence.kernels.checks import are_inside, belong
 from cython.cimports.whence.profiles.kernels.fields import (
     CUT_FIELD,
     CUT_VARINT,
@@ -37,6 +38,7 @@ def messages(
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t
     field.fault = 0
+    belong(are_inside(starts, ends, data.shape[0]) and min(out_end.shape[0], out_parent.shape[0]) >= room)
     if data.shape[0] == 0:
         return 0, 0, 0
     base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
@@ -82,6 +84,7 @@ def scalars(
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t = 0
     field.fault = 0
+    belong(are_inside(starts, ends, data.shape[0]) and width >= 0)
     if data.shape[0] == 0 or out.shape[0] < starts.shape[0] * width:
         return 0, 0, 0
     base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
@@ -125,6 +128,7 @@ def repeated(
     more: cython.Py_ssize_t
     field.fault = 0
     inner.fault = 0
+    belong(are_inside(starts, ends, data.shape[0]))
     if first.shape[0] < starts.shape[0] + 1:
         return 0, NO_ROOM, 0
     first[0] = 0
@@ -236,6 +240,7 @@ def all_known(
     count: cython.Py_ssize_t
     value: cython.ulonglong
     good: cython.bint = order.shape[0] == ids.shape[0]
+    belong(are_inside(starts, ends, data.shape[0]) and are_inside(order, order, ids.shape[0] - 1))
     if data.shape[0] == 0:
         return good
     base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
@@ -289,6 +294,7 @@ def positions(
     fault: cython.int = 0
     if order.shape[0] != ids.shape[0] or out.shape[0] < wanted.shape[0]:
         return 0, NO_ROOM, 0
+    belong(are_inside(order, order, ids.shape[0] - 1))
     with cython.nogil:
         for i in range(wanted.shape[0]):
             found = place_of(wanted[i], ids, order)

@@ -10,6 +10,7 @@ in order of (va, depth) like the ranges.
 
 import cython
 from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.whence.kernels.checks import belong
 
 UNSET = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # the file of a piece that shows none so far
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
@@ -21,6 +22,7 @@ class Pieces:
     """The pieces of a table's ranges. At most three for each range: a call adds itself and what follows it."""
 
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _ranges: cython.Py_ssize_t  # there is room for
     _open: cython.Py_ssize_t
     _u64s: cython.p_ulonglong  # the one block of those below
     _va: cython.p_ulonglong  # by piece
@@ -37,6 +39,8 @@ class Pieces:
     def __cinit__(self, ranges: cython.Py_ssize_t):
         """Room for the worst case; pages that are never written to cost nothing."""
         most: cython.Py_ssize_t = 3 * ranges + 1
+        belong(0 <= ranges <= 0xFFFFFFFF)
+        self._ranges = ranges
         self._u64s = cython.cast(cython.p_ulonglong, malloc((3 * most + 2 * ranges + 2) * 8))
         self._u32s = cython.cast(cython.p_uint, malloc((2 * most + 2 * ranges + 2) * 4))
         if self._u64s == cython.NULL or self._u32s == cython.NULL:
@@ -102,6 +106,9 @@ class Pieces:
         level: cython.Py_ssize_t
         ranges: cython.Py_ssize_t = va.shape[0]
         end: cython.ulonglong
+        belong(
+            ranges <= self._ranges and min(length.shape[0], depth.shape[0], file.shape[0], call_file.shape[0]) >= ranges
+        )
         self.count = self._open = 0
         with cython.nogil:
             for at in range(ranges + 1):
@@ -131,6 +138,7 @@ class Pieces:
     ):  # fmt: skip
         """Write the pieces: the range of each, where it lies, its file, and whether it has bytes of its own."""
         at: cython.Py_ssize_t
+        belong(min(pick.shape[0], va.shape[0], length.shape[0], file.shape[0], owned.shape[0]) >= self.count)
         with cython.nogil:
             for at in range(self.count):
                 pick[at] = self._pick[at]

@@ -1,12 +1,14 @@
 """Columns moved: rows picked, rows shifted, the lines of clipped ranges."""
 
 import cython
+from cython.cimports.whence.kernels.checks import all_below, belong
 
 
 def gather_u64(
     pick: cython.const[cython.uint][::1], column: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]
 ):
     at: cython.Py_ssize_t
+    belong(out.shape[0] >= pick.shape[0] and all_below(pick, pick.shape[0], column.shape[0]))
     with cython.nogil:
         for at in range(pick.shape[0]):
             out[at] = column[pick[at]]
@@ -14,6 +16,7 @@ def gather_u64(
 
 def gather_u32(pick: cython.const[cython.uint][::1], column: cython.const[cython.uint][::1], out: cython.uint[::1]):
     at: cython.Py_ssize_t
+    belong(out.shape[0] >= pick.shape[0] and all_below(pick, pick.shape[0], column.shape[0]))
     with cython.nogil:
         for at in range(pick.shape[0]):
             out[at] = column[pick[at]]
@@ -21,6 +24,7 @@ def gather_u32(pick: cython.const[cython.uint][::1], column: cython.const[cython
 
 def gather_u8(pick: cython.const[cython.uint][::1], column: cython.const[cython.uchar][::1], out: cython.uchar[::1]):
     at: cython.Py_ssize_t
+    belong(out.shape[0] >= pick.shape[0] and all_below(pick, pick.shape[0], column.shape[0]))
     with cython.nogil:
         for at in range(pick.shape[0]):
             out[at] = column[pick[at]]
@@ -29,6 +33,7 @@ def gather_u8(pick: cython.const[cython.uint][::1], column: cython.const[cython.
 def add(column: cython.uint[::1], start: cython.Py_ssize_t, base: cython.uint):
     """Add `base` to the column from `start` on."""
     at: cython.Py_ssize_t
+    belong(start >= 0)
     with cython.nogil:
         for at in range(start, column.shape[0]):
             column[at] += base
@@ -58,6 +63,7 @@ def locate(numbers: cython.uint[::1], start: cython.Py_ssize_t, locations, colum
 def clear_unless(kept: cython.const[cython.uchar][::1], column: cython.uint[::1]):
     """Make the rows 0 that are not to be kept."""
     at: cython.Py_ssize_t
+    belong(column.shape[0] >= kept.shape[0])
     with cython.nogil:
         for at in range(kept.shape[0]):
             if not kept[at]:
@@ -88,6 +94,11 @@ def move_lines(places, old_vaddrs, table, free_row: cython.Py_ssize_t, write: cy
     skip: cython.ulonglong
     shift: cython.ulonglong
     row: cython.ulonglong
+    belong(
+        min(va.shape[0], length.shape[0], index.shape[0], count.shape[0]) >= pick.shape[0]
+        and all_below(pick, pick.shape[0], old_va.shape[0])
+        and 0 <= free_row <= min(offset.shape[0], number.shape[0])
+    )
     with cython.nogil:
         for at in range(pick.shape[0]):
             shift = va[at] - old_va[pick[at]]
@@ -102,6 +113,11 @@ def move_lines(places, old_vaddrs, table, free_row: cython.Py_ssize_t, write: cy
                 skip += 1
             if shift and high > skip:
                 if write:
+                    if (
+                        cython.cast(cython.ulonglong, min(offset.shape[0], number.shape[0]) - free_row - rows)
+                        < high - skip
+                    ):
+                        break  # there is no room for them
                     for row in range(skip, high):
                         offset[free_row + rows] = offset[row] - shift if offset[row] > shift else 0
                         number[free_row + rows] = number[row]

@@ -6,6 +6,7 @@ A *root* is a range of depth 0; its *tree* is the root and the deeper ranges aft
 
 import cython
 from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.whence.kernels.checks import all_below, belong
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
@@ -24,6 +25,7 @@ def count_roots(depth: cython.const[cython.uint][::1], low: cython.Py_ssize_t, h
     """How many roots the places [low, high) have. The first place is a root, whatever its depth says."""
     at: cython.Py_ssize_t
     found: cython.Py_ssize_t = 1 if low < high else 0
+    belong(low >= 0 and high <= depth.shape[0])
     with cython.nogil:
         for at in range(low + 1, high):
             if depth[at] == 0:
@@ -43,10 +45,14 @@ def list_roots(table, low: cython.Py_ssize_t, high: cython.Py_ssize_t, roots):
     at: cython.Py_ssize_t
     to: cython.Py_ssize_t = 0
     untidy: cython.bint = False
+    room: cython.Py_ssize_t = min(place.shape[0], start.shape[0], end.shape[0])
+    belong(low >= 0 and high <= min(va.shape[0], length.shape[0], depth.shape[0]))
     with cython.nogil:
         for at in range(low, high):
             if depth[at] and at != low:
                 continue
+            if to >= room:
+                break
             place[to] = cython.cast(cython.uint, at)
             start[to] = va[at]
             end[to] = _end(va[at], length[at])
@@ -73,6 +79,11 @@ def cover(roots, order, stack, out):
     until: cython.ulonglong
     limit: cython.ulonglong
     top: cython.uint
+    belong(
+        all_below(sequence, sequence.shape[0], min(start.shape[0], end.shape[0]))
+        and open_roots.shape[0] >= sequence.shape[0]
+        and min(out_start.shape[0], out_end.shape[0], out_root.shape[0]) >= 2 * sequence.shape[0]
+    )
     with cython.nogil:
         for at in range(sequence.shape[0] + 1):
             limit = start[sequence[at]] if at < sequence.shape[0] else NEVER
@@ -122,6 +133,13 @@ def layer(functions, best, low, out):
     until: cython.ulonglong
     place: cython.uint
     name: cython.uint
+    most: cython.Py_ssize_t = 2 * (best_start.shape[0] + low_start.shape[0])
+    belong(
+        min(best_end.shape[0], best_place.shape[0], best_name.shape[0]) >= best_start.shape[0]
+        and min(low_end.shape[0], low_place.shape[0]) >= low_start.shape[0]
+        and all_below(best_name, best_start.shape[0], function.shape[0])
+        and min(out_start.shape[0], out_end.shape[0], out_place.shape[0], out_name.shape[0]) >= most
+    )
     with cython.nogil:
         while True:
             while one < best_start.shape[0] and best_end[one] <= position:
@@ -168,7 +186,7 @@ def layer(functions, best, low, out):
 
 @cython.final
 @cython.cclass
-class Plan:
+class MergePlan:
     """Which range goes where: for each row of the table to be, the place it comes from, its name's place, va, length.
 
     A tree that is covered by several stretches appears in each, clipped. The chains this repeats have a budget (only
@@ -177,6 +195,7 @@ class Plan:
 
     rows: cython.Py_ssize_t
     changed: cython.bint  # some range is not what it was
+    _ranges: cython.Py_ssize_t  # there is room for
     _capacity: cython.Py_ssize_t
     _levels: cython.Py_ssize_t
     _u64s: cython.p_ulonglong
@@ -192,6 +211,8 @@ class Plan:
     _chain: cython.p_uint
 
     def __cinit__(self, ranges: cython.Py_ssize_t, stretches: cython.Py_ssize_t):
+        belong(0 <= ranges <= 0xFFFFFFFF and 0 <= stretches <= 0xFFFFFFFF)
+        self._ranges = ranges
         self._capacity = 4 * (ranges + stretches) + 16
         self._u64s = cython.cast(cython.p_ulonglong, malloc((2 * self._capacity + ranges + 2) * 8))
         self._u32s = cython.cast(cython.p_uint, malloc((3 * self._capacity + 3 * ranges + 6) * 4))
@@ -264,6 +285,12 @@ class Plan:
         root: cython.uint
         place_at: cython.uint
         links: cython.Py_ssize_t
+        belong(
+            count <= self._ranges
+            and min(length.shape[0], depth.shape[0]) >= count
+            and 0 <= stretches <= min(start.shape[0], end.shape[0], place.shape[0], name.shape[0])
+            and all_below(place, stretches, count)
+        )
         self.rows = 0
         with cython.nogil:
             for at in range(count):
@@ -293,7 +320,7 @@ class Plan:
                 if place_at > root:
                     links = 0
                     place_at -= 1
-                    while place_at != root and budget > 0:
+                    while place_at != root and place_at != NONE and budget > 0:
                         budget -= 1
                         if _end(va[place_at], length[place_at]) > start[at]:
                             self._chain[links] = place_at
@@ -329,6 +356,7 @@ class Plan:
         length: cython.ulonglong[::1] = picks.length
         at: cython.Py_ssize_t
         same: cython.bint = not self.changed
+        belong(min(pick.shape[0], name.shape[0], depth.shape[0], va.shape[0], length.shape[0]) >= self.rows)
         with cython.nogil:
             for at in range(self.rows):
                 pick[at] = self._pick[at]

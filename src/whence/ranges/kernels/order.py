@@ -2,6 +2,7 @@
 
 import cython
 from cython.cimports.libc.string import memcpy
+from cython.cimports.whence.kernels.checks import all_below, are_ends, belong
 from cython.cimports.whence.kernels.sort import sort_indexes
 
 
@@ -18,6 +19,7 @@ def order(
     turn: cython.bint
     if count == 0 or first.shape[0] < count or second.shape[0] < count:
         return 0
+    belong(fresh or all_below(first, count, count))
     with cython.nogil:
         if fresh:
             for at in range(count):
@@ -40,6 +42,7 @@ def order_groups(
     count: cython.Py_ssize_t
     if keys.shape[0] == 0:
         return
+    belong(min(first.shape[0], second.shape[0]) >= keys.shape[0] and are_ends(ends, keys.shape[0]))
     with cython.nogil:
         for at in range(keys.shape[0]):
             first[at] = cython.cast(cython.uint, at)

@@ -13,6 +13,7 @@ only scopes that overlap without being nested can cause, have a budget; when it 
 
 import cython
 from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.whence.kernels.checks import are_ends, belong
 from cython.cimports.whence.kernels.heap import pop, push
 
 NONE = cython.declare(cython.uint, 0xFFFFFFFF)
@@ -20,6 +21,22 @@ GONE = cython.declare(cython.uint, 0xFFFFFFFE)  # the scope of a range that was 
 UNSET = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # a range's file before its first own row
 NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # no further event
 FAR = cython.declare(cython.ulonglong, 0xFFFF)  # the largest offset a two-byte line field holds
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def are_of_groups(order: cython.const[cython.uint][::1], ends: cython.const[cython.uint][::1]) -> cython.bint:
+    """Whether each place in the order is one of its own group's. The ends ascend to no more than its size."""
+    group: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    start: cython.Py_ssize_t = 0
+    for group in range(ends.shape[0]):
+        for at in range(start, ends[group]):
+            if order[at] < start or order[at] >= ends[group]:
+                return False
+        start = ends[group]
+    return True
 
 
 @cython.final
@@ -30,6 +47,9 @@ class Sweep:
 
     ranges: cython.Py_ssize_t
     lines: cython.Py_ssize_t
+    _scopes: cython.Py_ssize_t  # there is room for
+    _rows: cython.Py_ssize_t
+    _groups: cython.Py_ssize_t
     _heap_size: cython.Py_ssize_t
     _open: cython.Py_ssize_t
     _budget: cython.Py_ssize_t
@@ -60,6 +80,8 @@ class Sweep:
         most_stretches: cython.Py_ssize_t = rows + 2 * scopes + 8 * groups
         most: cython.Py_ssize_t = most_stretches + 10 * scopes + 16 * groups
         per_scope: cython.Py_ssize_t = scopes + 2
+        belong(0 <= scopes <= 0xFFFFFFFF and 0 <= rows <= 0xFFFFFFFF and 0 <= groups <= 0xFFFFFFFF)
+        self._scopes, self._rows, self._groups = scopes, rows, groups
         self._u64s = cython.cast(cython.p_ulonglong, malloc(3 * most * 8))
         self._u32s = cython.cast(cython.p_uint, malloc((7 * per_scope + 6 * most + 3 * most_stretches) * 4))
         if self._u64s == cython.NULL or self._u32s == cython.NULL:
@@ -215,6 +237,17 @@ class Sweep:
         described: cython.bint  # a row with a file holds here
         position: cython.ulonglong
         following: cython.ulonglong
+        belong(
+            va.shape[0] <= self._scopes
+            and min(end.shape[0], depth.shape[0], by_va.shape[0]) >= va.shape[0]
+            and row_va.shape[0] <= self._rows
+            and min(row_file.shape[0], row_line.shape[0]) >= row_va.shape[0]
+            and ends_of_scopes.shape[0] <= self._groups
+            and ends_of_rows.shape[0] >= ends_of_scopes.shape[0]
+            and are_ends(ends_of_scopes, va.shape[0])
+            and are_ends(ends_of_rows, row_va.shape[0])
+            and are_of_groups(by_va, ends_of_scopes)
+        )
         self.ranges = self.lines = 0
         with cython.nogil:
             for group in range(ends_of_scopes.shape[0]):
@@ -281,6 +314,7 @@ class Sweep:
         level: cython.uint
         one: cython.uint
         other: cython.uint
+        belong(min(function.shape[0], call_file.shape[0], call_line.shape[0]) >= self._scopes)
         with cython.nogil:
             for at in range(self.ranges):
                 level = self._depth[at]
@@ -359,6 +393,18 @@ class Sweep:
         scope: cython.uint
         entry: cython.uint = 0
         line: cython.Py_ssize_t = line_base
+        left: cython.Py_ssize_t = base
+        for at in range(self.ranges):
+            left += self._scope[at] != GONE
+        belong(
+            base >= 0
+            and line_base >= 0
+            and min(function.shape[0], call_file.shape[0], call_line.shape[0]) >= self._scopes
+            and min(out_va.shape[0], out_length.shape[0], out_depth.shape[0], out_function.shape[0]) >= left
+            and min(out_file.shape[0], out_index.shape[0], out_count.shape[0]) >= left
+            and min(out_call_file.shape[0], out_call_line.shape[0]) >= left
+            and min(out_offset.shape[0], out_number.shape[0]) - line_base >= self.lines
+        )
         with cython.nogil:
             for at in range(self.ranges):
                 scope = self._scope[at]

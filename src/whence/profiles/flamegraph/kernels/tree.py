@@ -9,6 +9,7 @@ children, so time goes into what is shown, and no more nodes are made than are k
 import cython
 from cython.cimports.libc.math import fabs
 from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.whence.kernels.checks import all_below, belong
 
 NEVER = cython.declare(cython.uint, 0xFFFFFFFF)
 PROBES = cython.declare(cython.int, 32)  # a stack that meets more others of its hash counts as one of its own
@@ -87,6 +88,9 @@ def equal_stacks(
                     found += 1
                     break
                 other = table[slot]
+                if other > cython.cast(cython.ulonglong, at):
+                    fault = STACK_FAULT
+                    break
                 if first[other + 1] - first[other] == length:
                     k = 0
                     while k < length and stack[first[other] + k] == stack[low + k]:
@@ -483,6 +487,7 @@ class Growth:
         """
         first_of: cython.const[cython.uint][::1] = same
         count: cython.Py_ssize_t = self.nodes
+        belong(all_below(first_of, first_of.shape[0], first_of.shape[0]))
         if self.fault or first_of.shape[0] != self.first.shape[0] - 1:
             return None
         head: cython.uint[::1] = room("I", count)
@@ -564,6 +569,7 @@ def sums(
     fault: cython.int = 0
     if values.shape[0] != of.shape[0]:
         return 0, STACK_FAULT, 0
+    belong(all_below(end, end.shape[0], out.shape[0]))
     with cython.nogil:
         for at in range(of.shape[0]):
             if of[at] >= cython.cast(cython.ulonglong, end.shape[0]):

@@ -1,0 +1,39 @@
+"""Lines of a log built to make the patterns of `whence filter` slow: each costs time in proportion to its length."""
+
+from tests.hostile.bounds import bounded
+from whence.filter import FORMS, LogFilter, Places
+from whence.filter.engine import MAX_LINE
+from whence.filter.forms import ANY_ADDRESS
+
+WORDS = (
+    b"0x1 ", b"#1 0x1  (", b"#1 ", b"+0x1", b"a(", b"a(+0x1) [0x", b"[0x", b"[<", b"@ ", b"@ 0x1 ", b" ", b"\t",
+    b"a", b"/", b"/a", b"a+0x1/0x1 ", b"a+0x1/0x1 [a", b"#1 <null> <null> (", b"#1 0x1 (", b"{{{bt:1:0x1:",
+    b"{{{pc:", b"{{{module:1:", b"frame #1: ", b"frame #1: (0x1 in ", b"#1 pc 00000001 a (",
+    b"#1 pc 00000001 a (x+1", b"#00 pc 00000001  /a ", b"C  [", b"C  [a", b"1# 0x1 in ", b"#1 0x1 n/a (", b" 1  a",
+    b" + 0x1", b": segfault at 1 ip 1 sp 1 error 1 in ", b": segfault at 1 ip 1 sp 1 error 1 in a[", b"acktrace: ",
+    b"1: 0x1 - ", b"1: 0x1  [", b"#1 0x1 in ?? () from ", b"a[0x", b"a(b+", b"(", b"created by a(", b"a:1 ",
+    b"(unknown)", b"@ 0x111111  1  ", b"@ 111111  ", b"1", b"0x", b"  0x", b" /a+", b"\xc3\xa9", b"+", b"#",
+    b"(0x1 in ", b"f", b"{{{mmap:0x1:0x1:load:1:", b"a() [0x1] ",
+)  # fmt: skip
+
+
+def filtered(word: bytes, size: int) -> int:
+    """The bytes that come out for lines of one word again and again, each with the needles of all forms at its end."""
+    needles = b" ".join({form.needle for form in (*FORMS, ANY_ADDRESS)})
+    starts = (b"", b"#1 0x1  (", b"C  [", b" ", b"\t")
+    count = 0
+    with Places() as places:
+        log = LogFilter(places, every=True)
+        for start in starts:
+            line = start + word * (size // len(word))
+            count += len(log.feed(line[: size - len(needles) - 1] + b" " + needles + b"\n"))
+    return count
+
+
+def all_filtered(size: int) -> list[int]:
+    return [filtered(word, size) for word in WORDS]
+
+
+def test_a_log_of_lines_that_begin_many_frames_costs_time_in_proportion() -> None:
+    outcome = bounded(all_filtered, MAX_LINE, stored=5 * MAX_LINE * len(WORDS), seconds=20, megabytes=150)
+    assert all(count >= 4 * MAX_LINE for count in outcome.answer)
