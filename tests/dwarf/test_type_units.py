@@ -96,7 +96,7 @@ def test_a_broken_type_unit_is_a_problem_and_the_others_name_their_classes() -> 
     info = file_of(debug, types[:4] + b"\x09" + types[5:])  # the version of the first
     assert names_of(info.ranges()) == ["n::(anonymous)::at", "n::C9::at", "n::C11::at"]
     assert [str(problem).split("\n")[0] for problem in info.problems] == [
-        "dwarf debug_types+0x4: found 9, expected: the version of a unit is 2, 3, 4 or 5"
+        "dwarf debug_types+0x4: the version of a unit is 9, expected 2, 3, 4 or 5"
     ]
 
 
