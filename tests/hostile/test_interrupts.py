@@ -84,7 +84,7 @@ def test_ctrl_c_ends_the_first_question_to_a_file_with_dwarf(kernel: str) -> Non
 
 @pytest.mark.parametrize("action", ["verify", "info"])
 def test_ctrl_c_ends_a_look_at_a_whole_archive(archive: Path, action: str) -> None:
-    assert interrupted(COMMAND, "lidia.kernels.inspect inspect", "lidia", action, archive) == "whence: interrupted\n"
+    assert interrupted(COMMAND, "lidia.kernels.inspect Inspection", "lidia", action, archive) == "whence: interrupted\n"
 
 
 def test_ctrl_c_ends_a_lookup_of_many_addresses_from_python(archive: Path) -> None:

@@ -61,7 +61,10 @@ class Problems(list[DwarfError | ElfError]):
         if len(self) < MOST:
             super().append(error)
         elif len(self) == MOST:
-            super().append(DwarfError("debug_info", None, f"at most {MOST} problems are told one by one", "more"))
+            rule = f"at most {MOST} problems are listed"
+            super().append(
+                DwarfError("debug_info", None, rule, "more", fault=f"dwarf debug_info: {rule}, there are more")
+            )
 
     def extend(self, errors: Iterable[DwarfError | ElfError], /) -> None:
         """Keep these, while there is room."""
