@@ -407,7 +407,7 @@ def test_sections_outside_of_an_archive_are_refused(data: st.DataObject, archive
     sections = SimpleNamespace(**{name: data.draw(place) for name in names}, nul=data.draw(st.booleans()), tidy=False)
     for width in ("va_width", "field_width", "line_width"):
         setattr(sections, width, data.draw(st.sampled_from([2, 4, 8, 8, 0, -4, 3])))
-    for kind in (inspect_kernel.Rows, inspect_kernel.Inspection):
+    for kind in (inspect_kernel.StoredRows, inspect_kernel.Inspection):
         with suppress(*REFUSED):
             kind(archived, sections)
     with suppress(*REFUSED):
