@@ -231,7 +231,7 @@ def cut_off(error: type[Kind], part: str, offset: int | None, needed: int, left:
 
 
 # how what a rule says of its subject begins where it is a value, so that what was found can stand in its place
-VALUES = (*'0123456789"', "a ", "an ", "empty", "not a ", "not an ", "one ", "the ", "zero")
+VALUES = (*'0123456789"', "a ", "an ", "empty", "not 0", "not a ", "not an ", "one ", "the ", "zero")
 
 
 def worded(rule: str, found: object = None) -> str:

@@ -6,6 +6,7 @@ entries, and of the calls of ranges, go to chunks of their own (see layout.py).
 
 import cython
 from cython.cimports.libc.string import memcmp, memset
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
     HashTable,
@@ -188,6 +189,7 @@ def packed(column: cython.const[cython.uint][::1], width: cython.int):
     """Numbers of 32 bits as little-endian ones of `width` bytes, which hold them."""
     index: cython.Py_ssize_t
     out: Bytes
+    belong(1 <= width <= 4)
     memset(cython.address(out), 0, cython.sizeof(Bytes))
     if not reserve(cython.address(out), column.shape[0] * width + 1, 1):
         raise MemoryError
