@@ -186,11 +186,11 @@ class Places:
             answer = self._runtime(address)
             path = answer.mapping.path if answer.mapping is not None else ""
             return answer.frames or self._unnamed(answer.reason or Reason.UNMAPPED, path)
-        for start, limit, number, vaddr in reversed(self._ranges):
-            if start <= address < limit and number in self._modules:
+        for start, end, number, vaddr in reversed(self._ranges):
+            if start <= address < end and number in self._modules:
                 return self._in_module(*self._modules[number], address - start + vaddr)
         at = bisect_right(self._mappings, address, key=lambda mapping: mapping.start) - 1
-        if at >= 0 and address < self._mappings[at].limit:
+        if at >= 0 and address < self._mappings[at].end:
             return self._in_mapping(self._mappings[at], address)
         if len(self._given) == 1:
             path, binary = self._given[0]

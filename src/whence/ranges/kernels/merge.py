@@ -77,7 +77,7 @@ def cover(roots, order, stack, out):
     found: cython.Py_ssize_t = 0
     position: cython.ulonglong = 0
     until: cython.ulonglong
-    limit: cython.ulonglong
+    next_start: cython.ulonglong
     top: cython.uint
     belong(
         all_below(sequence, sequence.shape[0], min(start.shape[0], end.shape[0]))
@@ -86,13 +86,13 @@ def cover(roots, order, stack, out):
     )
     with cython.nogil:
         for at in range(sequence.shape[0] + 1):
-            limit = start[sequence[at]] if at < sequence.shape[0] else NEVER
-            while open and position < limit:
+            next_start = start[sequence[at]] if at < sequence.shape[0] else NEVER
+            while open and position < next_start:
                 top = open_roots[open - 1]
                 if end[top] <= position:
                     open -= 1
                     continue
-                until = end[top] if end[top] < limit else limit
+                until = end[top] if end[top] < next_start else next_start
                 if found and out_root[found - 1] == top and out_end[found - 1] == position:
                     out_end[found - 1] = position = until
                     continue
@@ -102,7 +102,7 @@ def cover(roots, order, stack, out):
                 found += 1
                 position = until
             if at < sequence.shape[0]:
-                position = limit
+                position = next_start
                 open_roots[open] = sequence[at]
                 open += 1
     return found
