@@ -67,7 +67,7 @@ class Namer:
     `demangle` is false.
 
     The batch has a column of build-ids (texts in hex, bytes, or dictionaries of those) and one of addresses (integers
-    of any width, signed ones as their 64 bits; texts in hex), single ones or lists. They are vaddrs; runtime addresses
+    of any width, signed ones as their 64 bits; texts in hex, with `decimal` those without 0x in decimal), single ones or lists. They are vaddrs; runtime addresses
     where the columns `mapping_start` and `mapping_offset` are there as well; file offsets where `file_offset` is there
     in place of `address`. The parameters of these names say what the columns are called.
 
@@ -94,6 +94,7 @@ class Namer:
         mapping_start: str = MAPPING_START,
         mapping_offset: str = MAPPING_OFFSET,
         prefix: str = "",
+        decimal: bool = False,
     ) -> None:
         if leaf and exploded:
             raise WrongUse("leaf and exploded: one row an address, or one a frame?")
@@ -104,6 +105,7 @@ class Namer:
         self._leaf, self._exploded = leaf, exploded
         self._build_id, self._address, self._file_offset = build_id, address, file_offset
         self._mapping = (mapping_start, mapping_offset)
+        self.decimal = decimal
         names = FIELDS if leaf or exploded else (FRAMES,)
         self.added = tuple(prefix + name for name in (*names, REASON))
         self._lock = threading.Lock()
@@ -235,9 +237,9 @@ class Namer:
     def _answered(self, batch: Batch) -> tuple[Elements, Column, list[tuple[str, bool]]]:
         """The addresses of a batch, the code of each one's build-id, and what the codes stand for."""
         name, offsets = self._check_names(batch)
-        elements = Elements(batch, name)
+        elements = Elements(batch, name, self.decimal)
         if not offsets and set(self._mapping) <= set(batch.names):
-            elements.moved(*(Elements(batch, one) for one in self._mapping))
+            elements.moved(*(Elements(batch, one, self.decimal) for one in self._mapping))
             offsets = True
         if self._return_addresses:
             elements.step_back(self._return_addresses == "callers")

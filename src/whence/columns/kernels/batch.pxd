@@ -22,6 +22,7 @@ cdef class Elements:
     cdef readonly Column starts  # u32: elements [starts[i], starts[i + 1]) are of row i; empty where each row is one
     cdef readonly Py_ssize_t rows
     cdef readonly bint lists
+    cdef bint decimal  # texts without 0x are decimal
 
     cdef object _take(self, Batch batch, str name)
     cdef object _read(self, ArrowSchema* schema, ArrowArray* array, int64_t first, int64_t count, str name)

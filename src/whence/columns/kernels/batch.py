@@ -38,6 +38,7 @@ from whence.errors import WrongUse
 NO_ID = cython.declare(cython.uint, 0xFFFFFFFF)  # the code of an element without a build-id
 LONGEST_ID = cython.declare(cython.Py_ssize_t, 512)  # bytes: longer texts are no build-ids, and are cut
 INLINE = cython.declare(cython.int, 12)  # bytes of a view's text that lie in the view itself
+LARGEST = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 VIEW_SIZE = cython.declare(cython.int, 16)
 FIRST_TEXTS = cython.declare(cython.Py_ssize_t, 512)  # so many build-ids are expected to begin with
 
@@ -276,9 +277,10 @@ def bytes_at(
 @cython.nogil
 @cython.exceptval(check=False)
 def address_of_text(
-    text: cython.pointer(cython.const[cython.uchar]), size: int64_t, value: cython.p_ulonglong
+    text: cython.pointer(cython.const[cython.uchar]), size: int64_t, decimal: cython.bint, value: cython.p_ulonglong
 ) -> cython.bint:
-    """An address in hex, with or without 0x, with blanks around it. False for other texts and beyond 64 bits."""
+    """An address in hex, with or without 0x, with blanks around it; with `decimal` one without 0x is decimal. False for
+    other texts and beyond 64 bits."""
     at: int64_t = 0
     end: int64_t = size
     digit: cython.uint
@@ -290,16 +292,24 @@ def address_of_text(
         end -= 1
     if end - at > 2 and text[at] == ord("0") and text[at + 1] | 0x20 == ord("x"):
         at += 2
+        decimal = False
     while at < end:
         if ord("0") <= text[at] <= ord("9"):
             digit = text[at] - ord("0")
+        elif decimal:
+            return False
         elif ord("a") <= text[at] | 0x20 <= ord("f"):
             digit = (text[at] | 0x20) - ord("a") + 10
         else:
             return False
-        if found >> 60:
+        if decimal:
+            if found > (LARGEST - digit) // 10:
+                return False
+            found = found * 10 + digit
+        elif found >> 60:
             return False
-        found = found << 4 | digit
+        else:
+            found = found << 4 | digit
         digits += 1
         at += 1
     value[0] = found
@@ -348,11 +358,12 @@ def must_be_numbers(format: bytes, name: str) -> cython.int:
 class Elements:
     """The addresses of a column, one after the other: an element for each row, or for each item of lists."""
 
-    def __cinit__(self, batch: Batch = None, name: str = ""):
+    def __cinit__(self, batch: Batch = None, name: str = "", decimal: cython.bint = False):
         """KeyError for a column that there is not; WrongUse for one that holds no addresses. MemoryError.
 
-        Without a batch there are no elements.
+        Without a batch there are no elements. Texts are in hex, with `decimal` those without 0x in decimal.
         """
+        self.decimal = decimal
         self.address, self.status, self.starts = Column("Q"), Column("B"), Column("I")
         if batch is not None:
             self._take(batch, name)
@@ -434,7 +445,9 @@ class Elements:
                             values[row] = 0
                             continue
                         index += cython.cast(cython.ulonglong, inner.offset)
-                    status[row] = read_address(inner, format, cython.cast(int64_t, index), values + row)
+                    status[row] = read_address(
+                        inner, format, cython.cast(int64_t, index), self.decimal, values + row
+                    )
         self.address.vector.count = self.status.vector.count = count
 
     def __len__(self):
@@ -516,7 +529,11 @@ class Elements:
 @cython.nogil
 @cython.exceptval(check=False)
 def read_address(
-    array: cython.pointer(ArrowArray), format: cython.p_const_char, row: int64_t, value: cython.p_ulonglong
+    array: cython.pointer(ArrowArray),
+    format: cython.p_const_char,
+    row: int64_t,
+    decimal: cython.bint,
+    value: cython.p_ulonglong,
 ) -> cython.uchar:
     """One address and its status."""
     size: int64_t = 0
@@ -529,7 +546,7 @@ def read_address(
         text = bytes_at(array, format, row, cython.address(size))
         if text == cython.NULL:
             return NOTHING
-        return ASKED if address_of_text(text, size, value) else NO_ADDRESS
+        return ASKED if address_of_text(text, size, decimal, value) else NO_ADDRESS
     if format[0] == ord("d"):  # decimal numbers of 128 bits without a fraction
         if not is_valid(array, row):
             return NOTHING

@@ -23,7 +23,7 @@ from whence.errors import WrongUse
 class Batches:
     """An iterator of Batch, and a stream of the C interface: what it has not yielded can be read by one consumer."""
 
-    def __cinit__(self, schema: Batch, batches: object):
+    def __cinit__(self, schema: object, batches: object):
         """A stream of batches of this schema (a Batch, whose rows don't matter)."""
         self.schema = schema
         self.batches = None if batches is None else iter(batches)
