@@ -85,12 +85,12 @@ def settings_of(program: str, words: list[str]) -> tuple[Settings, str]:
 def short_options(program: str, letters: str) -> list[tuple[str, str | None]]:
     """The long names of a group like -Cfpe, with the rest of the group as the value of one that takes a value."""
     found: list[tuple[str, str | None]] = []
-    for at, letter in enumerate(letters, 1):
+    for index, letter in enumerate(letters, 1):
         name = BY_LETTER.get(letter)
         if name is None:
             raise UsageError(f"{program}: invalid option -- '{letter}'\n{usage(program)}")
         takes_value = OPTIONS[name][2] == "="
-        found.append((name, letters[at:] or None if takes_value else None))
+        found.append((name, letters[index:] or None if takes_value else None))
         if takes_value:
             break
     return found

@@ -125,14 +125,14 @@ def settings_of(program: str, words: list[str]) -> Settings:
 def short_options(settings: Settings, group: str, words: list[str]) -> list[str]:
     """Apply a group like -Cfpe; what is wrong with it, a line each. The value of -e may follow in the group."""
     problems = []
-    for at, letter in enumerate(group[1:], 2):
+    for index, letter in enumerate(group[1:], 2):
         option = OPTIONS.get("-" + letter)
         if option is None:
             problems.append(f"error: unknown argument '-{letter}'\n")
         elif not takes_value(option):
             apply(settings, option, "-" + letter, "")
-        elif at < len(group):
-            apply(settings, option, "-" + letter, group[at:].removeprefix("="))
+        elif index < len(group):
+            apply(settings, option, "-" + letter, group[index:].removeprefix("="))
             break
         elif words:
             apply(settings, option, "-" + letter, words.pop(0))

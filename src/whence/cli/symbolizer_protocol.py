@@ -464,7 +464,7 @@ def source_lines(path: str, line: int, count: int) -> str:
         return ""
     width = len(str(last))
     numbered = enumerate(text.split("\n")[first - 1 : last], first)
-    return "".join(f"{at:>{width}}{' >' if at == line else '  '}: {words}\n" for at, words in numbered)
+    return "".join(f"{number:>{width}}{' >' if number == line else '  '}: {words}\n" for number, words in numbered)
 
 
 def with_response_files(words: Sequence[str], depth: int = RESPONSE_DEPTH) -> list[str]:

@@ -37,10 +37,10 @@ def write(profile: Profile, name: str = "") -> str:
     kinds = len(profile.sample_types)
     for locations, values in stacks.merged().items():
         row = []
-        for at in reversed(locations):
-            if at not in numbers:
-                numbers[at] = [number(one) for one in stacks.frames(at)]
-            row += numbers[at]
+        for position in reversed(locations):
+            if position not in numbers:
+                numbers[position] = [number(one) for one in stacks.frames(position)]
+            row += numbers[position]
         stacks.budget.charge(bounds.ENTRY * len(row) * (1 + kinds))
         rows.append(row)
         weights.append(values)

@@ -91,10 +91,10 @@ def _stack(
         place = () if known is None else (StackFrame(known.pc or 0, known.sp or 0, FoundBy.REGISTERS, exact=True),)
         return ThreadStack(tid, signal, {}, Unwound(place, End.NO_REGISTERS, detail))
 
-    def value(at: int) -> int:
-        return int.from_bytes(status[at : at + machine.word], order)
+    def value(address: int) -> int:
+        return int.from_bytes(status[address : address + machine.word], order)
 
-    values = {number: value(at) for number, at in machine.status_at.items()}
+    values = {number: value(address) for number, address in machine.status_at.items()}
     pc = value(machine.pc_at)
     registers = {machine.names[number]: value for number, value in values.items()}
     return ThreadStack(tid, signal, {**registers, machine.pc_name: pc}, unwinder.unwind(pc, values))
