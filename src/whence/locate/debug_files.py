@@ -7,7 +7,7 @@ answer can say where nobody looked yet:
                  in the file's folder, in .debug/ there, and in DEBUG_DIR/the file's folder; debuginfod
     dwz's        the .gnu_debugaltlink name (relative to the file that has it); DEBUG_DIR/.build-id; DEBUG_DIR/.dwz;
                  debuginfod
-    .dwp         FILE.dwp beside the file; DEBUG_DIR/.build-id/xx/rest.dwp
+    .dwp         packages given by hand; FILE.dwp beside the file; DEBUG_DIR/.build-id/xx/rest.dwp
     .dwo         its name in the compilation's folder; beside the file; in the file's folder under its bare name
 
 A candidate belongs to the file when their build-ids are equal. Where one of them has none, the CRC of the debug link
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 DEBUG_DIRS = ("/usr/lib/debug",)
 """Where debug files lie when nobody says otherwise."""
 DEBUG_INFO = ".debug_info"
+PACKAGE_INDEX = ".debug_cu_index"
 
 Candidates = Iterable[tuple[str, str]]  # path, how
 
@@ -133,10 +134,13 @@ class DebugFiles:
         return search
 
     def dwp_for(self, path: str | os.PathLike[str], build_id: str = "") -> Search:
-        """The package of split units beside a file. Its units have ids, which the DWARF reader compares."""
+        """The package of split units that is given, or beside a file. Its units have ids, which the DWARF reader
+        compares."""
         search = Search("package of split units")
-        beside = [(f"{path}.dwp", "beside")]
-        self._take(search, [*beside, *self._build_id_files(build_id, ".dwp", os.fspath(path))], lambda _: "")
+        self._take(search, [(one, "given") for one in self.given], no_package)
+        if not search:
+            beside = [(f"{path}.dwp", "beside")]
+            self._take(search, [*beside, *self._build_id_files(build_id, ".dwp", os.fspath(path))], lambda _: "")
         return search
 
     def dwo(self, comp_dir: str, name: str, near: str | os.PathLike[str] = "") -> Search:
@@ -218,6 +222,11 @@ def has_debug_info(elf: ElfFile) -> bool:
     """Whether a file has bytes of .debug_info, not only a claim to some (SHT_NOBITS)."""
     section = elf.section(DEBUG_INFO)
     return section is not None and section.in_file and section.size > 0
+
+
+def no_package(elf: ElfFile) -> str:
+    """Why a file is no package of split units; "" when it is one."""
+    return "" if elf.section(PACKAGE_INDEX) is not None else f"no {PACKAGE_INDEX}"
 
 
 def folders_of(path: str) -> list[str]:
