@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 DEBUG_DIRS = ("/usr/lib/debug",)
 """Where debug files lie when nobody says otherwise."""
 DEBUG_INFO = ".debug_info"
-PACKAGE_INDEX = ".debug_cu_index"
 
 Candidates = Iterable[tuple[str, str]]  # path, how
 
@@ -41,10 +40,11 @@ Candidates = Iterable[tuple[str, str]]  # path, how
 class DebugFiles:
     """Looks for files that complete an ELF file: given ones, in debug folders, beside it, on servers. Thread-safe.
 
-    `given` are paths of debug files that go first. `open_elf` opens a candidate; `mapped` is the name that an
-    allow-list of servers is asked about, where the file is open under another one; `log` gets a line for each file
-    tried. For a file that is reached through the root of a process, that root's /usr/lib/debug comes before the debug
-    folders: a container's debug packages lie there, and no link in it leads out of it (whence.rooted).
+    `given` are paths of debug files that go first, `packages` of .dwp files. `open_elf` opens a candidate; `mapped`
+    is the name that an allow-list of servers is asked about, where the file is open under another one; `log` gets a
+    line for each file tried. For a file that is reached through the root of a process, that root's /usr/lib/debug
+    comes before the debug folders: a container's debug packages lie there, and no link in it leads out of it
+    (whence.rooted).
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class DebugFiles:
         debug_dirs: Iterable[str | os.PathLike[str]] = DEBUG_DIRS,
         given: Iterable[str | os.PathLike[str]] = (),
         *,
+        packages: Iterable[str] = (),
         debuginfod: Fetcher | None = None,
         open_elf: Callable[[str], ElfFile] = ElfFile.open,
         mapped: str = "",
@@ -59,6 +60,7 @@ class DebugFiles:
     ) -> None:
         self.debug_dirs = tuple(os.fspath(one) for one in debug_dirs)
         self.given = tuple(os.fspath(one) for one in given)
+        self.packages = tuple(packages)
         self.debuginfod = debuginfod
         self._open_elf = open_elf
         self._mapped = mapped
@@ -77,6 +79,7 @@ class DebugFiles:
         return DebugFiles(
             self.debug_dirs,
             (*given, *self.given),
+            packages=self.packages,
             debuginfod=self.debuginfod,
             open_elf=open_elf or self._open_elf,
             mapped=mapped,
@@ -137,10 +140,9 @@ class DebugFiles:
         """The package of split units that is given, or beside a file. Its units have ids, which the DWARF reader
         compares."""
         search = Search("package of split units")
-        self._take(search, [(one, "given") for one in self.given], no_package)
-        if not search:
-            beside = [(f"{path}.dwp", "beside")]
-            self._take(search, [*beside, *self._build_id_files(build_id, ".dwp", os.fspath(path))], lambda _: "")
+        candidates = [(one, "given") for one in self.packages]
+        candidates += [(f"{path}.dwp", "beside"), *self._build_id_files(build_id, ".dwp", os.fspath(path))]
+        self._take(search, candidates, lambda _: "")
         return search
 
     def dwo(self, comp_dir: str, name: str, near: str | os.PathLike[str] = "") -> Search:
@@ -222,11 +224,6 @@ def has_debug_info(elf: ElfFile) -> bool:
     """Whether a file has bytes of .debug_info, not only a claim to some (SHT_NOBITS)."""
     section = elf.section(DEBUG_INFO)
     return section is not None and section.in_file and section.size > 0
-
-
-def no_package(elf: ElfFile) -> str:
-    """Why a file is no package of split units; "" when it is one."""
-    return "" if elf.section(PACKAGE_INDEX) is not None else f"no {PACKAGE_INDEX}"
 
 
 def folders_of(path: str) -> list[str]:
