@@ -98,6 +98,8 @@ def program_named(name: str) -> str:
     """The module of the program that `whence` stands in for when it is started through a link of this name; else ""."""
     if name.startswith(("llvm-symbolizer", "llvm-addr2line")):
         return "llvm_symbolizer"
+    if name.startswith("eu-addr2line"):
+        return "eu_addr2line"
     return "addr2line" if name == "addr2line" or name.endswith("-addr2line") else ""
 
 

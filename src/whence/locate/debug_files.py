@@ -7,7 +7,7 @@ answer can say where nobody looked yet:
                  in the file's folder, in .debug/ there, and in DEBUG_DIR/the file's folder; debuginfod
     dwz's        the .gnu_debugaltlink name (relative to the file that has it); DEBUG_DIR/.build-id; DEBUG_DIR/.dwz;
                  debuginfod
-    .dwp         FILE.dwp beside the file; DEBUG_DIR/.build-id/xx/rest.dwp
+    .dwp         packages given by hand; FILE.dwp beside the file; DEBUG_DIR/.build-id/xx/rest.dwp
     .dwo         its name in the compilation's folder; beside the file; in the file's folder under its bare name
 
 A candidate belongs to the file when their build-ids are equal. Where one of them has none, the CRC of the debug link
@@ -40,10 +40,11 @@ Candidates = Iterable[tuple[str, str]]  # path, how
 class DebugFiles:
     """Looks for files that complete an ELF file: given ones, in debug folders, beside it, on servers. Thread-safe.
 
-    `given` are paths of debug files that go first. `open_elf` opens a candidate; `mapped` is the name that an
-    allow-list of servers is asked about, where the file is open under another one; `log` gets a line for each file
-    tried. For a file that is reached through the root of a process, that root's /usr/lib/debug comes before the debug
-    folders: a container's debug packages lie there, and no link in it leads out of it (whence.rooted).
+    `given` are paths of debug files that go first, `packages` of .dwp files. `open_elf` opens a candidate; `mapped`
+    is the name that an allow-list of servers is asked about, where the file is open under another one; `log` gets a
+    line for each file tried. For a file that is reached through the root of a process, that root's /usr/lib/debug
+    comes before the debug folders: a container's debug packages lie there, and no link in it leads out of it
+    (whence.rooted).
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class DebugFiles:
         debug_dirs: Iterable[str | os.PathLike[str]] = DEBUG_DIRS,
         given: Iterable[str | os.PathLike[str]] = (),
         *,
+        packages: Iterable[str] = (),
         debuginfod: Fetcher | None = None,
         open_elf: Callable[[str], ElfFile] = ElfFile.open,
         mapped: str = "",
@@ -58,6 +60,7 @@ class DebugFiles:
     ) -> None:
         self.debug_dirs = tuple(os.fspath(one) for one in debug_dirs)
         self.given = tuple(os.fspath(one) for one in given)
+        self.packages = tuple(packages)
         self.debuginfod = debuginfod
         self._open_elf = open_elf
         self._mapped = mapped
@@ -76,6 +79,7 @@ class DebugFiles:
         return DebugFiles(
             self.debug_dirs,
             (*given, *self.given),
+            packages=self.packages,
             debuginfod=self.debuginfod,
             open_elf=open_elf or self._open_elf,
             mapped=mapped,
@@ -133,10 +137,12 @@ class DebugFiles:
         return search
 
     def dwp_for(self, path: str | os.PathLike[str], build_id: str = "") -> Search:
-        """The package of split units beside a file. Its units have ids, which the DWARF reader compares."""
+        """The package of split units that is given, or beside a file. Its units have ids, which the DWARF reader
+        compares."""
         search = Search("package of split units")
-        beside = [(f"{path}.dwp", "beside")]
-        self._take(search, [*beside, *self._build_id_files(build_id, ".dwp", os.fspath(path))], lambda _: "")
+        candidates = [(one, "given") for one in self.packages]
+        candidates += [(f"{path}.dwp", "beside"), *self._build_id_files(build_id, ".dwp", os.fspath(path))]
+        self._take(search, candidates, lambda _: "")
         return search
 
     def dwo(self, comp_dir: str, name: str, near: str | os.PathLike[str] = "") -> Search:

@@ -118,8 +118,11 @@ class Locator:
         self._fallback: list[FileSource] = [BuildIdFolders(self.dirs)]
         if self._client is not None:
             self._fallback.append(Servers(self._client))
-        given = [one.path for one in self._given.files if not one.is_archive]
-        self.debug_files = DebugFiles(self.dirs, given, debuginfod=self._client, open_elf=self._open_elf, log=log)
+        packages = [one.path for one in self._given.files if one.is_package]
+        given = [one.path for one in self._given.files if not one.is_archive and not one.is_package]
+        self.debug_files = DebugFiles(
+            self.dirs, given, packages=packages, debuginfod=self._client, open_elf=self._open_elf, log=log
+        )
 
     def __repr__(self) -> str:
         given = f"{len(self.files)} given files" if self.files else ""
