@@ -1,6 +1,7 @@
 """`whence pid PID [ADDRESS...]`: frames of runtime addresses of a process; without addresses, of every thread's pc.
 
-`--save-snapshot OUT` writes down the mappings instead, so that `whence addr --snapshot OUT` can answer later.
+`--stop` stops the threads for a moment and prints their stacks. `--save-snapshot OUT` writes down the mappings instead,
+so that `whence addr --snapshot OUT` can answer later.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from argparse import ArgumentParser, Namespace
 from whence.cli.answers import ThreadPlace, addresses_from, executable_mappings, show, show_threads
 from whence.cli.main import ANSWERED, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
+from whence.cli.stacks import About, add_stack_options, show_stacks, tids_wanted
 from whence.cli.words import plain
+from whence.procmap.reader import with_plain_errors
 from whence.procmap.threads import Thread
 from whence.symbolize import Process, Snapshot, Symbolizer
 
@@ -24,6 +27,8 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("addresses", nargs="*", metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin')
     parser.add_argument("--return-addresses", action="store_true", help="addresses are one past a call")
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
+    parser.add_argument("--stop", action="store_true", help="the stacks of all threads, stopped while they are copied")
+    add_stack_options(parser)
     add_json_option(parser)
     add_name_options(parser)
     add_locator_options(parser)
@@ -37,6 +42,8 @@ def run(options: Namespace) -> int:
         return WRONG_USE
     with symbolizer_of(options) as symbolizer:
         process = Process(options.pid, resolver=symbolizer.resolver)
+        if options.stop:
+            return show_live_stacks(options, process, symbolizer)
         executable_mappings(process)  # no process, no right: an error, rather than one reason an address
         if options.save_snapshot:
             return save_snapshot(process.snapshot(), options.save_snapshot)
@@ -44,6 +51,17 @@ def run(options: Namespace) -> int:
             answers = symbolizer.symbolize(process, addresses, return_address=options.return_addresses)
             return show(answers, options.json)
         return show_threads(thread_places(symbolizer, process), options.json)
+
+
+def show_live_stacks(options: Namespace, process: Process, symbolizer: Symbolizer) -> int:
+    """Stop the threads, and print their stacks; returns the exit code."""
+    listed = with_plain_errors(process.pid, process.threads)
+    tids = tids_wanted("pid", options.thread, [thread.tid for thread in listed], f"process {process.pid}")
+    if tids == []:
+        return WRONG_USE
+    stacks = process.stacks(symbolizer, tids=tids)
+    about = About.process(process.pid, process.directory)
+    return show_stacks(about, stacks, as_json=options.json, style=options.style, registers=options.registers)
 
 
 def save_snapshot(snapshot: Snapshot, out: str) -> int:
