@@ -12,6 +12,7 @@
     top                 the functions that have most, as a table
     plain_json, arrow   the model as JSON and as an Arrow table, to write
     threads             which thread of which process a sample is of
+    sampling            a live process's stacks, taken again and again
     go_trace            the CPU samples of a Go execution trace
     text                lines of text of any size
     others              what is no profile: its name, and what to do
@@ -47,16 +48,18 @@ if TYPE_CHECKING:
     from whence.profiles.coverage import Report, Row
     from whence.profiles.go_trace import read_go_trace
     from whence.profiles.profile import Profile, read
+    from whence.profiles.sampling import sample
     from whence.profiles.symbol_lists import SymbolLists
 
 __all__ = [
     "Binaries", "Label", "Mapping", "Profile", "Report", "Row", "Sample", "SampleType", "Samples", "SymbolLists",
-    "read", "read_go_trace",
+    "read", "read_go_trace", "sample",
 ]  # fmt: skip
 
 _LAZY = {
     "read": ("whence.profiles.profile", "read"),
     "read_go_trace": ("whence.profiles.go_trace", "read_go_trace"),
+    "sample": ("whence.profiles.sampling", "sample"),
     "Profile": ("whence.profiles.profile", "Profile"),
     "SymbolLists": ("whence.profiles.symbol_lists", "SymbolLists"),
     "Binaries": ("whence.profiles.binaries", "Binaries"),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from whence.procmap.threads import Thread
+    from whence.symbolize.live_stacks import LiveStacks
     from whence.symbolize.stacks import Stack
 
 
@@ -82,16 +83,25 @@ class Process(LivePid):
         its own). A thread that could not be stopped has what is known without, and `Stack.missing` says why. Raises
         ProcessLookupError.
         """
-        from whence.symbolize.live_stacks import LiveStacks, denied
+        from whence.symbolize.live_stacks import denied
 
         if symbolizer is None:
             with Symbolizer(resolver=self._resolver) as own:
                 return self.stacks(own, tids=tids)
         try:
-            with LiveStacks(self.pid, self._resolver, symbolizer) as live:
+            with self.live_stacks(symbolizer) as live:
                 return live.take(tids)
         except PermissionError:
             return denied(self.directory, tids)
+
+    def live_stacks(self, symbolizer: Symbolizer) -> LiveStacks:
+        """Its stacks as often as they are asked for: what is learnt of its files is kept in between.
+
+        Raises ProcessLookupError, PermissionError.
+        """
+        from whence.symbolize.live_stacks import LiveStacks
+
+        return LiveStacks(self.pid, self._resolver, symbolizer)
 
     def snapshot(self) -> Snapshot:
         """What has to be kept to name the process's addresses later, or elsewhere.

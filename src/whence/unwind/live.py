@@ -155,10 +155,13 @@ class LiveProcess:
         self._sets = HOSTS.get(os.uname().machine, {})
         self._machines = {size: MACHINES[key] for size, key in self._sets.items() if key in MACHINES}
         self._unwinders: dict[int, Unwinder] = {}
+        self._modules: Modules | None = None
         self.use(snapshot)
 
     def use(self, snapshot: SnapshotMappings) -> None:
         """What the process has mapped by now."""
+        if self._modules is not None:
+            self._modules.close()
         self._modules = Modules(snapshot, self._finds)
         self._unwinders.clear()
 
@@ -171,7 +174,8 @@ class LiveProcess:
         self.close()
 
     def close(self) -> None:
-        self._modules.close()
+        if self._modules is not None:
+            self._modules.close()
         self._memory.close()
 
     def stacks(self, tids: Collection[int] | None = None) -> list[LiveStack]:
@@ -214,5 +218,6 @@ class LiveProcess:
 
     def _unwinder(self, size: int, machine: Machine) -> Unwinder:
         if size not in self._unwinders:
+            assert self._modules is not None
             self._unwinders[size] = Unwinder(machine, CoreCode(self._modules, self._memory), self._memory)
         return self._unwinders[size]
