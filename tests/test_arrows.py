@@ -45,7 +45,7 @@ ARROWS: dict[str, set[str]] = {
     "gotrace": set(),
     "symbolize": {"binary", "elf", "lidia", "locate", "locate.locator", "procmap", "unwind"},
     "filter": {"demangle", "elf", "locate", "locate.locator", "procmap", "symbolize"},
-    "profiles": {"elf", "gotrace", "lidia", "locate", "locate.locator", "procmap", "symbolize"},
+    "profiles": {"elf", "gotrace", "lidia", "locate", "locate.locator", "procmap", "symbolize", "unwind"},
 }
 EVERYONES = {
     "errors",
