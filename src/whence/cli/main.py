@@ -33,6 +33,7 @@ COMMANDS = {
     "trace": ("trace", "raw Go execution traces: text, wire, info, verify, filter, anonymize and more"),
     "profile": ("profile", "name the addresses of pprof, OTLP and perf profiles"),
     "filter": ("filter", "copy a log with the frames in it named"),
+    "store": ("store", "keep the best debug files of every build-id, and archives of them, for everyone"),
     "explain": ("explain", "the whole chain for one address: what was tried and what answered"),
 }
 
@@ -155,6 +156,7 @@ def answer(words: list[str], debug: bool) -> int:
         options = Plain(words[1:], debug, plain)
     else:
         options = parsed(words, debug, command)
+    options.command = words[0]
     status: int = command.run(options)
     return status
 
