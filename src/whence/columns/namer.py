@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from whence.columns.kernels.answers import NO_BUILD_ID, Answers
@@ -62,7 +63,8 @@ class Coverage(Record):
 class Namer:
     """Names the addresses of record batches. A context manager; safe from several threads.
 
-    `locator` finds the files of build-ids. With `return_addresses` each address is one past a call: the byte before it
+    `locator` finds the files of build-ids; in place of one `store` names a store (a folder, s3://, ...), `cache` the
+    folder for what is fetched from it, which processes may share. With `return_addresses` each address is one past a call: the byte before it
     is looked up; "callers" says so of all but the first of a list (a stack's). Names are readable ones unless
     `demangle` is false.
 
@@ -84,6 +86,8 @@ class Namer:
         self,
         *,
         locator: Locator | None = None,
+        store: str | PathLike[str] | None = None,
+        cache: str | PathLike[str] | None = None,
         return_addresses: bool | Literal["callers"] = False,
         demangle: bool | Callable[[str], str] = True,
         leaf: bool = False,
@@ -98,7 +102,9 @@ class Namer:
     ) -> None:
         if leaf and exploded:
             raise WrongUse("leaf and exploded: one row an address, or one a frame?")
-        self._locator = locator or Locator()
+        if locator is not None and store is not None:
+            raise WrongUse("a locator and a store: give the store to the locator (sources=[Store(...).source()])")
+        self._locator = locator or _locator_of(store, cache)
         self._owned = locator is None
         self._return_addresses = return_addresses
         self._demangle = demangler(demangle)
@@ -385,6 +391,14 @@ class Namer:
             one = self._coverage[self._identities[file][0]]
             one.distinct += distinct
             one.distinct_named += named
+
+
+def _locator_of(store: str | PathLike[str] | None, cache: str | PathLike[str] | None) -> Locator:
+    if store is None:
+        return Locator(cache=cache)
+    from whence.store import Store
+
+    return Locator(cache=cache, sources=[Store(store, cache=cache).source("columns")])
 
 
 def build_id_of(value: bytes) -> str:

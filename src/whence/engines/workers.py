@@ -11,7 +11,8 @@ from whence.locate.locator import Locator
 
 Places = Mapping[str, Any]
 """Where names come from: the parameters of whence.Locator as plain values, for processes that make their own, for
-instance {"archive_dirs": ["/mnt/archives"], "cache": "/var/cache/whence"}."""
+instance {"archive_dirs": ["/mnt/archives"], "cache": "/var/cache/whence"}; and `store`, as whence.columns.Namer has
+it."""
 
 _lock = threading.Lock()
 _namers: dict[str, Namer] = {}
@@ -25,8 +26,16 @@ def namer_of(places: Places | Locator | None, **options: Any) -> Namer:
     with _lock:
         found = _namers.get(key)
         if found is None:
-            found = _namers[key] = Namer(locator=Locator(**(places or {})), **options)
+            found = _namers[key] = Namer(locator=_locator_of(**(places or {})), **options)
         return found
+
+
+def _locator_of(store: str | None = None, cache: str | None = None, **places: Any) -> Locator:
+    if store is None:
+        return Locator(cache=cache, **places)
+    from whence.store import Store
+
+    return Locator(cache=cache, sources=[Store(store, cache=cache).source("engine")], **places)
 
 
 def plain_type(type: Any) -> Any:
