@@ -44,6 +44,8 @@ ARROWS: dict[str, set[str]] = {
     "procmap": {"elf"},
     "unwind": {"elf", "procmap", "window"},
     "gotrace": set(),
+    "columns": {"elf", "lidia", "locate", "locate.locator", "store", "symbolize"},
+    "engines": {"columns", "locate.locator", "store"},
     "symbolize": {"binary", "elf", "lidia", "locate", "locate.locator", "procmap", "unwind"},
     "filter": {"demangle", "elf", "locate", "locate.locator", "procmap", "symbolize"},
     "profiles": {"elf", "gotrace", "lidia", "locate", "locate.locator", "procmap", "symbolize", "unwind"},

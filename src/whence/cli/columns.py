@@ -21,7 +21,9 @@ KINDS = ("parquet", "arrow", "csv", "json")
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("table", metavar="IN", help='Parquet, Arrow IPC, CSV (with a header) or JSON lines; "-" is stdin')
+    parser.add_argument(
+        "table", metavar="IN", help='Parquet, Arrow IPC, CSV (with a header) or JSON lines; "-" is stdin'
+    )
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help='the table with names; "-" is stdout')
     parser.add_argument("--from", dest="kind", choices=KINDS, help="what IN is (default: by its name or first bytes)")
     parser.add_argument("--format", choices=KINDS, help="what OUT is (default: by its name; to stdout as IN is)")
@@ -97,7 +99,10 @@ def report(coverage: list[Coverage], rows: int, as_json: bool) -> None:
                 "build_id": one.build_id, "addresses": one.rows, "named": one.named, "distinct": one.distinct,
                 "distinct_named": one.distinct_named,
                 "missing": [
-                    {"reason": missing.reason.word, "detail": missing.detail, "addresses": count, "remedy": missing.remedy}
+                    {
+                        "reason": missing.reason.word, "detail": missing.detail, "addresses": count,
+                        "remedy": missing.remedy,
+                    }
                     for missing, count in one.missing.most_common()
                 ],
             }
@@ -111,7 +116,8 @@ def report(coverage: list[Coverage], rows: int, as_json: bool) -> None:
         share = 100 * one.named / one.rows if one.rows else 0
         name = plain(one.build_id) or "(no build-id)"
         print(
-            f"  {name}: {one.named:,} of {one.rows:,} ({share:.1f} %), distinct {one.distinct_named:,} of {one.distinct:,}",
+            f"  {name}: {one.named:,} of {one.rows:,} ({share:.1f} %), "
+            f"distinct {one.distinct_named:,} of {one.distinct:,}",
             file=sys.stderr,
         )
         for missing, count in one.missing.most_common(3):

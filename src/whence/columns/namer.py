@@ -13,7 +13,7 @@ from collections.abc import Callable
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from whence.columns.kernels.answers import NO_BUILD_ID, Answers
+from whence.columns.kernels.answers import Answers
 from whence.columns.kernels.batch import Batch, Elements, identities
 from whence.columns.kernels.stream import Batches
 from whence.elf.segments import Translation
@@ -49,8 +49,8 @@ MAPPING_START, MAPPING_OFFSET = "mapping_start", "mapping_offset"
 
 
 class Coverage(Record):
-    """How far the addresses of a build-id have names: `rows` are elements (addresses of lists counted each), `named`
-    those with frames; `distinct` and `distinct_named` count each vaddr once. `missing` has the reasons of the others."""
+    """How far the addresses of a build-id have names: `rows` are addresses (those of lists counted each), `named`
+    those with frames; `distinct` and `distinct_named` count each vaddr once; `missing` has the others' reasons."""
 
     build_id: str
     rows: int = 0
@@ -64,14 +64,15 @@ class Namer:
     """Names the addresses of record batches. A context manager; safe from several threads.
 
     `locator` finds the files of build-ids; in place of one `store` names a store (a folder, s3://, ...), `cache` the
-    folder for what is fetched from it, which processes may share. With `return_addresses` each address is one past a call: the byte before it
-    is looked up; "callers" says so of all but the first of a list (a stack's). Names are readable ones unless
-    `demangle` is false.
+    folder for what is fetched from it, which processes may share. With `return_addresses` each address is one past a
+    call: the byte before it is looked up; "callers" says so of all but the first of a list (a stack's). Names are
+    readable ones unless `demangle` is false.
 
     The batch has a column of build-ids (texts in hex, bytes, or dictionaries of those) and one of addresses (integers
-    of any width, signed ones as their 64 bits; texts in hex, with `decimal` those without 0x in decimal), single ones or lists. They are vaddrs; runtime addresses
-    where the columns `mapping_start` and `mapping_offset` are there as well; file offsets where `file_offset` is there
-    in place of `address`. The parameters of these names say what the columns are called.
+    of any width, signed ones as their 64 bits; texts in hex, with `decimal` those without 0x in decimal), single ones
+    or lists. They are vaddrs; runtime addresses where the columns `mapping_start` and `mapping_offset` are there as
+    well; file offsets where `file_offset` is there in place of `address`. The parameters of these names say what the
+    columns are called.
 
     Added are `frames`, a list of structs (function, file, line, inlined, start_line, source; innermost first, a whole
     stack's one after the other), and `reason`, why there are none. With `leaf` these fields are columns, of the
@@ -130,7 +131,7 @@ class Namer:
 
     def __call__(self, batch: Any) -> Any:
         """The batch with the added columns: a RecordBatch or Table for one of pyarrow's, else an object that speaks the
-        C data interface as the batch does (`__arrow_c_array__`; for a stream `__arrow_c_stream__`, named as it is read).
+        C data interface as the batch does (`__arrow_c_array__`, `__arrow_c_stream__`: a stream is named as it is read).
 
         WrongUse for a batch without these columns or with ones that hold something else; nothing that an address, a
         build-id or a file is raises.
@@ -215,7 +216,9 @@ class Namer:
             added = self._answers.columns(frames, self.added, WORDS, chosen)
             rows = elements.rows_of(of)
         given = pyarrow.record_batch(batch) if given is None else given
-        repeated = pyarrow.record_batch(given).take(pyarrow.Array.from_buffers(pyarrow.uint32(), len(rows), [None, pyarrow.py_buffer(rows)]))
+        repeated = pyarrow.record_batch(given).take(
+            pyarrow.Array.from_buffers(pyarrow.uint32(), len(rows), [None, pyarrow.py_buffer(rows)])
+        )
         return Batch(*repeated.__arrow_c_array__()).beside(added)
 
     def _schema(self, given: Batch) -> Batch:
@@ -372,23 +375,26 @@ class Namer:
 
     # Coverage
 
-    def _count(
-        self, answers: Column, codes: Column, identities: list[tuple[str, bool]], before: int
-    ) -> None:
+    def _count(self, answers: Column, codes: Column, identities: list[tuple[str, bool]], before: int) -> None:
         """Add a batch to the coverage."""
         assert self._coverage is not None
         counts = self._answers.tally(answers, codes, len(identities), len(REASONS)).numbers()
-        for code, identity in enumerate(identities):
+        width = 1 + len(REASONS)
+        for code, identity in enumerate([*identities, ("", False)]):
+            row = counts[code * width : (code + 1) * width]
+            if not any(row):
+                continue
             one = self._coverage.setdefault(identity[0], Coverage(identity[0]))
-            known = {missing.reason: missing for missing in self._details.get(self._files[identity], ())}
-            row = counts[code * (1 + len(REASONS)) : (code + 1) * (1 + len(REASONS))]
+            file = self._files.get(identity, -1)
+            known = {missing.reason: missing for missing in self._details.get(file, ())}
             one.rows += sum(row)
             one.named += row[0]
             for reason, count in zip(REASONS, row[1:], strict=True):
                 if count:
                     one.missing[known.get(reason, Missing(reason))] += count
         for file, (distinct, named) in self._answers.distinct(before).items():
-            one = self._coverage[self._identities[file][0]]
+            build_id = self._identities[file][0]
+            one = self._coverage.setdefault(build_id, Coverage(build_id))
             one.distinct += distinct
             one.distinct_named += named
 

@@ -6,8 +6,6 @@ A table is never in memory whole: a batch is read while the one before is named 
 from __future__ import annotations
 
 import enum
-import io
-import os
 import shutil
 import sys
 import tempfile
@@ -100,7 +98,7 @@ class TableReader:
 
     def _opened(self, path: str) -> BinaryIO:
         if path == "-":
-            return self._stack.enter_context(io.BufferedReader(sys.stdin.buffer.raw, BLOCK))  # type: ignore[attr-defined]
+            return self._stack.enter_context(open(0, "rb", BLOCK, closefd=False))
         return self._stack.enter_context(open_input(path, BrokenTable, buffering=BLOCK))
 
     def _read(self, pa: Any, file: BinaryIO, head: bytes, build_id: str, address: str) -> tuple[Any, Iterator[Any]]:
@@ -146,7 +144,7 @@ class TableReader:
         """The file; what comes through a pipe is put into a temporary one first."""
         if file.seekable():
             return file
-        kept = self._stack.enter_context(tempfile.TemporaryFile())
+        kept = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         shutil.copyfileobj(file, kept, BLOCK)
         kept.seek(0)
         return kept
@@ -287,11 +285,18 @@ def looks_decimal(batch: Any, address: str) -> bool:
 
 
 def name_table(
-    reader: TableReader, namer: Namer, make_writer: Callable[[Any], TableWriter], progress: Callable[[int], None]
+    reader: TableReader,
+    namer: Namer,
+    make_writer: Callable[[Any], TableWriter],
+    progress: Callable[[int], object] = lambda rows: None,
 ) -> int:
     """Copy a table with names added; how many rows there were. Reading, naming and writing overlap."""
     rows = 0
-    with make_writer(namer.schema(reader.schema)) as writer, ThreadPoolExecutor(1) as reading, ThreadPoolExecutor(1) as writing:
+    with (
+        make_writer(namer.schema(reader.schema)) as writer,
+        ThreadPoolExecutor(1) as reading,
+        ThreadPoolExecutor(1) as writing,
+    ):
         batches = iter(reader)
         ahead = [reading.submit(next, batches, None) for _ in range(AHEAD)]
         behind: list[Future[None]] = []

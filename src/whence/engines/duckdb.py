@@ -26,9 +26,7 @@ from whence.engines.workers import Places, namer_of, plain
 if TYPE_CHECKING:
     from whence.locate.locator import Locator
 
-FRAME = (
-    "STRUCT(function VARCHAR, file VARCHAR, line UINTEGER, inlined BOOLEAN, start_line UINTEGER, source VARCHAR)"
-)
+FRAME = "STRUCT(function VARCHAR, file VARCHAR, line UINTEGER, inlined BOOLEAN, start_line UINTEGER, source VARCHAR)"
 LEAF = FRAME[:-1] + ", reason VARCHAR)"
 
 

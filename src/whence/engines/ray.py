@@ -57,7 +57,9 @@ def name_file(source: str, target: str, places: Places | None, options: dict[str
     try:
         with TableReader(source, None, build_id=build_id, address=address) as reader:
             kind = TableKind.of_name(target) or reader.kind
-            told["rows"] = name_table(reader, namer, lambda schema: TableWriter(target, kind, schema), lambda rows: None)
+            told["rows"] = name_table(
+                reader, namer, lambda schema: TableWriter(target, kind, schema), lambda rows: None
+            )
     except (WhenceError, OSError) as error:
         return {**told, "error": str(error)}
     told["addresses"] = sum(one.rows for one in namer.coverage)

@@ -12,7 +12,7 @@ import os
 import cython
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.stdlib import calloc, malloc
-from cython.cimports.libc.string import memcpy, strlen
+from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.columns.kernels.arrow import (
     ArrowArray,
     ArrowSchema,
@@ -111,7 +111,8 @@ class Answers:
             raise MemoryError
         for at in range(FIRST_ANSWER, self.file.count):
             slot = first_slot(
-                cython.address(self.table), mix(self.address.items[at] ^ (cython.cast(cython.ulonglong, self.file.items[at]) << 48), self.seed)
+                cython.address(self.table),
+                mix(self.address.items[at] ^ (cython.cast(cython.ulonglong, self.file.items[at]) << 48), self.seed),
             )
             while self.table.slots[slot]:
                 slot = next_slot(cython.address(self.table), slot)
@@ -119,9 +120,9 @@ class Answers:
         return 0
 
     def find(self, elements: Elements, codes: Column, files: cython.const[cython.uint][::1]):
-        """The answer of each element: a Column of u32. New pairs get the numbers from `len(self)` on, and no frames.
+        """The answer of each element: a Column of u32. New pairs get the numbers from `len(self)` on.
 
-        `codes` has a row of `files` for each element (another one: it has no build-id), `files` the number of each file.
+        `codes` has a row of `files` for each element (any other number: no build-id), `files` the number of each file.
         MemoryError.
         """
         count: cython.Py_ssize_t = len(elements)
@@ -238,7 +239,10 @@ class Answers:
                 done = push_u32(cython.address(self.function), numbers[function[at]]) and done
                 done = push_u32(cython.address(self.source_file), numbers[file[at]]) and done
                 done = push_u32(cython.address(self.start_line), start_line[at]) and done
-                done = push_u32(cython.address(self.line), cython.cast(cython.p_uint, frames.line.vector.items)[at]) and done
+                done = (
+                    push_u32(cython.address(self.line), cython.cast(cython.p_uint, frames.line.vector.items)[at])
+                    and done
+                )
             done = push_bytes(cython.address(self.inlined), frames.inlined.vector.items, total) and done
             done = push_bytes(cython.address(self.source), frames.source.vector.items, total) and done
             if done:
@@ -261,24 +265,25 @@ class Answers:
 
     def tally(self, answers: Column, codes: Column, known: cython.Py_ssize_t, reasons: cython.Py_ssize_t):
         """How many elements of each code have frames, or each reason: a Column of u64 with a row for each of `known`
-        codes, of 1 + `reasons` numbers (0: have frames). Null addresses are not counted."""
+        codes and one for all others, of 1 + `reasons` numbers (0: have frames). Null addresses are not counted."""
         at: cython.Py_ssize_t
         out: Column = Column("Q")
         width: cython.Py_ssize_t = reasons + 1
         self._check(answers)
-        belong(codes.typecode == "I" and codes.vector.count == answers.vector.count and known >= 0 and reasons >= 0)
-        if not out.reserve(known * width):
+        belong(codes.typecode == "I" and codes.vector.count == answers.vector.count)
+        belong(0 <= known < NO_ID and 0 <= reasons <= 255)
+        if not out.reserve((known + 1) * width):
             raise MemoryError
         counts = cython.cast(cython.p_ulonglong, out.vector.items)
         which = cython.cast(cython.p_uint, answers.vector.items)
         code = cython.cast(cython.p_uint, codes.vector.items)
-        out.vector.count = known * width
+        out.vector.count = (known + 1) * width
         with cython.nogil:
-            for at in range(known * width):
+            for at in range((known + 1) * width):
                 counts[at] = 0
             for at in range(answers.vector.count):
-                if which[at] != NULL_ANSWER and code[at] < known and self.reason.items[which[at]] < width:
-                    counts[code[at] * width + self.reason.items[which[at]]] += 1
+                if which[at] != NULL_ANSWER and self.reason.items[which[at]] < width:
+                    counts[min(code[at], known) * width + self.reason.items[which[at]]] += 1
         return out
 
     def distinct(self, first: cython.Py_ssize_t):
@@ -307,13 +312,12 @@ class Answers:
     # Making columns
 
     def rows_of(self, answers: Column, elements: Elements, exploded: cython.bint):
-        """Which element each frame of the batch is of, which frame it is (NO_TEXT: none), and of which answer: Columns of
-        u32.
+        """Which element each frame of the batch is of, which frame it is (NO_TEXT: none), and of which answer it is:
+        Columns of u32.
 
         In lists of addresses one without frames has one row of nulls, `exploded` likewise each row without any.
         """
         at: cython.Py_ssize_t
-        row: cython.Py_ssize_t
         frame: cython.uint
         answer: cython.uint
         keep: cython.bint
@@ -394,7 +398,13 @@ class Answers:
         if answers is not None:
             belong(answers.vector.count == count)
             self._check(answers)
-            self._fill_reasons(batch.shared.schema.children[REASON], batch.shared.array.children[REASON], answers, names[REASON], words[1])
+            self._fill_reasons(
+                batch.shared.schema.children[REASON],
+                batch.shared.array.children[REASON],
+                answers,
+                names[REASON],
+                words[1],
+            )
         batch._read_names()
         return batch
 
@@ -402,7 +412,8 @@ class Answers:
         """A Batch with a row for each of the elements' rows: the frames as lists of structs, and the reason where there
         are none (of lists: that of the first address without).
 
-        `names` are those of the two columns and, behind them, of a frame's fields; `words` as in `columns`. MemoryError.
+        `names` are those of the two columns and, behind them, of a frame's fields; `words` as in `columns`.
+        MemoryError.
         """
         batch: Batch = Batch(None)
         rows: cython.Py_ssize_t = elements.rows
@@ -469,7 +480,6 @@ class Answers:
         at: int64_t
         nulls: int64_t = 0
         frame: cython.uint
-        bits: cython.p_uchar
         line: cython.p_uint
         start_line: cython.p_uint
         inlined: cython.p_uchar

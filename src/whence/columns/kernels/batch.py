@@ -1,4 +1,4 @@
-"""Record batches by Arrow's C data interface: taken over without a copy, passed on, and read as addresses and build-ids.
+"""Record batches by Arrow's C data interface: taken over without a copy, passed on, read as addresses and build-ids.
 
 No Arrow library is used. A batch is a struct array; its columns are the children. What a producer says of offsets and
 lengths is believed, as the interface has it: both sides are in one process.
@@ -343,10 +343,16 @@ def is_list(format: bytes) -> cython.bint:
 def must_be_numbers(format: bytes, name: str) -> cython.int:
     """WrongUse unless a column's values can be addresses."""
     if format in (b"e", b"f", b"g"):
-        raise WrongUse(f"column {name} has floating-point numbers, which can't hold 64 bits: cast it to uint64 where it is made")
+        raise WrongUse(
+            f"column {name} has floating-point numbers, which can't hold 64 bits: cast it to uint64 where it is made"
+        )
     if format[:1] in (b"c", b"C", b"s", b"S", b"i", b"I", b"l", b"L", b"u", b"U") or format == b"vu":
         return 0
-    if format.startswith(b"d:") and (format.count(b",") == 1 or format.endswith(b",128")) and format.split(b",")[1] == b"0":
+    if (
+        format.startswith(b"d:")
+        and (format.count(b",") == 1 or format.endswith(b",128"))
+        and format.split(b",")[1] == b"0"
+    ):
         return 0
     if format == b"n":
         return 0
@@ -445,9 +451,7 @@ class Elements:
                             values[row] = 0
                             continue
                         index += cython.cast(cython.ulonglong, inner.offset)
-                    status[row] = read_address(
-                        inner, format, cython.cast(int64_t, index), self.decimal, values + row
-                    )
+                    status[row] = read_address(inner, format, cython.cast(int64_t, index), self.decimal, values + row)
         self.address.vector.count = self.status.vector.count = count
 
     def __len__(self):
@@ -497,7 +501,10 @@ class Elements:
             of = at if alike else row
             if status[at] != ASKED:
                 continue
-            if cython.cast(cython.p_uchar, start.status.vector.items)[of] or cython.cast(cython.p_uchar, offset.status.vector.items)[of]:
+            if (
+                cython.cast(cython.p_uchar, start.status.vector.items)[of]
+                or cython.cast(cython.p_uchar, offset.status.vector.items)[of]
+            ):
                 status[at] = NO_ADDRESS
             else:
                 values[at] = values[at] - of_start[of] + of_offset[of]
@@ -580,7 +587,9 @@ def identities(batch: Batch, name: str, elements: Elements) -> tuple:
         for row in range(elements.rows):
             if list_start(array, schema.format, first + row + 1) - low != starts[row + 1]:
                 raise WrongUse(f"column {name}: row {row} has not as many build-ids as addresses")
-        read_identities(out, distinct, schema.children[0], array.children[0], array.children[0].offset + low, len(elements), name)
+        read_identities(
+            out, distinct, schema.children[0], array.children[0], array.children[0].offset + low, len(elements), name
+        )
         return out, distinct
     read_identities(out, distinct, schema, array, first, elements.rows, name)
     if not elements.lists:
@@ -683,7 +692,12 @@ def code_texts(
                 if not room:
                     break
                 for at in range(firsts.vector.count):
-                    other = bytes_at(array, format, cython.cast(cython.p_ulonglong, firsts.vector.items)[at], cython.address(other_size))
+                    other = bytes_at(
+                        array,
+                        format,
+                        cython.cast(cython.p_ulonglong, firsts.vector.items)[at],
+                        cython.address(other_size),
+                    )
                     slot = first_slot(cython.address(table), mix_bytes(other, min(other_size, LONGEST_ID), seed))
                     while table.slots[slot]:
                         slot = next_slot(cython.address(table), slot)

@@ -32,9 +32,7 @@ class Batches:
     def taken(capsule: object):
         """Take over a stream. TypeError for another capsule; WrongUse for a stream that fails, or is of no batches."""
         out: Batches = Batches(None, None)
-        source = cython.cast(
-            cython.pointer(ArrowArrayStream), PyCapsule_GetPointer(capsule, b"arrow_array_stream")
-        )
+        source = cython.cast(cython.pointer(ArrowArrayStream), PyCapsule_GetPointer(capsule, b"arrow_array_stream"))
         if source.release == cython.NULL:
             raise ValueError("the Arrow stream was taken before")
         memcpy(cython.address(out.source), source, cython.sizeof(ArrowArrayStream))
@@ -86,9 +84,7 @@ class Batches:
 
     def __arrow_c_stream__(self, requested_schema: object = None):
         """The stream, a capsule; each batch is made when the consumer asks for it."""
-        stream = cython.cast(
-            cython.pointer(ArrowArrayStream), calloc(1, cython.sizeof(ArrowArrayStream))
-        )
+        stream = cython.cast(cython.pointer(ArrowArrayStream), calloc(1, cython.sizeof(ArrowArrayStream)))
         if stream == cython.NULL:
             raise MemoryError
         capsule = PyCapsule_New(stream, b"arrow_array_stream", drop_stream)
