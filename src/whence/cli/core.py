@@ -54,8 +54,8 @@ def run(options: Namespace) -> int:
     tids = None if options.thread == "all" else [tid for tid in tids_of(core) if str(tid) == options.thread]
     if tids == []:
         known = ", ".join(map(str, tids_of(core))) or "none"
-        told = f"{plain(options.core)} has no thread {plain(options.thread)} (it has {known})"
-        print(f"whence core: {told}", file=sys.stderr)
+        message = f"{plain(options.core)} has no thread {plain(options.thread)} (it has {known})"
+        print(f"whence core: {message}", file=sys.stderr)
         return WRONG_USE
     with symbolizer_of(options) as symbolizer:
         if options.addresses:

@@ -20,13 +20,13 @@ def show_stacks(core: Core, stacks: Sequence[Stack], *, as_json: bool, style: st
     """Print stacks, remedies on stderr; gives the exit code: whether all of them are whole and all frames named."""
     if not as_json:
         print(process_line(core))
-    told = any(stack.signal is not None and stack.signal.cause for stack in stacks)
+    any_cause = any(stack.signal is not None and stack.signal.cause for stack in stacks)
     for stack in stacks:
         if as_json:
             print(json.dumps({**stack_object(stack, registers), "process": process_object(core)}))
             continue
         # Linux notes the signal that ended a process with each of its threads, its cause with the one that got it.
-        got = stack.signal is not None and (not told or bool(stack.signal.cause))
+        got = stack.signal is not None and (not any_cause or bool(stack.signal.cause))
         print(f"thread {stack.tid}" + (f" {stack.signal}" if got else ""))
         if registers:
             print("\n".join(register_lines(stack)))
