@@ -2,7 +2,7 @@
 
 LLVM from 15 on   `A<B<int>>`, `f() (.cold)`, `'lambda'(int)`; names of Rust before v0 as if they were C++
 LLVM 14           the same, but `A<B<int> >`
-GNU               `A<B<int> >`, `f() [clone .cold]`, `{lambda(int)#1}`; names of Rust without their hash
+GNU               `A<B<int> >`, `f() [clone .cold]`, `{lambda(int)#1}`, `decltype(nullptr)`; Rust without its hash
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ def _gnu(name: str) -> str:
         text = text[: clone.start()] + "".join(f" [clone {part}]" for part in parts)
     if "operator<" in text:
         text = LESS.sub("operator< <", SHIFT.sub("operator<< ", text))
+    if "std::nullptr_t" in text and "Dn" in base:
+        text = text.replace("std::nullptr_t", "decltype(nullptr)")
     if "'lambda" in text:
         text = gnu_lambdas(text)
     return text + separator + version

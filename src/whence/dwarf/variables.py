@@ -10,7 +10,7 @@ not read.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.dwarf.kernels import constants
@@ -26,7 +26,7 @@ from whence.ranges.kernels import order as order_kernel
 from whence.ranges.strings import Arena
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import UnitSet
@@ -36,6 +36,7 @@ STEPS = 16  # of a chain of origins, specifications or types
 LARGEST = 1 << 64  # a size beyond is none
 POINTERS = (constants.DW_TAG_pointer_type, constants.DW_TAG_reference_type, constants.DW_TAG_rvalue_reference_type)
 FUNCTIONS = (constants.DW_TAG_subprogram, constants.DW_TAG_inlined_subroutine)
+LINKAGE_NAMES = (constants.DW_AT_linkage_name, constants.DW_AT_MIPS_linkage_name)
 LOCALS = (constants.DW_TAG_variable, constants.DW_TAG_formal_parameter)
 MOST_DIES = 1 << 16  # of one function that are looked at
 
@@ -122,6 +123,18 @@ class Variables:
                 return [self._start(offset) for offset in reversed(chain.numbers())]
         return []
 
+    def first_function(self, vaddr: int) -> str:
+        """The linkage name, or the name, of the first function of a unit that begins where the one at a vaddr does:
+        assemblers describe each of the names that a function has. "" when there is none."""
+        for unit in self._info.units_at([vaddr]):
+            starts, ends, offsets = self._functions_of(unit)
+            at = bisect_right(starts, vaddr) - 1
+            if at >= 0 and vaddr < ends[at]:
+                first = bisect_left(starts, starts[at])
+                die = self._die(min(offsets[one] for one in range(first, at + 1) if vaddr < ends[one]))
+                return self._name(die, LINKAGE_NAMES) or self._name(die) if die is not None else ""
+        return ""
+
     def _start(self, offset: int) -> FrameStart:
         found = self._starts.get(offset)
         if found is None:
@@ -181,11 +194,12 @@ class Variables:
             )
             following = self._die(key) if key else None
 
-    def _name(self, die: Die) -> str:
+    def _name(self, die: Die, attributes: Sequence[int] = (constants.DW_AT_name,)) -> str:
         for one in self._origins(die):
-            kind, value, _ = one.attributes.get(constants.DW_AT_name, (kernel.NUMBER, 0, 0))
-            if kind == kernel.NAME:
-                return self._units.file.strings.text(value)
+            for attribute in attributes:
+                kind, value, _ = one.attributes.get(attribute, (kernel.NUMBER, 0, 0))
+                if kind == kernel.NAME:
+                    return self._units.file.strings.text(value)
         return ""
 
     def _file(self, die: Die, number: int) -> str:

@@ -79,6 +79,9 @@ def added_up(tables: FunctionTable) -> list[tuple[int, dict[str, object]]]:
     for index, kind in enumerate(kinds):
         chosen = [(row, values[index]) for row, values in rows if values[index] > 0]
         out.append((index, sampled(kind, kind.type or "samples", chosen)))
+        less = [(row, -values[index]) for row, values in rows if values[index] < 0]
+        if less:  # of a difference; the format has no negative weights
+            out.append((index, sampled(kind, f"{kind.type or 'samples'}, less than the base", less)))
     return out
 
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Unreadable(LookupError):
-    """Memory that neither the core nor a file has."""
+    """Memory that is not there: neither in `place` nor in a file."""
 
-    def __init__(self, address: int) -> None:
+    def __init__(self, address: int, place: str = "in the core") -> None:
         self.address = address
-        super().__init__(f"the memory at {address:#x} is not in the core")
+        super().__init__(f"the memory at {address:#x} is not {place}")
 
 
 class Memory(Protocol):

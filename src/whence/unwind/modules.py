@@ -42,8 +42,9 @@ class Finds(Protocol):
 class Module:
     """One mapped file, opened when it is needed. `elf` is None, and `why` says so, where there is none."""
 
-    def __init__(self, file: SnapshotFile, finds: Finds | None) -> None:
-        self.file, self._finds = file, finds
+    def __init__(self, file: SnapshotFile, finds: Finds | None, own: str = "") -> None:
+        """`own` is a path that leads to the very file that is mapped, where the process lives."""
+        self.file, self._finds, self._own = file, finds, own
         self.why = ""
         self.elf = self._open()
         self.frames = CallFrames([]) if self.elf is None else CallFrames.of_elf(self.elf)
@@ -62,8 +63,10 @@ class Module:
 
     def _open(self) -> ElfFile | None:
         file = self.file
-        path = ""
-        if file.build_id:
+        path = self._own
+        if path:
+            pass
+        elif file.build_id:
             path = self._find(EXECUTABLE)
             self.why = "" if path else f"no file with build-id {file.build_id} ({file.path}) was found"
         elif file.stamp and _is_unchanged(file):
@@ -127,10 +130,12 @@ class Modules:
             module.close()
         self._opened.clear()
 
-    def of_file(self, file: SnapshotFile) -> Module:
+    def of_file(self, file: SnapshotFile, mapping: Mapping | None = None) -> Module:
+        """`mapping` is one of it."""
         key = file.path, file.build_id
         if key not in self._opened:
-            self._opened[key] = Module(file, self._finds)
+            own = mapping.openable_path() if mapping is not None and mapping.process else ""
+            self._opened[key] = Module(file, self._finds, own)
         return self._opened[key]
 
     def bytes_of(self, entry: FileEntry) -> memoryview | None:
@@ -171,7 +176,7 @@ class CoreCode:
             return None if found is None else (found, self._vdso_bias)
         if file is None:
             return None
-        module = self._modules.of_file(file)
+        module = self._modules.of_file(file, mapping)
         vaddr = module.mapper.vaddr(mapping, address) if module.mapper is not None else None
         if vaddr is None:
             return None
@@ -196,5 +201,5 @@ class CoreCode:
         mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
         if file is None:
             return f"{address:#x} is in {mapping.path or 'generated code'}, which has no call frame information there"
-        module = self._modules.of_file(file)
+        module = self._modules.of_file(file, mapping)
         return module.why or f"{mapping.path} has no call frame information for {address:#x}"

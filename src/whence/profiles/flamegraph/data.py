@@ -1,6 +1,7 @@
 """A tree as the page reads it: JSON with texts as lists, and numbers as base64 of zigzag LEB128.
 
     types, type         [type, unit] of each, and which is shown first
+    compared            of a difference: how many types; type k of the base is types[compared + k]. Else 0
     names, files        texts, each once
     binaries, reasons
     groups              what has a hue of its own, the largest first: a binary, or a package in the binary that has most
@@ -35,8 +36,11 @@ SAFE = str.maketrans({code: chr(0x2400 + code) for code in range(32)} | {0x7F: "
 GROUPS = 200  # hues of their own; a browser has a legend to show
 
 
-def encoded(tree: Tree) -> bytes:
-    """The JSON in UTF-8, which can stand in a <script> of HTML. Surrogates, which no UTF-8 has, show as ?."""
+def encoded(tree: Tree, compared: int = 0) -> bytes:
+    """The JSON in UTF-8, which can stand in a <script> of HTML. Surrogates, which no UTF-8 has, show as ?.
+
+    `compared` says that each of so many types stands again behind them all, as the base of a difference has it.
+    """
     texts = StringNumbers()
     frames = tree.frames
     names = [texts.number(one.name) for one in frames]
@@ -51,6 +55,7 @@ def encoded(tree: Tree) -> bytes:
     data = {
         "types": [[shown[part] for part in one] for one in types],
         "type": tree.default_type,
+        "compared": compared,
         **listed("name", "names", names, shown),
         **listed("file", "files", files, shown),
         **listed("binary", "binaries", binaries, shown),
