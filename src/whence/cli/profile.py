@@ -1,4 +1,4 @@
-"""`whence profile IN`: name the addresses of a pprof, OTLP, perf or folded profile; write it, draw it, judge it."""
+"""`whence profile IN`: name the addresses of a perf.data, pprof, OTLP or text profile; write it, draw it, judge it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("profile", metavar="IN", help='pprof, OTLP, perf script text or folded stacks; "-" is stdin')
+    about = 'perf.data, pprof, OTLP, text of perf script or folded stacks; "-" is stdin'
+    parser.add_argument("profile", metavar="IN", help=about)
     add_profile_output(parser, "as it came; text comes out as folded stacks")
     parser.add_argument("--overwrite", action="store_true", help="name locations again that have names already")
     parser.add_argument(
@@ -83,6 +84,8 @@ def run(options: Namespace) -> int:
             profile = read(options.profile)
     choose_type(profile, options.sample_type)
     tell_skipped(profile, title)
+    for note in profile.notes:
+        print(f"whence profile: {plain(title)}: {plain(note)}", file=sys.stderr)
     format = format or formats.format_for(profile, options.output or "")
     if options.output is None and not (reporting or options.flamegraph):
         options.output = "-"
@@ -138,9 +141,8 @@ def tell(report: Report, options: Namespace, where: object) -> None:
 def standard_input(options: Namespace) -> Profile:
     from whence.profiles import read
 
-    data = sys.stdin.buffer.read()
     with naming("<stdin>"), Progress("reading", quiet=options.quiet):
-        return read(data)
+        return read(sys.stdin.buffer)
 
 
 def shown_on(progress: Progress) -> Callable[[str, int, int], None]:

@@ -17,7 +17,7 @@ asked for.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple, Self
@@ -86,7 +86,7 @@ class Samples:
     stack: array[int] = field(default_factory=lambda: array("I"))
     of: array[int] = field(default_factory=lambda: array("I"))
     values: list[array[int]] = field(default_factory=list)
-    labels: list[tuple[Label, ...]] = field(default_factory=list)
+    labels: MutableSequence[tuple[Label, ...]] = field(default_factory=list)
     added: int = 0  # how many were added by `add`
 
     def __len__(self) -> int:
@@ -177,6 +177,7 @@ class Profile:
     stored: int = NO_BOUND  # bytes it was read from: what is made of it is bounded by them
     skipped: int = 0  # lines of text that could not be read
     first_skipped: tuple[str, str, str] | None = None  # which one was first, the rule it breaks, its text
+    notes: list[str] = field(default_factory=list)  # what its reader says of it: losses, parts that are not read
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
     _read_samples: int = 0  # of those that were read, how many `add` had made
