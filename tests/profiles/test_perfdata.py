@@ -84,9 +84,9 @@ def events(profile: Profile, alone: bool = False) -> list[Event]:
     call graphs offsets in files."""
     samples = profile.samples
     out = []
-    for index in range(len(samples)):
+    assert samples.timeline is not None
+    for event, (index, time) in enumerate(zip(samples.timeline.sample, samples.timeline.time, strict=True)):
         labels = {one.key: one for one in samples.labels[index]}
-        time = labels["time"].number
         frames = []
         before = 0
         for depth, location in enumerate(samples.locations(index)):
@@ -104,8 +104,7 @@ def events(profile: Profile, alone: bool = False) -> list[Event]:
             chain = profile.frames[location]
             frames.append(Seen(address, chain[-1].function if chain else "", 0, file))
         for kind, one in enumerate(profile.sample_types[1:], 1):
-            if samples.values[kind][index]:
-                value = samples.values[kind][index]
+            if value := samples.timeline.values[kind][event]:
                 pid, tid = labels["pid"].number, labels["tid"].number
                 shown = f"{time // 10**9}.{time % 10**9 // 1000:06}"
                 out.append(Event(labels["comm"].text, pid, tid, shown, one.type, value, tuple(frames)))

@@ -15,14 +15,13 @@ from whence.model import Frame, Frames
 from whence.model import Source as NameSource
 from whence.profiles import bounds
 from whence.profiles.kinds import GENERATED
-from whence.profiles.labels import SharedLabels
-from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
+from whence.profiles.model import NO_MAPPING, Label, Lost, Mapping, Profile, Samples, SampleType, Timeline
 from whence.profiles.perfdata import attributes, features, header
 from whence.profiles.perfdata.attributes import Attribute
 from whence.profiles.perfdata.compressed import Unpacker
 from whence.profiles.perfdata.kernels import constants
 from whence.profiles.perfdata.kernels.records import Records
-from whence.profiles.perfdata.kernels.replay import Replay, of_event
+from whence.profiles.perfdata.kernels.replay import Replay, of_kind
 
 if TYPE_CHECKING:
     from whence.profiles.perfdata.source import Source
@@ -37,6 +36,8 @@ OTHER_MODES = {
     constants.IN_GUEST_USER: "[guest.user]",
 }
 FIRST_OTHER_MODE = 0xFFFFFFF0
+MOST_LOST = 100_000  # records of losses that are told one by one
+LARGEST = (1 << 63) - 1
 ROW_BYTES = 64  # of a sample in columns
 
 
@@ -259,32 +260,45 @@ class Reader:
         return found or ""
 
     def _samples(self, profile: Profile, replay: Replay) -> None:
-        count = len(replay.of)
-        times = array("Q", bytes(replay.time))
+        count, events = len(replay.sample_stack), len(replay.event_sample)
+        kinds = array("I", bytes(replay.sample_event))
+        seen = sorted(set(kinds)) or [at for at, one in enumerate(self.events) if not one.is_dummy]
+        self.budget.charge((ROW_BYTES + 8 * (1 + len(seen))) * (count + events))
         sets = self._label_sets(replay)
-        seen = sorted(set(replay.event.numbers())) or [at for at, one in enumerate(self.events) if not one.is_dummy]
-        self.budget.charge(ROW_BYTES * count + 8 * count * (1 + len(seen)))
-        samples = Samples(
+        profile.samples = samples = Samples(
             array("Q", bytes(replay.stack_first)),
             array("I", bytes(replay.stack_item)),
-            array("I", bytes(replay.of)),
-            [array("q", [1]) * count],
-            SharedLabels(sets, array("I", bytes(replay.label_set)), times),
+            array("I", bytes(replay.sample_stack)),
+            [array("q", bytes(replay.sample_count))],
+            [sets[at] for at in replay.sample_set.numbers()],
         )
+        timeline = Timeline(
+            array("I", bytes(replay.event_sample)),
+            array("q", bytes(replay.event_time)),
+            [array("q", [1]) * events],
+        )
+        rows = array("I", range(count))
         profile.sample_types = [SampleType("samples", "count")]
         for number in seen:
             name = self.events[number].shown
             profile.sample_types.append(SampleType(name.partition(":")[0], unit_of(self.events[number])))
-            column = array("q", bytes(8 * count))
-            of_event(replay.event.numbers(), replay.period.numbers(), number, column)
-            samples.values.append(column)
+            for out, of, values in (
+                (samples.values, rows, replay.sample_period),
+                (timeline.values, timeline.sample, replay.event_period),
+            ):
+                out.append(array("q", bytes(8 * len(of))))
+                of_kind(kinds, of, values.numbers(), number, out[-1])
         profile.default_type = 1 if len(seen) == 1 else 0
-        profile.samples = samples
-        if count:
-            first = min(filter(None, times), default=0)
-            profile.duration_ns = times[-1] - first if first else 0
-            if self.features.clock_offset is not None and first:
+        if events and timeline.time[-1] > 0 and not self._timeless:
+            samples.timeline = timeline
+            first = next(one for one in timeline.time if one > 0)
+            profile.duration_ns = timeline.time[-1] - first
+            if self.features.clock_offset is not None:
                 profile.time_ns = first + self.features.clock_offset
+
+    @property
+    def _timeless(self) -> bool:
+        return not any(one.sample_type & constants.HAS_TIME for one in self.events)
 
     def _label_sets(self, replay: Replay) -> list[tuple[Label, ...]]:
         self.budget.charge((bounds.LABELS + 4 * bounds.LABEL) * len(replay.set_thread))
@@ -307,9 +321,15 @@ class Reader:
         records = self.records
         profile.comments = self.features.comments()
         counts = records.record_counts
-        lost = max(records.lost, records.lost_samples)
-        if lost:
-            self.note(f"{lost:,} records were lost while recording: perf could not keep up")
+        for lost, time, thread in zip(
+            records.lost_count.numbers(), records.lost_time.numbers(), records.lost_thread.numbers()
+        ):
+            if len(profile.lost) < MOST_LOST and 0 < lost <= LARGEST:
+                pid, tid = signed(thread >> 32), signed(thread & 0xFFFFFFFF)
+                profile.lost.append(Lost(lost, min(time, LARGEST), pid, tid))
+        if profile.lost:
+            total = sum(one.samples for one in profile.lost)
+            self.note(f"{total:,} samples were lost while recording: perf could not keep up")
         damaged = records.damaged + self.damaged + len(self.features.damaged)
         if damaged:
             self.note(f"{damaged:,} damaged records were left out")

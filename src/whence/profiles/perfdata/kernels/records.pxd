@@ -41,6 +41,7 @@ cdef class Records:
     cdef readonly Column stack_first, stack_item, stack_pid
     cdef readonly Column place_address, place_mode
     cdef readonly Column map_start, map_size, map_offset, map_name, map_about, map_flags
+    cdef readonly Column lost_count, lost_time, lost_thread
     cdef readonly Column step_time, step_kind, step_a, step_b
     cdef U64s stack_hash
     cdef HashTable stack_slots, place_slots, map_slots
@@ -54,7 +55,7 @@ cdef class Records:
     cdef int mode
     cdef bint failed  # there was no memory
     cdef unsigned long long counts[128]
-    cdef readonly unsigned long long damaged, unknown_ids, lost, lost_samples
+    cdef readonly unsigned long long damaged, unknown_ids
     cdef U64s waiting_cookie, later_cookie
     cdef U64s waiting_thread, later_thread
     cdef U32s waiting_sample, later_stack
@@ -85,6 +86,9 @@ cdef class Records:
         unsigned int stack, unsigned long long period, unsigned long long user,
     ) noexcept nogil
     cdef void _other(self, int kind, int misc, const unsigned char* at, const unsigned char* end) noexcept nogil
+    cdef bint _add_lost(
+        self, unsigned long long count, unsigned long long time, unsigned long long thread
+    ) noexcept nogil
     cdef void _map_record(
         self, int kind, int misc, const unsigned char* at, const unsigned char* end, unsigned long long time
     ) noexcept nogil

@@ -143,6 +143,7 @@ class Records:
         self.map_start, self.map_size, self.map_offset = Column("Q"), Column("Q"), Column("Q")
         self.map_name, self.map_about, self.map_flags = Column("I"), Column("I"), Column("I")
         self.step_time, self.step_kind, self.step_a, self.step_b = Column("Q"), Column("I"), Column("Q"), Column("Q")
+        self.lost_count, self.lost_time, self.lost_thread = Column("Q"), Column("Q"), Column("Q")
         self.chain = cython.cast(cython.p_ulonglong, malloc(8 * MOST_DEPTH))
         self.modes = cython.cast(cython.p_uchar, malloc(MOST_DEPTH))
         if (
@@ -956,9 +957,9 @@ class Records:
                 time, STEP_UNMAP if u16(at + 14, big) & 1 else STEP_MAP, KERNEL_THREAD, number
             )
         elif kind == LOST and end - at >= 16:
-            self.lost += u64(at + 8, big)
+            good = self._add_lost(u64(at + 8, big), time, thread)
         elif kind == LOST_SAMPLES and end - at >= 8:
-            self.lost_samples += u64(at, big)
+            good = self._add_lost(u64(at, big), time, thread)
         elif kind == CALLCHAIN_DEFERRED and end - at >= 16:
             if u64(at + 8, big) > cython.cast(cython.ulonglong, end - at - 16) >> 3:
                 self.damaged += 1
@@ -976,6 +977,12 @@ class Records:
             )
         if not good:
             self.failed = True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _add_lost(self, count: cython.ulonglong, time: cython.ulonglong, thread: cython.ulonglong) -> cython.bint:
+        return self.lost_count.push_u64(count) and self.lost_time.push_u64(time) and self.lost_thread.push_u64(thread)
 
     @cython.cfunc
     @cython.nogil

@@ -39,9 +39,10 @@ cdef class Replay:
     cdef bint failed
     # what comes out
     cdef readonly Column stack_first, stack_item, location_map, location_pid, location_address
-    cdef readonly Column of, label_set, time, event, period, set_thread, set_comm, set_cpu
+    cdef readonly Column sample_stack, sample_set, sample_event, sample_count, sample_period
+    cdef readonly Column event_sample, event_time, event_period, set_thread, set_comm, set_cpu
     cdef U64s stack_hash
-    cdef HashTable stack_slots, location_slots, set_slots
+    cdef HashTable stack_slots, location_slots, set_slots, sample_slots
     cdef U32s scratch
 
     cdef unsigned int _new_node(self, unsigned long long start, unsigned long long end, unsigned int map, unsigned int owner) noexcept nogil
@@ -71,4 +72,8 @@ cdef class Replay:
     cdef bint _location(self, unsigned int map, unsigned int pid, unsigned long long address, unsigned int* number) noexcept nogil
     cdef bint _stack(self, unsigned int* number) noexcept nogil
     cdef bint _labels(self, unsigned long long thread, unsigned int cpu, unsigned int* number) noexcept nogil
+    cdef bint _sample(
+        self, unsigned int stack, unsigned int labels, unsigned int event, unsigned long long period,
+        unsigned int* number,
+    ) noexcept nogil
     cdef bint _resolve(self, unsigned int stack, Py_ssize_t process, unsigned int* number) noexcept nogil

@@ -5,7 +5,8 @@ step changes the maps of a process or the name of a thread; a sample's places be
 
     locations  map (NO_NUMBER: none), process (where the same map may hold other code in each), address
     stacks     of locations, innermost first, each once
-    samples    in order of time: stack, label set, time, event, period
+    samples    stack, label set, event: each once, with how many there were and the sum of their periods
+    events     in order of time: which sample, when, its period
     label sets thread, its name then (the number of a text), CPU
 
 The maps of a process are a treap whose nodes belong to one version: a fork copies nothing but the root, and what is
@@ -49,6 +50,7 @@ from cython.cimports.whence.profiles.perfdata.kernels.replay import Node, Proces
 KERNEL_PID = cython.declare(cython.uint, 0xFFFFFFFF)
 OTHER_MODES = cython.declare(cython.uint, 0xFFFFFFF0)  # the process of a place in no process's memory: + its mode
 NO_USER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+MOST = cython.declare(cython.ulonglong, 0x7FFFFFFFFFFFFFFF)  # that a value can be
 END = -1  # what `run` returns when no sample is left
 
 
@@ -63,8 +65,9 @@ class Replay:
         self.seed = seed
         self.stack_first, self.stack_item = Column("Q"), Column("I")
         self.location_map, self.location_pid, self.location_address = Column("I"), Column("I"), Column("Q")
-        self.of, self.label_set, self.time = Column("I"), Column("I"), Column("Q")
-        self.event, self.period = Column("I"), Column("Q")
+        self.sample_stack, self.sample_set, self.sample_event = Column("I"), Column("I"), Column("I")
+        self.sample_count, self.sample_period = Column("Q"), Column("Q")
+        self.event_sample, self.event_time, self.event_period = Column("I"), Column("Q"), Column("Q")
         self.set_thread, self.set_comm, self.set_cpu = Column("Q"), Column("I"), Column("I")
         if (
             not make_slots(cython.address(self.process_slots), 0)
@@ -72,6 +75,7 @@ class Replay:
             or not make_slots(cython.address(self.stack_slots), 0)
             or not make_slots(cython.address(self.location_slots), 0)
             or not make_slots(cython.address(self.set_slots), 0)
+            or not make_slots(cython.address(self.sample_slots), 0)
             or push(cython.address(self.nodes), cython.sizeof(Node)) == cython.NULL
             or not self.stack_first.push_u64(0)
             or not reserve(cython.address(self.memo_epoch), stacks + 1, 8)
@@ -102,6 +106,7 @@ class Replay:
         release_slots(cython.address(self.stack_slots))
         release_slots(cython.address(self.location_slots))
         release_slots(cython.address(self.set_slots))
+        release_slots(cython.address(self.sample_slots))
         release(cython.address(self.scratch))
 
     def run(self, stops: cython.bint) -> int:
@@ -184,17 +189,26 @@ class Replay:
     @cython.exceptval(check=False)
     def _add(self, sample: cython.uint, stack: cython.uint) -> cython.void:
         labels: cython.uint = 0
+        number: cython.uint = 0
+        period: cython.ulonglong = cython.cast(cython.p_ulonglong, self.records.sample_period.vector.items)[sample]
+        if period > MOST:
+            period = MOST
         if not (
             self._labels(
                 cython.cast(cython.p_ulonglong, self.records.sample_thread.vector.items)[sample],
                 cython.cast(cython.p_uint, self.records.sample_cpu.vector.items)[sample],
                 cython.address(labels),
             )
-            and self.of.push_u32(stack)
-            and self.label_set.push_u32(labels)
-            and self.time.push_u64(cython.cast(cython.p_ulonglong, self.records.sample_time.vector.items)[sample])
-            and self.event.push_u32(cython.cast(cython.p_uint, self.records.sample_event.vector.items)[sample])
-            and self.period.push_u64(cython.cast(cython.p_ulonglong, self.records.sample_period.vector.items)[sample])
+            and self._sample(
+                stack,
+                labels,
+                cython.cast(cython.p_uint, self.records.sample_event.vector.items)[sample],
+                period,
+                cython.address(number),
+            )
+            and self.event_sample.push_u32(number)
+            and self.event_time.push_u64(cython.cast(cython.p_ulonglong, self.records.sample_time.vector.items)[sample])
+            and self.event_period.push_u64(period)
         ):
             self.failed = True
 
@@ -699,6 +713,50 @@ class Replay:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
+    def _sample(
+        self, stack: cython.uint, labels: cython.uint, event: cython.uint, period: cython.ulonglong,
+        number: cython.p_uint,
+    ) -> cython.bint:  # fmt: skip
+        """Add a sample to the equal ones before it."""
+        table: cython.pointer[HashTable] = cython.address(self.sample_slots)
+        stacks: cython.p_uint = cython.cast(cython.p_uint, self.sample_stack.vector.items)
+        sets: cython.p_uint = cython.cast(cython.p_uint, self.sample_set.vector.items)
+        events: cython.p_uint = cython.cast(cython.p_uint, self.sample_event.vector.items)
+        periods: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.sample_period.vector.items)
+        slot: cython.ulonglong
+        at: cython.uint
+        if is_crowded(table):
+            if not make_slots(table, 2 * self.sample_stack.vector.count + 2):
+                return False
+            for at in range(self.sample_stack.vector.count):
+                slot = first_slot(table, self._set_hash(stacks[at], sets[at], events[at]))
+                while table.slots[slot]:
+                    slot = next_slot(table, slot)
+                fill_slot(table, slot, at)
+        slot = first_slot(table, self._set_hash(stack, labels, event))
+        while table.slots[slot]:
+            at = table.slots[slot] - 1
+            if stacks[at] == stack and sets[at] == labels and events[at] == event:
+                cython.cast(cython.p_ulonglong, self.sample_count.vector.items)[at] += 1
+                periods[at] = period + periods[at] if period < MOST - periods[at] else MOST
+                number[0] = at
+                return True
+            slot = next_slot(table, slot)
+        number[0] = cython.cast(cython.uint, self.sample_stack.vector.count)
+        if not (
+            self.sample_stack.push_u32(stack)
+            and self.sample_set.push_u32(labels)
+            and self.sample_event.push_u32(event)
+            and self.sample_count.push_u64(1)
+            and self.sample_period.push_u64(period)
+        ):
+            return False
+        fill_slot(table, slot, number[0])
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
     @cython.inline
     def _set_hash(self, thread: cython.ulonglong, comm: cython.uint, cpu: cython.uint) -> cython.ulonglong:
         return mix(thread ^ mix(cython.cast(cython.ulonglong, comm) << 32 | cpu, self.seed), self.seed)
@@ -729,17 +787,27 @@ def ordered(keys: Column, out: cython.pointer[U32s]) -> cython.bint:
     return True
 
 
-def of_event(
-    events: cython.const[cython.uint][::1],
-    periods: cython.const[cython.ulonglong][::1],
-    event: cython.uint,
+def of_kind(
+    kinds: cython.const[cython.uint][::1],
+    rows: cython.const[cython.uint][::1],
+    values: cython.const[cython.ulonglong][::1],
+    kind: cython.uint,
     out: cython.longlong[::1],
 ) -> None:
-    """The periods of the samples of one event, 0 for those of others."""
+    """values[i] where kinds[rows[i]] is `kind`, 0 elsewhere."""
     at: cython.Py_ssize_t
-    most: cython.ulonglong = 0x7FFFFFFFFFFFFFFF
-    belong(events.shape[0] == periods.shape[0] == out.shape[0])
-    for at in range(out.shape[0]):
-        out[at] = 0
-        if events[at] == event:
-            out[at] = cython.cast(cython.longlong, periods[at] if periods[at] < most else most)
+    belong(values.shape[0] == out.shape[0] and rows.shape[0] == out.shape[0] and all_in(rows, kinds.shape[0]))
+    with cython.nogil:
+        for at in range(out.shape[0]):
+            out[at] = cython.cast(cython.longlong, values[at]) if kinds[rows[at]] == kind else 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def all_in(rows: cython.const[cython.uint][::1], count: cython.Py_ssize_t) -> cython.bint:
+    at: cython.Py_ssize_t
+    for at in range(rows.shape[0]):
+        if rows[at] >= cython.cast(cython.ulonglong, count):
+            return False
+    return True
