@@ -10,6 +10,7 @@ import subprocess
 from array import array
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import given, settings
@@ -284,7 +285,7 @@ def peer() -> list[str]:
 
 def test_the_front_end_of_firefox_profiler_opens_what_is_written(tmp_path: Path) -> None:
     command, path = peer(), tmp_path / "made.json"
-    session = f"whence{tmp_path.name}"
+    session = f"whence{uuid4().hex}"
     formats.write(perf_profile(), path, "firefox")
 
     def said(*words: str) -> str:
@@ -292,8 +293,8 @@ def test_the_front_end_of_firefox_profiler_opens_what_is_written(tmp_path: Path)
         assert run.returncode == 0, run.stderr
         return run.stdout
 
-    said("load", str(path))
     try:
+        said("load", str(path))
         info, tree, functions, markers = (
             said("profile", "info"), said("thread", "samples-top-down"), said("thread", "functions"),
             said("thread", "markers", "--thread", "t-1"),
