@@ -29,7 +29,7 @@ def write(profile: Profile, name: str = "") -> str:
     """
     tables = FunctionTable(profile)
     profiles = in_time(tables) if profile.samples.timeline is not None else added_up(tables)
-    active = next((at for at, (kind, _) in enumerate(profiles) if kind == profile.default_type), 0)
+    active = next((index for index, (kind, _) in enumerate(profiles) if kind == profile.default_type), 0)
     document = {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
         "exporter": f"whence {__version__}",

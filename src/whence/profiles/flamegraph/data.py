@@ -51,7 +51,7 @@ def encoded(tree: Tree, compared: int = 0) -> bytes:
     labels = [texts.number(one) for one in groups]
     types = [[texts.number(part) for part in one] for one in tree.types]
     shown = texts.cut()
-    smaller = next((at for at, one in enumerate(frames) if one == Shown(SMALLER)), -1)
+    smaller = next((index for index, one in enumerate(frames) if one == Shown(SMALLER)), -1)
     data = {
         "types": [[shown[part] for part in one] for one in types],
         "type": tree.default_type,
@@ -156,5 +156,5 @@ def grouped(tree: Tree) -> tuple[list[str], list[int]]:
         sizes[key] = sizes.get(key, 0) + value
     sizes.pop(("", SMALLER), None)
     order = sorted(sizes, key=lambda key: (-sizes[key], key))[:GROUPS]
-    numbers = {key: at for at, key in enumerate(order)}
+    numbers = {key: index for index, key in enumerate(order)}
     return [inside or binary or "no binary" for binary, inside in order], [numbers.get(key, -1) for key in labels]
