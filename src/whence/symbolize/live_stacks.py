@@ -71,6 +71,14 @@ class LiveStacks:
         """The stacks with names. Raises OSError when the process is gone."""
         return self.name(self.copies(tids))
 
+    def explain(self, tid: int) -> tuple[Stack, list[str]] | None:
+        """One thread, and by which rule the caller of each frame was found; None for no such thread. Raises OSError."""
+        found = self._live.explain(tid)
+        if found is None:
+            return None
+        (stack,) = self.name([found[0]])
+        return stack, found[1]
+
     def name(self, found: list[LiveStack]) -> list[Stack]:
         """The same stacks with names."""
         frames = named(self.whose(), [one.unwound for one in found], self._symbolizer)

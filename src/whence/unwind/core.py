@@ -39,6 +39,31 @@ class ThreadStack(NamedTuple):
     unwound: Unwound
 
 
+def explain_core_stack(
+    elf: ElfFile, core: CoreMappings, tid: int, finds: Finds | None = None
+) -> tuple[ThreadStack, list[str]] | None:
+    """One thread of an open core, and by which rule the caller of each frame was found; None for no such thread.
+
+    Raises MapsError for damaged notes.
+    """
+    from whence.unwind.explaining import ExplainingUnwinder, rules_of
+
+    machine = MACHINES.get((elf.machine, elf.bits))
+    modules = Modules(core.snapshot, finds)
+    try:
+        memory = CoreMemory(elf, mapped_files(elf), modules.bytes_of)
+        unwinder = None
+        if machine is not None and elf.order == "little":
+            unwinder = ExplainingUnwinder(machine, CoreCode(modules, memory), memory, stored=elf.size)
+        for thread in _threads(elf):
+            if thread.tid == tid:
+                found = _stack(elf, core, thread, machine, unwinder)
+                return found, rules_of(found.unwound, [] if unwinder is None else unwinder.ways)
+        return None
+    finally:
+        modules.close()
+
+
 @dataclass(slots=True)
 class _Thread:
     tid: int

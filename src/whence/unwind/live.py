@@ -155,6 +155,7 @@ class LiveProcess:
         self._sets = HOSTS.get(os.uname().machine, {})
         self._machines = {size: MACHINES[key] for size, key in self._sets.items() if key in MACHINES}
         self._unwinders: dict[int, Unwinder] = {}
+        self._unwinder_class: type[Unwinder] = Unwinder
         self._modules: Modules | None = None
         self.use(snapshot)
 
@@ -198,6 +199,23 @@ class LiveProcess:
             if thread.outcome is not Outcome.GONE
         ]
 
+    def explain(self, tid: int) -> tuple[LiveStack, list[str]] | None:
+        """One thread, and by which rule the caller of each frame was found; None for no such thread.
+
+        Raises OSError as `stacks` does.
+        """
+        from whence.unwind.explaining import ExplainingUnwinder, rules_of
+
+        self._unwinder_class = ExplainingUnwinder
+        self._unwinders.clear()
+        try:
+            found = self.stacks([tid])
+            ways = [way for one in self._unwinders.values() if isinstance(one, ExplainingUnwinder) for way in one.ways]
+        finally:
+            self._unwinder_class = Unwinder
+            self._unwinders.clear()
+        return (found[0], rules_of(found[0].unwound, ways)) if found else None
+
     def _stack(self, thread: StoppedThread, about: Thread) -> LiveStack:
         size = len(thread.registers)
         machine = self._machines.get(size)
@@ -219,5 +237,6 @@ class LiveProcess:
     def _unwinder(self, size: int, machine: Machine) -> Unwinder:
         if size not in self._unwinders:
             assert self._modules is not None
-            self._unwinders[size] = Unwinder(machine, CoreCode(self._modules, self._memory), self._memory)
+            code = CoreCode(self._modules, self._memory)
+            self._unwinders[size] = self._unwinder_class(machine, code, self._memory)
         return self._unwinders[size]

@@ -135,7 +135,9 @@ class _Ended(Exception):
         self.end, self.detail = end, detail
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
+    """The caller of a frame: its pc, its registers, and where the frame of what it called ends."""
+
     pc: int
     registers: dict[int, int]
     cfa: int
@@ -197,7 +199,7 @@ class Unwinder:
         if self.steps_left < 0:
             raise _Ended(End.LIMIT)
 
-    def check(self, step: _Step, frame: StackFrame, cfa_before: int, after_signal: bool) -> None:
+    def check(self, step: Step, frame: StackFrame, cfa_before: int, after_signal: bool) -> None:
         """Raise _Ended unless there is a caller, above what it called, in code."""
         if not step.pc and not step.from_trampoline:
             raise _Ended(End.COMPLETE)
@@ -211,7 +213,7 @@ class Unwinder:
 
     # one step
 
-    def step(self, frame: StackFrame, registers: dict[int, int]) -> _Step:
+    def step(self, frame: StackFrame, registers: dict[int, int]) -> Step:
         """The caller. Raises _Ended."""
         try:
             context = self.trampoline(frame)
@@ -229,7 +231,7 @@ class Unwinder:
             raise _Ended(End.NO_CFI, self.code.why_not(frame.lookup))
         return step
 
-    def by_cfi(self, frame: StackFrame, registers: dict[int, int], row: Row, fde: Fde) -> _Step:
+    def by_cfi(self, frame: StackFrame, registers: dict[int, int], row: Row, fde: Fde) -> Step:
         machine, memory = self.machine, self.memory
         if row.cfa is None:
             raise DwarfError(fde.section, fde.offset, "a row says what the CFA is", "none")
@@ -284,7 +286,7 @@ class Unwinder:
         if not signal:
             pc &= machine.address_mask
         found_by = FoundBy.SIGNAL if signal else FoundBy.CFI
-        return _Step(pc, values, cfa, found_by, exact=signal, from_trampoline=signal)
+        return Step(pc, values, cfa, found_by, exact=signal, from_trampoline=signal)
 
     def row_of(self, frame: StackFrame) -> tuple[Row, Fde] | None:
         """The row that holds in a frame. A trampoline's FDE counts at the return address itself."""
@@ -325,16 +327,16 @@ class Unwinder:
                 return index
         return None
 
-    def interrupted(self, frame: StackFrame, index: int) -> _Step:
+    def interrupted(self, frame: StackFrame, index: int) -> Step:
         """What a signal interrupted: the kernel saved its registers on the stack."""
         form = self.machine.trampolines[index]
         values = {register: self.word(frame.sp + at) for register, at in form.registers.items()}
         pc = self.word(frame.sp + form.pc_at)
-        return _Step(pc, values, values[self.machine.sp], FoundBy.SIGNAL, exact=True, from_trampoline=True)
+        return Step(pc, values, values[self.machine.sp], FoundBy.SIGNAL, exact=True, from_trampoline=True)
 
     # where no CFI answers
 
-    def without_cfi(self, frame: StackFrame, registers: dict[int, int]) -> _Step | None:
+    def without_cfi(self, frame: StackFrame, registers: dict[int, int]) -> Step | None:
         if frame.exact:
             if not self.is_code(frame.pc):
                 return self.called(registers, 0, FoundBy.CALL)
@@ -345,7 +347,7 @@ class Unwinder:
                 return self.called(registers, 0, FoundBy.LEAF)
         return self.by_frame_pointer(frame, registers)
 
-    def called(self, registers: dict[int, int], pushed: int, found_by: FoundBy) -> _Step:
+    def called(self, registers: dict[int, int], pushed: int, found_by: FoundBy) -> Step:
         """The caller of a function that has done no more than push `pushed` words."""
         machine = self.machine
         values = {register: registers[register] for register in machine.kept if register in registers}
@@ -358,7 +360,7 @@ class Unwinder:
             pc = self.word(sp)
             sp += machine.word
         values[machine.sp] = sp & self.mask
-        return _Step(pc & machine.address_mask, values, sp, found_by)
+        return Step(pc & machine.address_mask, values, sp, found_by)
 
     def pushed(self, pc: int) -> int | None:
         """How many words a function has pushed at its beginning or end: 0 or 1; None elsewhere."""
@@ -392,7 +394,7 @@ class Unwinder:
             target = pc - 4 + 4 * (distance - (1 << 26) if distance >> 25 else distance)
         return 0 <= frame.pc - target < LEAF_BYTES and self.pushed(target) is None
 
-    def by_frame_pointer(self, frame: StackFrame, registers: dict[int, int]) -> _Step | None:
+    def by_frame_pointer(self, frame: StackFrame, registers: dict[int, int]) -> Step | None:
         """The caller by the frame record that the frame pointer leads to; None unless it holds."""
         machine = self.machine
         fp = registers.get(machine.fp, 0)
@@ -409,7 +411,7 @@ class Unwinder:
             return None
         values = {register: registers[register] for register in machine.kept if register in registers}
         values[machine.fp], values[machine.sp] = self.word(fp + caller_at), fp + size
-        return _Step(pc, values, fp + size, FoundBy.FRAME_POINTER)
+        return Step(pc, values, fp + size, FoundBy.FRAME_POINTER)
 
     def follows_call(self, pc: int) -> bool:
         """Whether the instruction before a return address can be a call; true where its bytes can't be read."""
