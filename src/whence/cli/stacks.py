@@ -170,8 +170,8 @@ def gdb_lines(stack: Stack) -> Iterator[str]:
 def register_lines(stack: Stack) -> Iterator[str]:
     """Registers, some to a line."""
     shown = [f"{name:<4}0x{value:016x}" for name, value in stack.registers.items()]
-    for at in range(0, len(shown), REGISTERS_A_LINE):
-        yield "  " + "  ".join(shown[at : at + REGISTERS_A_LINE])
+    for index in range(0, len(shown), REGISTERS_A_LINE):
+        yield "  " + "  ".join(shown[index : index + REGISTERS_A_LINE])
     if not shown:
         yield "  registers: not known"
 

@@ -160,17 +160,17 @@ class CoreCode:
         self._vdso_bias = 0
 
     def _at(self, address: int) -> int | None:
-        at = bisect_right(self._starts, address) - 1
-        return at if at >= 0 and address < self._mappings[at].end else None
+        index = bisect_right(self._starts, address) - 1
+        return index if index >= 0 and address < self._mappings[index].end else None
 
     def is_code(self, address: int) -> bool:
         return self._at(address) is not None
 
     def fde(self, address: int) -> tuple[Fde, int] | None:
-        at = self._at(address)
-        if at is None:
+        index = self._at(address)
+        if index is None:
             return None
-        mapping, file = self._mappings[at], self._modules.snapshot.file_of[at]
+        mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
         if mapping.kind is Kind.VDSO:
             found = self._vdso_frames(mapping).find(address - self._vdso_bias)
             return None if found is None else (found, self._vdso_bias)
@@ -195,10 +195,10 @@ class CoreCode:
         return self._vdso
 
     def why_not(self, address: int) -> str:
-        at = self._at(address)
-        if at is None:
+        index = self._at(address)
+        if index is None:
             return f"{address:#x} is no address of code"
-        mapping, file = self._mappings[at], self._modules.snapshot.file_of[at]
+        mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
         if file is None:
             return f"{address:#x} is in {mapping.path or 'generated code'}, which has no call frame information there"
         module = self._modules.of_file(file, mapping)
