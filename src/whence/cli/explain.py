@@ -25,7 +25,8 @@ from whence.cli.words import address, plain
 from whence.errors import WrongUse
 from whence.explanation import Step, frame_steps
 from whence.locate.search import Wanted
-from whence.unwind.unwinder import INNER_KEPT, End
+from whence.unwind.steps import End
+from whence.unwind.unwinder import INNER_KEPT
 
 if TYPE_CHECKING:
     from whence.locate.locator import Locator

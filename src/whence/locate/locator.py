@@ -124,7 +124,12 @@ class Locator:
         given = [one.path for one in self._given.files if not one.is_archive and not one.is_package]
         stores: list[Any] = [one for one in self._further if hasattr(one, "fetch")]
         self.debug_files = DebugFiles(
-            self.dirs, given, packages=packages, debuginfod=self._client, stores=stores, open_elf=self._open_elf,
+            self.dirs,
+            given,
+            packages=packages,
+            debuginfod=self._client,
+            stores=stores,
+            open_elf=self._open_elf,
             log=log,
         )
 

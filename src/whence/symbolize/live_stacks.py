@@ -10,8 +10,8 @@ from whence.procmap.snapshot import SnapshotMappings
 from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import NamedFrame, Stack, named
 from whence.unwind.live import LiveProcess, unseen_stacks
+from whence.unwind.steps import End
 from whence.unwind.stopping import tids_of
-from whence.unwind.unwinder import End
 
 if TYPE_CHECKING:
     from types import TracebackType

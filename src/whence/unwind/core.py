@@ -21,7 +21,8 @@ from whence.unwind.memory import CoreMemory
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
 from whence.unwind.signals import Signal, read_signal
-from whence.unwind.unwinder import End, FoundBy, StackFrame, Unwinder, Unwound
+from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
+from whence.unwind.unwinder import Unwinder
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
@@ -116,4 +117,5 @@ def _stack(
         place = () if known is None else (StackFrame(known.pc or 0, known.sp or 0, FoundBy.REGISTERS, exact=True),)
         return ThreadStack(tid, signal, {}, Unwound(place, End.NO_REGISTERS, detail))
     pc, values = machine.read_status(status, order)
-    return ThreadStack(tid, signal, machine.named(pc, values), unwinder.unwind(pc, values))
+    unwound = unwinder.unwind(pc, values, machine.thread_pointer(status, order))
+    return ThreadStack(tid, signal, machine.named(pc, values), unwound)

@@ -16,7 +16,8 @@ from whence.unwind.cfi import Cfa, Fde, How, Row, Rule
 from whence.unwind.constants import Operation
 from whence.unwind.reading import Cursor
 from whence.unwind.registers import Machine
-from whence.unwind.unwinder import INNER_KEPT, Code, FoundBy, StackFrame, Step, Unwinder, Unwound
+from whence.unwind.steps import FoundBy, StackFrame, Step, Unwound
+from whence.unwind.unwinder import INNER_KEPT, Code, Unwinder
 
 if TYPE_CHECKING:
     from whence.unwind.memory import Memory

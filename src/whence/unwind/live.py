@@ -21,6 +21,7 @@ from whence.reasons import Missing
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
+from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 from whence.unwind.stopping import (
     Outcome,
     StackPointer,
@@ -30,7 +31,7 @@ from whence.unwind.stopping import (
     why_denied,
     why_not_stopped,
 )
-from whence.unwind.unwinder import STEPS_LIMIT, End, FoundBy, StackFrame, Unwinder, Unwound
+from whence.unwind.unwinder import STEPS_LIMIT, Unwinder
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -225,12 +226,13 @@ class LiveProcess:
             place = () if about.pc is None else (StackFrame(about.pc, about.sp or 0, FoundBy.REGISTERS, exact=True),)
             unwound = Unwound(place, End.NO_REGISTERS, detail)
             return LiveStack(thread.tid, about.name, about.state, {}, unwound, thread.held, why)
-        pc, values = machine.read_status(bytes(STATUS_REGISTERS_AT[machine.bits]) + thread.registers, "little")
+        status = bytes(STATUS_REGISTERS_AT[machine.bits]) + thread.registers
+        pc, values = machine.read_status(status, "little")
         self._memory.read_later = 0
-        unwound = self._unwinder(size, machine).unwind(pc, values)
-        if self._memory.read_later and not unwound.detail:
-            detail = f"memory at {self._memory.read_later:#x} was read after the thread went on"
-            unwound = unwound._replace(detail=detail)
+        unwound = self._unwinder(size, machine).unwind(pc, values, machine.thread_pointer(status, "little"))
+        if self._memory.read_later:
+            later = f"memory at {self._memory.read_later:#x} was read after the thread went on"
+            unwound = unwound._replace(detail="; ".join(filter(None, (unwound.detail, later))))
         registers = machine.named(pc, values)
         return LiveStack(thread.tid, about.name, about.state, registers, unwound, thread.held)
 
