@@ -42,11 +42,13 @@ ARROWS: dict[str, set[str]] = {
     "producers": {"dwarf", "elf", "gopclntab", "locate", "ranges"},
     "binary": {"elf", "explanation", "lidia", "lidia.build", "planner", "producers", "reverse"},
     "procmap": {"elf"},
-    "unwind": {"elf", "procmap", "window"},
+    "unwind": {"elf", "gopclntab", "procmap", "window"},
     "gotrace": set(),
+    "columns": {"elf", "lidia", "locate", "locate.locator", "store", "symbolize"},
+    "engines": {"columns", "locate.locator", "store"},
     "symbolize": {"binary", "elf", "lidia", "locate", "locate.locator", "procmap", "unwind"},
     "filter": {"demangle", "elf", "locate", "locate.locator", "procmap", "symbolize"},
-    "profiles": {"elf", "gotrace", "lidia", "locate", "locate.locator", "procmap", "symbolize"},
+    "profiles": {"elf", "gotrace", "lidia", "locate", "locate.locator", "procmap", "symbolize", "unwind"},
 }
 EVERYONES = {
     "errors",

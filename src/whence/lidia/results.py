@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from whence.mapped import MappedFile
 
 
+SOURCE_OF_BYTE = SOURCES + (Source.UNKNOWN,) * (256 - len(SOURCES))
+
+
 class LineTableEntry(NamedTuple):
     """From `offset` bytes after its range's vaddr on, the code comes from line `line_number`."""
 
@@ -200,7 +203,7 @@ class FrameTable(Sequence[Frames]):
     @property
     def source(self) -> list[Source]:
         """Which table named every frame."""
-        return list(map(_source, self._source))
+        return list(map(SOURCE_OF_BYTE.__getitem__, self._source))
 
     @property
     def start_line(self) -> memoryview:
@@ -231,7 +234,7 @@ class FrameTable(Sequence[Frames]):
         `row` says which of the addresses it is of (from 0), then come the columns of Frame; texts are dictionaries.
         ImportError where pyarrow is not installed.
         """
-        pa = _imported("pyarrow", "to_arrow", "arrow")
+        pa = imported("pyarrow", "FrameTable.to_arrow", "arrow")
         columns = {
             "row": pa.array(self._rows()),
             "function": pa.array(self.function, pa.string()).dictionary_encode(),
@@ -250,7 +253,7 @@ class FrameTable(Sequence[Frames]):
 
         ImportError where pandas is not installed.
         """
-        pd = _imported("pandas", "to_pandas", "pandas")
+        pd = imported("pandas", "FrameTable.to_pandas", "pandas")
         columns = {
             "row": array("I", self._rows()),
             "function": self.function,
@@ -309,11 +312,11 @@ class FrameTable(Sequence[Frames]):
         functions, files = _through(function, self.function), _through(file, self.file)
         located = self.column, self.discriminator
         fields = zip(functions, files, self.line, self.inlined, self.source, self.start_line, *located)
-        frames = list(map(tuple.__new__, repeat(Frame), fields))
-        return [tuple(frames[low:high]) for low, high in pairwise(self.starts)]
+        frames: Frames = tuple(map(tuple.__new__, repeat(Frame), fields))
+        return [frames[low:high] for low, high in pairwise(self.starts)]
 
     def _sources(self, low: int, high: int) -> Iterator[Source]:
-        return map(_source, self._source[low:high])
+        return map(SOURCE_OF_BYTE.__getitem__, self._source[low:high])
 
     def _slice(self, rows: range) -> FrameTable:
         """The table of some of the addresses."""
@@ -392,16 +395,12 @@ def _through(make: Callable[[str], str] | None, texts: list[str]) -> Iterable[st
     return map(made.__getitem__, texts)
 
 
-def _source(number: int) -> Source:
-    return SOURCES[number] if number < len(SOURCES) else Source.UNKNOWN
-
-
-def _imported(module: str, method: str, extra: str) -> Any:
+def imported(module: str, what: str, extra: str) -> Any:
     """A module that whence does not require."""
     from importlib import import_module
 
     try:
         return import_module(module)
     except ImportError as error:
-        message = f"FrameTable.{method} needs {module}, which is not installed: pip install 'whence[{extra}]'"
+        message = f"{what} needs {module}, which is not installed: pip install 'whence[{extra}]'"
         raise ImportError(message, name=module) from error
