@@ -45,6 +45,7 @@ ARROWS: dict[str, set[str]] = {
     "unwind": {"elf", "gopclntab", "procmap", "window"},
     "gotrace": set(),
     "columns": {"elf", "lidia", "locate", "locate.locator", "store", "symbolize"},
+    "server": {"columns", "demangle", "elf", "locate", "locate.locator", "profiles", "store", "symbolize"},
     "engines": {"columns", "locate.locator", "store"},
     "symbolize": {"binary", "elf", "lidia", "locate", "locate.locator", "procmap", "unwind"},
     "filter": {"demangle", "elf", "locate", "locate.locator", "procmap", "symbolize"},

@@ -35,6 +35,7 @@ COMMANDS = {
     "filter": ("filter", "copy a log with the frames in it named"),
     "columns": ("columns", "name the addresses of a table: Parquet, Arrow, CSV, JSON lines"),
     "store": ("store", "keep the best debug files of every build-id, and archives of them, for everyone"),
+    "serve": ("serve", "a store over HTTP: debuginfod, symbolication, named profiles, uploads"),
     "explain": ("explain", "the whole chain for one address: what was tried and what answered"),
 }
 
