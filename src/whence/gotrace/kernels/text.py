@@ -41,6 +41,7 @@ from cython.cimports.whence.gotrace.kernels.uvarint import (
     whence_uvarint_size,
 )
 from cython.cimports.whence.kernels.bytes import MORE
+from cython.cimports.whence.kernels.checks import belong
 
 ROOM = cython.declare(cython.int, 512)  # bytes that the longest line without data needs
 
@@ -718,6 +719,7 @@ def from_wire(
     fault: cython.int = FINE
     offset: cython.Py_ssize_t = start
     events: cython.Py_ssize_t = 0
+    belong(start >= 0)
     if start >= stop or stop > data.shape[0] or changes.shape[0] == 0:
         return (start, 0, 0, FINE, start)
     base: cython.p_const_uchar = cython.address(data[0])
@@ -999,6 +1001,7 @@ def to_wire(
     """
     fault: cython.int = FINE
     events: cython.Py_ssize_t = 0
+    belong(start >= 0)
     if start >= stop or stop > data.shape[0]:
         return (start, 0, 0, 0, FINE, start, 0, 0)
     base: cython.p_const_uchar = cython.address(data[0])
