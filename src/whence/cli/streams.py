@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
-from whence.errors import WrongUse
+from whence.errors import WrongUse, escaped
 
 # Everything of C0 and C1 but tab and newline, as characters and as bytes that are no UTF-8; line and paragraph
 # separators; marks and overrides of the direction of writing.
@@ -49,16 +49,9 @@ class _Guard:
 
     def __call__(self, text: str) -> int:
         if ACTIVE.search(text):
-            self.write(ACTIVE.sub(_escaped, text))
+            self.write(ACTIVE.sub(lambda found: escaped(found[0]), text))
             return len(text)
         return self.write(text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code >= 0xDC80:  # a byte that is not UTF-8
-        code -= 0xDC00
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def unguarded(stream: TextIO) -> Any:
