@@ -11,13 +11,13 @@ PXD_COMPARISON = re.compile(r"(==|!=|<=?|>=?)\s*0x[0-9a-fA-F]+")
 
 def hex_numbers(source: str) -> Iterator[tuple[int, str]]:
     """Comparisons with a number that is written in hex, as numbers of formats are: line, text."""
+    lines = source.encode().split(b"\n")
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Compare):
             for side in (node.left, *node.comparators):
                 for one in side.elts if isinstance(side, ast.Tuple | ast.Set | ast.List) else [side]:
-                    text = ast.get_source_segment(source, one) or ""
-                    if isinstance(one, ast.Constant) and text.lower().startswith("0x"):
-                        yield node.lineno, ast.get_source_segment(source, node) or ""
+                    if isinstance(one, ast.Constant) and lines[one.lineno - 1][one.col_offset :].startswith(b"0x"):
+                        yield node.lineno, lines[one.lineno - 1].decode().strip()
 
 
 def test_the_search_finds_them() -> None:

@@ -174,6 +174,8 @@ def tell_skipped(profile: Profile, title: str) -> None:
             f"({rule}; found {shown(line)})",
             file=sys.stderr,
         )
+    for note in profile.notes:
+        print(f"whence profile: {plain(title)}: {plain(note)}", file=sys.stderr)
 
 
 def print_report(report: Report, options: Namespace, stream: object) -> None:
@@ -186,9 +188,8 @@ def print_report(report: Report, options: Namespace, stream: object) -> None:
 def standard_input(options: Namespace) -> Profile:
     from whence.profiles import read
 
-    data = sys.stdin.buffer.read()
     with naming("<stdin>"), Progress("reading", quiet=options.quiet):
-        return read(data)
+        return read(sys.stdin.buffer)
 
 
 def shown_on(progress: Progress) -> Callable[[str, int, int], None]:

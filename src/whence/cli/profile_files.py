@@ -61,7 +61,7 @@ def run_files(options: Namespace) -> int:
             done += 1
             broken += job.error is not None
             under += job.under
-            job.print_result()
+            job.show()
     if not options.json:
         left = f", {broken:,} of them could not be read or written" if broken else ""
         print(f"whence profile: {done:,} files{left}, {time.monotonic() - began:.1f} s", file=sys.stderr)
@@ -173,7 +173,7 @@ class ProfileJob:
             "error": getattr(self.error, "code", "unreadable") if self.error is not None else "",
         }
 
-    def print_result(self) -> None:
+    def show(self) -> None:
         """A line of JSON on stdout; or what went wrong on stderr, and the coverage that was asked for."""
         if self.options.json:
             print(json.dumps(self.as_json()), flush=True)

@@ -1,4 +1,4 @@
-"""Profiles in, names out: pprof, OTLP and perf, read into one model, named, written.
+"""Profiles in, names out: perf.data, pprof, OTLP and text, read into one model, named, written.
 
     profile             Profile and read: what users hold
     model               mappings, locations, samples; what every reader fills and every writer reads
@@ -6,6 +6,7 @@
     schema              the fields of pprof's and OTLP's messages
     pprof               perftools.profiles.Profile, gzip or plain
     otlp                OTLP profiles v1development (dictionary form), binary and JSON
+    perfdata/           perf's own recordings, without perf
     perf, folded        the text of `perf script`; folded stacks
     speedscope          speedscope's JSON, to write
     firefox             Firefox Profiler's processed format, to write; breakpad: its form of build-ids

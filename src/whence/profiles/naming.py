@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 
 from whence.lidia.table import demangler
 from whence.locate.locator import Locator
 from whence.locate.segments import has_nobits
-from whence.model import Frames
 from whence.profiles.addresses import NOWHERE
 from whence.profiles.binaries import Binaries, MappingSearch
 from whence.profiles.kernel import HALF
@@ -22,8 +21,7 @@ from whence.profiles.kinds import AddressKind, kind_of
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.non_elf_names import Answer, Processes, generated_names, kernel_names
 from whence.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
-from whence.symbolize.naming import name_all
-from whence.symbolize.pool import Names
+from whence.symbolize.naming import chains_of
 
 FIRST, LAST = itemgetter(0), itemgetter(-1)  # of a chain: the innermost frame, the function itself
 LINE_OF, SOURCE_OF = attrgetter("line"), attrgetter("source")
@@ -158,8 +156,9 @@ def _ask(
     assert search.opened is not None
     opened = search.opened
     vaddrs = opened.vaddrs(mapping, array("Q", map(profile.address.__getitem__, members)))
-    chains, missing = _chains(opened.binary, sorted({*vaddrs} - {NOWHERE}), readable)
-    answers = list(map(chains.get, vaddrs))
+    distinct = sorted({*vaddrs} - {NOWHERE})
+    chains, unnamed = chains_of(opened.binary, distinct, function=readable, file=own_file)
+    answers = list(map(dict(zip(distinct, chains, strict=True)).get, vaddrs))
     frames_of, reasons = profile.frames, profile.reasons
     found = [frames for frames in answers if frames]
     named = members
@@ -177,11 +176,11 @@ def _ask(
     advice = "" if opened.segments is not None else MAKE_AGAIN
     if has_nobits(opened.segments or ()):
         advice = GIVE_PROGRAM
-    missing[NOWHERE] = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, "", advice)
+    nowhere = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, opened.how, advice)
+    why = {vaddr: Missing(reason, detail or opened.how) for vaddr, (reason, detail) in unnamed.items()}
     for location, vaddr, answer in zip(members, vaddrs, answers, strict=True):
-        if answer is None:
-            why = missing[vaddr]
-            _leave(profile, location, why._replace(detail=why.detail or opened.how), report)
+        if not answer:
+            _leave(profile, location, nowhere if vaddr == NOWHERE else why[vaddr], report)
 
 
 def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, better: bool = False) -> None:
@@ -194,18 +193,6 @@ def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, bette
             report.sources[answer[-1].source] += 1
         elif not (better and location in report.left):
             _leave(profile, location, answer, report)
-
-
-def _chains(binary: Names, vaddrs: Sequence[int], readable: Readable) -> tuple[dict[int, Frames], dict[int, Missing]]:
-    """The frames of each vaddr that has some, and why the others have none."""
-    chains: dict[int, Frames] = {}
-    missing: dict[int, Missing] = {}
-    for vaddr, (frames, reason, detail) in name_all(binary, vaddrs, function=readable, file=own_file).items():
-        if frames:
-            chains[vaddr] = frames
-        else:
-            missing[vaddr] = Missing(reason or Reason.NOT_IN_ARCHIVE, detail)
-    return chains, missing
 
 
 def _leave(profile: Profile, location: int, missing: Missing, report: Named) -> None:

@@ -1,7 +1,7 @@
 """Stacks to the largest nodes of their tree, without building the rest.
 
 A stack is stack[first[s]:first[s + 1]], locations leaf first. A location is the places
-[of_location[l], of_location[l + 1]), outermost first; a place is a frame and a line. A node is a frame below its
+[of_location[l], of_location[l + 1]), innermost first; a place is a frame and a line. A node is a frame below its
 parent, and holds the stacks that pass through it: a slice of `order`. Only a node that is kept is taken apart into its
 children, so time goes into what is shown, and no more nodes are made than are kept and stacks remain.
 """
@@ -160,7 +160,8 @@ def level(sizes: cython.const[cython.uint][::1], budget: cython.ulonglong, limit
     return low
 
 
-# A stack on its way from the root: the frames of its location at hand, and how many locations are still to come
+# A stack on its way from the root: the frames of its location at hand that are still to come, [until, next), the last
+# first, and how many locations are
 Walker = cython.struct(
     weight=cython.double,
     cursor=cython.ulonglong,
@@ -439,14 +440,14 @@ class Growth:
             while walker.next == walker.until and walker.left > 0:
                 walker.left -= 1
                 walker.cursor -= 1
-                walker.next = self.of_location[self.stack[walker.cursor]]
-                walker.until = self.of_location[self.stack[walker.cursor] + 1]
+                walker.until = self.of_location[self.stack[walker.cursor]]
+                walker.next = self.of_location[self.stack[walker.cursor] + 1]
             if walker.next == walker.until:
                 walker.end = node
                 self.child[index] = 0
                 continue
+            walker.next -= 1
             walker.here = self.place[walker.next]
-            walker.next += 1
             frame = self.frames if too_deep else self.frame_of[walker.here]
             # the only stack of a node makes the only child: no other has to find it
             child = 0 if high - low == 1 else self.node_of_frame[frame]
