@@ -232,7 +232,8 @@ class Locator:
             search = self.search(wanted, demangle=demangle)
             if search.opened is None:
                 raise FileNotFoundError(2, f"no file for {wanted} ({'; '.join(map(str, search.tried))})")
-            return search.opened.binary
+            found: Binary = search.opened.binary
+            return found
         if is_archive(name):
             return open_archive(name, demangle=demangle)
         elf = open_elf(name)
@@ -243,7 +244,8 @@ class Locator:
             archive = self._archive_for(elf, demangle) if every else None
             if archive is not None:
                 elf.close()
-                return archive.binary
+                made: Binary = archive.binary
+                return made
             options["jobs"] = options.get("jobs") or self.jobs
             return Binary.from_elf(elf, debug_files=self.debug_files, demangle=demangle, **options)
         except BaseException:
