@@ -486,6 +486,8 @@ def with_response_files(words: Sequence[str], depth: int = RESPONSE_DEPTH) -> li
 
 def shell_words(text: str) -> list[str]:
     """Split as a shell does; at blanks where a quote does not end."""
+    if not text:
+        return []
     import shlex
 
     try:
