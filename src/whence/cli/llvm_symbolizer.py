@@ -127,14 +127,14 @@ def settings_of(program: str, words: list[str]) -> Settings:
 def short_options(settings: Settings, group: str, words: list[str]) -> list[str]:
     """Apply a group like -Cfpe; what is wrong with it, a line each. The value of -e may follow in the group."""
     problems = []
-    for at, letter in enumerate(group[1:], 2):
+    for index, letter in enumerate(group[1:], 2):
         option = OPTIONS.get("-" + letter)
         if option is None:
             problems.append(f"error: unknown argument '-{letter}'\n")
         elif not takes_value(option):
             apply(settings, option, "-" + letter, "")
-        elif at < len(group):
-            apply(settings, option, "-" + letter, group[at:].removeprefix("="))
+        elif index < len(group):
+            apply(settings, option, "-" + letter, group[index:].removeprefix("="))
             break
         elif words:
             apply(settings, option, "-" + letter, words.pop(0))
@@ -154,12 +154,12 @@ def apply(settings: Settings, option: Option, name: str, value: str) -> None:
     elif option.value == MANY:
         settings.debug_dirs.append(value)
     elif option.setting in ("help", "version"):
-        raise Told(usage(settings.program) if option.setting == "help" else version(settings.program))
+        raise Printed(usage(settings.program) if option.setting == "help" else version(settings.program))
     else:
         setattr(settings, option.setting, value if option.value == TEXT else option.value)
 
 
-class Told(Exception):
+class Printed(Exception):
     """What --help or --version prints."""
 
 
@@ -182,8 +182,8 @@ def main() -> int:
     variable = "LLVM_ADDR2LINE_OPTS" if "addr2line" in program else "LLVM_SYMBOLIZER_OPTS"
     try:
         settings = settings_of(program, shell_words(os.environ.get(variable, "")) + sys.argv[1:])
-    except Told as told:
-        sys.stdout.write(str(told))
+    except Printed as printed:
+        sys.stdout.write(str(printed))
         return 0
     except UsageError as refused:
         sys.stderr.write(str(refused))

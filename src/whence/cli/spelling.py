@@ -51,7 +51,7 @@ def _llvm_14(name: str) -> str:
 def _gnu(name: str) -> str:
     from whence.demangle import demangle
 
-    base, at, version = name.partition("@")
+    base, separator, version = name.partition("@")
     text = apart(demangle(base))
     if clone := CLONE.search(text):
         parts = CLONE_PART.findall(clone[1])
@@ -62,7 +62,7 @@ def _gnu(name: str) -> str:
         text = text.replace("std::nullptr_t", "decltype(nullptr)")
     if "'lambda" in text:
         text = gnu_lambdas(text)
-    return text + at + version
+    return text + separator + version
 
 
 def gnu_lambdas(text: str) -> str:
@@ -114,12 +114,12 @@ def legacy_rust(name: str) -> str:
     found = RUST_HASH.search(name)
     if found is None or not name.startswith("_ZN"):
         return ""
-    words, at = [], 3
-    while at < found.start() and (digits := SIZE.match(name, at)):
+    words, offset = [], 3
+    while offset < found.start() and (digits := SIZE.match(name, offset)):
         end = digits.end() + int(digits[0])
         words.append(name[digits.end() : end])
-        at = end
-    if at != found.start():
+        offset = end
+    if offset != found.start():
         return ""
     suffix = name[found.end() :]
     return "::".join([*words, found[1]]) + (f" ({suffix})" if suffix else "")

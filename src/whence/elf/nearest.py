@@ -84,39 +84,39 @@ class SymbolIndex:
 
     def llvm(self, vaddr: int) -> Symbol | None:
         """The symbol that llvm-symbolizer names."""
-        at = bisect_right(self._starts, vaddr) - 1
-        end, symbol = self._ends.get(at) or self._llvm_at(at)
+        index = bisect_right(self._starts, vaddr) - 1
+        end, symbol = self._ends.get(index) or self._llvm_at(index)
         return symbol if vaddr < end else None
 
-    def _llvm_at(self, at: int) -> tuple[int, Symbol]:
+    def _llvm_at(self, index: int) -> tuple[int, Symbol]:
         """The symbol that llvm-symbolizer names from a place in the order on, and where it ends (0: there is none)."""
-        while at >= 0:
-            row, start = self._rows[at], self._starts[at]
+        while index >= 0:
+            row, start = self._rows[index], self._starts[index]
             symbol = self._name(row, start, False)
             if not symbol.name.startswith(MAPPING):
                 section = self._sections[self._symbols.section[row]]
                 end = start + symbol.size if symbol.size else max(section.vaddr + section.size, start + 1)
-                found = self._ends[at] = end, symbol
+                found = self._ends[index] = end, symbol
                 return found
-            at -= 1
+            index -= 1
         return 0, NOTHING
 
     def bfd(self, vaddr: int) -> Symbol | None:
         """The symbol that binutils name."""
-        at = bisect_right(self._starts, vaddr) - 1
-        while at >= 0:
-            start = self._starts[at]
+        index = bisect_right(self._starts, vaddr) - 1
+        while index >= 0:
+            start = self._starts[index]
             first = bisect_left(self._starts, start)
             best = -1
-            for row in sorted(self._rows[first : at + 1]):
+            for row in sorted(self._rows[first : index + 1]):
                 fit = self._in_section(row, vaddr) and self._may_be_function(row)
                 if fit and (best < 0 or self._fits_better(row, best, vaddr - start)):
                     best = row
             if best >= 0:
                 return self._named.get((best, True)) or self._name(best, start, True)
-            if not self._in_section(self._rows[at], vaddr):
+            if not self._in_section(self._rows[index], vaddr):
                 return None
-            at = first - 1
+            index = first - 1
         return None
 
     def eu(self, vaddr: int) -> Symbol | None:
@@ -170,9 +170,9 @@ class SymbolIndex:
     def named(self, name: str) -> Iterator[Symbol]:
         """The symbols of that name, in order of address, as llvm-symbolizer finds them: those it would name."""
         last = len(self._rows) - 1
-        for at, row in enumerate(self._rows):
-            if (at == last or self._starts[at + 1] != self._starts[at]) and self._symbols.name(row) == name:
-                yield self._name(row, self._starts[at], False)
+        for index, row in enumerate(self._rows):
+            if (index == last or self._starts[index + 1] != self._starts[index]) and self._symbols.name(row) == name:
+                yield self._name(row, self._starts[index], False)
 
     def first(self, name: str) -> Symbol | None:
         """The first symbol of that name in the table."""
@@ -222,5 +222,5 @@ class SymbolIndex:
         kinds = self._kinds
         if not local and not (bfd and 0 < kinds.rfind(FILE) == kinds.count(FILE)):
             return ""
-        at = kinds.rfind(FILE, 0, row)
-        return self._symbols.name(at) if at > 0 else ""
+        index = kinds.rfind(FILE, 0, row)
+        return self._symbols.name(index) if index > 0 else ""

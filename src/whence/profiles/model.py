@@ -123,6 +123,7 @@ class Samples:
 
     Stack s is stack[first[s]:first[s + 1]]. Samples may share stacks, as OTLP's do: what they would take apart has no
     bound in the size of the file. Equal samples are one; where it is known when each was taken, `timeline` says so.
+    Of a difference of two profiles, base[t][i] is what the older one had.
     """
 
     first: array[int] = field(default_factory=lambda: array("Q", [0]))
@@ -132,6 +133,7 @@ class Samples:
     labels: list[tuple[Label, ...]] = field(default_factory=list)
     added: int = 0  # how many were added by `add`
     timeline: Timeline | None = None
+    base: list[array[int]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.of)
@@ -222,6 +224,7 @@ class Profile:
     lost: list[Lost] = field(default_factory=list)
     skipped: int = 0  # lines of text that could not be read
     first_skipped: tuple[str, str, str] | None = None  # which one was first, the rule it breaks, its text
+    notes: list[str] = field(default_factory=list)  # what its reader says of it: losses, parts that are not read
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
     _read_samples: int = 0  # of those that were read, how many `add` had made
@@ -270,6 +273,7 @@ class Profile:
             [array("q", map(column.__getitem__, kept)) for column in samples.values],
             [samples.labels[index] for index in kept],
             timeline=samples.timeline.of(kept, len(samples)) if samples.timeline else None,
+            base=[array("q", map(column.__getitem__, kept)) for column in samples.base],
         )
         return found
 

@@ -555,7 +555,7 @@ def put_decimal(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
     rest: cython.ulonglong
     part: cython.uint
     buffer: cython.uchar[20]
-    at: cython.int = 20
+    offset: cython.int = 20
     if value < 10:
         out[0] = cython.cast(cython.uchar, 48 + value)
         return out + 1
@@ -574,24 +574,24 @@ def put_decimal(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
         return out + 4
     rest = value
     while rest > WHENCE_32_BITS:
-        at -= 2
+        offset -= 2
         part = cython.cast(cython.uint, rest % 100)
         rest = rest // 100
-        memcpy(cython.address(buffer[at]), digits + 2 * part, 2)
+        memcpy(cython.address(buffer[offset]), digits + 2 * part, 2)
     small = cython.cast(cython.uint, rest)
     while small >= 100:
-        at -= 2
+        offset -= 2
         high = small // 100
-        memcpy(cython.address(buffer[at]), digits + 2 * (small - 100 * high), 2)
+        memcpy(cython.address(buffer[offset]), digits + 2 * (small - 100 * high), 2)
         small = high
     if small < 10:
-        at -= 1
-        buffer[at] = cython.cast(cython.uchar, 48 + small)
+        offset -= 1
+        buffer[offset] = cython.cast(cython.uchar, 48 + small)
     else:
-        at -= 2
-        memcpy(cython.address(buffer[at]), digits + 2 * small, 2)
-    memcpy(out, cython.address(buffer[at]), 20 - at)
-    return out + (20 - at)
+        offset -= 2
+        memcpy(cython.address(buffer[offset]), digits + 2 * small, 2)
+    memcpy(out, cython.address(buffer[offset]), 20 - offset)
+    return out + (20 - offset)
 
 
 @cython.cfunc
@@ -716,7 +716,7 @@ def from_wire(
     are used up. CUT: the last event goes on past `stop`. FULL: `out` has no room for the next event.
     """
     fault: cython.int = FINE
-    where: cython.Py_ssize_t = start
+    offset: cython.Py_ssize_t = start
     events: cython.Py_ssize_t = 0
     if start >= stop or stop > data.shape[0] or changes.shape[0] == 0:
         return (start, 0, 0, FINE, start)
@@ -777,10 +777,10 @@ def from_wire(
             to += 1
             events += 1
         if fault != FINE:
-            where = at - base
+            offset = at - base
             at = mark
             to = done
-    return (at - base, to - begin, events, fault, where)
+    return (at - base, to - begin, events, fault, offset)
 
 
 # Text to wire
@@ -1007,7 +1007,7 @@ def to_wire(
     to: cython.p_uchar = begin
     done: cython.p_uchar = begin
     kind: cython.int = 0
-    told: cython.int = 0
+    fault_kind: cython.int = 0
     second: cython.ulonglong = 0
     mark: cython.p_const_uchar = base + start
     mark_lines: cython.Py_ssize_t = 0
@@ -1026,7 +1026,7 @@ def to_wire(
             mark = cursor.at
             mark_lines = cursor.lines
             done = to
-            told = 0
+            fault_kind = 0
             if not take_full_line(cython.address(cursor)):
                 # Only lines that say nothing were left, or a line that goes on.
                 if cursor.at < cursor.end:
@@ -1042,7 +1042,7 @@ def to_wire(
                 cursor.where = name.start
                 fault = BAD_NAME
                 break
-            told = kind
+            fault_kind = kind
             to[0] = cython.cast(cython.uchar, kind)
             to = read_arguments(
                 name.stop,
@@ -1059,7 +1059,7 @@ def to_wire(
             if fault != FINE:
                 break
             if layout.flags[kind] & IS_STACK:
-                told = 0
+                fault_kind = 0
                 to = read_frames(
                     cython.address(cursor), layout, second, to, room_end, keep_padding, cython.address(fault)
                 )
@@ -1081,4 +1081,4 @@ def to_wire(
             events += 1
     if fault != FINE:
         to = done
-    return (mark - base, to - begin, events, mark_lines, fault, cursor.where - base, told, cursor.argument)
+    return (mark - base, to - begin, events, mark_lines, fault, cursor.where - base, fault_kind, cursor.argument)
