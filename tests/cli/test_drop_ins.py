@@ -350,6 +350,9 @@ def responder(style: str) -> Responder:
 @example(b'DATA "')
 @example(b"FRAME 18446744073709551615")
 @example(b"0x" + b"f" * 70)
+@example(b"1" * 5000)
+@example(b"CODE " + b"0" * 5000 + b"9" * 5000)
+@example(b"main+" + b"9" * 5000)
 @example(b"\xff\xfe")
 def test_any_line_has_one_whole_answer(line: bytes) -> None:
     assert re.fullmatch(rb"(?:.+\n)+\n", responder("LLVM").answer(line))

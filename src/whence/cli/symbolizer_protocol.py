@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 BLOCK = 1 << 16
 LINE_MAX = 1 << 16  # bytes of a question; what a longer line has beyond is dropped
 SOURCE_MAX = 16 << 20  # bytes of a source file that are read for context lines
-ADDRESS_END = 1 << 64
+ADDRESS_BITS = 64
+ADDRESS_END = 1 << ADDRESS_BITS
 RESPONSE_DEPTH = 8
 RESPONSE_MAX = 1 << 20
 
@@ -125,7 +126,10 @@ def number(text: bytes, hexadecimal: bool) -> int | None:
     if found is None:
         return None
     which = found.lastindex or 1
-    value = int(found[which], BASES[which - 1])
+    digits = found[which].lstrip(b"0") or b"0"
+    if len(digits) > ADDRESS_BITS:  # too large in any base, and more than int() reads in base 10
+        return None
+    value = int(digits, BASES[which - 1])
     return value if value < ADDRESS_END else None
 
 
