@@ -526,6 +526,22 @@ def test_asan_symbolize_names_a_log() -> None:
     assert logs[0] == logs[1]
 
 
+@pytest.mark.parametrize("name", ["llvm-symbolizer", "addr2line"])
+def test_response_files_that_name_themselves_and_each_other_end(name: str, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text(f"@{first} " + f"@{second} " * 1000 + "-e")
+    second.write_text(f"@{first} " + f"@{second} " * 1000 + "-C")
+    assert ask(name, f"@{first}", str(program()), stdin="junk\n").startswith("??:0" if name == "addr2line" else "??\n")
+
+
+@pytest.mark.parametrize("name", ["addr2line", "eu-addr2line"])
+def test_a_file_without_a_name_is_refused(name: str) -> None:
+    done = asked(str(link(name)), "-e", "", "0x10")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"No such file" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
 def test_split_units_are_found_in_the_package_that_is_given(tmp_path: Path) -> None:
     """Where nothing else leads to it, and one that can't be read is told of once."""
     packer = tool("llvm-dwp-14")
