@@ -95,12 +95,14 @@ class Locator:
         sources: Iterable[FileSource] = (),
         local: bool = True,
         jobs: int | None = None,
+        columns: bool = False,
         log: Callable[[str], None] | None = None,
     ) -> None:
         self._make_cache = cache
         self._cache: Cache | None = None
         self._log = log
         self.jobs = jobs
+        self.columns = columns
         self.root = os.fspath(root).rstrip("/")
         self.dirs = DEBUG_DIRS if dirs is None else _paths(dirs)
         if self.root:
@@ -247,6 +249,7 @@ class Locator:
                 made: Binary = archive.binary
                 return made
             options["jobs"] = options.get("jobs") or self.jobs
+            options["columns"] = options.get("columns") or self.columns
             return Binary.from_elf(elf, debug_files=self.debug_files, demangle=demangle, **options)
         except BaseException:
             elf.close()
@@ -407,7 +410,7 @@ class Locator:
             files = self.debug_files.for_file(
                 wanted.path, list(waiting), lambda name: waiting.pop(name, None) or self._open_elf(name)
             )
-            producers = Producers(elf, finder=files, jobs=self.jobs)
+            producers = Producers(elf, finder=files, jobs=self.jobs, columns=self.columns)
             debug = producers.searches[0]
             if debug.elf is not elf and debug.path:
                 how = f"{how} with {debug.how} {debug.path}"
