@@ -42,7 +42,7 @@ ARROWS: dict[str, set[str]] = {
     "producers": {"dwarf", "elf", "gopclntab", "locate", "ranges"},
     "binary": {"elf", "explanation", "lidia", "lidia.build", "planner", "producers", "reverse"},
     "procmap": {"elf"},
-    "unwind": {"elf", "procmap", "window"},
+    "unwind": {"elf", "gopclntab", "procmap", "window"},
     "gotrace": set(),
     "symbolize": {"binary", "elf", "lidia", "locate", "locate.locator", "procmap", "unwind"},
     "filter": {"demangle", "elf", "locate", "locate.locator", "procmap", "symbolize"},

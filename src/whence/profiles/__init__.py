@@ -47,15 +47,27 @@ from whence.profiles.model import Label, Mapping, Sample, Samples, SampleType
 
 if TYPE_CHECKING:
     from whence.profiles.binaries import Binaries
-    from whence.profiles.coverage import Report, Row
+    from whence.profiles.coverage import CoverageRow, Report
     from whence.profiles.go_trace import read_go_trace
     from whence.profiles.profile import Profile, merge, read
     from whence.profiles.sampling import sample
     from whence.profiles.symbol_lists import SymbolLists
 
 __all__ = [
-    "Binaries", "Label", "Mapping", "Profile", "Report", "Row", "Sample", "SampleType", "Samples", "SymbolLists",
-    "merge", "read", "read_go_trace", "sample",
+    "Binaries",
+    "CoverageRow",
+    "Label",
+    "Mapping",
+    "Profile",
+    "Report",
+    "Sample",
+    "SampleType",
+    "Samples",
+    "SymbolLists",
+    "merge",
+    "read",
+    "read_go_trace",
+    "sample",
 ]  # fmt: skip
 
 _LAZY = {
@@ -67,7 +79,7 @@ _LAZY = {
     "SymbolLists": ("whence.profiles.symbol_lists", "SymbolLists"),
     "Binaries": ("whence.profiles.binaries", "Binaries"),
     "Report": ("whence.profiles.coverage", "Report"),
-    "Row": ("whence.profiles.coverage", "Row"),
+    "CoverageRow": ("whence.profiles.coverage", "CoverageRow"),
 }
 
 
