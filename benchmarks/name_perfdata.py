@@ -1,7 +1,7 @@
 """The user's moment: a perf.data of a million samples with call chains, over big debug info, named and drawn.
 
-Whole processes; the peer is `perf script --no-inline` over the same files, its text thrown away. Stacks are made from random
-walks over few hot functions, so that they repeat as real ones do. BENCH_SAMPLES changes their number.
+Whole processes; the peer is `perf script --no-inline` over the same files, its text thrown away. Stacks are made from
+random walks over few hot functions, so that they repeat as real ones do. BENCH_SAMPLES changes their number.
 """
 
 from __future__ import annotations

@@ -104,7 +104,8 @@ class Forge:
         kind, out = self.kind, b""
         first = next((one for one in chain if one < (1 << 64) - 4096), 0) if ip is None else ip
         fields = (
-            (constants.HAS_IDENTIFIER, "Q", (id,)), (constants.HAS_IP, "Q", (first,)), (constants.HAS_TID, "II", (pid, tid)),
+            (constants.HAS_IDENTIFIER, "Q", (id,)), (constants.HAS_IP, "Q", (first,)),
+            (constants.HAS_TID, "II", (pid, tid)),
             (constants.HAS_TIME, "Q", (time,)), (constants.HAS_ADDR, "Q", (0,)), (constants.HAS_ID, "Q", (id,)),
             (constants.HAS_STREAM_ID, "Q", (id,)), (constants.HAS_CPU, "II", (cpu, 0)),
             (constants.HAS_PERIOD, "Q", (period,)),
