@@ -14,6 +14,7 @@
     merging, difference  several profiles as one; what changed from one to another, by function
     threads             which thread of which process a sample is of
     sampling            a live process's stacks, taken again and again
+    legacy              gperftools', jemalloc's and Go's old forms, to read; memory_maps: what lay where
     go_trace            the CPU samples of a Go execution trace
     text                lines of text of any size
     others              what is no profile: its name, and what to do

@@ -29,8 +29,14 @@ ENDINGS = (
 )  # fmt: skip
 
 
+AS_IT_CAME = {"perf": "folded", "": "folded"}  # what is written where nothing says another format
+
+
 def recognized(data: bytes, budget: Budget | None = None) -> str:
-    """pprof, otlp, perf or folded; of plain bytes. Two formats of protocol buffers differ by their tables' places."""
+    """The name of the format that plain bytes are in. Two formats of protocol buffers differ by their tables' places.
+
+    pprof, otlp, perf or folded; or one of gperftools', jemalloc's and Go's old forms (whence.profiles.legacy).
+    """
     if not data or data.isspace():
         if data:
             raise ProfileError("file", None, "it holds a profile", "blanks", fault="nothing but blanks: not a profile")
@@ -41,6 +47,13 @@ def recognized(data: bytes, budget: Budget | None = None) -> str:
         problem = ProfileError("file", None, "it holds a profile", found.what, fault=fault, code=WRONG_KIND)
         raise problem.with_hint(found.remedy)
     head = data[:4096]
+    from whence.profiles import legacy
+
+    if legacy.word_form(head) is not None:
+        return "cpu"
+    old = legacy.kind_of(head.decode("utf-8", "replace"))
+    if old:
+        return old
     if head.lstrip()[:1] == b"{":
         return "otlp"
     if not any(byte < 32 and byte not in b"\t\n\r\x1b" for byte in head) and head:
@@ -94,15 +107,22 @@ def read(data: bytes) -> tuple[Profile, str]:
         from whence.profiles import otlp
 
         return otlp.read(data, compressed=compressed, budget=budget), format
-    from whence.profiles import folded, perf
+    from whence.profiles import folded, legacy, perf
 
+    if format == "cpu":
+        return legacy.read_cpu(data, budget), format
     text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    if format in legacy.READERS:
+        return legacy.read(text, format, budget), format
     return (perf if format == "perf" else folded).read(text, budget), format
 
 
 def format_for(profile: Profile, path: str) -> str:
-    """The format to write: by the path's ending, else the one it was read in; text becomes folded stacks."""
-    as_it_came = profile.format if profile.format in WRITTEN else "folded"
+    """The format to write: by the path's ending, else the one it was read in.
+
+    Text of perf's becomes folded stacks; what has values of several types and is not written becomes pprof.
+    """
+    as_it_came = AS_IT_CAME.get(profile.format, profile.format if profile.format in WRITTEN else "pprof")
     return next((format for ending, format in ENDINGS + PAGE_ENDINGS if path.endswith(ending)), as_it_came)
 
 

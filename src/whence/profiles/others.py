@@ -21,11 +21,10 @@ class Other(NamedTuple):
 
 MEMRAY = "memray flamegraph FILE, or memray transform: its names are known already"
 PPROF = "convert it: pprof -proto FILE > FILE.pb.gz (google/pprof reads the old forms)"
-PPROF_PROGRAM = "convert it: pprof -proto PROGRAM FILE > FILE.pb.gz (google/pprof reads the old forms)"
 JFR = "convert it to pprof or folded stacks: jfrconv (async-profiler) does"
 RECORD_JFR = "record with JFR or async-profiler, and convert that: jfrconv"
 SERVER = "look at what the server answered"
-ASK_AGAIN = "ask for it without ?debug=1 or ?debug=2: that is pprof"
+ASK_AGAIN = "ask for it with ?debug=1, or without ?debug: that is pprof"
 
 # how bytes begin -> what they are
 MAGICS: tuple[tuple[bytes, Other], ...] = (
@@ -63,18 +62,7 @@ TEXTS: tuple[tuple[re.Pattern[str], Other], ...] = tuple(
         (r"--- (?:heapz|heap) \d+ ---\s+format = java", "a Java heapz profile", PPROF),
         (r"--- contention(?:z)? \d+ ---\s+format = java", "a Java contentionz profile", PPROF),
         (r"--- (?:cpuz?|growthz) \d+ ---\s+format = java", "a Java profile of gperftools' text form", PPROF),
-        (r"--- contentionz \d+ ---|--- (?:mutex|contention):", "a contentionz profile", PPROF_PROGRAM),
-        (r"--- threadz \d+ ---|--- Thread [0-9a-f]+ \(name:", "a threadz dump", PPROF_PROGRAM),
-        (r"--- (?:heapz|growthz|fragmentationz) \d+ ---", "a heapz profile", PPROF_PROGRAM),
-        (r"heap_v2/\d", "jemalloc's heap profile", "jeprof --collapsed PROGRAM FILE | whence profile -"),
-        (r"heap profile:[^\n@]*@ *heapz", "a heapz profile", PPROF_PROGRAM),
-        (r"heap profile:[^\n@]*@ *growth", "a growthz profile (tcmalloc's heap growth)", PPROF_PROGRAM),
-        (r"heap profile:[^\n@]*@ *fragmentation", "a fragmentationz profile of tcmalloc", PPROF_PROGRAM),
-        (r"heap profile:[^\n@]*@ *heap/\d+[^#]*\n# runtime\.MemStats", "Go's heap profile as text", ASK_AGAIN),
-        (r"heap profile:", "a heap profile of gperftools' text form (heapz)", PPROF_PROGRAM),
-        (r"goroutine profile: total \d", "Go's goroutine profile as text", ASK_AGAIN),
         (r"goroutine \d+ (?:gp=\S+ )?(?:m=\S+ )?(?:mp=\S+ )?\[", "Go's dump of goroutines", ASK_AGAIN),
-        (r"\w+ profile: total \d", "a Go profile as text", ASK_AGAIN),
         (r"(?:\d{4}-\d\d-\d\d [\d:]+\s+)?Full thread dump ", "a Java thread dump (jstack)", RECORD_JFR),
         (r"# callgrind format|version: 1\ncreator: callgrind", "callgrind's output", "callgrind_annotate reads it"),
     )
@@ -106,7 +94,7 @@ def other(data: bytes) -> Other | None:
         return (
             Other("a memray recording", MEMRAY) if memray else Other("packed by lz4", "lz4 -dc FILE | whence profile -")
         )
-    cpu = gperftools_cpu(head)
+    cpu = java_cpu(head)
     if cpu is not None:
         return cpu
     text = head.decode("latin-1").lstrip("\ufeff \t\r\n")
@@ -118,17 +106,13 @@ def other(data: bytes) -> Other | None:
     return None
 
 
-def gperftools_cpu(head: bytes) -> Other | None:
-    """Words of 4 or 8 bytes in either order: 0, at least 3 more, version (0; Java: 1), period, 0."""
+def java_cpu(head: bytes) -> Other | None:
+    """Words of 4 or 8 bytes in either order: 0, 3, 1 (C++'s have a 0 there), a period, 0."""
     for size in (4, 8):
         for order in ("little", "big"):
-            words = [int.from_bytes(head[offset : offset + size], order) for offset in range(0, 5 * size, size)]
-            if len(head) >= 5 * size and words[:2] == [0, 3] and words[2] in (0, 1) and words[3] and not words[4]:
-                java = words[2] == 1
-                return Other(
-                    "a Java CPU profile of gperftools' form" if java else "gperftools' CPU profile (its old form)",
-                    PPROF if java else PPROF_PROGRAM,
-                )
+            words = [int.from_bytes(head[at : at + size], order) for at in range(0, 5 * size, size)]
+            if len(head) >= 5 * size and words[:3] == [0, 3, 1] and words[3] and not words[4]:
+                return Other("a Java CPU profile of gperftools' form", PPROF)
     return None
 
 
