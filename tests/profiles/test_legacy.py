@@ -44,7 +44,8 @@ FORGED = {
     "fragmentation": "heap profile: 3: 490 [ 3: 490] @ fragmentationz\n" + SAMPLES,
     "negative": "heap profile: 3: 490 [ 3: 490] @ heapprofile\n -2: -400 [ 0: 0] @ 0x401001\n",
     "contentionz": "--- contentionz 1 ---\ncycles/second = 3201000000\nsampling period = 100\n"
-    "ms since reset = 16502830\ndiscarded samples = 0\n 19490304 27 @ 0x401001 0x402002\n 768 1 @ 0x401001\n" + MEMORY_MAP,
+    "ms since reset = 16502830\ndiscarded samples = 0\n 19490304 27 @ 0x401001 0x402002\n 768 1 @ 0x401001\n"
+    + MEMORY_MAP,
     "mutex": "--- mutex:\ncycles/second=2299997619\nsampling period=1\n7206922950 399 @ 0x401001 0x402002\n",
     "contention without a frequency": "--- contention:\nsampling period = 7\n100 3 @ 0x401001\n",
     "count": "goroutine profile: total 3\n2 @ 0x401001 0x402002\n# labels: {}\n1 @ 0x7f0000001230\n" + MEMORY_MAP,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import struct
 from pathlib import Path
 
@@ -24,23 +23,7 @@ CASES = {
     "java threads": (b"2024-01-01 10:00:00\nFull thread dump OpenJDK 64-Bit\n", "a Java thread dump", "jfrconv"),
     "java heap": (b"JAVA PROFILE 1.0.2\0\0\0\0\x08", "a Java heap dump", "heap viewer"),
     "go dump": (b"goroutine 1 [running]:\nmain.main()\n", "Go's dump of goroutines", "debug"),
-    "speedscope": (
-        json.dumps({"$schema": "https://www.speedscope.app/file-format-schema.json", "shared": {}}).encode(),
-        "a speedscope profile",
-        "the profile it was made from",
-    ),
-    "speedscope, schema last": (
-        b'{"shared":{"frames":[]},"profiles":[],"exporter":"x"}',
-        "a speedscope profile",
-        "made",
-    ),
     "chrome": (b'{"traceEvents":[{"name":"a"}]}', "a Chrome trace", "CPU profile"),
-    "v8": (b'{"nodes":[],"startTime":1,"samples":[1]}', "V8's CPU profile", "speedscope"),
-    "firefox": (
-        b'{"meta":{"version":30},"libs":[],"threads":[]}',
-        "a Firefox Profiler profile",
-        "profiler.firefox.com",
-    ),
     "memray": (b"memray\0\x0c\0\0\0", "a memray recording", "memray flamegraph"),
     "memray in lz4": (
         bytes.fromhex("04224d186440a7") + b"\x20\0\0\0\xf0\x05memray\0\x0c",

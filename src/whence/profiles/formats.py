@@ -13,7 +13,7 @@ from whence.files import atomic_write, open_input
 from whence.interrupts import interruptible
 from whence.profiles import bounds, gz
 from whence.profiles.model import Profile
-from whence.profiles.others import other
+from whence.profiles.others import json_kind, other
 from whence.profiles.wire import Messages
 
 WRITTEN = ("pprof", "otlp", "otlp-json", "folded", "speedscope", "firefox", "top", "json", "arrow")
@@ -29,7 +29,11 @@ ENDINGS = (
 )  # fmt: skip
 
 
-AS_IT_CAME = {"perf": "folded", "": "folded"}  # what is written where nothing says another format
+# what is written where nothing says another format
+AS_IT_CAME = {
+    "perf": "folded", "": "folded", "dtrace": "folded", "bpftrace": "folded", "sample": "folded", "v8": "speedscope"
+}  # fmt: skip
+JSON_FORMS = ("firefox", "speedscope", "v8")
 
 
 def recognized(data: bytes, budget: Budget | None = None) -> str:
@@ -47,15 +51,16 @@ def recognized(data: bytes, budget: Budget | None = None) -> str:
         problem = ProfileError("file", None, "it holds a profile", found.what, fault=fault, code=WRONG_KIND)
         raise problem.with_hint(found.remedy)
     head = data[:4096]
-    from whence.profiles import legacy
+    from whence.profiles import legacy, stack_texts
 
     if legacy.word_form(head) is not None:
         return "cpu"
-    old = legacy.kind_of(head.decode("utf-8", "replace"))
+    text = head.decode("utf-8", "replace")
+    old = legacy.kind_of(text) or stack_texts.kind_of(text)
     if old:
         return old
-    if head.lstrip()[:1] == b"{":
-        return "otlp"
+    if head.lstrip().removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{":
+        return json_kind(data) or "otlp"
     if not any(byte < 32 and byte not in b"\t\n\r\x1b" for byte in head) and head:
         from whence.profiles import perf
 
@@ -107,11 +112,18 @@ def read(data: bytes) -> tuple[Profile, str]:
         from whence.profiles import otlp
 
         return otlp.read(data, compressed=compressed, budget=budget), format
-    from whence.profiles import folded, legacy, perf
+    from whence.profiles import folded, legacy, perf, stack_texts
 
     if format == "cpu":
         return legacy.read_cpu(data, budget), format
     text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    if format in JSON_FORMS:
+        from whence.profiles import firefox_read, speedscope_read, v8
+
+        readers = {"firefox": firefox_read.read, "speedscope": speedscope_read.read, "v8": v8.read}
+        return readers[format](text, budget), format
+    if format in stack_texts.READERS:
+        return stack_texts.read(text, format, budget), format
     if format in legacy.READERS:
         return legacy.read(text, format, budget), format
     return (perf if format == "perf" else folded).read(text, budget), format
@@ -221,8 +233,11 @@ def to_bytes(
 
             return arrow.write(profile)
         case "firefox":
-            from whence.profiles import firefox
+            from whence.profiles import firefox, firefox_read
 
+            origin = profile.unchanged_origin
+            if isinstance(origin, firefox_read.FirefoxOrigin):
+                return firefox_read.renamed(profile, origin).encode()
             return firefox.write(profile, name).encode()
         case "speedscope":
             from whence.profiles import speedscope

@@ -51,7 +51,6 @@ MAGICS: tuple[tuple[bytes, Other], ...] = (
     (b"<!", Other("a page of HTML", SERVER)),
     (b"<html", Other("a page of HTML", SERVER)),
     (b"<?xml", Other("a page of XML", SERVER)),
-    (b"@[\n", Other("bpftrace's own output", "stackcollapse-bpftrace.pl FILE | whence profile -")),
 )
 LZ4 = b"\x04\x22\x4d\x18"
 
@@ -74,11 +73,8 @@ DOCUMENTS: tuple[tuple[frozenset[str], Other], ...] = (
         frozenset({"traceEvents"}),
         Other("a Chrome trace", "it has events, no stacks: record a CPU profile"),
     ),
-    (frozenset({"nodes", "samples"}), Other("V8's CPU profile", "its names are known already: speedscope opens it")),
-    (frozenset({"meta", "threads"}), Other("a Firefox Profiler profile", "profiler.firefox.com opens it")),
     (frozenset({"head", "nodes"}), Other("V8's heap profile", "its names are known already: speedscope opens it")),
 )
-SPEEDSCOPE = Other("a speedscope profile", "it has names and no addresses: give the profile it was made from")
 SPEEDSCOPE_SCHEMA = "speedscope.app/file-format-schema.json"
 MEMBER = re.compile(r'"((?:[^"\\]|\\.){0,64})"\s*:')
 
@@ -117,20 +113,31 @@ def java_cpu(head: bytes) -> Other | None:
 
 
 def document(data: bytes, head: bytes) -> Other | None:
-    """What a JSON document is; None where it may be OTLP. Its outermost members tell, as far as the head shows them."""
-    text = head.decode("utf-8", "replace")
-    if SPEEDSCOPE_SCHEMA in text or SPEEDSCOPE_SCHEMA.encode() in data[-HEAD:]:
-        return SPEEDSCOPE
-    names = members(text)
-    if names & {"resourceProfiles", "dictionary"}:
+    """What a JSON document is; None where it may be a profile. Its outermost members tell, as far as the head shows."""
+    if json_kind(data):
         return None
-    if {"shared", "profiles"} <= names or "exporter" in names:
-        return SPEEDSCOPE
+    names = members(head.decode("utf-8", "replace"))
     tail = set(MEMBER.findall(data[-HEAD:].decode("utf-8", "replace")))
     for wanted, found in DOCUMENTS:
         if wanted <= names | tail and wanted & names:
             return found
     return None
+
+
+def json_kind(data: bytes) -> str:
+    """Which profile a JSON document is: "otlp", "firefox", "speedscope" or "v8"; "" for another document."""
+    head = data[:HEAD]
+    text = head.decode("utf-8", "replace")
+    names = members(text)
+    if names & {"resourceProfiles", "dictionary"}:
+        return "otlp"
+    if SPEEDSCOPE_SCHEMA in text or SPEEDSCOPE_SCHEMA.encode() in data[-HEAD:] or {"shared", "profiles"} <= names:
+        return "speedscope"
+    if b'"preprocessedProfileVersion"' in data or {"meta", "threads"} <= names:
+        return "firefox"
+    if (b'"callFrame"' in head and "nodes" in names) or (b'"hitCount"' in head and "head" in names):
+        return "v8"
+    return "speedscope" if "exporter" in names else ""
 
 
 def members(text: str) -> set[str]:
