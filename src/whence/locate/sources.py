@@ -23,7 +23,7 @@ from whence.elf import ElfFile
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
 from whence.files import DELETED_MARK, open_regular
 from whence.lidia.table import open as open_archive
-from whence.locate.identity import comparable
+from whence.locate.identity import is_same
 from whence.locate.names import same_name
 from whence.locate.search import FileKind, Outcome, Tried, Wanted
 from whence.reasons import NOT_VERIFIED
@@ -97,7 +97,7 @@ class Candidate:
     def is_of(self, wanted: Wanted) -> bool:
         """By build-id where both have one; else by the name of the file."""
         if wanted.build_id and self.build_ids:
-            return comparable(wanted.build_id) in map(comparable, self.build_ids)
+            return any(is_same(wanted.build_id, one) for one in self.build_ids)
         return same_name(self.path, wanted.path.removesuffix(DELETED_MARK))
 
     def difference(self, wanted: Wanted) -> str:
