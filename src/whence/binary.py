@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from whence.elf import ElfFile
     from whence.explanation import Explanation
-    from whence.lidia import FrameTable, Range
+    from whence.lidia import Extra, FrameTable, Range
     from whence.locate.debug_files import DebugFiles
     from whence.planner import Plan, Planner
     from whence.producers import Producers
@@ -127,6 +127,12 @@ class Binary:
             return self.producers.elf.build_id
         assert self._whole is not None
         return self._whole.about.build_id
+
+    @property
+    def about(self) -> Extra:
+        """What an archive says of itself."""
+        assert self._whole is not None
+        return self._whole.about
 
     @property
     def memory(self) -> int:

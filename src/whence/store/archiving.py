@@ -52,7 +52,7 @@ class _Supplements(DebugFiles):
             self._take(search, [(str(path), "store")], lambda found: same_id(found, link.build_id))
             self.alt_found = bool(search)
         else:
-            search.tell("", "store", Outcome.ABSENT, "not there")
+            search.note("", "store", Outcome.ABSENT, "not there")
             self._store.missed(link.build_id, "dwz", link.name)
         return search
 
@@ -68,7 +68,7 @@ class _Supplements(DebugFiles):
         if any(os.path.commonpath([real, folder]) == folder for folder in self._folders_named):
             self._take(search, [(real, "below a named folder")], lambda _: "")
         else:
-            search.tell(path, "debug info", Outcome.ABSENT, "it lies below no folder that was named")
+            search.note(path, "debug info", Outcome.ABSENT, "it lies below no folder that was named")
         return search
 
 
