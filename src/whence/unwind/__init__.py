@@ -1,6 +1,7 @@
 """Unwinding: registers, memory and call frame information to stacks, each frame with how it was found.
 
-    cfi.py          .eh_frame and .debug_frame of one file as rows: how to get the caller's registers at a vaddr
+    cfi.py          .eh_frame and .debug_frame of one file as rows: how to get the caller's registers at a vaddr;
+                    kernels/cfi.py compiles them
     expressions.py  the stack machine of their expressions, bounded
     registers.py    the registers of each machine
     unwinder.py     one thread, frame by frame, and why its stack ends
