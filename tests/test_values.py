@@ -228,8 +228,8 @@ def test_answers_whose_columns_were_overwritten_stay_inside_the_archive(
 def test_ranges_of_any_values_are_refused_or_built(rows: list[tuple[Any, Any, Any, Any]]) -> None:
     builder = lidia.Builder()
     with suppress(*REFUSED):
-        for va, length, depth, table in rows:
-            builder.add(lidia.Range(vaddr=va, length=length, function="f", depth=depth, line_table=table))
+        for vaddr, length, depth, table in rows:
+            builder.add(lidia.Range(vaddr=vaddr, length=length, function="f", depth=depth, line_table=table))
         with lidia.from_bytes(builder.to_bytes()) as archive:
             list(archive)
 
@@ -272,7 +272,7 @@ OBJECTS = {
         "descriptors": "B",
     },
     "ranges": {
-        "va": "Q", "length": "Q", "depth": "I", "function": "I", "file": "I", "line_index": "I", "line_count": "I",
+        "vaddr": "Q", "length": "Q", "depth": "I", "function": "I", "file": "I", "line_index": "I", "line_count": "I",
         "call_file": "I", "call_line": "I", "line_offset": "I", "line_number": "I",
     },
 }  # fmt: skip

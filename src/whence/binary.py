@@ -281,7 +281,7 @@ class Binary:
         return explain(self, index(vaddr), mapped)
 
     def ranges(self) -> Iterator[Range]:
-        """Every range of the whole table in order of (va, depth)."""
+        """Every range of the whole table in order of (vaddr, depth)."""
         return iter(self.table())
 
     def functions(self) -> Iterator[Range]:

@@ -95,7 +95,7 @@ def of_process(pid: int, runtime: int, locator: Locator) -> Iterator[Step]:
 
 def of_mapping(mapping: Mapping, runtime: int) -> Iterator[Step]:
     deleted = ", deleted" if mapping.deleted and str(mapping.kind) != "deleted" else ""
-    about = f"{mapping.start:#x}-{mapping.limit:#x} {mapping.shown_permissions} {mapping.kind}{deleted}"
+    about = f"{mapping.start:#x}-{mapping.end:#x} {mapping.shown_permissions} {mapping.kind}{deleted}"
     yield Step("mapping", f"{about} {mapping.path or '(no name)'}", mapping.is_exec)
     offset = mapping.file_offset_of(runtime)
     yield Step("", f"{runtime - mapping.start:#x} into it; maps the file from {mapping.offset:#x}, so byte {offset:#x}")

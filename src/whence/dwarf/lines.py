@@ -16,7 +16,7 @@ of many units and one for a single program, and what its faults mean.
 >>> space = StringSpace()
 >>> found = sections(program([("set_address", 0x1000), ("special", 0, 6), ("special", 4, 1), ("end", 8)]))
 >>> table = read_lines(found, offset=0, comp_dir=b"/src", arena=Arena(space))
->>> [(hex(va), line) for va, line in zip(table.rows.va, table.rows.line)]
+>>> [(hex(vaddr), line) for vaddr, line in zip(table.rows.vaddr, table.rows.line)]
 [('0x1000', 7), ('0x1004', 8), ('0x100c', 0)]
 """
 
@@ -108,7 +108,7 @@ class LinePrograms:
         rows.files.extend(numbers)
         ends = array("I", bytes(4 * len(chosen)))
         count = self._kernel.emit_rows(number_of, names, *named, rows, ends)
-        del rows.va[count:], rows.file[count:], rows.line[count:]
+        del rows.vaddr[count:], rows.file[count:], rows.line[count:]
         if self._with_columns:
             rows.locations = Locations(*(array("I", column) for column in self._kernel.locations()))
         return rows, ends

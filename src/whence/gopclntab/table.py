@@ -118,7 +118,7 @@ class Pclntab:
         inlines: bool = True,
         near: Iterable[int] | None = None,
     ) -> Ranges:
-        """The table as ranges in (va, depth) order, of source GOPCLNTAB; names are references into `strings`. With
+        """The table as ranges in (vaddr, depth) order, of source GOPCLNTAB; names are references into `strings`. With
         `near` only of the functions that hold one of those vaddrs.
 
         A function's range ends where its code does: padding up to the next function is nobody's. Without `lines`

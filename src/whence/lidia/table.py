@@ -176,7 +176,7 @@ class Table:
 
     def vaddrs(self) -> array[int]:
         """The vaddr that each range starts with, in order."""
-        section = self.header.va
+        section = self.header.va_table
         self._still_open()
         with self._reading():
             starts = array("Q" if section.width == 8 else "I", bytes(self._data[section.offset : section.end]))
@@ -186,7 +186,7 @@ class Table:
 
     def __len__(self) -> int:
         """How many ranges there are."""
-        return self.header.va.entries
+        return self.header.va_table.entries
 
     def _rows(self) -> inspect_kernel.StoredRows:
         """Its rows as they are stored; lookups need none of this, so it is loaded late."""
@@ -308,7 +308,7 @@ class Table:
 
     def check_crc_va(self) -> None:
         """Compare the checksum of the VA table. ChecksumError; LidiaError when the file changed meanwhile."""
-        self._check(self.header.va)
+        self._check(self.header.va_table)
 
     def check_crc_fields(self) -> None:
         """Compare the checksum of the range table, as `check_crc_va` does."""

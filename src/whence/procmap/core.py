@@ -107,7 +107,7 @@ def _read_core(elf: ElfFile) -> CoreMappings:
     mappings, file_of = _mappings(elf, mapped_files(elf))
     end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
     entry = _auxiliary(elf).get(AT_ENTRY, 0)
-    executable = next((one.path for one in mappings if one.start <= entry < one.limit and one.kind.has_file), "")
+    executable = next((one.path for one in mappings if one.start <= entry < one.end and one.kind.has_file), "")
     snapshot = SnapshotMappings(pid, command, 0, 0.0, mappings, file_of)
     return CoreMappings(snapshot, threads, max(0, end - elf.size), arguments, executable)
 
@@ -182,10 +182,10 @@ def _mappings(elf: ElfFile, mapped: list[MappedFile]) -> tuple[list[Mapping], li
     vdso = _auxiliary(elf).get(constants.AT_SYSINFO_EHDR)
     found: list[tuple[Mapping, SnapshotFile | None]] = []
 
-    def add(start: int, limit: int, permissions: int, entry: MappedFile | None) -> None:
+    def add(start: int, end: int, permissions: int, entry: MappedFile | None) -> None:
         if entry is None:
             kind, path = (Kind.VDSO, "[vdso]") if start == vdso else (Kind.ANONYMOUS, "")
-            found.append((Mapping(path, start, limit, 0, "", kind, permissions), None))
+            found.append((Mapping(path, start, end, 0, "", kind, permissions), None))
             return
         kind, path, deleted = kind_of(entry.name)
         file = None
@@ -195,15 +195,15 @@ def _mappings(elf: ElfFile, mapped: list[MappedFile]) -> tuple[list[Mapping], li
                 files[base] = _file(elf, path, loads.get(base.start), heads)
             file = files[base]
         build_id, offset = file.build_id if file is not None else "", entry.offset + start - entry.start
-        mapping = Mapping(path, start, min(limit, entry.end), offset, build_id, kind, permissions, deleted=deleted)
+        mapping = Mapping(path, start, min(end, entry.end), offset, build_id, kind, permissions, deleted=deleted)
         found.append((mapping, file))
 
     for start, segment in loads.items():
-        limit = start + segment.memory_size
-        if segment.executable and start < limit <= 1 << 64:
+        end = start + segment.memory_size
+        if segment.executable and start < end <= 1 << 64:
             at = bisect_right(starts, start) - 1
             entry = mapped[at] if at >= 0 and start < mapped[at].end else None
-            add(start, limit, sum(bit for flag, bit in PERMISSIONS if segment.flags & flag), entry)
+            add(start, end, sum(bit for flag, bit in PERMISSIONS if segment.flags & flag), entry)
     for entry in mapped:
         if entry.start not in loads and entry.start < entry.end:
             add(entry.start, entry.end, READ | EXECUTE, entry)

@@ -8,6 +8,10 @@
     otlp                OTLP profiles v1development (dictionary form), binary and JSON
     perf, folded        the text of `perf script`; folded stacks
     speedscope          speedscope's JSON, to write
+    firefox             Firefox Profiler's processed format, to write; breakpad: its form of build-ids
+    top                 the functions that have most, as a table
+    plain_json, arrow   the model as JSON and as an Arrow table, to write
+    threads             which thread of which process a sample is of
     go_trace            the CPU samples of a Go execution trace
     text                lines of text of any size
     others              what is no profile: its name, and what to do

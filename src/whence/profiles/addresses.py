@@ -1,10 +1,10 @@
 """From a location's address to a vaddr of the file its mapping shows.
 
-Profiles hold two kinds of addresses and do not say which; the mapping's limits tell them apart:
+Profiles hold two kinds of addresses and do not say which; the mapping's bounds tell them apart:
 
-    runtime      0 < start <= address < limit (a limit of 0 is unknown): the file offset is address - start + the
+    runtime      0 < start <= address < end (an end of 0 is unknown): the file offset is address - start + the
                  mapping's own; the segment that loads this byte of the file says the vaddr
-    normalized   start is 0 (no process maps there), or the address is outside the limits: it is a vaddr already, as
+    normalized   start is 0 (no process maps there), or the address is outside its bounds: it is a vaddr already, as
                  Parca's agent and OpenTelemetry's eBPF profiler write it
 
 A debug file that objcopy --only-keep-debug made keeps vaddrs and sizes of segments, not where they lie in the file. Its
@@ -29,12 +29,12 @@ NOWHERE = MASK  # no file has code in its last byte
 
 def is_runtime(mapping: Mapping, address: int) -> bool:
     """Whether an address is one of the process, not of the file."""
-    return 0 < mapping.start <= address < (mapping.limit or 1 << 64)
+    return 0 < mapping.start <= address < (mapping.end or 1 << 64)
 
 
 def extent(mapping: Mapping) -> tuple[int, int]:
     """What a mapping shows of its file: the first byte and the one behind the last."""
-    return mapping.file_offset, mapping.file_offset + mapping.limit - mapping.start
+    return mapping.file_offset, mapping.file_offset + mapping.end - mapping.start
 
 
 def can_translate(segments: Iterable[Segment], mapping: Mapping) -> bool:

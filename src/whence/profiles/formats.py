@@ -16,11 +16,14 @@ from whence.profiles.model import Profile
 from whence.profiles.others import other
 from whence.profiles.wire import Messages
 
-WRITTEN = ("pprof", "otlp", "folded", "speedscope")
+WRITTEN = ("pprof", "otlp", "otlp-json", "folded", "speedscope", "firefox", "top", "json", "arrow")
+BINARY = ("pprof", "arrow")
+TEXTS = ("top", "json")  # which say what is in a profile, and are not read again
 PAGE = "flamegraph"  # a page for people, which is not read again
 PAGE_ENDINGS = ((".html", PAGE), (".htm", PAGE))
 ENDINGS = (
-    (".speedscope.json", "speedscope"), (".otlp.json", "otlp"), (".json", "otlp"), (".otlp", "otlp"),
+    (".speedscope.json", "speedscope"), (".firefox.json", "firefox"), (".firefox.json.gz", "firefox"),
+    (".otlp.json", "otlp-json"), (".json", "otlp-json"), (".otlp", "otlp"), (".arrow", "arrow"), (".arrows", "arrow"),
     (".pb.gz", "pprof"), (".pprof", "pprof"), (".prof", "pprof"), (".pb", "pprof"),
     (".folded", "folded"), (".txt", "folded"),
 )  # fmt: skip
@@ -109,7 +112,7 @@ def is_binary(profile: Profile, format: str, path: str = "") -> bool:
         from whence.profiles import otlp
 
         return not (path.endswith(".json") or otlp.is_text(profile))
-    return format == "pprof"
+    return format in BINARY or path.endswith(".gz")
 
 
 def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
@@ -120,7 +123,14 @@ def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, j
     """
     place = os.fspath(path)
     format = format or format_for(profile, place)
-    save(place, to_bytes(profile, format, os.path.basename(place), json=json or place.endswith(".json") or None))
+    json = json or place.endswith(".json") or None
+    save(place, packed(to_bytes(profile, format, os.path.basename(place), json=json), format, place))
+
+
+def packed(data: bytes, format: str, path: str) -> bytes:
+    """What goes into a file of this name: JSON and text in gzip where its ending says so."""
+    done = format in ("pprof", "otlp") or data.startswith(gz.MAGIC)
+    return gz.deflated(data) if path.endswith(".gz") and not done else data
 
 
 def save(path: str, data: bytes) -> None:
@@ -130,8 +140,19 @@ def save(path: str, data: bytes) -> None:
 
 
 @interruptible
-def to_bytes(profile: Profile, format: str, name: str = "", *, json: bool | None = None) -> bytes:
-    """The profile in one of WRITTEN or as PAGE, under a name where the format has room for one."""
+def to_bytes(
+    profile: Profile,
+    format: str,
+    name: str = "",
+    *,
+    json: bool | None = None,
+    rows: int | None = None,
+    sort: str = "self",
+) -> bytes:
+    """The profile in one of WRITTEN or as PAGE, under a name where the format has room for one.
+
+    `rows` and `sort` are of "top": how many functions, and whether self or total puts them in order.
+    """
     match format:
         case "pprof":
             from whence.profiles import pprof
@@ -141,6 +162,27 @@ def to_bytes(profile: Profile, format: str, name: str = "", *, json: bool | None
             from whence.profiles import otlp
 
             return otlp.write(profile, json=json)
+        case "otlp-json":
+            from whence.profiles import otlp
+
+            return otlp.write(profile, json=True)
+        case "top":
+            from whence.profiles import top
+
+            found = top.write(profile, top.ROWS if rows is None else rows, sort)
+            return found.encode("utf-8", "surrogateescape")
+        case "json":
+            from whence.profiles import plain_json
+
+            return plain_json.write(profile, name).encode()
+        case "arrow":
+            from whence.profiles import arrow
+
+            return arrow.write(profile)
+        case "firefox":
+            from whence.profiles import firefox
+
+            return firefox.write(profile, name).encode()
         case "speedscope":
             from whence.profiles import speedscope
 

@@ -9,13 +9,11 @@ from whence.profiles import bounds
 from whence.profiles.kinds import MAP_PATH, Kind
 from whence.profiles.model import Label, Mapping, Profile
 from whence.profiles.symbol_lists import NameList, SymbolLists
+from whence.profiles.threads import PID_LABELS, number_in
 from whence.reasons import NO_FRAME, Missing, Reason
 
 Answer = tuple[int, Frames | Missing, str]
 """A location, its frames or why there are none, and which list answered."""
-
-PID_LABELS = ("pid", "process.pid", "process_id", "tgid")
-"""How samples say which process they are of: perf's and py-spy's readers, OpenTelemetry, others."""
 
 
 def kernel_names(mapping: Mapping | None, addresses: Sequence[tuple[int, int]], lists: SymbolLists) -> Iterator[Answer]:
@@ -81,7 +79,7 @@ class Processes:
         known: dict[tuple[Label, ...], int] = {}
         for labels in samples.labels:
             if labels and labels not in known:
-                known[labels] = next((pid_in(one) for one in labels if one.key in PID_LABELS), 0)
+                known[labels] = next((number_in(one) for one in labels if one.key in PID_LABELS), 0)
         self._all = frozenset(pid for pid in known.values() if pid)
         out: dict[int, set[int]] = {}
         if len(self._all) > 1:
@@ -96,7 +94,3 @@ class Processes:
                         new += 1
                 budget.charge(bounds.STEP * len(where) + bounds.LABELS * new)
         return out
-
-
-def pid_in(label: Label) -> int:
-    return label.number or (int(label.text) if label.text.isdecimal() and len(label.text) < 11 else 0)

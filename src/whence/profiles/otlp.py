@@ -108,7 +108,7 @@ def document_of(profile: Profile) -> Document:
 
     mappings: list[Document] = [{}]
     for one in profile.mappings:
-        entry: Document = {"memoryStart": one.start, "memoryLimit": one.limit, "fileOffset": one.file_offset}
+        entry: Document = {"memoryStart": one.start, "memoryLimit": one.end, "fileOffset": one.file_offset}
         entry["filenameStrindex"] = names.string(one.path)
         if one.build_id:
             entry["attributeIndices"] = [attribute(BUILD_IDS[0], one.build_id)]

@@ -75,7 +75,7 @@ class OtlpTables:
 
     strings: int = 0
     text: Callable[[int], str] = str
-    # start, limit, file offset, file name, attributes
+    # start, end, file offset, file name, attributes
     mappings: list[tuple[int, int, int, int, Sequence[int]]] = field(default_factory=list)
     location_mapping: array[int] = field(default_factory=column)
     location_address: array[int] = field(default_factory=column)
@@ -138,10 +138,10 @@ class Checked:
         return found
 
     def mapping(self, index: int) -> Mapping:
-        start, limit, offset, name, attributes = self.tables.mappings[index]
+        start, end, offset, name, attributes = self.tables.mappings[index]
         labels = {one.key: one.text for one in (self.label(at, f"mapping {index}") for at in attributes)}
         build_id = next((labels[key] for key in BUILD_IDS if labels.get(key)), "")
-        return Mapping(start, limit, offset, self.string(name, f"mapping {index}"), build_id)
+        return Mapping(start, end, offset, self.string(name, f"mapping {index}"), build_id)
 
 
 def profile_of(tables: OtlpTables, budget: Budget) -> Profile:

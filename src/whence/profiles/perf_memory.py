@@ -97,7 +97,7 @@ class Memories:
             paths = {path: dict(indexes) for path, indexes in memory.paths.items()}
             memory = self.memory[pid] = Memory(list(memory.starts), list(memory.indexes), paths)
         low = bisect_right(memory.starts, mapping.start - 1)
-        high = bisect_right(memory.starts, mapping.limit - 1)
+        high = bisect_right(memory.starts, mapping.end - 1)
         memory.starts[low:high] = [mapping.start]
         memory.indexes[low:high] = [index]
         memory.paths.setdefault(mapping.path, {})[index] = None
@@ -123,7 +123,7 @@ class Memories:
         for index in () if file in UNKNOWN else memory.paths.get(file, ()):
             self.budget.charge(bounds.STEP)
             mapping = self.profile.mappings[index]
-            inside = 0 <= into - mapping.file_offset < mapping.limit - mapping.start
+            inside = 0 <= into - mapping.file_offset < mapping.end - mapping.start
             if inside and memory.has(index, mapping.start):
                 return index, into - mapping.file_offset + mapping.start
         if here is not None:
@@ -145,7 +145,7 @@ class Memories:
             at = bisect_right(memory.starts, address) - 1
             if at >= 0:
                 mapping = self.profile.mappings[memory.indexes[at]]
-                if address < mapping.limit and (mapping.path == file or not file.startswith("/")):
+                if address < mapping.end and (mapping.path == file or not file.startswith("/")):
                     return memory.indexes[at]
         return None
 

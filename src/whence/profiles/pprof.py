@@ -81,8 +81,8 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
         mappings, "Mapping", "id", "memory_start", "memory_limit", "file_offset", "filename", "build_id"
     )
     profile.mappings = [
-        Mapping(start, limit, offset, text(path), text(build_id))
-        for start, limit, offset, path, build_id in zip(*rows, strict=True)
+        Mapping(start, end, offset, text(path), text(build_id))
+        for start, end, offset, path, build_id in zip(*rows, strict=True)
     ]
     location_ids, wanted, profile.address = PPROF.columns(locations, "Location", "id", "mapping_id", "address")
     ids = tables.ids(location_ids, "location")
@@ -398,7 +398,7 @@ def _mapping(number: int, mapping: Mapping, flags: int, names: PprofNames) -> Do
     document: Document = {
         "id": number,
         "memory_start": mapping.start,
-        "memory_limit": mapping.limit,
+        "memory_limit": mapping.end,
         "file_offset": mapping.file_offset,
         "filename": names.string(mapping.path),
         "build_id": names.string(mapping.build_id),

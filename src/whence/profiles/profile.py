@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, BinaryIO
 from whence.profiles import formats, model
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from whence.locate.locator import Locator
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report
+    from whence.profiles.top import Top
 
 
 class Profile(model.Profile):
@@ -56,10 +59,29 @@ class Profile(model.Profile):
     def write(self, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
         """Write the profile to a file, which never holds half of it. Raises OSError, ProfileError, ValueError.
 
-        `format` is "pprof", "otlp", "folded", "speedscope" or "flamegraph", a page for people (default: by the path's
-        ending, else the one it was read in; text becomes folded stacks). `json` chooses OTLP's JSON form.
+        `format` is "pprof", "otlp", "otlp-json", "folded", "speedscope", "firefox", "top", "json", "arrow" or
+        "flamegraph", a page for people (default: by the path's ending, else the one it was read in; text becomes folded
+        stacks). `json` chooses OTLP's JSON form.
         """
         formats.write(self, path, format, json=json)
+
+    def top(self, rows: int = 30, sort: str = "self") -> Top:
+        """The `rows` functions (0: all) that have most of the default sample type, by "self" or "total".
+
+        A table as text; its rows have self, total, function, file, binary and the reason where there is no name.
+        """
+        from whence.profiles.top import top
+
+        return top(self, rows, sort)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """A pyarrow Table with a row for each sample (for each moment, where times are known): see profiles.arrow.
+
+        ImportError where pyarrow is not installed.
+        """
+        from whence.profiles.arrow import table
+
+        return table(self)
 
     def to_bytes(self, format: str, *, name: str = "", json: bool | None = None) -> bytes:
         """The bytes `write` would put into a file; `name` is the profile's in formats that have room for one."""

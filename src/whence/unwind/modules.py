@@ -156,7 +156,7 @@ class CoreCode:
 
     def _at(self, address: int) -> int | None:
         at = bisect_right(self._starts, address) - 1
-        return at if at >= 0 and address < self._mappings[at].limit else None
+        return at if at >= 0 and address < self._mappings[at].end else None
 
     def is_code(self, address: int) -> bool:
         return self._at(address) is not None

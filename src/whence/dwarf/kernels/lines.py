@@ -1260,7 +1260,7 @@ class LinePrograms:
         call_ends: cython.const[cython.uint][::1] = scope_ends
         start_file: cython.ulonglong[::1] = starts.file
         file_ends: cython.const[cython.uint][::1] = start_ends
-        vaddr: cython.ulonglong[::1] = rows.va
+        vaddr: cython.ulonglong[::1] = rows.vaddr
         file: cython.uint[::1] = rows.file
         line: cython.uint[::1] = rows.line
         row_ends: cython.uint[::1] = ends

@@ -120,7 +120,7 @@ def put_quoted(
     at: cython.p_const_uchar,
     end: cython.p_const_uchar,
     out: cython.p_uchar,
-    limit: cython.p_uchar,
+    room_end: cython.p_uchar,
     changes: cython.p_const_uint,
     count: cython.Py_ssize_t,
 ) -> cython.p_uchar:
@@ -129,12 +129,12 @@ def put_quoted(
     byte: cython.uchar
     character: cython.uint = 0
     size: cython.int
-    if limit - out < 16:
+    if room_end - out < 16:
         return cython.NULL
     out[0] = 34
     out += 1
     while at < end:
-        if limit - out < 16:
+        if room_end - out < 16:
             return cython.NULL
         byte = at[0]
         if byte >= 0x80:
@@ -276,7 +276,11 @@ def escaped(
 @cython.nogil
 @cython.exceptval(check=False)
 def put_unquoted(
-    at: cython.p_const_uchar, end: cython.p_const_uchar, to: cython.p_uchar, limit: cython.p_uchar, fault: cython.p_int
+    at: cython.p_const_uchar,
+    end: cython.p_const_uchar,
+    to: cython.p_uchar,
+    room_end: cython.p_uchar,
+    fault: cython.p_int,
 ) -> cython.p_uchar:
     """What a Go literal (all of at..end) stands for, as strconv.Unquote has it; returns where the next byte goes."""
     quote: cython.uchar
@@ -292,7 +296,7 @@ def put_unquoted(
     if quote == ord("`"):
         if memchr(at, 96, end - at) != cython.NULL:
             fault[0] = BAD_QUOTE
-        elif limit - to < end - at:
+        elif room_end - to < end - at:
             fault[0] = FULL
         else:
             while at < end:
@@ -305,7 +309,7 @@ def put_unquoted(
         fault[0] = BAD_QUOTE
         return to
     while at < end:
-        if limit - to < 8:
+        if room_end - to < 8:
             fault[0] = FULL
             return to
         if quote == ord("'") and characters == 1:
@@ -468,7 +472,7 @@ def read_data(
     line: cython.p_const_uchar,
     stop: cython.p_const_uchar,
     to: cython.p_uchar,
-    limit: cython.p_uchar,
+    room_end: cython.p_uchar,
     keep_padding: cython.bint,
     where: cython.pointer(cython.p_const_uchar),
     fault: cython.p_int,
@@ -514,10 +518,10 @@ def read_data(
             end -= 3
         else:
             break
-    if limit - to < 32:
+    if room_end - to < 32:
         fault[0] = FULL
         return to
-    done = put_unquoted(at, end, room, limit, fault)
+    done = put_unquoted(at, end, room, room_end, fault)
     if fault[0] != FINE:
         return to
     length = done - room
@@ -632,7 +636,7 @@ def put_number(
 @cython.exceptval(check=False)
 def put_frames(
     to: cython.p_uchar,
-    limit: cython.p_uchar,
+    room_end: cython.p_uchar,
     at: cython.pointer(cython.p_const_uchar),
     end: cython.p_const_uchar,
     count: cython.ulonglong,
@@ -645,7 +649,7 @@ def put_frames(
     index: cython.int
     value: cython.ulonglong = 0
     while frame < count:
-        if limit - to < ROOM:
+        if room_end - to < ROOM:
             fault[0] = FULL
             return to
         for index in range(FRAME_NUMBERS):
@@ -662,7 +666,7 @@ def put_frames(
 @cython.exceptval(check=False)
 def put_data(
     to: cython.p_uchar,
-    limit: cython.p_uchar,
+    room_end: cython.p_uchar,
     at: cython.pointer(cython.p_const_uchar),
     end: cython.p_const_uchar,
     layout: Layout,
@@ -689,10 +693,10 @@ def put_data(
             to[0] = 32
             to += 1
             extra -= 1
-    to = put_quoted(at[0], at[0] + size, to, limit, cython.address(changes[0]), changes.shape[0])
-    if to == cython.NULL or to == limit:
+    to = put_quoted(at[0], at[0] + size, to, room_end, cython.address(changes[0]), changes.shape[0])
+    if to == cython.NULL or to == room_end:
         fault[0] = FULL
-        return limit
+        return room_end
     at[0] += size
     return to
 
@@ -721,7 +725,7 @@ def from_wire(
     end: cython.p_const_uchar = base + stop
     mark: cython.p_const_uchar = at
     begin: cython.p_uchar = cython.address(out[0])
-    limit: cython.p_uchar = begin + out.shape[0]
+    room_end: cython.p_uchar = begin + out.shape[0]
     to: cython.p_uchar = begin
     done: cython.p_uchar = begin
     counts: cython.p_const_uchar = layout.counts
@@ -737,7 +741,7 @@ def from_wire(
         while at < end:
             mark = at
             done = to
-            if limit - to < ROOM:
+            if room_end - to < ROOM:
                 fault = FULL
                 break
             kind = at[0]
@@ -760,9 +764,13 @@ def from_wire(
                 if index == 1:
                     second = value
             if fault == FINE and flags[kind] & IS_STACK:
-                to = put_frames(to, limit, cython.address(at), end, second, layout, keep_padding, cython.address(fault))
+                to = put_frames(
+                    to, room_end, cython.address(at), end, second, layout, keep_padding, cython.address(fault)
+                )
             elif fault == FINE and flags[kind] & HAS_DATA:
-                to = put_data(to, limit, cython.address(at), end, layout, changes, keep_padding, cython.address(fault))
+                to = put_data(
+                    to, room_end, cython.address(at), end, layout, changes, keep_padding, cython.address(fault)
+                )
             if fault != FINE:
                 break
             to[0] = 10
@@ -950,7 +958,7 @@ def read_frames(
     layout: Layout,
     count: cython.ulonglong,
     to: cython.p_uchar,
-    limit: cython.p_uchar,
+    room_end: cython.p_uchar,
     keep_padding: cython.bint,
     fault: cython.p_int,
 ) -> cython.p_uchar:
@@ -958,7 +966,7 @@ def read_frames(
     frame: cython.ulonglong = 0
     ignored: cython.ulonglong = 0
     while frame < count:
-        if limit - to < ROOM:
+        if room_end - to < ROOM:
             fault[0] = FULL
             return to
         if not take_full_line(cursor):
@@ -995,7 +1003,7 @@ def to_wire(
         return (start, 0, 0, 0, FINE, start, 0, 0)
     base: cython.p_const_uchar = cython.address(data[0])
     begin: cython.p_uchar = cython.address(out[0])
-    limit: cython.p_uchar = begin + out.shape[0]
+    room_end: cython.p_uchar = begin + out.shape[0]
     to: cython.p_uchar = begin
     done: cython.p_uchar = begin
     kind: cython.int = 0
@@ -1026,7 +1034,7 @@ def to_wire(
                 mark = cursor.at
                 mark_lines = cursor.lines
                 break
-            if limit - to < ROOM:
+            if room_end - to < ROOM:
                 fault = FULL
                 break
             kind = read_name(cython.address(cursor), layout, cython.address(name))
@@ -1052,7 +1060,9 @@ def to_wire(
                 break
             if layout.flags[kind] & IS_STACK:
                 told = 0
-                to = read_frames(cython.address(cursor), layout, second, to, limit, keep_padding, cython.address(fault))
+                to = read_frames(
+                    cython.address(cursor), layout, second, to, room_end, keep_padding, cython.address(fault)
+                )
             elif layout.flags[kind] & HAS_DATA:
                 if not take_full_line(cython.address(cursor)):
                     fault = CUT
@@ -1061,7 +1071,7 @@ def to_wire(
                         cursor.line,
                         cursor.stop,
                         to,
-                        limit,
+                        room_end,
                         keep_padding,
                         cython.address(cursor.where),
                         cython.address(fault),

@@ -2,13 +2,13 @@
 answers in text need.
 
 The rule, which for archives of whence is plain nesting and for others is never less than the Go package's answer: from
-the last range whose VA is at or below the address go to the ranges before it; those that cover the address, each of a
-smaller depth than the last, are the frames, up to the first one of depth 0.
+the last range whose vaddr is at or below the address go to the ranges before it; those that cover the address, each of
+a smaller depth than the last, are the frames, up to the first one of depth 0.
 
 To find them either step back range by range (one address), or climb `up` links (many): up[i] is the nearest range
-before i that still covers i's VA, found for all ranges in one pass. A range that covers an address is always among the
-links of the last range at or below that address, so both give the same frames. Steps are counted; once they have cost
-more than the pass would, the links are made.
+before i that still covers i's vaddr, found for all ranges in one pass. A range that covers an address is always among
+the links of the last range at or below that address, so both give the same frames. Steps are counted; once they have
+cost more than the pass would, the links are made.
 
 Everything read from the archive is checked where it is used.
 """
@@ -190,7 +190,7 @@ class Archive:
         samples: cython.Py_ssize_t = (self.count + SAMPLED - 1) // SAMPLED
         at: cython.Py_ssize_t
         top: cython.uint = NONE
-        va: cython.ulonglong
+        vaddr: cython.ulonglong
         if self._view.up != cython.NULL:
             return
         up = cython.cast(cython.p_uint, malloc((self.count + 1) * 4))
@@ -201,10 +201,10 @@ class Archive:
             raise MemoryError
         with cython.nogil:
             for at in range(samples):
-                sample[at] = va_of(self.view, at * SAMPLED)
+                sample[at] = vaddr_of(self.view, at * SAMPLED)
             for at in range(self.count):
-                va = va_of(self.view, at)
-                while top != NONE and end_of(self.view, top) <= va:
+                vaddr = vaddr_of(self.view, at)
+                while top != NONE and end_of(self.view, top) <= vaddr:
                     top = up[top]
                 up[at] = top
                 if field(self.view, at, LENGTH):
@@ -313,7 +313,7 @@ class Archive:
             count = chain_at(self.view, index, vaddr, chain)
         if count <= 0:
             return ()
-        entry = entry_of(self.view, chain[0], vaddr - va_of(self.view, chain[0]))
+        entry = entry_of(self.view, chain[0], vaddr - vaddr_of(self.view, chain[0]))
         if entry == ENTRY_OUTSIDE:
             self.fault = LINES_OUTSIDE
             self.fault_index = chain[0]
@@ -400,7 +400,7 @@ class Archive:
                 for to in range(starts[at], starts[at + 1]):
                     index = ranges[to]
                     if to == starts[at]:
-                        entry = entry_of(self.view, index, vaddrs[at] - back - va_of(self.view, index))
+                        entry = entry_of(self.view, index, vaddrs[at] - back - vaddr_of(self.view, index))
                         if entry == ENTRY_OUTSIDE:
                             room = faulty.push_u32(cython.cast(cython.uint, at)) and room
                         lines[to] = line_of(self.view, entry)

@@ -1,6 +1,6 @@
 """The text of /proc/PID/maps into columns: one pass, no copy.
 
-A line is `start-limit perms offset major:minor inode   name`: hexadecimal but for the inode; the name is the rest of
+A line is `start-end perms offset major:minor inode   name`: hexadecimal but for the inode; the name is the rest of
 the line and may hold spaces. A line that is not so is counted, its offset kept, and the next one read.
 """
 
@@ -96,7 +96,7 @@ def parse_maps(
     Returns (rows, bad lines, offset): the offset is where reading stopped, len(data) unless the columns were full.
     """
     starts: cython.ulonglong[::1] = columns.start
-    limits: cython.ulonglong[::1] = columns.limit
+    ends: cython.ulonglong[::1] = columns.end
     permissions: cython.uchar[::1] = columns.permissions
     offsets: cython.ulonglong[::1] = columns.offset
     devices: cython.ulonglong[::1] = columns.device
@@ -110,9 +110,9 @@ def parse_maps(
     wrong: cython.Py_ssize_t = 0
     line: cython.Py_ssize_t = 0
     at: cython.Py_ssize_t
-    end: cython.Py_ssize_t
+    line_end: cython.Py_ssize_t
     start: cython.ulonglong = 0
-    limit: cython.ulonglong = 0
+    end: cython.ulonglong = 0
     offset: cython.ulonglong = 0
     major: cython.ulonglong = 0
     minor: cython.ulonglong = 0
@@ -120,59 +120,59 @@ def parse_maps(
     bits: cython.uint
     with cython.nogil:
         while line < size:
-            end = line
-            while end < size and data[end] != b"\n":
-                end += 1
-            if end == line:  # an empty line says nothing
-                line = end + 1
+            line_end = line
+            while line_end < size and data[line_end] != b"\n":
+                line_end += 1
+            if line_end == line:  # an empty line says nothing
+                line = line_end + 1
                 continue
             if rows >= room:
                 break
             bits = 0
-            at = hex_number(data, line, end, cython.address(start))
-            at = separator(data, at, end, b"-")
+            at = hex_number(data, line, line_end, cython.address(start))
+            at = separator(data, at, line_end, b"-")
             if at >= 0:
-                at = hex_number(data, at, end, cython.address(limit))
-            at = separator(data, at, end, b" ")
-            if at >= 0 and at + 4 <= end:
+                at = hex_number(data, at, line_end, cython.address(end))
+            at = separator(data, at, line_end, b" ")
+            if at >= 0 and at + 4 <= line_end:
                 bits |= READ if data[at] == b"r" else 0
                 bits |= WRITE if data[at + 1] == b"w" else 0
                 bits |= EXECUTE if data[at + 2] == b"x" else 0
                 bits |= SHARED if data[at + 3] == b"s" else 0
-                at = separator(data, at + 4, end, b" ")
+                at = separator(data, at + 4, line_end, b" ")
             else:
                 at = -1
             if at >= 0:
-                at = hex_number(data, at, end, cython.address(offset))
-            at = separator(data, at, end, b" ")
+                at = hex_number(data, at, line_end, cython.address(offset))
+            at = separator(data, at, line_end, b" ")
             if at >= 0:
-                at = hex_number(data, at, end, cython.address(major))
-            at = separator(data, at, end, b":")
+                at = hex_number(data, at, line_end, cython.address(major))
+            at = separator(data, at, line_end, b":")
             if at >= 0:
-                at = hex_number(data, at, end, cython.address(minor))
-            at = separator(data, at, end, b" ")
+                at = hex_number(data, at, line_end, cython.address(minor))
+            at = separator(data, at, line_end, b" ")
             if at >= 0:
-                at = decimal_number(data, at, end, cython.address(inode))
-            if at >= 0 and at < end and data[at] != b" ":
+                at = decimal_number(data, at, line_end, cython.address(inode))
+            if at >= 0 and at < line_end and data[at] != b" ":
                 at = -1
-            if at < 0 or limit <= start or major >> 32 != 0 or minor >> 32 != 0:
+            if at < 0 or end <= start or major >> 32 != 0 or minor >> 32 != 0:
                 if wrong < bad_room:
                     bad[wrong] = line
                 wrong += 1
-                line = end + 1
+                line = line_end + 1
                 continue
             if bits & wanted == wanted:
-                while at < end and data[at] == b" ":
+                while at < line_end and data[at] == b" ":
                     at += 1
                 starts[rows] = start
-                limits[rows] = limit
+                ends[rows] = end
                 permissions[rows] = bits
                 offsets[rows] = offset
                 # makedev(3): stat(2) tells devices so
                 devices[rows] = (minor & 0xFF) | ((major & 0xFFF) << 8) | ((minor >> 8) << 20) | ((major >> 12) << 44)
                 inodes[rows] = inode
                 name_starts[rows] = at
-                name_ends[rows] = end
+                name_ends[rows] = line_end
                 rows += 1
-            line = end + 1
+            line = line_end + 1
     return rows, wrong, line if line < size else size

@@ -1,11 +1,11 @@
-"""The cut of caller_files: ranges in order of (va, depth) in, pieces out, each with the one file its frame shows.
+"""The cut of caller_files: ranges in order of (vaddr, depth) in, pieces out, each with the one file its frame shows.
 
 A range's bytes are its own or an inlined call's, of a range one deeper. Own bytes show the range's file, those of a
 call the call's file. Neighbours that show the same file make one piece. A call inside another needs no cut further out,
 so cuts lie at the ends of calls only and every piece still holds whole ranges.
 
 The stack has the open ranges by depth. Ranges that end are closed from the innermost one out, so that pieces come out
-in order of (va, depth) like the ranges.
+in order of (vaddr, depth) like the ranges.
 """
 
 import cython
@@ -25,7 +25,7 @@ class Pieces:
     _ranges: cython.Py_ssize_t  # there is room for
     _open: cython.Py_ssize_t
     _u64s: cython.p_ulonglong  # the one block of those below
-    _va: cython.p_ulonglong  # by piece
+    _vaddr: cython.p_ulonglong  # by piece
     _end: cython.p_ulonglong
     _file: cython.p_ulonglong
     _until: cython.p_ulonglong  # by depth: where the range ends
@@ -45,8 +45,8 @@ class Pieces:
         self._u32s = cython.cast(cython.p_uint, malloc((2 * most + 2 * ranges + 2) * 4))
         if self._u64s == cython.NULL or self._u32s == cython.NULL:
             raise MemoryError
-        self._va = self._u64s
-        self._end = self._va + most
+        self._vaddr = self._u64s
+        self._end = self._vaddr + most
         self._file = self._end + most
         self._until = self._file + most
         self._position = self._until + ranges + 1
@@ -62,11 +62,11 @@ class Pieces:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _begin(self, level: cython.Py_ssize_t, va: cython.ulonglong) -> cython.void:
+    def _begin(self, level: cython.Py_ssize_t, vaddr: cython.ulonglong) -> cython.void:
         """A piece of the range that is open at this depth begins."""
         at: cython.Py_ssize_t = self.count
         self.count += 1
-        self._va[at] = va
+        self._vaddr[at] = vaddr
         self._end[at] = self._until[level]
         self._file[at] = UNSET
         self._pick[at] = self._range[level]
@@ -80,15 +80,15 @@ class Pieces:
         self, level: cython.Py_ssize_t, until: cython.ulonglong, file: cython.ulonglong, own: cython.bint
     ) -> cython.void:
         """The range that is open at this depth shows this file from its position to `until`."""
-        va: cython.ulonglong = self._position[level]
+        vaddr: cython.ulonglong = self._position[level]
         at: cython.uint = self._piece[level]
         if until > self._until[level]:
             until = self._until[level]
-        if va >= until:
+        if vaddr >= until:
             return
         if self._file[at] != UNSET and self._file[at] != file:
-            self._end[at] = va
-            self._begin(level, va)
+            self._end[at] = vaddr
+            self._begin(level, vaddr)
             at = self._piece[level]
         self._file[at] = file
         if own:
@@ -97,14 +97,14 @@ class Pieces:
 
     def cut(self, table):
         """Cut the ranges of a table of the promised size; returns how many pieces there are."""
-        va: cython.const[cython.ulonglong][::1] = table.va
+        vaddr: cython.const[cython.ulonglong][::1] = table.vaddr
         length: cython.const[cython.ulonglong][::1] = table.length
         depth: cython.const[cython.uint][::1] = table.depth
         file: cython.const[cython.ulonglong][::1] = table.file
         call_file: cython.const[cython.ulonglong][::1] = table.call_file
         at: cython.Py_ssize_t
         level: cython.Py_ssize_t
-        ranges: cython.Py_ssize_t = va.shape[0]
+        ranges: cython.Py_ssize_t = vaddr.shape[0]
         end: cython.ulonglong
         belong(
             ranges <= self._ranges and min(length.shape[0], depth.shape[0], file.shape[0], call_file.shape[0]) >= ranges
@@ -119,30 +119,30 @@ class Pieces:
                 if at == ranges:
                     break
                 level = self._open  # a depth that skips one counts as the next
-                end = va[at] + length[at]
-                if end < va[at]:
+                end = vaddr[at] + length[at]
+                if end < vaddr[at]:
                     end = NEVER
                 if level:
-                    self._show(level - 1, va[at], file[self._range[level - 1]], True)
+                    self._show(level - 1, vaddr[at], file[self._range[level - 1]], True)
                     self._show(level - 1, end, call_file[at], False)
                 self._range[level] = cython.cast(cython.uint, at)
                 self._until[level] = end
-                self._position[level] = va[at]
+                self._position[level] = vaddr[at]
                 self._open = level + 1
-                self._begin(level, va[at])
+                self._begin(level, vaddr[at])
         return self.count
 
     def fill(
-        self, pick: cython.uint[::1], va: cython.ulonglong[::1], length: cython.ulonglong[::1],
+        self, pick: cython.uint[::1], vaddr: cython.ulonglong[::1], length: cython.ulonglong[::1],
         file: cython.ulonglong[::1], owned: cython.uchar[::1],
     ):  # fmt: skip
         """Write the pieces: the range of each, where it lies, its file, and whether it has bytes of its own."""
         at: cython.Py_ssize_t
-        belong(min(pick.shape[0], va.shape[0], length.shape[0], file.shape[0], owned.shape[0]) >= self.count)
+        belong(min(pick.shape[0], vaddr.shape[0], length.shape[0], file.shape[0], owned.shape[0]) >= self.count)
         with cython.nogil:
             for at in range(self.count):
                 pick[at] = self._pick[at]
-                va[at] = self._va[at]
-                length[at] = self._end[at] - self._va[at]
+                vaddr[at] = self._vaddr[at]
+                length[at] = self._end[at] - self._vaddr[at]
                 file[at] = 0 if self._file[at] == UNSET else self._file[at]
                 owned[at] = self._owned[at] != 0

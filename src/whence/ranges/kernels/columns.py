@@ -77,8 +77,8 @@ def move_lines(places, old_vaddrs, table, free_row: cython.Py_ssize_t, write: cy
     Without `write` nothing is changed. Returns how many rows are needed.
     """
     pick: cython.const[cython.uint][::1] = places
-    old_va: cython.const[cython.ulonglong][::1] = old_vaddrs
-    va: cython.const[cython.ulonglong][::1] = table.va
+    old_vaddr: cython.const[cython.ulonglong][::1] = old_vaddrs
+    vaddr: cython.const[cython.ulonglong][::1] = table.vaddr
     length: cython.const[cython.ulonglong][::1] = table.length
     index: cython.uint[::1] = table.line_index
     count: cython.uint[::1] = table.line_count
@@ -95,13 +95,13 @@ def move_lines(places, old_vaddrs, table, free_row: cython.Py_ssize_t, write: cy
     shift: cython.ulonglong
     row: cython.ulonglong
     belong(
-        min(va.shape[0], length.shape[0], index.shape[0], count.shape[0]) >= pick.shape[0]
-        and all_below(pick, pick.shape[0], old_va.shape[0])
+        min(vaddr.shape[0], length.shape[0], index.shape[0], count.shape[0]) >= pick.shape[0]
+        and all_below(pick, pick.shape[0], old_vaddr.shape[0])
         and 0 <= free_row <= min(offset.shape[0], number.shape[0])
     )
     with cython.nogil:
         for at in range(pick.shape[0]):
-            shift = va[at] - old_va[pick[at]]
+            shift = vaddr[at] - old_vaddr[pick[at]]
             low = index[at]
             high = low + count[at]
             if high > cython.cast(cython.ulonglong, free_row):

@@ -3,7 +3,7 @@
 State, all of it in `Sweep`
     heap      the scopes that are open here, the one that counts (the last in tree order) on top
     stack     the ranges that are open here: a chain from depth 0 to the owner of the position
-    ranges    finished and open ranges, in the order they were opened: (va, depth)
+    ranges    finished and open ranges, in the order they were opened: (vaddr, depth)
     lines     line entries, linked by range: a parent's entries come before and after those of its children
 
 Every stretch between two events (a scope begins, the top scope ends, a row begins) has one owner and one row. Work is
@@ -60,7 +60,7 @@ class Sweep:
     _path: cython.p_uint
     _stack_range: cython.p_uint
     _stack_scope: cython.p_uint
-    _va: cython.p_ulonglong
+    _vaddr: cython.p_ulonglong
     _end: cython.p_ulonglong
     _file: cython.p_ulonglong
     _depth: cython.p_uint
@@ -86,8 +86,8 @@ class Sweep:
         self._u32s = cython.cast(cython.p_uint, malloc((7 * per_scope + 6 * most + 3 * most_stretches) * 4))
         if self._u64s == cython.NULL or self._u32s == cython.NULL:
             raise MemoryError
-        self._va = self._u64s
-        self._end = self._va + most
+        self._vaddr = self._u64s
+        self._end = self._vaddr + most
         self._file = self._end + most
         self._parent = self._u32s
         self._level = self._parent + per_scope
@@ -133,12 +133,12 @@ class Sweep:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _begin(self, scope: cython.uint, level: cython.Py_ssize_t, va: cython.ulonglong) -> cython.void:
+    def _begin(self, scope: cython.uint, level: cython.Py_ssize_t, vaddr: cython.ulonglong) -> cython.void:
         """A range of the scope begins, and lies on the stack."""
         at: cython.Py_ssize_t = self.ranges
         self.ranges += 1
-        self._va[at] = va
-        self._end[at] = va
+        self._vaddr[at] = vaddr
+        self._end[at] = vaddr
         self._file[at] = UNSET
         self._depth[at] = cython.cast(cython.uint, level)
         self._scope[at] = scope
@@ -151,21 +151,21 @@ class Sweep:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _close(self, keep: cython.Py_ssize_t, va: cython.ulonglong) -> cython.void:
+    def _close(self, keep: cython.Py_ssize_t, vaddr: cython.ulonglong) -> cython.void:
         """The ranges deeper than `keep` end."""
         while self._open > keep:
             self._open -= 1
-            self._end[self._stack_range[self._open]] = va
+            self._end[self._stack_range[self._open]] = vaddr
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _enter(self, owner: cython.uint, va: cython.ulonglong) -> cython.void:
+    def _enter(self, owner: cython.uint, vaddr: cython.ulonglong) -> cython.void:
         """Make the stack the owner's chain: keep what is common, close the rest, open what is missing."""
         level: cython.Py_ssize_t = self._level[owner]
         scope: cython.uint = owner
         top: cython.Py_ssize_t
-        self._close(level + 1, va)
+        self._close(level + 1, vaddr)
         while level >= self._open:
             self._path[level] = scope
             scope = self._parent[scope]
@@ -176,32 +176,32 @@ class Sweep:
             scope = self._parent[scope]
             level -= 1
         level += 1
-        self._close(level, va)
+        self._close(level, vaddr)
         self._budget -= top + 1 - level
         while level <= top:
-            self._begin(self._path[level], level, va)
+            self._begin(self._path[level], level, vaddr)
             level += 1
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _own(self, va: cython.ulonglong, file: cython.ulonglong, line: cython.uint) -> cython.void:
+    def _own(self, vaddr: cython.ulonglong, file: cython.ulonglong, line: cython.uint) -> cython.void:
         """The innermost open range has this file and line from here on: cut it where its file changes."""
         level: cython.Py_ssize_t = self._open - 1
         at: cython.uint = self._stack_range[level]
         entry: cython.uint
         if self._file[at] == UNSET:
             self._file[at] = file
-        elif self._file[at] != file or (self._line[at] != line and va - self._va[at] > FAR):
-            self._end[at] = va
-            self._begin(self._stack_scope[level], level, va)
+        elif self._file[at] != file or (self._line[at] != line and vaddr - self._vaddr[at] > FAR):
+            self._end[at] = vaddr
+            self._begin(self._stack_scope[level], level, vaddr)
             at = self._stack_range[level]
             self._file[at] = file
         if self._line[at] == line:
             return
         entry = cython.cast(cython.uint, self.lines)
         self.lines += 1
-        self._offset[entry] = cython.cast(cython.uint, va - self._va[at])
+        self._offset[entry] = cython.cast(cython.uint, vaddr - self._vaddr[at])
         self._number[entry] = line
         if self._count[at] == 0:
             self._first[at] = entry
@@ -212,13 +212,13 @@ class Sweep:
         self._line[at] = line
 
     def run(self, scopes_found, order, rows_found, scope_ends, row_ends):
-        """Sweep Scopes and Rows; returns (ranges, line entries). `order` lists the scopes of each group by va;
+        """Sweep Scopes and Rows; returns (ranges, line entries). `order` lists the scopes of each group by vaddr;
         `scope_ends` and `row_ends` say where each group's scopes and rows end. All columns have the promised sizes."""
-        va: cython.const[cython.ulonglong][::1] = scopes_found.va
+        vaddr: cython.const[cython.ulonglong][::1] = scopes_found.vaddr
         end: cython.const[cython.ulonglong][::1] = scopes_found.end
         depth: cython.const[cython.uint][::1] = scopes_found.depth
-        by_va: cython.const[cython.uint][::1] = order
-        row_va: cython.const[cython.ulonglong][::1] = rows_found.va
+        by_vaddr: cython.const[cython.uint][::1] = order
+        row_vaddr: cython.const[cython.ulonglong][::1] = rows_found.vaddr
         row_file: cython.const[cython.uint][::1] = rows_found.file
         row_line: cython.const[cython.uint][::1] = rows_found.line
         files: cython.const[cython.ulonglong][::1] = rows_found.files
@@ -238,15 +238,15 @@ class Sweep:
         position: cython.ulonglong
         following: cython.ulonglong
         belong(
-            va.shape[0] <= self._scopes
-            and min(end.shape[0], depth.shape[0], by_va.shape[0]) >= va.shape[0]
-            and row_va.shape[0] <= self._rows
-            and min(row_file.shape[0], row_line.shape[0]) >= row_va.shape[0]
+            vaddr.shape[0] <= self._scopes
+            and min(end.shape[0], depth.shape[0], by_vaddr.shape[0]) >= vaddr.shape[0]
+            and row_vaddr.shape[0] <= self._rows
+            and min(row_file.shape[0], row_line.shape[0]) >= row_vaddr.shape[0]
             and ends_of_scopes.shape[0] <= self._groups
             and ends_of_rows.shape[0] >= ends_of_scopes.shape[0]
-            and are_ends(ends_of_scopes, va.shape[0])
-            and are_ends(ends_of_rows, row_va.shape[0])
-            and are_of_groups(by_va, ends_of_scopes)
+            and are_ends(ends_of_scopes, vaddr.shape[0])
+            and are_ends(ends_of_rows, row_vaddr.shape[0])
+            and are_of_groups(by_vaddr, ends_of_scopes)
         )
         self.ranges = self.lines = 0
         with cython.nogil:
@@ -261,28 +261,28 @@ class Sweep:
                 position = NEVER
                 if next_scope < scopes:
                     self._plant(cython.address(depth[0]), next_scope, scopes)
-                    position = va[by_va[next_scope]]
-                if next_row < rows and row_va[next_row] < position:
-                    position = row_va[next_row]
+                    position = vaddr[by_vaddr[next_scope]]
+                if next_row < rows and row_vaddr[next_row] < position:
+                    position = row_vaddr[next_row]
                 while True:
-                    while next_row < rows and row_va[next_row] <= position:
+                    while next_row < rows and row_vaddr[next_row] <= position:
                         described = row_file[next_row] < known
                         file = files[row_file[next_row]] if described else 0
                         line = row_line[next_row] if described else 0
                         next_row += 1
                     while self._heap_size and end[self._heap[0]] <= position:
                         pop(self._heap, cython.address(self._heap_size))
-                    while next_scope < scopes and va[by_va[next_scope]] <= position:
-                        scope = by_va[next_scope]
+                    while next_scope < scopes and vaddr[by_vaddr[next_scope]] <= position:
+                        scope = by_vaddr[next_scope]
                         next_scope += 1
                         if end[scope] > position:
                             push(self._heap, cython.address(self._heap_size), scope)
                     following = NEVER
                     owner = NONE
                     if next_row < rows:
-                        following = row_va[next_row]
-                    if next_scope < scopes and va[by_va[next_scope]] < following:
-                        following = va[by_va[next_scope]]
+                        following = row_vaddr[next_row]
+                    if next_scope < scopes and vaddr[by_vaddr[next_scope]] < following:
+                        following = vaddr[by_vaddr[next_scope]]
                     if self._heap_size:
                         owner = self._heap[0] if self._budget > 0 else self._root[self._heap[0]]
                         if end[self._heap[0]] < following:
@@ -337,11 +337,11 @@ class Sweep:
     @cython.exceptval(check=False)
     def _joined(self, one: cython.uint, other: cython.uint) -> cython.bint:
         """Let the first range take the second's bytes and lines, where one range can say what both say."""
-        shift: cython.ulonglong = self._va[other] - self._va[one]
+        shift: cython.ulonglong = self._vaddr[other] - self._vaddr[one]
         described: cython.bint = self._file[one] != UNSET and self._file[other] != UNSET
         entry: cython.uint = self._first[other]
         step: cython.uint
-        if self._end[one] != self._va[other] or (described and self._file[one] != self._file[other]):
+        if self._end[one] != self._vaddr[other] or (described and self._file[one] != self._file[other]):
             return False
         if described and self._line[one] and (self._count[other] == 0 or self._offset[entry]):
             return False  # the second may begin with bytes of line 0, which no entry says
@@ -376,7 +376,7 @@ class Sweep:
         function: cython.const[cython.ulonglong][::1] = scopes.function
         call_file: cython.const[cython.ulonglong][::1] = scopes.call_file
         call_line: cython.const[cython.uint][::1] = scopes.call_line
-        out_va: cython.ulonglong[::1] = out.va
+        out_vaddr: cython.ulonglong[::1] = out.vaddr
         out_length: cython.ulonglong[::1] = out.length
         out_depth: cython.uint[::1] = out.depth
         out_function: cython.ulonglong[::1] = out.function
@@ -400,7 +400,7 @@ class Sweep:
             base >= 0
             and line_base >= 0
             and min(function.shape[0], call_file.shape[0], call_line.shape[0]) >= self._scopes
-            and min(out_va.shape[0], out_length.shape[0], out_depth.shape[0], out_function.shape[0]) >= left
+            and min(out_vaddr.shape[0], out_length.shape[0], out_depth.shape[0], out_function.shape[0]) >= left
             and min(out_file.shape[0], out_index.shape[0], out_count.shape[0]) >= left
             and min(out_call_file.shape[0], out_call_line.shape[0]) >= left
             and min(out_offset.shape[0], out_number.shape[0]) - line_base >= self.lines
@@ -411,8 +411,8 @@ class Sweep:
                 if scope == GONE:
                     continue
                 to += 1
-                out_va[to] = self._va[at]
-                out_length[to] = self._end[at] - self._va[at]
+                out_vaddr[to] = self._vaddr[at]
+                out_length[to] = self._end[at] - self._vaddr[at]
                 out_depth[to] = self._depth[at]
                 out_file[to] = 0 if self._file[at] == UNSET else self._file[at]
                 out_function[to] = 0 if scope == NONE else function[scope]
