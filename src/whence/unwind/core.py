@@ -22,6 +22,7 @@ from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
 from whence.unwind.signals import Signal, read_signal
 from whence.unwind.unwinder import End, FoundBy, StackFrame, Unwinder, Unwound
+from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
@@ -60,7 +61,11 @@ def core_stacks(
     modules = Modules(core.snapshot, finds)
     try:
         memory = CoreMemory(elf, mapped_files(elf), modules.bytes_of)
-        unwinder = None if machine is None else Unwinder(machine, CoreCode(modules, memory), memory, stored=elf.size)
+        unwinder = None
+        if machine is not None:
+            code = CoreCode(modules, memory)
+            walker = PlainWalker(machine, elf.order, code, memory.segments())
+            unwinder = Unwinder(machine, code, memory, stored=elf.size, walker=walker)
         wanted = [thread for thread in _threads(elf) if tids is None or thread.tid in tids]
         return [_stack(elf, core, thread, machine, unwinder) for thread in wanted]
     finally:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from whence.procmap.core import MappedFile
     from whence.procmap.mapping import Mapping
     from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
+    from whence.unwind.kernels.cfi import FrameTable
     from whence.unwind.memory import Memory
 
 EXECUTABLE, DEBUGINFO = "executable", "debuginfo"  # kinds of files that a Locator looks for
@@ -160,6 +161,24 @@ class CoreCode:
 
     def is_code(self, address: int) -> bool:
         return self._at(address) is not None
+
+    # walking.PlainCode
+
+    def ranges(self) -> list[tuple[int, int]]:
+        return [(mapping.start, mapping.limit) for mapping in self._mappings]
+
+    def tables(self, index: int) -> tuple[int, list[FrameTable]]:
+        mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
+        if mapping.kind is Kind.VDSO:
+            frames = self._vdso_frames(mapping)
+            return self._vdso_bias, [section.table for section in frames.sections]
+        module = None if file is None else self._modules.of_file(file)
+        if module is None or module.mapper is None:
+            return 0, []
+        first, last = module.mapper.vaddr(mapping, mapping.start), module.mapper.vaddr(mapping, mapping.limit - 1)
+        if first is None or last is None or last - first != mapping.limit - 1 - mapping.start:
+            return 0, []
+        return mapping.start - first, [section.table for section in module.frames.sections]
 
     def fde(self, address: int) -> tuple[Fde, int] | None:
         at = self._at(address)

@@ -31,6 +31,7 @@ from whence.unwind.memory import Memory, Unreadable
 if TYPE_CHECKING:
     from whence.unwind.cfi import Fde
     from whence.unwind.registers import Machine
+    from whence.unwind.walking import PlainWalker
     from whence.window import ByteOrder
 
 STEPS_LIMIT = 1_000_000  # for all threads together, plus what the bytes of the process's memory can hold
@@ -148,9 +149,12 @@ class Unwinder:
     """Unwinds threads of one process; what it learnt of one frame serves all threads."""
 
     def __init__(
-        self, machine: Machine, code: Code, memory: Memory, order: ByteOrder = "little", *, stored: int = 0
-    ) -> None:
-        """`stored` is how many bytes of memory there are: what all stacks together may cost depends on it."""
+        self, machine: Machine, code: Code, memory: Memory, order: ByteOrder = "little", *, stored: int = 0,
+        walker: PlainWalker | None = None,
+    ) -> None:  # fmt: skip
+        """`stored` is how many bytes of memory there are: what all stacks together may cost depends on it. `walker`
+        walks what is plain, faster."""
+        self.walker = walker
         self.steps_left = STEPS_LIMIT + stored // FRAME_BYTES
         self.machine, self.code, self.memory, self.order = machine, code, memory, order
         self.mask = (1 << machine.bits) - 1
@@ -169,6 +173,21 @@ class Unwinder:
         count, cfa_before = 0, values.get(machine.sp, 0)
         after_signal = True  # of the innermost frame too nothing is known to be below
         while True:
+            if self.walker is not None and self.steps_left > 0:
+                walked = self.walker.walk(
+                    frame.pc, frame.exact, after_signal, cfa_before, values, min(INNER_KEPT, self.steps_left)
+                )
+                if walked is not None:
+                    self.steps_left -= len(walked.frames)
+                    for at, (pc, sp) in enumerate(walked.frames):
+                        passed = StackFrame(pc, sp, FoundBy.CFI) if at else frame
+                        (inner if len(inner) < INNER_KEPT else outer).append(passed)
+                    count += len(walked.frames)
+                    if walked.is_complete:
+                        return Unwound((*inner, *outer), End.COMPLETE, "", count - len(inner) - len(outer))
+                    cfa_before, values, after_signal = walked.cfa_before, walked.registers, False
+                    frame = StackFrame(walked.pc, values[machine.sp], FoundBy.CFI)
+                    continue
             is_trampoline = self.trampoline(frame) is not None or self.signal_row(frame)
             frame = frame._replace(is_trampoline=is_trampoline)
             count += 1

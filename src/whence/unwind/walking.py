@@ -37,8 +37,6 @@ class Walked(NamedTuple):
     frames: list[tuple[int, int]]
     is_complete: bool
     pc: int
-    is_exact: bool
-    after_signal: bool
     cfa_before: int
     registers: dict[int, int]
 
@@ -72,7 +70,7 @@ class PlainWalker:
             self.learn_mapping()
         if not frames:
             return None
-        return Walked(frames, how == WALK_COMPLETE, *kernel.frame())
+        return Walked(frames, how == WALK_COMPLETE, *kernel.frame())  # which is reached by a return
 
     def learn_mapping(self) -> None:
         """Tell the kernel of the mapping that it met."""

@@ -358,15 +358,13 @@ class Walker:
         return how, [(self.pcs.items[at], self.sps.items[at]) for at in range(self.pcs.count)]
 
     def frame(self):
-        """Where the walk is: (pc, is exact, after a signal, CFA of the frame before, registers by number)."""
+        """Where the walk is: (pc, CFA of the frame before, registers by number)."""
         register: cython.int
         values = {}
         for register in range(REGISTERS):
             if self.walk.known[register >> 6] >> (register & 63) & 1:
                 values[register] = self.walk.values[register]
-        return (
-            self.walk.pc, bool(self.walk.is_exact), bool(self.walk.after_signal), self.walk.cfa_before, values,
-        )  # fmt: skip
+        return self.walk.pc, self.walk.cfa_before, values
 
     # many samples
 
@@ -443,4 +441,3 @@ class Walker:
             ends[sample] = out.vector.count
             hows[sample] = how
         return count
-
