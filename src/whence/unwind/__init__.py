@@ -5,6 +5,8 @@
     expressions.py  the stack machine of their expressions, bounded
     registers.py    the registers of each machine
     unwinder.py     one thread, frame by frame, and why its stack ends
+    walking.py      frames that are plain, walked by kernels/walk.py
+    samples.py      the stacks of many samples at once: registers, and a copy of the stack's bytes
     memory.py       what a core kept, and what files have instead
     modules.py      which file the code of a process is of
     signals.py      signals by name, with their cause
@@ -16,7 +18,11 @@ stack with a reason; it never raises, and never costs more than the bounds that 
 """
 
 from whence.unwind.core import ThreadStack, core_stacks
+from whence.unwind.samples import Samples, SampleStacks, stacks
 from whence.unwind.signals import Signal
 from whence.unwind.unwinder import End, FoundBy, StackFrame, Unwound
 
-__all__ = ["End", "FoundBy", "Signal", "StackFrame", "ThreadStack", "Unwound", "core_stacks"]
+__all__ = [
+    "End", "FoundBy", "SampleStacks", "Samples", "Signal", "StackFrame", "ThreadStack", "Unwound", "core_stacks",
+    "stacks",
+]  # fmt: skip

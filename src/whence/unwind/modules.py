@@ -16,6 +16,7 @@ from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.procmap.snapshot import stamp_of
 from whence.unwind.cfi import CallFrames, Fde
+from whence.unwind.memory import Unreadable
 
 if TYPE_CHECKING:
     from whence.procmap.core import MappedFile
@@ -146,9 +147,10 @@ class Modules:
 
 
 class CoreCode:
-    """The executable memory of a core (unwinder.Code)."""
+    """The executable memory of a core, or of any process whose mappings are known: samples.SampleCode."""
 
-    def __init__(self, modules: Modules, memory: Memory) -> None:
+    def __init__(self, modules: Modules, memory: Memory | None = None) -> None:
+        """`memory` is where the vDSO is read from."""
         self._modules, self._memory = modules, memory
         self._mappings = modules.snapshot.mappings
         self._starts = [mapping.start for mapping in self._mappings]
@@ -161,6 +163,17 @@ class CoreCode:
 
     def is_code(self, address: int) -> bool:
         return self._at(address) is not None
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of a mapped file by runtime address. Raises Unreadable."""
+        at = self._at(address)
+        file = None if at is None else self._modules.snapshot.file_of[at]
+        elf = None if file is None else self._modules.of_file(file).elf
+        if at is not None and elf is not None and address + size <= self._mappings[at].limit:
+            begin = self._mappings[at].offset + address - self._mappings[at].start
+            if begin + size <= elf.size:
+                return bytes(elf.data[begin : begin + size])
+        raise Unreadable(address)
 
     # walking.PlainCode
 
@@ -201,7 +214,7 @@ class CoreCode:
         if self._vdso is None:
             self._vdso = CallFrames([])
             with suppress(ElfError, LookupError):
-                data = self._memory.read(mapping.start, min(mapping.size, VDSO_LIMIT))
+                data = b"" if self._memory is None else self._memory.read(mapping.start, min(mapping.size, VDSO_LIMIT))
                 elf = ElfFile.from_bytes(data, "[vdso]")
                 first = next((one.vaddr for one in elf.segments if one.is_loaded), 0)
                 self._vdso_bias = mapping.start - first

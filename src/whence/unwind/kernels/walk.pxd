@@ -46,6 +46,7 @@ cdef class Walker:
     cdef Vector mappings, segments, table_pointers
     cdef Place* places
     cdef Segment near  # the segment that was read last
+    cdef const unsigned char[::1] stack_view
     cdef Walk walk
     cdef U64s pcs, sps
     cdef unsigned long long kept[2]

@@ -118,6 +118,16 @@ class Walker:
         new.end = start + size
         new.bytes = cython.address(view[0])
 
+    def set_stack(self, start: cython.ulonglong, data):
+        """The bytes of the one stack whose thread is walked next, from an address on, where no segment is."""
+        self.stack_view = memoryview(data).cast("B")
+        belong(start + cython.cast(cython.ulonglong, self.stack_view.shape[0]) >= start)
+        self.near.start = self.near.end = 0
+        if self.stack_view.shape[0]:
+            self.near.start = start
+            self.near.end = start + cython.cast(cython.ulonglong, self.stack_view.shape[0])
+            self.near.bytes = cython.address(self.stack_view[0])
+
     # reading
 
     @cython.cfunc
@@ -369,13 +379,13 @@ class Walker:
     # many samples
 
     def walk_samples(self, samples, found, first: cython.Py_ssize_t, most: cython.Py_ssize_t):
-        """Walk samples from number `first` on, at most `most` frames of each.
+        """Walk samples from number `first` on, at most `most` frames of each, up to one that Python is needed for.
 
         `samples` has columns: pc (Q); values (Q), a row of numbers for each sample, of the registers whose numbers are
         in `numbers` (I); stack_start (Q), stack_at and stack_size (Q), what of `stack` (bytes) is the sample's memory.
         `found` is filled: `pc` (a Column of Q) with the frames of all samples, innermost first, `end` (Q) with where
-        each sample's end in it, `how` (B) with WALK_*. What is WALK_ODD has no frames. Returns the sample that was
-        not walked because a mapping must be known first (`mapping`), or how many samples there are.
+        each sample's end in it, `how` (B) with WALK_*. A sample that is WALK_ODD or WALK_MODULE has no frames, and its
+        number is returned; else how many there are.
         """
         pcs: cython.const[cython.ulonglong][::1] = samples.pc
         values: cython.const[cython.ulonglong][::1] = samples.values
@@ -389,6 +399,7 @@ class Walker:
         hows: cython.uchar[::1] = found.how
         count: cython.Py_ssize_t = pcs.shape[0]
         registers: cython.Py_ssize_t = numbers.shape[0]
+        held: cython.ulonglong = stack.shape[0]
         sample: cython.Py_ssize_t
         begin: cython.Py_ssize_t
         index: cython.Py_ssize_t
@@ -403,12 +414,8 @@ class Walker:
         for index in range(registers):
             belong(numbers[index] < REGISTERS)
         for sample in range(first, count):
-            belong(
-                stack_at[sample] <= cython.cast(cython.ulonglong, stack.shape[0])
-                and stack_size[sample] <= cython.cast(cython.ulonglong, stack.shape[0]) - stack_at[sample]
-                and stack_start[sample] + stack_size[sample] >= stack_start[sample]
-            )
-        for sample in range(first, count):
+            belong(stack_at[sample] <= held and stack_size[sample] <= held - stack_at[sample])
+            belong(stack_start[sample] + stack_size[sample] >= stack_start[sample])
             walk.known[0] = walk.known[1] = 0
             for index in range(registers):
                 walk.values[numbers[index]] = values[sample * registers + index] & self.mask
@@ -420,9 +427,12 @@ class Walker:
             how = WALK_ODD
             if walk.known[self.sp >> 6] >> (self.sp & 63) & 1:
                 walk.cfa_before = walk.values[self.sp]
-                self.near.start = stack_start[sample]
-                self.near.end = stack_start[sample] + stack_size[sample]
-                self.near.bytes = cython.address(stack[0]) + stack_at[sample] if stack.shape[0] else cython.NULL
+                self.near.start = self.near.end = 0
+                if stack_size[sample]:
+                    self.near.start = stack_start[sample]
+                    self.near.end = stack_start[sample] + stack_size[sample]
+                    self.near.bytes = cython.address(stack[stack_at[sample]])
+                how = WALK_ON
                 for frames in range(most):
                     pc = walk.pc
                     how = self.step(cython.address(walk))
@@ -433,11 +443,11 @@ class Walker:
                         break
                 if how == WALK_ON:
                     how = WALK_FULL
-            self.near.start = self.near.end = 0
+                self.near.start = self.near.end = 0
+            ends[sample] = begin
+            hows[sample] = how
             if how == WALK_ODD or how == WALK_MODULE:
                 out.vector.count = begin
-            if how == WALK_MODULE:
                 return sample
             ends[sample] = out.vector.count
-            hows[sample] = how
         return count
