@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
-from tests.unwind.test_cfi import CODE, VADDR, section, table
+from tests.forge.cfi import CODE, VADDR, section, table
 from whence.elf import ElfFile
 from whence.errors import DwarfError, WhenceError
 from whence.kernels.columns import Column

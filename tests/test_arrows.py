@@ -35,6 +35,7 @@ ARROWS: dict[str, set[str]] = {
     "lidia.build": {"demangle", "elf", "gopclntab", "lidia", "locate", "producers", "ranges"},
     "locate": {"elf", "lidia"},
     "locate.locator": {"binary", "elf", "lidia", "lidia.build", "locate", "producers"},
+    "store": {"binary", "elf", "lidia.build", "locate", "locate.locator", "producers"},
     "planner": set(),
     "reverse": {"demangle"},
     "explanation": {"demangle", "elf", "lidia"},
@@ -45,7 +46,7 @@ ARROWS: dict[str, set[str]] = {
     "gotrace": set(),
     "symbolize": {"binary", "elf", "lidia", "locate", "locate.locator", "procmap", "unwind"},
     "filter": {"demangle", "elf", "locate", "locate.locator", "procmap", "symbolize"},
-    "profiles": {"elf", "gotrace", "lidia", "locate", "locate.locator", "procmap", "symbolize"},
+    "profiles": {"elf", "gotrace", "lidia", "locate", "locate.locator", "procmap", "symbolize", "unwind"},
 }
 EVERYONES = {
     "errors",

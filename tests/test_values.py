@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import whence
-from tests.unwind.test_cfi import CODE, section
+from tests.forge.cfi import CODE, section
 from whence import lidia
 from whence.elf.kernels import symbols as symbols_kernel
 from whence.errors import WhenceError
@@ -258,7 +258,7 @@ def test_any_part_of_a_mapped_file_may_be_forgotten(start: int, stop: int) -> No
 
 # Entries of kernels, called with columns that do not belong together
 
-ROOMS = ["elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph"]
+ROOMS = ["elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph", "unwind"]
 VIEWS = {"uchar": "B", "uint": "I", "ulonglong": "Q", "longlong": "q", "double": "d"}  # item types and typecodes
 NUMBERS = ("Py_ssize_t", "longlong", "ulonglong", "int", "uint", "bint")
 MADE = {  # classes that are made of a few numbers, and columns that entries take as attributes of one object

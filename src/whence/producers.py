@@ -267,9 +267,9 @@ def take_linkage_names(table: Ranges, symbols: Ranges, bare: Iterable[int]) -> N
     alone = {name for name in bare if b"::" not in raw(name)}  # else something does stand around it
     for place, name in enumerate(table.function):
         if name in alone and not table.depth[place]:
-            at = bisect_right(symbols.vaddr, table.vaddr[place]) - 1
-            if at >= 0 and table.vaddr[place] < symbols.vaddr[at] + symbols.length[at]:
-                symbol = symbols.function[at]
+            index = bisect_right(symbols.vaddr, table.vaddr[place]) - 1
+            if index >= 0 and table.vaddr[place] < symbols.vaddr[index] + symbols.length[index]:
+                symbol = symbols.function[index]
                 if raw(symbol).startswith(LINKAGE_NAMES):
                     table.function[place] = symbol
 

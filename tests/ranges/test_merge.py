@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from tests.forge.ranges import Names, R, S, answer, listed, rows, scopes, table
 from whence.model import Source
 from whence.ranges import Ranges
+from whence.ranges.kernels import merge as merge_kernel
 from whence.ranges.merge import merge
 from whence.ranges.overlay import overlay_lines
 
@@ -131,3 +134,9 @@ def test_a_table_that_is_given_twice_is_refused() -> None:
     one = table(Names(), [R(16 * row, 8, 0, "f") for row in range(100)])
     with pytest.raises(ValueError, match="each table is given once"):
         merge([one, one])
+
+
+def test_roots_are_counted_from_no_place_behind_the_end() -> None:
+    """The place after the greatest number there is would be before all of them."""
+    with pytest.raises(ValueError, match="columns"):
+        merge_kernel.count_roots(array("I", [0, 1]), (1 << 63) - 1, 2)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forge.cfi import CODE, ENTRY_ROW, VADDR, record, section, table
 from tests.helpers.live import compiled
 from tests.helpers.survive import survives
 from whence.elf import ElfFile
@@ -20,24 +21,8 @@ from whence.errors import DwarfError
 from whence.unwind.cfi import CallFrames, Cfa, Fde, FrameSection, How, Rule
 from whence.unwind.registers import X86_64
 
-VADDR = 0x10000
-CODE = 0x401000
 RA = 16
 SKIP_NEXT = b"\x0f\x11"  # DW_CFA_def_cfa_expression with an expression of 17 bytes: the head of an FDE
-ENTRY_ROW = b"\x0c\x07\x08\x90\x01"  # DW_CFA_def_cfa rsp+8; DW_CFA_offset RA, 1
-
-
-def record(content: bytes) -> bytes:
-    content += bytes(-len(content) % 4)
-    return struct.pack("<I", len(content)) + content
-
-
-def section(program: bytes, *, augmentation: bytes = b"zR\0", data: bytes = b"\x03", cie: bytes = ENTRY_ROW) -> bytes:
-    """An .eh_frame of one CIE (absolute addresses of 4 bytes) and one FDE at CODE."""
-    head = b"\1" + augmentation + b"\1\x78\x10" + (bytes([len(data)]) + data if augmentation[:1] == b"z" else b"")
-    first = record(bytes(4) + head + cie)
-    fde = struct.pack("<III", len(first) + 4, CODE, 0x100) + (b"\0" if augmentation[:1] == b"z" else b"")
-    return first + record(fde + program) + bytes(4)
 
 
 def fde_of(program: bytes, **options: bytes) -> Fde:
@@ -176,13 +161,6 @@ def test_letters_of_a_cie_say_signal_frames_and_how_to_skip_the_rest() -> None:
     problems = FrameSection(data, VADDR)
     problems.fdes()
     assert "augmentation" in str(problems.problems[0])
-
-
-def table(data: bytes, starts: list[int], fde_at: int) -> tuple[int, bytes]:
-    """An .eh_frame_hdr at 0x20000 whose entries have these starts, and all the same FDE."""
-    vaddr = 0x20000
-    entries = b"".join(struct.pack("<ii", start - vaddr, VADDR + fde_at - vaddr) for start in starts)
-    return vaddr, bytes((1, 0x1B, 3, 0x3B)) + struct.pack("<iI", VADDR - vaddr - 4, len(starts)) + entries
 
 
 def test_the_search_table_is_used_but_never_believed() -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.cores import core_of
+from tests.helpers.cores import PROGRAM, core_of
 from tests.helpers.live import compiled
-from tests.unwind.test_core_stacks import PROGRAM
 from whence.elf import ElfFile
 from whence.locate.locator import Locator
 from whence.procmap.core import read_core

@@ -33,6 +33,7 @@ COMMANDS = {
     "trace": ("trace", "raw Go execution traces: text, wire, info, verify, filter, anonymize and more"),
     "profile": ("profile", "name the addresses of pprof, OTLP and perf profiles"),
     "filter": ("filter", "copy a log with the frames in it named"),
+    "store": ("store", "keep the best debug files of every build-id, and archives of them, for everyone"),
     "explain": ("explain", "the whole chain for one address: what was tried and what answered"),
 }
 
@@ -98,6 +99,8 @@ def program_named(name: str) -> str:
     """The module of the program that `whence` stands in for when it is started through a link of this name; else ""."""
     if name.startswith(("llvm-symbolizer", "llvm-addr2line")):
         return "llvm_symbolizer"
+    if name.startswith("eu-addr2line"):
+        return "eu_addr2line"
     return "addr2line" if name == "addr2line" or name.endswith("-addr2line") else ""
 
 
@@ -153,6 +156,7 @@ def answer(words: list[str], debug: bool) -> int:
         options = Plain(words[1:], debug, plain)
     else:
         options = parsed(words, debug, command)
+    options.command = words[0]
     status: int = command.run(options)
     return status
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from whence.cli import streams
 from whence.cli.modules import Modules
@@ -97,6 +98,7 @@ class Settings:
         self.adjust = 0
         self.section = ""
         self.debug_dirs: list[str] = []
+        self.package = ""  # of split units
         self.hexadecimal = False  # addresses, with 0x or without
         self.binutils = False  # questions and answers as GNU addr2line has them
 
@@ -174,7 +176,7 @@ class Responder:
             "relative" if settings.paths == "relative" else "once" if settings.version >= ONCE else "joined"
         )
         names: NameStyle = "short" if settings.functions == "short" else "linkage"
-        self.modules = Modules(settings.program, settings.debug_dirs, names, paths)
+        self.modules = Modules(settings.program, settings.debug_dirs, names, paths, settings.package)
         spelled = spelling("GNU" if settings.binutils else settings.version)
         self._named: Callable[[str], str] = spelled if settings.demangle else str
         self._gap = " at " if settings.pretty else "\n"
@@ -464,7 +466,7 @@ def source_lines(path: str, line: int, count: int) -> str:
         return ""
     width = len(str(last))
     numbered = enumerate(text.split("\n")[first - 1 : last], first)
-    return "".join(f"{at:>{width}}{' >' if at == line else '  '}: {words}\n" for at, words in numbered)
+    return "".join(f"{number:>{width}}{' >' if number == line else '  '}: {words}\n" for number, words in numbered)
 
 
 def with_response_files(words: Sequence[str], depth: int = RESPONSE_DEPTH) -> list[str]:
@@ -508,7 +510,24 @@ def lines_of(descriptor: int) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def answer_all(responder: Responder, source: int, out: int) -> None:
+class Asked(Protocol):
+    """What a command line says to all of these programs alike."""
+
+    program: str
+    inputs: list[str]
+    style: str
+
+
+class Answers(Protocol):
+    """What answers lines."""
+
+    @property
+    def settings(self) -> Asked: ...
+
+    def answer(self, line: bytes) -> bytes: ...
+
+
+def answer_all(responder: Answers, source: int, out: int) -> None:
     """Answer the questions of the command line, or else those that `source` brings until it ends. OSError."""
     settings = responder.settings
     if settings.inputs:
@@ -527,10 +546,10 @@ def answer_all(responder: Responder, source: int, out: int) -> None:
         write_all(out, written)
 
 
-def serve(responder: Responder, work: Callable[[Responder, int, int], None] = answer_all) -> int:
-    """Do the work from stdin to stdout; returns the exit code."""
+def serve(responder: Answers, work: Callable[[int, int], None] | None = None) -> int:
+    """Answer (or do other work) from stdin to stdout; returns the exit code."""
     try:
-        work(responder, sys.stdin.fileno(), sys.stdout.fileno())
+        (work or partial(answer_all, responder))(sys.stdin.fileno(), sys.stdout.fileno())
     except BrokenPipeError:
         streams.give_up()
     except KeyboardInterrupt:

@@ -138,6 +138,8 @@ class Paths:
         own = folder == comp_dir  # directory 0 of version 5
         if self._style == "relative":
             path = join(b"", b"" if own else folder, self.text(name))
+        elif self._style == "listed":
+            path = join(b"", folder or comp_dir, self.text(name))
         else:
             path = join(b"" if own and self._style == "once" else comp_dir, folder, self.text(name))
         while self._go and comp_dir == b"." and path.startswith(b"./"):

@@ -127,11 +127,11 @@ class LinePrograms:
         row = unit * WIDTH
         if not rows_of_units[row + HAS] & HAS_STMT_LIST or rows_of_units[row + TAG] == DW_TAG_partial_unit:
             return 0
-        at = rows_of_units[row + STMT_LIST]
-        length: int = int.from_bytes(self._data[at : at + 4], self._order)
+        offset = rows_of_units[row + STMT_LIST]
+        length: int = int.from_bytes(self._data[offset : offset + 4], self._order)
         if length == DWARF64:
-            length = 8 + int.from_bytes(self._data[at + 4 : at + 12], self._order)
-        size: int = max(0, min(4 + length, self._size - at))
+            length = 8 + int.from_bytes(self._data[offset + 4 : offset + 12], self._order)
+        size: int = max(0, min(4 + length, self._size - offset))
         return size
 
     def last_file_names(self, comp_dir: bytes) -> FileNames:

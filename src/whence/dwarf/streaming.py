@@ -155,13 +155,13 @@ class StreamingInfo:
         file, sections = self._file, self.sections
         if not abbrevs_kernel.refs_stay_in_units(sections.debug_abbrev):
             raise StreamingUnsupported
-        at, size = 0, self._unpacking.size
+        offset, size = 0, self._unpacking.size
         programs: set[int] = set()
         wanted = BATCH
-        while at < size:
-            end = min(at + wanted, size)
+        while offset < size:
+            end = min(offset + wanted, size)
             there = self._unpacking.wait(end)
-            offsets, after = whole_units(sections.debug_info, at, min(there, end), file.order)
+            offsets, after = whole_units(sections.debug_info, offset, min(there, end), file.order)
             if not offsets:
                 if there < end or end == size:
                     raise StreamingUnsupported  # there is no more to come, or it makes no sense
@@ -176,9 +176,9 @@ class StreamingInfo:
             if any(found.units.column(FAULT)) or programs & lines:
                 raise StreamingUnsupported
             programs |= lines
-            self._starts.append(at)
+            self._starts.append(offset)
             yield found
-            at, wanted = after, BATCH
+            offset, wanted = after, BATCH
         self._thread.join()
         if self._failed:
             raise StreamingUnsupported
@@ -202,21 +202,21 @@ class StreamingInfo:
             self._file.strings.sources[self.source] = memoryview(b"")
 
 
-def whole_units(data: memoryview, at: int, end: int, order: ByteOrder) -> tuple[list[int], int]:
+def whole_units(data: memoryview, offset: int, end: int, order: ByteOrder) -> tuple[list[int], int]:
     """Where the units begin that lie in [at, end), and where the last of them ends, going by their lengths."""
     offsets = []
-    while end - at >= SHORTEST:
-        size = unit_size(data, at, order)
+    while end - offset >= SHORTEST:
+        size = unit_size(data, offset, order)
         if size < SHORTEST:
             raise StreamingUnsupported
-        if size > end - at:
+        if size > end - offset:
             break
-        offsets.append(at)
-        at += size
-    return offsets, at
+        offsets.append(offset)
+        offset += size
+    return offsets, offset
 
 
-def unit_size(data: memoryview, at: int, order: ByteOrder) -> int:
+def unit_size(data: memoryview, offset: int, order: ByteOrder) -> int:
     """The bytes of a unit, by its length field; twelve bytes are there."""
-    length = int.from_bytes(data[at : at + 4], order)
-    return 4 + length if length != DWARF64 else 12 + int.from_bytes(data[at + 4 : at + 12], order)
+    length = int.from_bytes(data[offset : offset + 4], order)
+    return 4 + length if length != DWARF64 else 12 + int.from_bytes(data[offset + 4 : offset + 12], order)

@@ -189,9 +189,9 @@ class Places:
         for start, end, number, vaddr in reversed(self._ranges):
             if start <= address < end and number in self._modules:
                 return self._in_module(*self._modules[number], address - start + vaddr)
-        at = bisect_right(self._mappings, address, key=lambda mapping: mapping.start) - 1
-        if at >= 0 and address < self._mappings[at].end:
-            return self._in_mapping(self._mappings[at], address)
+        index = bisect_right(self._mappings, address, key=lambda mapping: mapping.start) - 1
+        if index >= 0 and address < self._mappings[index].end:
+            return self._in_mapping(self._mappings[index], address)
         if len(self._given) == 1:
             path, binary = self._given[0]
             frames, reason, _ = name_all(binary, [address])[address] if 0 <= address < 1 << 64 else ((), None, "")

@@ -74,8 +74,8 @@ class Pclntab:
             starts = (header.names_at, header.texts_at, header.units_at)
             names, texts, units = (data[start : header.end_of(start, len(data))] for start in starts)
             return names, texts, units
-        at = header.functab_at + (2 * header.functions + 1) * header.field
-        start = int.from_bytes(data[at : at + 4], header.order)
+        offset = header.functab_at + (2 * header.functions + 1) * header.field
+        start = int.from_bytes(data[offset : offset + 4], header.order)
         count = int.from_bytes(data[start : start + 4], header.order)
         return data, data, data[start : start + 4 * min(count, len(data) // 4)]
 

@@ -95,10 +95,10 @@ class BatchReader:
         events, columns = layout(self.version), batches_kernel.BatchColumns(ROOM)
         while True:
             stop = min(feed.stop, feed.start + self.block) if feed.ended else feed.stop
-            at, rows, fault, where = batches_kernel.scan(feed.data, feed.start, stop, events, columns)
+            offset, rows, fault, where = batches_kernel.scan(feed.data, feed.start, stop, events, columns)
             if rows:
-                yield from self._runs(feed.start, at, columns, rows)
-                feed.use(at)
+                yield from self._runs(feed.start, offset, columns, rows)
+                feed.use(offset)
             if fault not in (FINE, CUT, FULL):
                 if fault == OUT_OF_BATCH:
                     rule = "a batch follows the one before: sizes in batch headers are right"

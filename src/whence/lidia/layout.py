@@ -278,35 +278,40 @@ class ExtraSection:
         self._data, self._crc, self._start, self._end = data, 0, 0, 0
         self.chunks: dict[bytes, tuple[int, int]] = {}
         self.problem: LidiaError | None = None
-        at = len(data) - FOOTER.size
-        if at < 0:
+        position = len(data) - FOOTER.size
+        if position < 0:
             return
-        offset, size, crc, version, magic = FOOTER.unpack_from(data, at)
+        offset, size, crc, version, magic = FOOTER.unpack_from(data, position)
         if magic != FOOTER_MAGIC:
             return
-        if offset > at or offset + size != at:
-            self._refuse("footer", at + 8, f"{size} bytes of chunks from {offset:#x} on", f"the chunks end at {at:#x}")
+        if offset > position or offset + size != position:
+            self._refuse(
+                "footer",
+                position + 8,
+                f"{size} bytes of chunks from {offset:#x} on",
+                f"the chunks end at {position:#x}",
+            )
             return
         if version != FOOTER_VERSION:
-            self._refuse("footer", at + 0x14, f"version {version}", f"the version is {FOOTER_VERSION}")
+            self._refuse("footer", position + 0x14, f"version {version}", f"the version is {FOOTER_VERSION}")
             return
         chunks: dict[bytes, tuple[int, int]] = {}
         cursor = offset
-        while cursor < at:
-            if at - cursor < _CHUNK.size:
-                self._refuse("extra", cursor, f"{at - cursor} bytes", f"a chunk has at least {_CHUNK.size}")
+        while cursor < position:
+            if position - cursor < _CHUNK.size:
+                self._refuse("extra", cursor, f"{position - cursor} bytes", f"a chunk has at least {_CHUNK.size}")
                 return
             tag, _, length = _CHUNK.unpack_from(data, cursor)
             cursor += _CHUNK.size
-            if length > at - cursor:
-                self._refuse("extra", cursor, f"a chunk of {length} bytes", f"{at - cursor} are left")
+            if length > position - cursor:
+                self._refuse("extra", cursor, f"a chunk of {length} bytes", f"{position - cursor} are left")
                 return
             chunks.setdefault(tag, (cursor, length))
             cursor += length
-        self.chunks, self._crc, self._start, self._end = chunks, crc, offset, at
+        self.chunks, self._crc, self._start, self._end = chunks, crc, offset, position
         if offset != end:
             rule = f"they begin where the line tables end, at {end:#x}"
-            self._refuse("footer", at, f"the chunks begin at {offset:#x}", rule)
+            self._refuse("footer", position, f"the chunks begin at {offset:#x}", rule)
 
     def _refuse(self, part: str, offset: int, fault: str, rule: str) -> None:
         self.problem = LidiaError(part, offset, rule, fault, fault=f"{fault} ({part}+{offset:#x}): {rule}")

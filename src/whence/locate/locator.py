@@ -5,7 +5,7 @@ The order, in which everything tried is noted with a code:
     1. files given by hand           ELF files, debug files or archives: by build-id; by name where one has none
     2. archive folders               BUILD-ID.lidia, ab/cdef.lidia, or any archive there that carries the build-id
     3. the archive cache             archives that this machine made or fetched before
-    4. further sources               for instance a store
+    4. further sources               stores
     5. the file's own path           when the build-id is the same, or none was told
     6. debug folders                 .build-id/ab/cdef.debug
     7. debuginfod                    when a client was given
@@ -27,7 +27,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence import lidia
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
@@ -76,7 +76,8 @@ class Locator:
     before all others, `archive_dirs` folders of archives, `cache` a Cache or its folder (made when something is put
     there), `debuginfod` a client, or the addresses of servers to ask (their files go to the cache). With `root`, paths
     and debug folders are those below it: an unpacked image, another machine's disk. `sources` are asked after the
-    cache. With `local` false the mapped paths of this machine are not looked at. `log` gets a line for each file tried.
+    cache; one that has `fetch`, as a store's has, completes files, too. With `local` false the mapped paths of this
+    machine are not looked at. `log` gets a line for each file tried.
 
     Nothing is asked of the network unless `debuginfod` is given. Raises OSError and WhenceError for a given file that
     can't be read.
@@ -114,12 +115,23 @@ class Locator:
             self.sources.append(ArchiveFolders(self.archive_dirs))
         if cache is not None:
             self.sources.append(CachedArchives(self._open_cache))
-        self.sources += sources
+        self._further = list(sources)
+        self.sources += self._further
         self._fallback: list[FileSource] = [BuildIdFolders(self.dirs)]
         if self._client is not None:
             self._fallback.append(Servers(self._client))
-        given = [one.path for one in self._given.files if not one.is_archive]
-        self.debug_files = DebugFiles(self.dirs, given, debuginfod=self._client, open_elf=self._open_elf, log=log)
+        packages = [one.path for one in self._given.files if one.is_package]
+        given = [one.path for one in self._given.files if not one.is_archive and not one.is_package]
+        stores: list[Any] = [one for one in self._further if hasattr(one, "fetch")]
+        self.debug_files = DebugFiles(
+            self.dirs,
+            given,
+            packages=packages,
+            debuginfod=self._client,
+            stores=stores,
+            open_elf=self._open_elf,
+            log=log,
+        )
 
     def __repr__(self) -> str:
         given = f"{len(self.files)} given files" if self.files else ""
@@ -137,11 +149,13 @@ class Locator:
         self.close()
 
     def close(self) -> None:
-        """Close the given files that wait to be asked for, and connections to servers. The locator stays usable."""
+        """Close the given files that wait to be asked for, and connections to stores and servers. The locator stays
+        usable."""
         self._given.close()
-        close = getattr(self._client, "close", None)
-        if close is not None:
-            close()
+        for one in (*self._further, self._client):
+            close = getattr(one, "close", None)
+            if close is not None:
+                close()
 
     def _open_cache(self) -> Cache:
         """The cache; made when it is first needed."""
@@ -427,7 +441,7 @@ class Locator:
 
         same = Wanted(candidate.build_id, wanted.path, (FileKind.EXECUTABLE,))
         own: list[FileSource] = [self._own] if self._own is not None and wanted.local else []
-        sources: list[FileSource] = [self._given, *own, *self._fallback[1:]]
+        sources: list[FileSource] = [self._given, *own, *self._further, *self._fallback[1:]]
         for source in sources:
             for other in source.find(same, []) if candidate.build_id or source is self._given else ():
                 if (

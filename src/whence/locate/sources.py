@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 
 ARCHIVE_MAGIC = b".dia"
+PACKAGE_INDEX = ".debug_cu_index"  # the section that makes an ELF file a .dwp
 PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel modules mostly are
 OWN_PATH = "own path"
 
@@ -57,13 +58,14 @@ OWN_PATH = "own path"
 class Candidate:
     """A file that may answer, with its build-ids. An ELF file is open until it is handed over or closed."""
 
-    __slots__ = ("_waiting", "build_ids", "how", "is_archive", "path")
+    __slots__ = ("_waiting", "build_ids", "how", "is_archive", "is_package", "path")
 
     def __init__(
         self, path: str, how: str, build_ids: tuple[str, ...] = (), *, is_archive: bool = False,
         elf: ElfFile | None = None,
     ) -> None:  # fmt: skip
         self.path, self.how, self.build_ids, self.is_archive = path, how, build_ids, is_archive
+        self.is_package = elf is not None and elf.section(PACKAGE_INDEX) is not None  # of split units
         self._waiting = [] if elf is None else [elf]  # taken from by one thread only
 
     def __repr__(self) -> str:

@@ -140,9 +140,9 @@ def _mapped(elf: ElfFile, note: Note) -> list[MappedFile]:
     ]
 
 
-def _number(elf: ElfFile, note: Note, at: int, size: int) -> int | None:
+def _number(elf: ElfFile, note: Note, offset: int, size: int) -> int | None:
     """An unsigned number in a note's description; None where that ends before."""
-    raw = bytes(note.desc[at : at + size])
+    raw = bytes(note.desc[offset : offset + size])
     return int.from_bytes(raw, elf.order) if len(raw) == size else None
 
 
@@ -160,8 +160,8 @@ def _thread(elf: ElfFile, note: Note) -> CoreThread:
 def _who(elf: ElfFile, note: Note) -> tuple[int, str, str]:
     """Pid, command, and the beginning of the command line."""
 
-    def text(at: int, size: int) -> str:
-        return bytes(note.desc[at : at + size]).partition(b"\0")[0].decode("utf-8", "surrogateescape")
+    def text(offset: int, size: int) -> str:
+        return bytes(note.desc[offset : offset + size]).partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
     arguments = text(ARGUMENTS_AT[elf.bits], ARGUMENTS_SIZE).rstrip()
     return _number(elf, note, PID_AT[elf.bits], 4) or 0, text(COMMAND_AT[elf.bits], COMMAND_SIZE), arguments
@@ -201,8 +201,8 @@ def _mappings(elf: ElfFile, mapped: list[MappedFile]) -> tuple[list[Mapping], li
     for start, segment in loads.items():
         end = start + segment.memory_size
         if segment.executable and start < end <= 1 << 64:
-            at = bisect_right(starts, start) - 1
-            entry = mapped[at] if at >= 0 and start < mapped[at].end else None
+            index = bisect_right(starts, start) - 1
+            entry = mapped[index] if index >= 0 and start < mapped[index].end else None
             add(start, end, sum(bit for flag, bit in PERMISSIONS if segment.flags & flag), entry)
     for entry in mapped:
         if entry.start not in loads and entry.start < entry.end:

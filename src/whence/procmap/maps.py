@@ -67,9 +67,9 @@ def parse(data: bytes, process: str = "", wanted: int = EXECUTE, linked: bool = 
     bad = array("Q", bytes(8 * _KEPT_PROBLEMS))
     rows, wrong, _ = maps_kernel.parse_maps(data, wanted, columns, bad)
     problems = []
-    for at in bad[: min(wrong, _KEPT_PROBLEMS)]:
-        line = data[at:].partition(b"\n")[0][:80].decode("latin-1")
-        problems.append(MapsError("line", at, "it is start-end perms offset device inode name", line))
+    for position in bad[: min(wrong, _KEPT_PROBLEMS)]:
+        line = data[position:].partition(b"\n")[0][:80].decode("latin-1")
+        problems.append(MapsError("line", position, "it is start-end perms offset device inode name", line))
     new, mappings, last, ordered = tuple.__new__, [], 0, True
     for start, end, offset, bits, device, inode, name, name_end in columns.rows(rows):
         raw = data[name:name_end]

@@ -113,10 +113,10 @@ class MapsQuery:
 
     def walk(self, flags: int = EXECUTE, build_id: bool = True) -> Iterator[Mapping]:
         """Every mapping with these permissions, in address order."""
-        at = 0
+        address = 0
         while True:
-            mapping = self.find(at, flags | COVERING_OR_NEXT, build_id)
-            if mapping is None or mapping.end <= at:
+            mapping = self.find(address, flags | COVERING_OR_NEXT, build_id)
+            if mapping is None or mapping.end <= address:
                 return
             yield mapping
-            at = mapping.end
+            address = mapping.end

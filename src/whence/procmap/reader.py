@@ -122,8 +122,8 @@ def who(root: str, pid: int) -> Identity:
 
 def covering(mappings: Sequence[Mapping], address: int) -> Mapping | None:
     """The mapping among these, in address order, that holds the address."""
-    at = bisect_right(mappings, address, key=_start)
-    return mappings[at - 1] if at and address < mappings[at - 1].limit else None
+    index = bisect_right(mappings, address, key=_start)
+    return mappings[index - 1] if index and address < mappings[index - 1].limit else None
 
 
 def with_plain_errors(pid: int, look: Callable[[], _T]) -> _T:

@@ -79,8 +79,8 @@ class SnapshotMappings:
 
     def index(self, runtime: int) -> int | None:
         """Which mapping holds a runtime address."""
-        at = bisect_right(self.mappings, runtime, key=lambda mapping: mapping.start)
-        return at - 1 if at and runtime < self.mappings[at - 1].end else None
+        row = bisect_right(self.mappings, runtime, key=lambda mapping: mapping.start)
+        return row - 1 if row and runtime < self.mappings[row - 1].end else None
 
     def to_json(self) -> str:
         files: dict[int, int] = {}
@@ -179,10 +179,10 @@ def _file(entry: dict[str, Any]) -> SnapshotFile:
 
 
 def _mapping(entry: dict[str, Any], files: list[SnapshotFile]) -> tuple[Mapping, SnapshotFile | None]:
-    at = entry["file"]
-    if at is not None and not 0 <= at < len(files):
-        raise IndexError(f"file {at} of {len(files)}")
-    file = None if at is None else files[at]
+    row = entry["file"]
+    if row is not None and not 0 <= row < len(files):
+        raise IndexError(f"file {row} of {len(files)}")
+    file = None if row is None else files[row]
     bits = sum(
         bit
         for letter, bit in zip("rwxs", (READ, WRITE, EXECUTE, SHARED), strict=True)

@@ -11,7 +11,9 @@
     firefox             Firefox Profiler's processed format, to write; breakpad: its form of build-ids
     top                 the functions that have most, as a table
     plain_json, arrow   the model as JSON and as an Arrow table, to write
+    merging, difference  several profiles as one; what changed from one to another, by function
     threads             which thread of which process a sample is of
+    sampling            a live process's stacks, taken again and again
     go_trace            the CPU samples of a Go execution trace
     text                lines of text of any size
     others              what is no profile: its name, and what to do
@@ -46,17 +48,20 @@ if TYPE_CHECKING:
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report, Row
     from whence.profiles.go_trace import read_go_trace
-    from whence.profiles.profile import Profile, read
+    from whence.profiles.profile import Profile, merge, read
+    from whence.profiles.sampling import sample
     from whence.profiles.symbol_lists import SymbolLists
 
 __all__ = [
     "Binaries", "Label", "Mapping", "Profile", "Report", "Row", "Sample", "SampleType", "Samples", "SymbolLists",
-    "read", "read_go_trace",
+    "merge", "read", "read_go_trace", "sample",
 ]  # fmt: skip
 
 _LAZY = {
+    "merge": ("whence.profiles.profile", "merge"),
     "read": ("whence.profiles.profile", "read"),
     "read_go_trace": ("whence.profiles.go_trace", "read_go_trace"),
+    "sample": ("whence.profiles.sampling", "sample"),
     "Profile": ("whence.profiles.profile", "Profile"),
     "SymbolLists": ("whence.profiles.symbol_lists", "SymbolLists"),
     "Binaries": ("whence.profiles.binaries", "Binaries"),

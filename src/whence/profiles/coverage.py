@@ -190,8 +190,8 @@ def text(rows: Sequence[Row]) -> str:
     out = []
     for index, line in enumerate(cells):
         fields = [
-            one.ljust(width) if at in (0, 1, 6) else one.rjust(width)
-            for at, (one, width) in enumerate(zip(line, widths, strict=True))
+            one.ljust(width) if number in (0, 1, 6) else one.rjust(width)
+            for number, (one, width) in enumerate(zip(line, widths, strict=True))
         ]
         out.append("  ".join(fields).rstrip())
         if index:

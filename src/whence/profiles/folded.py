@@ -87,14 +87,14 @@ def write(profile: Profile, kind: int | None = None) -> str:
     equal = [seen.setdefault(samples.locations_of(one).tobytes(), one) for one in range(len(samples.first) - 1)]
     totals: dict[tuple[int, str], int] = {}  # of a stack and the command that ran it
     commands: dict[tuple[Label, ...], str] = {(): ""}
-    for at, labels, value in zip(samples.of, samples.labels, column):
+    for index, labels, value in zip(samples.of, samples.labels, column):
         if sparse and not value:
             continue
         command = commands.get(labels)
         if command is None:
             command = commands[labels] = "".join(f"{escaped(one.text)};" for one in labels if one.key == "comm")
             stacks.budget.charge(bounds.STRING + len(command))
-        key = equal[at], command
+        key = equal[index], command
         totals[key] = totals.get(key, 0) + value
     names: dict[int, str] = {}
     lines: dict[str, int] = {}

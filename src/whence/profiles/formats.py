@@ -106,6 +106,27 @@ def format_for(profile: Profile, path: str) -> str:
     return next((format for ending, format in ENDINGS + PAGE_ENDINGS if path.endswith(ending)), as_it_came)
 
 
+def renamed(name: str, format: str) -> str:
+    """A file's name with the ending of a format in place of its own; as it is where its ending says the format already.
+
+    >>> renamed("cpu.pb.gz", "firefox"), renamed("cpu.pb", "pprof"), renamed("perf.txt", "folded"), renamed("x", "top")
+    ('cpu.firefox.json', 'cpu.pb', 'perf.folded', 'x.top.txt')
+    """
+    endings = ENDINGS + PAGE_ENDINGS
+    found = next(((ending, meant) for ending, meant in endings if name.endswith(ending)), ("", ""))
+    if found[1] == format and found[0] != ".txt":
+        return name
+    own = {
+        "top": ".top.txt",
+        "json": ".profile.json",
+        "pprof": ".pb.gz",
+        "folded": ".folded",
+        "otlp-json": ".otlp.json",
+    }
+    ending = own.get(format) or next(ending for ending, meant in endings if meant == format)
+    return name.removesuffix(found[0]) + ending
+
+
 def is_binary(profile: Profile, format: str, path: str = "") -> bool:
     """Whether a profile written in a format to a path is something else than text."""
     if format == "otlp":

@@ -123,6 +123,7 @@ class Samples:
 
     Stack s is stack[first[s]:first[s + 1]]. Samples may share stacks, as OTLP's do: what they would take apart has no
     bound in the size of the file. Equal samples are one; where it is known when each was taken, `timeline` says so.
+    Of a difference of two profiles, base[t][i] is what the older one had.
     """
 
     first: array[int] = field(default_factory=lambda: array("Q", [0]))
@@ -132,6 +133,7 @@ class Samples:
     labels: list[tuple[Label, ...]] = field(default_factory=list)
     added: int = 0  # how many were added by `add`
     timeline: Timeline | None = None
+    base: list[array[int]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.of)
@@ -270,6 +272,7 @@ class Profile:
             [array("q", map(column.__getitem__, kept)) for column in samples.values],
             [samples.labels[index] for index in kept],
             timeline=samples.timeline.of(kept, len(samples)) if samples.timeline else None,
+            base=[array("q", map(column.__getitem__, kept)) for column in samples.base],
         )
         return found
 

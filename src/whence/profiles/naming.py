@@ -123,15 +123,19 @@ def _name_mapping(
             kinds.setdefault(upper if profile.address[location] >= HALF else lower, []).append(location)
     for kind, part in kinds.items():
         if mapping is not None and kind is Kind.PAGE:
-            _answer(profile, [(at, Missing(Reason.NOT_FILE_BACKED, mapping.path, OWN_PAGE), "") for at in part], report)
+            _answer(
+                profile,
+                [(index, Missing(Reason.NOT_FILE_BACKED, mapping.path, OWN_PAGE), "") for index in part],
+                report,
+            )
         if mapping is not None and (kind is Kind.FILE or (kind is Kind.KERNEL and mapping.path)):
             report.search = search = binaries.search(mapping, len(part))
             if search.opened is not None:
                 _ask(profile, search, mapping, part, report, readable)
             elif search.missing is not None:
-                _answer(profile, [(at, search.missing, "") for at in part], report)
+                _answer(profile, [(index, search.missing, "") for index in part], report)
         if kind is Kind.KERNEL:
-            left = [(at, profile.address[at]) for at in part if at not in profile.changed]
+            left = [(index, profile.address[index]) for index in part if index not in profile.changed]
             listed = _made_readable(kernel_names(mapping, left, binaries.symbol_lists), readable)
             _answer(profile, listed, report, better=report.search is not None and report.search.opened is not None)
         elif kind in (Kind.GENERATED, Kind.NOWHERE):
@@ -160,7 +164,7 @@ def _ask(
     found = [frames for frames in answers if frames]
     named = members
     if len(found) < len(answers):
-        named = [at for at, frames in zip(members, answers, strict=True) if frames]
+        named = [index for index, frames in zip(members, answers, strict=True) if frames]
     for location, frames in zip(named, found, strict=True):
         frames_of[location] = frames
     profile.changed.update(named)

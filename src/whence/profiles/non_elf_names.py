@@ -84,7 +84,7 @@ class Processes:
         out: dict[int, set[int]] = {}
         if len(self._all) > 1:
             budget = bounds.writing(self.profile.stored, "the processes of each location")
-            for stack, pid in {(at, known.get(labels, 0)) for at, labels in zip(samples.of, samples.labels)}:
+            for stack, pid in {(row, known.get(labels, 0)) for row, labels in zip(samples.of, samples.labels)}:
                 where = samples.locations_of(stack) if pid else ()
                 new = 0
                 for location in where:

@@ -122,7 +122,7 @@ def gperftools_cpu(head: bytes) -> Other | None:
     """Words of 4 or 8 bytes in either order: 0, at least 3 more, version (0; Java: 1), period, 0."""
     for size in (4, 8):
         for order in ("little", "big"):
-            words = [int.from_bytes(head[at : at + size], order) for at in range(0, 5 * size, size)]
+            words = [int.from_bytes(head[offset : offset + size], order) for offset in range(0, 5 * size, size)]
             if len(head) >= 5 * size and words[:2] == [0, 3] and words[2] in (0, 1) and words[3] and not words[4]:
                 java = words[2] == 1
                 return Other(
@@ -152,31 +152,31 @@ def document(data: bytes, head: bytes) -> Other | None:
 def members(text: str) -> set[str]:
     """Names of an object's own members, as far as a cut text shows them."""
     found: set[str] = set()
-    depth, at = 0, 0
-    while at < len(text):
-        one = text[at]
+    depth, offset = 0, 0
+    while offset < len(text):
+        one = text[offset]
         if one == '"':
-            end = closing(text, at)
+            end = closing(text, offset)
             if end < 0:
                 break
             if depth == 1 and text[end + 1 :].lstrip()[:1] == ":":
-                with_quotes = text[at : end + 1]
+                with_quotes = text[offset : end + 1]
                 try:
                     found.add(json.loads(with_quotes))
                 except ValueError:
                     break
-            at = end
+            offset = end
         elif one in "{[":
             depth += 1
         elif one in "}]":
             depth -= 1
-        at += 1
+        offset += 1
     return found
 
 
-def closing(text: str, at: int) -> int:
+def closing(text: str, offset: int) -> int:
     """Where the string that starts at `at` ends; -1 where it is cut."""
-    end = at + 1
+    end = offset + 1
     while end < len(text) and text[end] != '"':
         end += 2 if text[end] == "\\" else 1
     return end if end < len(text) else -1

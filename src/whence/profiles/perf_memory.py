@@ -40,8 +40,8 @@ class Memory:
 
     def has(self, index: int, start: int) -> bool:
         """Whether a mapping is still there, and not covered by a later one."""
-        at = bisect_right(self.starts, start) - 1
-        return at >= 0 and self.indexes[at] == index
+        row = bisect_right(self.starts, start) - 1
+        return row >= 0 and self.indexes[row] == index
 
 
 class Memories:
@@ -142,11 +142,11 @@ class Memories:
     def mapped(self, pid: int, address: int, file: str) -> int | None:
         """The mapping of a process, or of the kernel, that has a runtime address."""
         for memory in (self.of(pid), self.memory.get(-1, Memory())):
-            at = bisect_right(memory.starts, address) - 1
-            if at >= 0:
-                mapping = self.profile.mappings[memory.indexes[at]]
+            row = bisect_right(memory.starts, address) - 1
+            if row >= 0:
+                mapping = self.profile.mappings[memory.indexes[row]]
                 if address < mapping.end and (mapping.path == file or not file.startswith("/")):
-                    return memory.indexes[at]
+                    return memory.indexes[row]
         return None
 
     def settle(self, alone: bool) -> None:
@@ -157,10 +157,10 @@ class Memories:
             for path, index in self.loose.items()
             if path.startswith("/") and kind_of(profile.mappings[index], 0) is Kind.FILE
         }
-        high = any(one in files and at >> 40 for one, at in zip(profile.mapping, profile.address, strict=True))
+        high = any(one in files and row >> 40 for one, row in zip(profile.mapping, profile.address, strict=True))
         if (high or self.runtime or alone) and not self.offsets:
             return
-        start = {index: PLACED + (at << 32) for at, index in enumerate(sorted(files))}
+        start = {index: PLACED + (row << 32) for row, index in enumerate(sorted(files))}
         for index, base in start.items():
             profile.mappings[index] = profile.mappings[index]._replace(start=base, limit=base + (1 << 32))
         for location, index in enumerate(profile.mapping):
@@ -171,6 +171,6 @@ class Memories:
         """Files first, the kernel's and other memory last: readers of pprof take the first mapping for the program."""
         mappings = self.profile.mappings
         order = sorted(range(len(mappings)), key=lambda index: not mappings[index].path.startswith("/"))
-        place = {index: at for at, index in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
+        place = {index: row for row, index in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
         self.profile.mappings = [mappings[index] for index in order]
         self.profile.mapping = array("q", map(place.__getitem__, self.profile.mapping))

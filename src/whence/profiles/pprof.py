@@ -415,8 +415,8 @@ def _encoded_samples(profile: Profile, names: PprofNames) -> list[bytes]:
     labels: dict[Label, bytes] = {}
     budget = bounds.writing(profile.stored, "samples with a stack each, as pprof has them,")
     for index in range(len(samples)):
-        at = samples.of[index]
-        stack = samples.first[at + 1] - samples.first[at]
+        row = samples.of[index]
+        stack = samples.first[row + 1] - samples.first[row]
         budget.charge(bounds.STRING + bounds.ENTRY * (stack + len(samples.values)))
         body = wire.payload(location, b"".join([ids[one] for one in samples.locations(index)]))
         body += wire.packed(value, [column[index] for column in samples.values])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report
     from whence.profiles.top import Top
+
+
+NOTEBOOK_NODES = 20_000  # of a flame graph: a notebook keeps each page it shows
 
 
 class Profile(model.Profile):
@@ -65,6 +68,32 @@ class Profile(model.Profile):
         """
         formats.write(self, path, format, json=json)
 
+    def merge(self, *others: model.Profile) -> Profile:
+        """One profile of this and the others: equal samples, and mappings of the same file, become one each."""
+        from whence.profiles.merging import merge
+
+        return Profile.of(merge([self, *others]))
+
+    def diff(self, base: model.Profile, *, normalize: bool = False) -> Profile:
+        """What changed since `base`, by functions and files, so that two builds compare; values may be negative.
+
+        With `normalize` as if both had the same sum of each sample type. Its `samples.base` has the values of `base`;
+        its flame graph shows growth in red and decline in blue. ProfileError where the profiles have no sample type in
+        common. Both want their names first: see `symbolize`.
+        """
+        from whence.profiles.difference import diff
+
+        return Profile.of(diff(self, base, normalize=normalize))
+
+    def _repr_html_(self) -> str:
+        """The flame graph, as notebooks show it."""
+        from html import escape
+
+        from whence.profiles import flamegraph
+
+        page = flamegraph.page(self, nodes=NOTEBOOK_NODES)
+        return f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 600px; border: 0"></iframe>'
+
     def top(self, rows: int = 30, sort: str = "self") -> Top:
         """The `rows` functions (0: all) that have most of the default sample type, by "self" or "total".
 
@@ -86,6 +115,13 @@ class Profile(model.Profile):
     def to_bytes(self, format: str, *, name: str = "", json: bool | None = None) -> bytes:
         """The bytes `write` would put into a file; `name` is the profile's in formats that have room for one."""
         return formats.to_bytes(self, format, name, json=json)
+
+
+def merge(profiles: Iterable[model.Profile]) -> Profile:
+    """One profile of all. Each is let go before the next one is taken, so an iterator of many needs little memory."""
+    from whence.profiles import merging
+
+    return Profile.of(merging.merge(profiles))
 
 
 def read(source: str | os.PathLike[str] | bytes | BinaryIO) -> Profile:

@@ -29,7 +29,7 @@ def write(profile: Profile, name: str = "") -> str:
     """
     tables = FunctionTable(profile)
     profiles = in_time(tables) if profile.samples.timeline is not None else added_up(tables)
-    active = next((at for at, (kind, _) in enumerate(profiles) if kind == profile.default_type), 0)
+    active = next((index for index, (kind, _) in enumerate(profiles) if kind == profile.default_type), 0)
     document = {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
         "exporter": f"whence {__version__}",
@@ -79,6 +79,9 @@ def added_up(tables: FunctionTable) -> list[tuple[int, dict[str, object]]]:
     for index, kind in enumerate(kinds):
         chosen = [(row, values[index]) for row, values in rows if values[index] > 0]
         out.append((index, sampled(kind, kind.type or "samples", chosen)))
+        less = [(row, -values[index]) for row, values in rows if values[index] < 0]
+        if less:  # of a difference; the format has no negative weights
+            out.append((index, sampled(kind, f"{kind.type or 'samples'}, less than the base", less)))
     return out
 
 

@@ -25,7 +25,7 @@ from whence.symbolize.gone import symbolize_gone
 from whence.symbolize.naming import name_all
 from whence.symbolize.opening import FileLocator, open_mapped, open_vdso
 from whence.symbolize.pool import BinaryPool, OpenError, PooledBinary, key_of
-from whence.symbolize.process import Process, ProcessView
+from whence.symbolize.process import LivePid, ProcessView
 from whence.symbolize.symbolized import Symbolized
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ class Symbolizer:
 
 def _whose(process: int | ProcessView) -> int | ProcessView:
     """A live process by its pid; others as they are."""
-    return process.pid if isinstance(process, Process) else process
+    return process.pid if isinstance(process, LivePid) else process
 
 
 def _process_reason(error: OSError) -> Reason:

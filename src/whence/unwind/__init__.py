@@ -11,6 +11,8 @@
     modules.py      which file the code of a process is of
     signals.py      signals by name, with their cause
     core.py         all of that for every thread of a core file
+    stopping.py     threads of a live process: stopped, copied, let go
+    live.py         stacks of a live process
     reading.py, constants.py   numbers, as they are written and as the standards call them
 
 Documents: DWARF 5, section 6.4; the LSB's "Exception Frames"; the psABIs of x86-64 and aarch64. Damaged input ends a

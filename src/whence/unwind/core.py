@@ -91,15 +91,9 @@ def _stack(
     number = int.from_bytes(status[SIGNAL_AT : SIGNAL_AT + 2], order)
     signal = read_signal(number, thread.info, elf.bits, order) if number else None
     if machine is None or unwinder is None or len(status) < machine.status_size:
-        detail = machine_name(elf.machine) if machine is None else f"NT_PRSTATUS has {len(status)} bytes"
+        detail = f"of {machine_name(elf.machine)}" if machine is None else f"NT_PRSTATUS has {len(status)} bytes"
         known = next((one for one in core.threads if one.tid == tid and one.pc is not None), None)
         place = () if known is None else (StackFrame(known.pc or 0, known.sp or 0, FoundBy.REGISTERS, exact=True),)
         return ThreadStack(tid, signal, {}, Unwound(place, End.NO_REGISTERS, detail))
-
-    def value(at: int) -> int:
-        return int.from_bytes(status[at : at + machine.word], order)
-
-    values = {number: value(at) for number, at in machine.status_at.items()}
-    pc = value(machine.pc_at)
-    registers = {machine.names[number]: value for number, value in values.items()}
-    return ThreadStack(tid, signal, {**registers, machine.pc_name: pc}, unwinder.unwind(pc, values))
+    pc, values = machine.read_status(status, order)
+    return ThreadStack(tid, signal, machine.named(pc, values), unwinder.unwind(pc, values))

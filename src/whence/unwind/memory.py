@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Unreadable(LookupError):
-    """Memory that neither the core nor a file has."""
+    """Memory that is not there: neither in `place` nor in a file."""
 
-    def __init__(self, address: int) -> None:
+    def __init__(self, address: int, place: str = "in the core") -> None:
         self.address = address
-        super().__init__(f"the memory at {address:#x} is not in the core")
+        super().__init__(f"the memory at {address:#x} is not {place}")
 
 
 class Memory(Protocol):
@@ -71,24 +71,24 @@ class CoreMemory:
                 end = held
 
     def read(self, address: int, size: int) -> bytes:
-        at = bisect_right(self._starts, address) - 1
-        if at >= 0:
-            start, held, _, offset = self._held[at]
+        index = bisect_right(self._starts, address) - 1
+        if index >= 0:
+            start, held, _, offset = self._held[index]
             if address + size <= held:
                 begin = offset + address - start
                 return bytes(self._data[begin : begin + size])
         return self._read_file(address, size)
 
     def region(self, address: int) -> tuple[int, int] | None:
-        at = bisect_right(self._starts, address) - 1
-        if at >= 0 and address < self._held[at].held:
-            return self._held[at].start, self._held[at].held
+        index = bisect_right(self._starts, address) - 1
+        if index >= 0 and address < self._held[index].held:
+            return self._held[index].start, self._held[index].held
         return None
 
     def _read_file(self, address: int, size: int) -> bytes:
-        at = bisect_right(self._mapped_starts, address) - 1
-        if at >= 0 and address + size <= self._mapped[at].end:
-            entry = self._mapped[at]
+        index = bisect_right(self._mapped_starts, address) - 1
+        if index >= 0 and address + size <= self._mapped[index].end:
+            entry = self._mapped[index]
             data = self._file_bytes(entry)
             begin = entry.offset + address - entry.start
             if data is not None and begin + size <= len(data):

@@ -44,8 +44,9 @@ class Finds(Protocol):
 class Module:
     """One mapped file, opened when it is needed. `elf` is None, and `why` says so, where there is none."""
 
-    def __init__(self, file: SnapshotFile, finds: Finds | None) -> None:
-        self.file, self._finds = file, finds
+    def __init__(self, file: SnapshotFile, finds: Finds | None, own: str = "") -> None:
+        """`own` is a path that leads to the very file that is mapped, where the process lives."""
+        self.file, self._finds, self._own = file, finds, own
         self.why = ""
         self.elf = self._open()
         self.frames = CallFrames([]) if self.elf is None else CallFrames.of_elf(self.elf)
@@ -64,8 +65,10 @@ class Module:
 
     def _open(self) -> ElfFile | None:
         file = self.file
-        path = ""
-        if file.build_id:
+        path = self._own
+        if path:
+            pass
+        elif file.build_id:
             path = self._find(EXECUTABLE)
             self.why = "" if path else f"no file with build-id {file.build_id} ({file.path}) was found"
         elif file.stamp and _is_unchanged(file):
@@ -129,10 +132,12 @@ class Modules:
             module.close()
         self._opened.clear()
 
-    def of_file(self, file: SnapshotFile) -> Module:
+    def of_file(self, file: SnapshotFile, mapping: Mapping | None = None) -> Module:
+        """`mapping` is one of it."""
         key = file.path, file.build_id
         if key not in self._opened:
-            self._opened[key] = Module(file, self._finds)
+            own = mapping.openable_path() if mapping is not None and mapping.process else ""
+            self._opened[key] = Module(file, self._finds, own)
         return self._opened[key]
 
     def bytes_of(self, entry: MappedFile) -> memoryview | None:
@@ -158,52 +163,52 @@ class CoreCode:
         self._vdso_bias = 0
 
     def _at(self, address: int) -> int | None:
-        at = bisect_right(self._starts, address) - 1
-        return at if at >= 0 and address < self._mappings[at].end else None
+        index = bisect_right(self._starts, address) - 1
+        return index if index >= 0 and address < self._mappings[index].end else None
 
     def is_code(self, address: int) -> bool:
         return self._at(address) is not None
 
     def read(self, address: int, size: int) -> bytes:
         """Bytes of a mapped file by runtime address. Raises Unreadable."""
-        at = self._at(address)
-        file = None if at is None else self._modules.snapshot.file_of[at]
-        elf = None if file is None else self._modules.of_file(file).elf
-        if at is not None and elf is not None and address + size <= self._mappings[at].limit:
-            begin = self._mappings[at].offset + address - self._mappings[at].start
-            if begin + size <= elf.size:
+        index = self._at(address)
+        if index is not None:
+            mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
+            elf = None if file is None else self._modules.of_file(file, mapping).elf
+            begin = mapping.offset + address - mapping.start
+            if elf is not None and address + size <= mapping.end and begin + size <= elf.size:
                 return bytes(elf.data[begin : begin + size])
         raise Unreadable(address)
 
     # walking.PlainCode
 
     def ranges(self) -> list[tuple[int, int]]:
-        return [(mapping.start, mapping.limit) for mapping in self._mappings]
+        return [(mapping.start, mapping.end) for mapping in self._mappings]
 
     def tables(self, index: int) -> tuple[int, list[FrameTable]]:
         mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
         if mapping.kind is Kind.VDSO:
             frames = self._vdso_frames(mapping)
             return self._vdso_bias, [section.table for section in frames.sections]
-        module = None if file is None else self._modules.of_file(file)
+        module = None if file is None else self._modules.of_file(file, mapping)
         if module is None or module.mapper is None:
             return 0, []
-        first, last = module.mapper.vaddr(mapping, mapping.start), module.mapper.vaddr(mapping, mapping.limit - 1)
-        if first is None or last is None or last - first != mapping.limit - 1 - mapping.start:
+        first, last = module.mapper.vaddr(mapping, mapping.start), module.mapper.vaddr(mapping, mapping.end - 1)
+        if first is None or last is None or last - first != mapping.end - 1 - mapping.start:
             return 0, []
         return mapping.start - first, [section.table for section in module.frames.sections]
 
     def fde(self, address: int) -> tuple[Fde, int] | None:
-        at = self._at(address)
-        if at is None:
+        index = self._at(address)
+        if index is None:
             return None
-        mapping, file = self._mappings[at], self._modules.snapshot.file_of[at]
+        mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
         if mapping.kind is Kind.VDSO:
             found = self._vdso_frames(mapping).find(address - self._vdso_bias)
             return None if found is None else (found, self._vdso_bias)
         if file is None:
             return None
-        module = self._modules.of_file(file)
+        module = self._modules.of_file(file, mapping)
         vaddr = module.mapper.vaddr(mapping, address) if module.mapper is not None else None
         if vaddr is None:
             return None
@@ -222,11 +227,11 @@ class CoreCode:
         return self._vdso
 
     def why_not(self, address: int) -> str:
-        at = self._at(address)
-        if at is None:
+        index = self._at(address)
+        if index is None:
             return f"{address:#x} is no address of code"
-        mapping, file = self._mappings[at], self._modules.snapshot.file_of[at]
+        mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
         if file is None:
             return f"{address:#x} is in {mapping.path or 'generated code'}, which has no call frame information there"
-        module = self._modules.of_file(file)
+        module = self._modules.of_file(file, mapping)
         return module.why or f"{mapping.path} has no call frame information for {address:#x}"

@@ -7,9 +7,12 @@ of Linux.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from whence.elf.kernels import constants
+
+if TYPE_CHECKING:
+    from whence.window import ByteOrder
 
 
 class TrampolineForm(NamedTuple):
@@ -43,6 +46,17 @@ class Machine:
     @property
     def word(self) -> int:
         return self.bits // 8
+
+    def read_status(self, status: bytes, order: ByteOrder) -> tuple[int, dict[int, int]]:
+        """The pc and the registers by DWARF number of an NT_PRSTATUS of `status_size` bytes."""
+        values = {
+            at: int.from_bytes(status[at : at + self.word], order) for at in (*self.status_at.values(), self.pc_at)
+        }
+        return values[self.pc_at], {number: values[at] for number, at in self.status_at.items()}
+
+    def named(self, pc: int, values: dict[int, int]) -> dict[str, int]:
+        """Registers by name, the pc last."""
+        return {**{self.names[number]: value for number, value in values.items()}, self.pc_name: pc}
 
 
 _X86_64_NAMES = (

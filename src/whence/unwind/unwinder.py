@@ -82,7 +82,7 @@ _SENTENCES = {
     End.LOOP: "a caller's frame is not above that of what it called",
     End.DAMAGED: "the call frame information is damaged",
     End.LIMIT: "the stacks together are longer than the core's memory can hold",
-    End.NO_REGISTERS: "stacks of x86-64 and aarch64 alone are unwound",
+    End.NO_REGISTERS: "the thread's registers are not known",
 }
 
 

@@ -680,7 +680,7 @@ class UnitRanges:
         with (see `_clear_incomplete`)."""
         spans: Spans
         row: cython.Py_ssize_t
-        at: cython.Py_ssize_t
+        number: cython.Py_ssize_t
         count: cython.Py_ssize_t = units.shape[0] // WIDTH
         fault: cython.int
         version_2: cython.bint = False
@@ -724,13 +724,13 @@ class UnitRanges:
             ):
                 raise MemoryError
             row = 0
-            for at in range(spans.count):
-                span = cython.address(spans.items[at])
+            for number in range(spans.count):
+                span = cython.address(spans.items[number])
                 self.starts.push_u64(span.start)
                 self.ends.push_u64(span.end)
                 self.owners.push_u32(span.owner)
                 while row <= span.owner:
-                    self.first.push_u32(cython.cast(cython.uint, at))
+                    self.first.push_u32(cython.cast(cython.uint, number))
                     row += 1
             while row <= count:
                 self.first.push_u32(cython.cast(cython.uint, spans.count))

@@ -97,7 +97,7 @@ class PcValues:
         self,
         table: cython.p_const_uchar,
         size: cython.Py_ssize_t,
-        at: cython.Py_ssize_t,
+        offset: cython.Py_ssize_t,
         quantum: cython.uint,
         span: cython.ulonglong,
     ) -> cython.bint:
@@ -110,17 +110,17 @@ class PcValues:
         step: cython.uint
         read: cython.longlong
         self.clear()
-        if at == 0:
+        if offset == 0:
             return True
         while True:
-            read = varint(table, size, cython.address(at))
+            read = varint(table, size, cython.address(offset))
             if read < 0:
                 return False
             delta = cython.cast(cython.uint, read)
             if delta == 0 and pc != 0:
                 break
             value += -(delta & 1) ^ (delta >> 1)
-            read = varint(table, size, cython.address(at))
+            read = varint(table, size, cython.address(offset))
             if read < 0:
                 return False
             step = cython.cast(cython.uint, read)
@@ -769,7 +769,7 @@ class RangeBuilder:
         offset."""
         i: cython.Py_ssize_t
         row: cython.pointer(LineRow)
-        at: cython.uint
+        index: cython.uint
         fault: cython.int
         if out.rows + self.row_count > out.row_room:
             fault = out.make_row_room(2 * out.row_room + self.row_count)
@@ -783,8 +783,8 @@ class RangeBuilder:
             out.line_counts[i] = 0
         for i in range(self.row_count):
             row = self.rows + i
-            at = out.line_indexes[row.range] + out.line_counts[row.range]
-            out.line_offsets[at] = row.offset
-            out.line_numbers[at] = row.line
+            index = out.line_indexes[row.range] + out.line_counts[row.range]
+            out.line_offsets[index] = row.offset
+            out.line_numbers[index] = row.line
             out.line_counts[row.range] += 1
         return DONE

@@ -295,16 +295,16 @@ class Stream:
 
     def refill(self, cut):
         """The next window; StopIteration at the end."""
-        at: cython.Py_ssize_t
+        offset: cython.Py_ssize_t
         stop: cython.Py_ssize_t
-        data, at, stop = self.feed.window(self._at, cut)
-        if at >= stop:
-            self._at = self._stop = at
+        data, offset, stop = self.feed.window(self._at, cut)
+        if offset >= stop:
+            self._at = self._stop = offset
             raise StopIteration
-        if at < 0 or stop > len(data):
-            raise ValueError(f"a window of {len(data)} bytes does not hold [{at}, {stop})")
+        if offset < 0 or stop > len(data):
+            raise ValueError(f"a window of {len(data)} bytes does not hold [{offset}, {stop})")
         self._data = data
-        self._at, self._stop = at, stop
+        self._at, self._stop = offset, stop
 
 
 @cython.cfunc

@@ -555,7 +555,7 @@ def put_decimal(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
     rest: cython.ulonglong
     part: cython.uint
     buffer: cython.uchar[20]
-    at: cython.int = 20
+    offset: cython.int = 20
     if value < 10:
         out[0] = cython.cast(cython.uchar, 48 + value)
         return out + 1
@@ -574,24 +574,24 @@ def put_decimal(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
         return out + 4
     rest = value
     while rest > WHENCE_32_BITS:
-        at -= 2
+        offset -= 2
         part = cython.cast(cython.uint, rest % 100)
         rest = rest // 100
-        memcpy(cython.address(buffer[at]), digits + 2 * part, 2)
+        memcpy(cython.address(buffer[offset]), digits + 2 * part, 2)
     small = cython.cast(cython.uint, rest)
     while small >= 100:
-        at -= 2
+        offset -= 2
         high = small // 100
-        memcpy(cython.address(buffer[at]), digits + 2 * (small - 100 * high), 2)
+        memcpy(cython.address(buffer[offset]), digits + 2 * (small - 100 * high), 2)
         small = high
     if small < 10:
-        at -= 1
-        buffer[at] = cython.cast(cython.uchar, 48 + small)
+        offset -= 1
+        buffer[offset] = cython.cast(cython.uchar, 48 + small)
     else:
-        at -= 2
-        memcpy(cython.address(buffer[at]), digits + 2 * small, 2)
-    memcpy(out, cython.address(buffer[at]), 20 - at)
-    return out + (20 - at)
+        offset -= 2
+        memcpy(cython.address(buffer[offset]), digits + 2 * small, 2)
+    memcpy(out, cython.address(buffer[offset]), 20 - offset)
+    return out + (20 - offset)
 
 
 @cython.cfunc

@@ -80,7 +80,7 @@ class StoredRows:
 
     def lines(self, index: cython.ulonglong, count: cython.ulonglong, make: object):
         """Line entries, each made by `make` of (offset, line); None when they are not in the tables."""
-        at: cython.ulonglong
+        number: cython.ulonglong
         width: cython.int = self._view.line_width
         entry: cython.pointer(cython.const[cython.uchar])
         if count == 0:
@@ -88,8 +88,8 @@ class StoredRows:
         if index > self._view.lines or count > self._view.lines - index:
             return None
         out: list = []
-        for at in range(index, index + count):
-            entry = self._view.line + at * (LINE_FIELDS * width)
+        for number in range(index, index + count):
+            entry = self._view.line + number * (LINE_FIELDS * width)
             out.append(make(load(entry, width), load(entry + width, width)))
         return tuple(out)
 
@@ -204,15 +204,15 @@ class Inspection:
 
 def count_strings(data: cython.const[cython.uchar][::1]):
     """(strings, where the table stops parsing) of a length-prefixed table; it parses whole when that is its size."""
-    at: cython.ulonglong = 0
+    offset: cython.ulonglong = 0
     size: cython.ulonglong = data.shape[0]
     length: cython.ulonglong
     found: cython.Py_ssize_t = 0
     with cython.nogil:
-        while size - at >= LENGTH_PREFIX:
-            length = load(cython.address(data[at]), 4)
-            if length > size - at - LENGTH_PREFIX:
+        while size - offset >= LENGTH_PREFIX:
+            length = load(cython.address(data[offset]), 4)
+            if length > size - offset - LENGTH_PREFIX:
                 break
-            at += LENGTH_PREFIX + length
+            offset += LENGTH_PREFIX + length
             found += 1
-    return found, at
+    return found, offset

@@ -136,14 +136,14 @@ class FrameWriter:
     @cython.exceptval(check=False)
     def _decimal(self, value: cython.ulonglong) -> cython.void:
         digits: cython.char[24]
-        at: cython.int = 24
+        index: cython.int = 24
         while True:
-            at -= 1
-            digits[at] = cython.cast(cython.char, ord("0") + value % 10)
+            index -= 1
+            digits[index] = cython.cast(cython.char, ord("0") + value % 10)
             value //= 10
             if value == 0:
                 break
-        self._put(cython.address(digits[at]), 24 - at)
+        self._put(cython.address(digits[index]), 24 - index)
 
     @cython.cfunc
     @cython.nogil
@@ -151,22 +151,22 @@ class FrameWriter:
     def _hex(self, value: cython.ulonglong, width: cython.int) -> cython.void:
         """0x and at least `width` digits."""
         digits: cython.char[16]
-        at: cython.int = 16
+        index: cython.int = 16
         digit: cython.int
-        while value or 16 - at < width:
-            at -= 1
+        while value or 16 - index < width:
+            index -= 1
             digit = cython.cast(cython.int, value & 15)
-            digits[at] = hex_digit(digit)
+            digits[index] = hex_digit(digit)
             value >>= 4
         self._literal(b"0x")
-        self._put(cython.address(digits[at]), 16 - at)
+        self._put(cython.address(digits[index]), 16 - index)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def _quoted(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.Py_ssize_t) -> cython.void:
         """A JSON string. Bytes that are not UTF-8 become the lone surrogates that Python's surrogateescape uses."""
-        at: cython.Py_ssize_t = 0
+        offset: cython.Py_ssize_t = 0
         more: cython.int
         step: cython.int = 0
         letter: cython.uchar
@@ -176,30 +176,30 @@ class FrameWriter:
         if not self._need(6 * size + 2):
             return
         self._literal(b'"')
-        while at < size:
-            letter = text[at]
+        while offset < size:
+            letter = text[offset]
             more = 0
-            code = _active(text + at, size - at, cython.address(step))
+            code = _active(text + offset, size - offset, cython.address(step))
             if code == DEL or (code > DEL and step > 1):  # JSON leaves them as they are, a terminal does not
                 self._escape(ord("u"), code, 4)
-                at += step
+                offset += step
                 continue
             if letter == ord('"') or letter == ord("\\"):
                 self._literal(b"\\")
             elif letter > DEL:
-                more = _sequence(text + at, size - at)
+                more = _sequence(text + offset, size - offset)
             if letter < ord(" ") or (letter > DEL and more == 0):
                 memcpy(escape, b"\\u00" if letter < ord(" ") else b"\\udc", 4)
                 for step in range(2):
                     digit = letter >> 4 if step == 0 else letter & 15
                     escape[4 + step] = hex_digit(digit)
                 self._put(escape, 6)
-                at += 1
+                offset += 1
                 continue
             for step in range(more + 1 if more == 0 else more):
-                self._out.items[self._out.count] = text[at]
+                self._out.items[self._out.count] = text[offset]
                 self._out.count += 1
-                at += 1
+                offset += 1
         self._literal(b'"')
 
     @cython.cfunc
@@ -208,14 +208,14 @@ class FrameWriter:
     def _escape(self, letter: cython.char, code: cython.int, digits: cython.int) -> cython.void:
         """A backslash, a letter and the code in hex."""
         out: cython.char[6]
-        at: cython.int = digits + 2
+        offset: cython.int = digits + 2
         digit: cython.int
         out[0] = ord("\\")
         out[1] = letter
-        while at > 2:
-            at -= 1
+        while offset > 2:
+            offset -= 1
             digit = code & 15
-            out[at] = hex_digit(digit)
+            out[offset] = hex_digit(digit)
             code >>= 4
         self._put(out, digits + 2)
 
@@ -224,23 +224,23 @@ class FrameWriter:
     @cython.exceptval(check=False)
     def _plain(self, text: cython.pointer(cython.const[cython.uchar]), size: cython.Py_ssize_t) -> cython.void:
         """A text in a line: what a terminal acts on is escaped (whence.errors.plain escapes the same, and more)."""
-        at: cython.Py_ssize_t = 0
+        offset: cython.Py_ssize_t = 0
         begin: cython.Py_ssize_t = 0
         code: cython.int
         step: cython.int
         word: cython.ulonglong = 0
-        while at < size:
-            if size - at >= 8:
-                memcpy(cython.address(word), text + at, 8)
+        while offset < size:
+            if size - offset >= 8:
+                memcpy(cython.address(word), text + offset, 8)
                 if ((word - EIGHT_SPACES) | (word + EIGHT_ONES) | word) & EIGHT_TOP_BITS == 0:
-                    at += 8  # printable ASCII, as nearly every name is
+                    offset += 8  # printable ASCII, as nearly every name is
                     continue
-            code = _active(text + at, size - at, cython.address(step))
+            code = _active(text + offset, size - offset, cython.address(step))
             if code >= 0:
-                self._put(cython.cast(cython.p_char, text + begin), at - begin)
+                self._put(cython.cast(cython.p_char, text + begin), offset - begin)
                 self._escape(ord("x") if code < 256 else ord("u"), code, 2 if code < 256 else 4)
-                begin = at + step
-            at += step
+                begin = offset + step
+            offset += step
         self._put(cython.cast(cython.p_char, text + begin), size - begin)
 
     @cython.cfunc
@@ -447,7 +447,7 @@ def _active(
 def _sequence(text: cython.pointer(cython.const[cython.uchar]), left: cython.Py_ssize_t) -> cython.int:
     """The size of the UTF-8 sequence of two to four bytes that begins here; 0 when none does."""
     size: cython.int = 0
-    at: cython.int
+    index: cython.int
     if 0xC2 <= text[0] <= 0xDF:
         size = 2
     elif 0xE0 <= text[0] <= 0xEF:
@@ -456,8 +456,8 @@ def _sequence(text: cython.pointer(cython.const[cython.uchar]), left: cython.Py_
         size = 4
     if size == 0 or left < size:
         return 0
-    for at in range(1, size):
-        if text[at] & 0xC0 != 0x80:
+    for index in range(1, size):
+        if text[index] & 0xC0 != 0x80:
             return 0
     if (text[0] == 0xE0 and text[1] < 0xA0) or (text[0] == 0xED and text[1] > 0x9F):
         return 0

@@ -34,7 +34,7 @@ def messages(
     field: Field
     rows: cython.Py_ssize_t = 0
     room: cython.Py_ssize_t = out_start.shape[0]
-    at: cython.Py_ssize_t = 0
+    offset: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t
     field.fault = 0
@@ -44,10 +44,10 @@ def messages(
     base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
     with cython.nogil:
         for i in range(starts.shape[0]):
-            at = starts[i]
+            offset = starts[i]
             end = ends[i]
-            while at < end:
-                read_field(base, at, end, cython.address(field))
+            while offset < end:
+                read_field(base, offset, end, cython.address(field))
                 if field.fault:
                     break
                 if field.number == number:
@@ -62,10 +62,10 @@ def messages(
                         out_end[rows] = field.end
                         out_parent[rows] = i
                     rows += 1
-                at = field.end
+                offset = field.end
             if field.fault:
                 break
-    return rows, field.fault, at
+    return rows, field.fault, offset
 
 
 def scalars(
@@ -80,7 +80,7 @@ def scalars(
     A length-delimited field under such a number is another, as to every reader of protocol buffers.
     """
     field: Field
-    at: cython.Py_ssize_t = 0
+    offset: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t = 0
     field.fault = 0
@@ -90,18 +90,18 @@ def scalars(
     base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
     with cython.nogil:
         for i in range(starts.shape[0]):
-            at = starts[i]
+            offset = starts[i]
             end = ends[i]
-            while at < end:
-                read_field(base, at, end, cython.address(field))
+            while offset < end:
+                read_field(base, offset, end, cython.address(field))
                 if field.fault:
                     break
                 if field.number < cython.cast(cython.ulonglong, width) and field.wire != LENGTH:
                     out[i * width + cython.cast(cython.Py_ssize_t, field.number)] = field.value
-                at = field.end
+                offset = field.end
             if field.fault:
                 break
-    return i, field.fault, at
+    return i, field.fault, offset
 
 
 def repeated(
@@ -122,7 +122,7 @@ def repeated(
     inner: Field
     rows: cython.Py_ssize_t = 0
     room: cython.Py_ssize_t = out.shape[0]
-    at: cython.Py_ssize_t = 0
+    offset: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t
     more: cython.Py_ssize_t
@@ -142,26 +142,26 @@ def repeated(
         target = cython.address(out[0])
     with cython.nogil:
         for i in range(starts.shape[0]):
-            at = starts[i]
+            offset = starts[i]
             end = ends[i]
-            while at < end:
-                read_field(base, at, end, cython.address(field))
+            while offset < end:
+                read_field(base, offset, end, cython.address(field))
                 if field.fault:
                     break
                 if field.number == number:
                     more = 1
                     if field.wire == LENGTH:
-                        at = field.start
+                        offset = field.start
                         if fixed64:
-                            more = (field.end - at) >> 3
-                            if (field.end - at) & 7:
+                            more = (field.end - offset) >> 3
+                            if (field.end - offset) & 7:
                                 field.fault = CUT_FIELD
-                                at += 8 * more
+                                offset += 8 * more
                         else:
-                            more = varints(base, at, field.end)
-                            if at < field.end and base[field.end - 1] >= MORE:
+                            more = varints(base, offset, field.end)
+                            if offset < field.end and base[field.end - 1] >= MORE:
                                 field.fault = CUT_VARINT
-                                at = field.end - 1
+                                offset = field.end - 1
                     if room and rows + more > room:
                         field.fault = NO_ROOM
                     if field.fault:
@@ -169,16 +169,16 @@ def repeated(
                     if room and field.wire != LENGTH:
                         target[rows] = field.value
                     elif room and fixed64:
-                        while at < field.end:
-                            target[rows] = u64(base + at, False)
+                        while offset < field.end:
+                            target[rows] = u64(base + offset, False)
                             rows += 1
-                            at += 8
+                            offset += 8
                         rows -= more
                     elif room:
-                        inner.end = at
+                        inner.end = offset
                         while inner.end < field.end:
-                            at = inner.end
-                            target[rows] = read_varint(base, at, field.end, cython.address(inner))
+                            offset = inner.end
+                            target[rows] = read_varint(base, offset, field.end, cython.address(inner))
                             if inner.fault:
                                 field.fault = inner.fault
                                 break
@@ -187,11 +187,11 @@ def repeated(
                             break
                         rows -= more
                     rows += more
-                at = field.end
+                offset = field.end
             if field.fault:
                 break
             first[i + 1] = rows
-    return rows, field.fault, at
+    return rows, field.fault, offset
 
 
 @cython.cfunc
@@ -234,7 +234,7 @@ def all_known(
     """Whether each message has known ids in one field and so many numbers in another; nothing is kept."""
     field: Field
     inner: Field
-    at: cython.Py_ssize_t
+    offset: cython.Py_ssize_t
     end: cython.Py_ssize_t
     i: cython.Py_ssize_t
     count: cython.Py_ssize_t
@@ -248,29 +248,29 @@ def all_known(
     inner.fault = 0
     with cython.nogil:
         for i in range(starts.shape[0]):
-            at = starts[i]
+            offset = starts[i]
             end = ends[i]
             count = 0
-            while good and at < end:
-                read_field(base, at, end, cython.address(field))
+            while good and offset < end:
+                read_field(base, offset, end, cython.address(field))
                 if field.fault:
                     good = False
                 elif field.number != id_field and field.number != value_field:
-                    at = field.end
+                    offset = field.end
                 elif field.wire != LENGTH:
                     if field.number == value_field:
                         count += 1
                     elif place_of(field.value, ids, order) < 0:
                         good = False
-                    at = field.end
+                    offset = field.end
                 else:
-                    at = field.start
-                    while at < field.end:
-                        value = read_varint(base, at, field.end, cython.address(inner))
+                    offset = field.start
+                    while offset < field.end:
+                        value = read_varint(base, offset, field.end, cython.address(inner))
                         if inner.fault:
                             good = False
                             break
-                        at = inner.end
+                        offset = inner.end
                         if field.number == value_field:
                             count += 1
                         elif place_of(value, ids, order) < 0:

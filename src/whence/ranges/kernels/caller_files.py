@@ -64,14 +64,14 @@ class Pieces:
     @cython.exceptval(check=False)
     def _begin(self, level: cython.Py_ssize_t, vaddr: cython.ulonglong) -> cython.void:
         """A piece of the range that is open at this depth begins."""
-        at: cython.Py_ssize_t = self.count
+        index: cython.Py_ssize_t = self.count
         self.count += 1
-        self._vaddr[at] = vaddr
-        self._end[at] = self._until[level]
-        self._file[at] = UNSET
-        self._pick[at] = self._range[level]
-        self._owned[at] = 0
-        self._piece[level] = cython.cast(cython.uint, at)
+        self._vaddr[index] = vaddr
+        self._end[index] = self._until[level]
+        self._file[index] = UNSET
+        self._pick[index] = self._range[level]
+        self._owned[index] = 0
+        self._piece[level] = cython.cast(cython.uint, index)
 
     @cython.cfunc
     @cython.nogil
@@ -81,18 +81,18 @@ class Pieces:
     ) -> cython.void:
         """The range that is open at this depth shows this file from its position to `until`."""
         vaddr: cython.ulonglong = self._position[level]
-        at: cython.uint = self._piece[level]
+        index: cython.uint = self._piece[level]
         if until > self._until[level]:
             until = self._until[level]
         if vaddr >= until:
             return
-        if self._file[at] != UNSET and self._file[at] != file:
-            self._end[at] = vaddr
+        if self._file[index] != UNSET and self._file[index] != file:
+            self._end[index] = vaddr
             self._begin(level, vaddr)
-            at = self._piece[level]
-        self._file[at] = file
+            index = self._piece[level]
+        self._file[index] = file
         if own:
-            self._owned[at] = 1
+            self._owned[index] = 1
         self._position[level] = until
 
     def cut(self, table):
@@ -102,7 +102,7 @@ class Pieces:
         depth: cython.const[cython.uint][::1] = table.depth
         file: cython.const[cython.ulonglong][::1] = table.file
         call_file: cython.const[cython.ulonglong][::1] = table.call_file
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         level: cython.Py_ssize_t
         ranges: cython.Py_ssize_t = vaddr.shape[0]
         end: cython.ulonglong
@@ -111,25 +111,25 @@ class Pieces:
         )
         self.count = self._open = 0
         with cython.nogil:
-            for at in range(ranges + 1):
-                level = 0 if at == ranges or depth[at] == 0 else depth[at]
+            for index in range(ranges + 1):
+                level = 0 if index == ranges or depth[index] == 0 else depth[index]
                 while self._open > level:
                     self._open -= 1
                     self._show(self._open, NEVER, file[self._range[self._open]], True)
-                if at == ranges:
+                if index == ranges:
                     break
                 level = self._open  # a depth that skips one counts as the next
-                end = vaddr[at] + length[at]
-                if end < vaddr[at]:
+                end = vaddr[index] + length[index]
+                if end < vaddr[index]:
                     end = NEVER
                 if level:
-                    self._show(level - 1, vaddr[at], file[self._range[level - 1]], True)
-                    self._show(level - 1, end, call_file[at], False)
-                self._range[level] = cython.cast(cython.uint, at)
+                    self._show(level - 1, vaddr[index], file[self._range[level - 1]], True)
+                    self._show(level - 1, end, call_file[index], False)
+                self._range[level] = cython.cast(cython.uint, index)
                 self._until[level] = end
-                self._position[level] = vaddr[at]
+                self._position[level] = vaddr[index]
                 self._open = level + 1
-                self._begin(level, vaddr[at])
+                self._begin(level, vaddr[index])
         return self.count
 
     def fill(
@@ -137,12 +137,12 @@ class Pieces:
         file: cython.ulonglong[::1], owned: cython.uchar[::1],
     ):  # fmt: skip
         """Write the pieces: the range of each, where it lies, its file, and whether it has bytes of its own."""
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         belong(min(pick.shape[0], vaddr.shape[0], length.shape[0], file.shape[0], owned.shape[0]) >= self.count)
         with cython.nogil:
-            for at in range(self.count):
-                pick[at] = self._pick[at]
-                vaddr[at] = self._vaddr[at]
-                length[at] = self._end[at] - self._vaddr[at]
-                file[at] = 0 if self._file[at] == UNSET else self._file[at]
-                owned[at] = self._owned[at] != 0
+            for index in range(self.count):
+                pick[index] = self._pick[index]
+                vaddr[index] = self._vaddr[index]
+                length[index] = self._end[index] - self._vaddr[index]
+                file[index] = 0 if self._file[index] == UNSET else self._file[index]
+                owned[index] = self._owned[index] != 0

@@ -23,12 +23,12 @@ def _end(vaddr: cython.ulonglong, length: cython.ulonglong) -> cython.ulonglong:
 
 def count_roots(depth: cython.const[cython.uint][::1], low: cython.Py_ssize_t, high: cython.Py_ssize_t):
     """How many roots the places [low, high) have. The first place is a root, whatever its depth says."""
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     found: cython.Py_ssize_t = 1 if low < high else 0
-    belong(low >= 0 and high <= depth.shape[0])
+    belong(0 <= low <= high <= depth.shape[0])
     with cython.nogil:
-        for at in range(low + 1, high):
-            if depth[at] == 0:
+        for index in range(low + 1, high):
+            if depth[index] == 0:
                 found += 1
     return found
 
@@ -42,21 +42,21 @@ def list_roots(table, low: cython.Py_ssize_t, high: cython.Py_ssize_t, roots):
     place: cython.uint[::1] = roots.place
     start: cython.ulonglong[::1] = roots.start
     end: cython.ulonglong[::1] = roots.end
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     to: cython.Py_ssize_t = 0
     untidy: cython.bint = False
     room: cython.Py_ssize_t = min(place.shape[0], start.shape[0], end.shape[0])
     belong(low >= 0 and high <= min(vaddr.shape[0], length.shape[0], depth.shape[0]))
     with cython.nogil:
-        for at in range(low, high):
-            if depth[at] and at != low:
+        for index in range(low, high):
+            if depth[index] and index != low:
                 continue
             if to >= room:
                 break
-            place[to] = cython.cast(cython.uint, at)
-            start[to] = vaddr[at]
-            end[to] = _end(vaddr[at], length[at])
-            if length[at] == 0 or (to and start[to] < end[to - 1]):
+            place[to] = cython.cast(cython.uint, index)
+            start[to] = vaddr[index]
+            end[to] = _end(vaddr[index], length[index])
+            if length[index] == 0 or (to and start[to] < end[to - 1]):
                 untidy = True
             to += 1
     return untidy
@@ -72,7 +72,7 @@ def cover(roots, order, stack, out):
     out_start: cython.ulonglong[::1] = out.start
     out_end: cython.ulonglong[::1] = out.end
     out_root: cython.uint[::1] = out.place
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     open: cython.Py_ssize_t = 0
     found: cython.Py_ssize_t = 0
     position: cython.ulonglong = 0
@@ -85,8 +85,8 @@ def cover(roots, order, stack, out):
         and min(out_start.shape[0], out_end.shape[0], out_root.shape[0]) >= 2 * sequence.shape[0]
     )
     with cython.nogil:
-        for at in range(sequence.shape[0] + 1):
-            next_start = start[sequence[at]] if at < sequence.shape[0] else NEVER
+        for index in range(sequence.shape[0] + 1):
+            next_start = start[sequence[index]] if index < sequence.shape[0] else NEVER
             while open and position < next_start:
                 top = open_roots[open - 1]
                 if end[top] <= position:
@@ -101,9 +101,9 @@ def cover(roots, order, stack, out):
                 out_root[found] = top
                 found += 1
                 position = until
-            if at < sequence.shape[0]:
+            if index < sequence.shape[0]:
                 position = next_start
-                open_roots[open] = sequence[at]
+                open_roots[open] = sequence[index]
                 open += 1
     return found
 
@@ -279,7 +279,7 @@ class MergePlan:
         name: cython.const[cython.uint][::1] = stretches_found.name
         stretches: cython.Py_ssize_t = start.shape[0]
         count: cython.Py_ssize_t = vaddr.shape[0]
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         border: cython.Py_ssize_t = 0
         level: cython.uint = 0
         budget: cython.Py_ssize_t = 2 * (count + stretches)
@@ -294,27 +294,27 @@ class MergePlan:
         )
         self.rows = 0
         with cython.nogil:
-            for at in range(count):
-                if border < bounds.shape[0] and bounds[border] == at:
+            for index in range(count):
+                if border < bounds.shape[0] and bounds[border] == index:
                     level = 0
-                    while border < bounds.shape[0] and bounds[border] == at:
+                    while border < bounds.shape[0] and bounds[border] == index:
                         border += 1
-                elif depth[at] <= level:
-                    level = depth[at]
+                elif depth[index] <= level:
+                    level = depth[index]
                 else:
                     level += 1
-                self._chain[level] = cython.cast(cython.uint, at)
-                self._parent[at] = self._chain[level - 1] if level else NONE
-                self._cursor[at] = cython.cast(cython.uint, at)
-            for at in range(stretches):
-                root = place[at]
+                self._chain[level] = cython.cast(cython.uint, index)
+                self._parent[index] = self._chain[level - 1] if level else NONE
+                self._cursor[index] = cython.cast(cython.uint, index)
+            for index in range(stretches):
+                root = place[index]
                 self._levels = 0
                 place_at = self._cursor[root]
                 # the ranges of this tree that began in an earlier stretch and reach into this one: the root's chain
                 while (
                     place_at < count
                     and (place_at == root or self._parent[place_at] != NONE)
-                    and vaddr[place_at] < start[at]
+                    and vaddr[place_at] < start[index]
                 ):
                     place_at += 1
                 self._cursor[root] = place_at
@@ -323,28 +323,30 @@ class MergePlan:
                     place_at -= 1
                     while place_at != root and place_at != NONE and budget > 0:
                         budget -= 1
-                        if _end(vaddr[place_at], length[place_at]) > start[at]:
+                        if _end(vaddr[place_at], length[place_at]) > start[index]:
                             self._chain[links] = place_at
                             links += 1
                         place_at = self._parent[place_at]
-                    self._put(root, name[at], 0, vaddr[root], _end(vaddr[root], length[root]), start[at], end[at])
+                    self._put(
+                        root, name[index], 0, vaddr[root], _end(vaddr[root], length[root]), start[index], end[index]
+                    )
                     while links:
                         links -= 1
                         place_at = self._chain[links]
                         self._put(
                             place_at, place_at, depth[place_at], vaddr[place_at],
-                            _end(vaddr[place_at], length[place_at]), start[at], end[at],
+                            _end(vaddr[place_at], length[place_at]), start[index], end[index],
                         )  # fmt: skip
                 place_at = self._cursor[root]
                 while (
                     place_at < count
                     and (place_at == root or self._parent[place_at] != NONE)
-                    and vaddr[place_at] < end[at]
+                    and vaddr[place_at] < end[index]
                 ):
                     self._put(
-                        place_at, name[at] if place_at == root else place_at,
+                        place_at, name[index] if place_at == root else place_at,
                         0 if place_at == root else depth[place_at], vaddr[place_at],
-                        _end(vaddr[place_at], length[place_at]), start[at], end[at],
+                        _end(vaddr[place_at], length[place_at]), start[index], end[index],
                     )  # fmt: skip
                     place_at += 1
                 self._cursor[root] = place_at
@@ -357,15 +359,15 @@ class MergePlan:
         depth: cython.uint[::1] = picks.depth
         vaddr: cython.ulonglong[::1] = picks.vaddr
         length: cython.ulonglong[::1] = picks.length
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         same: cython.bint = not self.changed
         belong(min(pick.shape[0], name.shape[0], depth.shape[0], vaddr.shape[0], length.shape[0]) >= self.rows)
         with cython.nogil:
-            for at in range(self.rows):
-                pick[at] = self._pick[at]
-                name[at] = self._name[at]
-                depth[at] = self._depth[at]
-                vaddr[at] = self._vaddr[at]
-                length[at] = self._length[at]
-                same = same and pick[at] == at and name[at] == at
+            for index in range(self.rows):
+                pick[index] = self._pick[index]
+                name[index] = self._name[index]
+                depth[index] = self._depth[index]
+                vaddr[index] = self._vaddr[index]
+                length[index] = self._length[index]
+                same = same and pick[index] == index and name[index] == index
         return same

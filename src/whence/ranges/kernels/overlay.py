@@ -29,11 +29,11 @@ FAR = cython.declare(cython.ulonglong, 0xFFFF)  # the largest offset a two-byte 
 def are_of_groups(order: cython.const[cython.uint][::1], ends: cython.const[cython.uint][::1]) -> cython.bint:
     """Whether each place in the order is one of its own group's. The ends ascend to no more than its size."""
     group: cython.Py_ssize_t
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     start: cython.Py_ssize_t = 0
     for group in range(ends.shape[0]):
-        for at in range(start, ends[group]):
-            if order[at] < start or order[at] >= ends[group]:
+        for index in range(start, ends[group]):
+            if order[index] < start or order[index] >= ends[group]:
                 return False
         start = ends[group]
     return True
@@ -117,34 +117,34 @@ class Sweep:
         self, depth: cython.pointer(cython.const[cython.uint]), first: cython.Py_ssize_t, last: cython.Py_ssize_t
     ) -> cython.void:
         """Parents, levels and roots from the depths; a depth that skips a level is taken as the next one."""
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         level: cython.uint = 0
-        for at in range(first, last):
-            level = 0 if at == first else depth[at] if depth[at] <= level else level + 1
-            self._level[at] = level
-            self._path[level] = cython.cast(cython.uint, at)
+        for index in range(first, last):
+            level = 0 if index == first else depth[index] if depth[index] <= level else level + 1
+            self._level[index] = level
+            self._path[level] = cython.cast(cython.uint, index)
             if level == 0:
-                self._parent[at] = NONE
-                self._root[at] = cython.cast(cython.uint, at)
+                self._parent[index] = NONE
+                self._root[index] = cython.cast(cython.uint, index)
             else:
-                self._parent[at] = self._path[level - 1]
-                self._root[at] = self._root[self._parent[at]]
+                self._parent[index] = self._path[level - 1]
+                self._root[index] = self._root[self._parent[index]]
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def _begin(self, scope: cython.uint, level: cython.Py_ssize_t, vaddr: cython.ulonglong) -> cython.void:
         """A range of the scope begins, and lies on the stack."""
-        at: cython.Py_ssize_t = self.ranges
+        index: cython.Py_ssize_t = self.ranges
         self.ranges += 1
-        self._vaddr[at] = vaddr
-        self._end[at] = vaddr
-        self._file[at] = UNSET
-        self._depth[at] = cython.cast(cython.uint, level)
-        self._scope[at] = scope
-        self._count[at] = 0
-        self._line[at] = 0
-        self._stack_range[level] = cython.cast(cython.uint, at)
+        self._vaddr[index] = vaddr
+        self._end[index] = vaddr
+        self._file[index] = UNSET
+        self._depth[index] = cython.cast(cython.uint, level)
+        self._scope[index] = scope
+        self._count[index] = 0
+        self._line[index] = 0
+        self._stack_range[level] = cython.cast(cython.uint, index)
         self._stack_scope[level] = scope
         self._open = level + 1
 
@@ -188,28 +188,28 @@ class Sweep:
     def _own(self, vaddr: cython.ulonglong, file: cython.ulonglong, line: cython.uint) -> cython.void:
         """The innermost open range has this file and line from here on: cut it where its file changes."""
         level: cython.Py_ssize_t = self._open - 1
-        at: cython.uint = self._stack_range[level]
+        index: cython.uint = self._stack_range[level]
         entry: cython.uint
-        if self._file[at] == UNSET:
-            self._file[at] = file
-        elif self._file[at] != file or (self._line[at] != line and vaddr - self._vaddr[at] > FAR):
-            self._end[at] = vaddr
+        if self._file[index] == UNSET:
+            self._file[index] = file
+        elif self._file[index] != file or (self._line[index] != line and vaddr - self._vaddr[index] > FAR):
+            self._end[index] = vaddr
             self._begin(self._stack_scope[level], level, vaddr)
-            at = self._stack_range[level]
-            self._file[at] = file
-        if self._line[at] == line:
+            index = self._stack_range[level]
+            self._file[index] = file
+        if self._line[index] == line:
             return
         entry = cython.cast(cython.uint, self.lines)
         self.lines += 1
-        self._offset[entry] = cython.cast(cython.uint, vaddr - self._vaddr[at])
+        self._offset[entry] = cython.cast(cython.uint, vaddr - self._vaddr[index])
         self._number[entry] = line
-        if self._count[at] == 0:
-            self._first[at] = entry
+        if self._count[index] == 0:
+            self._first[index] = entry
         else:
-            self._next[self._last[at]] = entry
-        self._last[at] = entry
-        self._count[at] += 1
-        self._line[at] = line
+            self._next[self._last[index]] = entry
+        self._last[index] = entry
+        self._count[index] += 1
+        self._line[index] = line
 
     def run(self, scopes_found, order, rows_found, scope_ends, row_ends):
         """Sweep Scopes and Rows; returns (ranges, line entries). `order` lists the scopes of each group by vaddr;
@@ -308,7 +308,7 @@ class Sweep:
         function: cython.const[cython.ulonglong][::1] = scopes.function
         call_file: cython.const[cython.ulonglong][::1] = scopes.call_file
         call_line: cython.const[cython.uint][::1] = scopes.call_line
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         left: cython.Py_ssize_t = self.ranges
         known: cython.uint = 0  # levels whose last range lies in the range that lies around this one
         level: cython.uint
@@ -316,19 +316,19 @@ class Sweep:
         other: cython.uint
         belong(min(function.shape[0], call_file.shape[0], call_line.shape[0]) >= self._scopes)
         with cython.nogil:
-            for at in range(self.ranges):
-                level = self._depth[at]
+            for index in range(self.ranges):
+                level = self._depth[index]
                 if level and level < known:
                     one = self._scope[self._path[level]]
-                    other = self._scope[at]
+                    other = self._scope[index]
                     if (
                         function[one] == function[other] and call_file[one] == call_file[other]
                         and call_line[one] == call_line[other]
-                        and self._joined(self._path[level], cython.cast(cython.uint, at))
+                        and self._joined(self._path[level], cython.cast(cython.uint, index))
                     ):  # fmt: skip
                         left -= 1
                         continue
-                self._path[level] = cython.cast(cython.uint, at)
+                self._path[level] = cython.cast(cython.uint, index)
                 known = level + 1
         return left, self.lines
 
@@ -387,15 +387,15 @@ class Sweep:
         out_call_line: cython.uint[::1] = out.call_line
         out_offset: cython.uint[::1] = out.line_offset
         out_number: cython.uint[::1] = out.line_number
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         to: cython.Py_ssize_t = base - 1
         step: cython.uint
         scope: cython.uint
         entry: cython.uint = 0
         line: cython.Py_ssize_t = line_base
         left: cython.Py_ssize_t = base
-        for at in range(self.ranges):
-            left += self._scope[at] != GONE
+        for index in range(self.ranges):
+            left += self._scope[index] != GONE
         belong(
             base >= 0
             and line_base >= 0
@@ -406,26 +406,26 @@ class Sweep:
             and min(out_offset.shape[0], out_number.shape[0]) - line_base >= self.lines
         )
         with cython.nogil:
-            for at in range(self.ranges):
-                scope = self._scope[at]
+            for index in range(self.ranges):
+                scope = self._scope[index]
                 if scope == GONE:
                     continue
                 to += 1
-                out_vaddr[to] = self._vaddr[at]
-                out_length[to] = self._end[at] - self._vaddr[at]
-                out_depth[to] = self._depth[at]
-                out_file[to] = 0 if self._file[at] == UNSET else self._file[at]
+                out_vaddr[to] = self._vaddr[index]
+                out_length[to] = self._end[index] - self._vaddr[index]
+                out_depth[to] = self._depth[index]
+                out_file[to] = 0 if self._file[index] == UNSET else self._file[index]
                 out_function[to] = 0 if scope == NONE else function[scope]
-                if scope != NONE and self._depth[at]:
+                if scope != NONE and self._depth[index]:
                     out_call_file[to] = call_file[scope]
                     out_call_line[to] = call_line[scope]
-                out_index[to] = cython.cast(cython.uint, line) if self._count[at] else 0
-                out_count[to] = self._count[at]
-                if self._count[at]:
-                    entry = self._first[at]
-                for step in range(self._count[at]):
+                out_index[to] = cython.cast(cython.uint, line) if self._count[index] else 0
+                out_count[to] = self._count[index]
+                if self._count[index]:
+                    entry = self._first[index]
+                for step in range(self._count[index]):
                     out_offset[line] = self._offset[entry]
                     out_number[line] = self._number[entry]
                     line += 1
-                    if step + 1 < self._count[at]:
+                    if step + 1 < self._count[index]:
                         entry = self._next[entry]
