@@ -31,6 +31,7 @@ from whence.unwind.stopping import (
     why_not_stopped,
 )
 from whence.unwind.unwinder import STEPS_LIMIT, End, FoundBy, StackFrame, Unwinder, Unwound
+from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -209,7 +210,10 @@ class LiveProcess:
             return LiveStack(thread.tid, about.name, about.state, {}, unwound, thread.held, why)
         pc, values = machine.read_status(bytes(STATUS_REGISTERS_AT[machine.bits]) + thread.registers, "little")
         self._memory.read_later = 0
-        unwound = self._unwinder(size, machine).unwind(pc, values)
+        unwinder = self._unwinder(size, machine)
+        if unwinder.walker is not None:
+            unwinder.walker.set_stack(thread.stack_start, thread.stack)
+        unwound = unwinder.unwind(pc, values)
         if self._memory.read_later and not unwound.detail:
             detail = f"memory at {self._memory.read_later:#x} was read after the thread went on"
             unwound = unwound._replace(detail=detail)
@@ -219,5 +223,7 @@ class LiveProcess:
     def _unwinder(self, size: int, machine: Machine) -> Unwinder:
         if size not in self._unwinders:
             assert self._modules is not None
-            self._unwinders[size] = Unwinder(machine, CoreCode(self._modules, self._memory), self._memory)
+            code = CoreCode(self._modules, self._memory)
+            walker = PlainWalker(machine, "little", code)
+            self._unwinders[size] = Unwinder(machine, code, self._memory, walker=walker)
         return self._unwinders[size]

@@ -94,7 +94,7 @@ def stacks(code: SampleCode, machine: Machine, samples: Samples, order: ByteOrde
     """The stack of every sample. Never raises for what a sample or a file is; ValueError for columns that do not belong
     together."""
     found = SampleStacks(array("Q", bytes(8 * len(samples.pc))), bytearray(len(samples.pc)))
-    walker = PlainWalker(machine, order, code, ())
+    walker = PlainWalker(machine, order, code)
     memory = _Memory(code)
     unwinder = Unwinder(machine, code, memory, order, stored=len(samples.stack), walker=walker)
     stack = memoryview(samples.stack)
@@ -105,7 +105,7 @@ def stacks(code: SampleCode, machine: Machine, samples: Samples, order: ByteOrde
             continue
         memory.start, at = samples.stack_start[first], samples.stack_at[first]
         memory.stack = stack[at : at + samples.stack_size[first]]
-        walker.kernel.set_stack(memory.start, memory.stack)
+        walker.set_stack(memory.start, memory.stack)
         width = len(samples.numbers)
         values = dict(zip(samples.numbers, samples.values[first * width : (first + 1) * width], strict=True))
         unwound = unwinder.unwind(samples.pc[first], values)

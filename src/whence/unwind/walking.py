@@ -45,7 +45,11 @@ class PlainWalker:
     """Walks the threads of one process. `memory` is its segments, (start, bytes) in order of address."""
 
     def __init__(
-        self, machine: Machine, order: ByteOrder, code: PlainCode, memory: Iterable[tuple[int, memoryview | bytes]]
+        self,
+        machine: Machine,
+        order: ByteOrder,
+        code: PlainCode,
+        memory: Iterable[tuple[int, memoryview | bytes]] = (),
     ) -> None:
         self.kernel = Walker(machine, order)
         self._code = code
@@ -71,6 +75,10 @@ class PlainWalker:
         if not frames:
             return None
         return Walked(frames, how == WALK_COMPLETE, *kernel.frame())  # which is reached by a return
+
+    def set_stack(self, start: int, data: memoryview | bytes) -> None:
+        """The bytes of the stack whose thread is walked next, from an address on, where there are no segments."""
+        self.kernel.set_stack(start, data)
 
     def learn_mapping(self) -> None:
         """Tell the kernel of the mapping that it met."""
