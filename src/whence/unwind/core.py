@@ -56,7 +56,7 @@ def core_stacks(
     is; MapsError for damaged notes.
     """
     machine = MACHINES.get((elf.machine, elf.bits))
-    if elf.order != "little":
+    if machine is not None and elf.order != machine.order:
         machine = None
     modules = Modules(core.snapshot, finds)
     try:
@@ -65,7 +65,7 @@ def core_stacks(
         if machine is not None:
             code = CoreCode(modules, memory)
             walker = PlainWalker(machine, elf.order, code, memory.segments())
-            unwinder = Unwinder(machine, code, memory, stored=elf.size, walker=walker)
+            unwinder = Unwinder(machine, code, memory, elf.order, stored=elf.size, walker=walker)
         wanted = [thread for thread in _threads(elf) if tids is None or thread.tid in tids]
         return [_stack(elf, core, thread, machine, unwinder) for thread in wanted]
     finally:

@@ -40,7 +40,8 @@ RULES_A_STEP, STEPS_AN_EXPRESSION = 16, 16  # how rules and expressions count am
 INNER_KEPT, OUTER_KEPT = 4096, 256  # frames of a longer stack; those between are counted
 CALL_BYTES = 7  # the longest call of x86-64
 LEAF_BYTES = 4096  # from the beginning of a function that calls none; such are short
-ENDBR64 = bytes.fromhex("f30f1efa")
+ENDBR64, ENDBR32 = bytes.fromhex("f30f1efa"), bytes.fromhex("f30f1efb")
+MOVES_64, MOVES_32 = (b"\x48\x89\xe5", b"\x48\x8b\xec"), (b"\x89\xe5", b"\x8b\xec")  # mov %rsp, %rbp
 CALL_REL32 = 0xE8  # x86: the call of an address 32 bits away
 BL, BLR_BITS, BLR = 0b100101, 0xFEFFF000, 0xD63F0000  # aarch64: the six bits above bl's distance; blr, blraa and such
 
@@ -265,7 +266,7 @@ class Unwinder:
             cfa = base + row.cfa.offset & self.mask
         column = fde.cie.return_column
         values = {register: registers[register] for register in machine.kept if register in registers}
-        values[machine.sp] = cfa
+        values[machine.sp] = cfa - machine.sp_below_cfa & self.mask
         pc: int | None = registers.get(column)
         for register, (how, number, expression) in row.rules.items():
             value: int | None
@@ -381,21 +382,25 @@ class Unwinder:
 
     def pushed(self, pc: int) -> int | None:
         """How many words a function has pushed at its beginning or end: 0 or 1; None elsewhere."""
+        if not self.machine.instructions:
+            return None
         code = self._bytes(pc, 8) or self._bytes(pc, 4) or self._bytes(pc, 1) or b""
         if code.startswith(self.machine.returns):
             return 0
         if self.machine.link is not None:  # stp x29, x30, [sp, #-n]!
             return 0 if code[:2] == b"\xfd\x7b" and code[3:4] == b"\xa9" else None
-        code = code.removeprefix(ENDBR64)
+        code = code.removeprefix(ENDBR64 if self.machine.bits == 64 else ENDBR32)
         if code.startswith(b"\x55"):  # push %rbp
             return 0
-        if code.startswith((b"\x48\x89\xe5", b"\x48\x8b\xec")):  # mov %rsp, %rbp
+        if code.startswith(MOVES_64 if self.machine.bits == 64 else MOVES_32):
             return 1
         return None
 
     def is_leaf(self, frame: StackFrame, registers: dict[int, int]) -> bool:
         """Whether the return address of a function that keeps nothing is behind a call of the function the frame is in,
         and that doesn't begin by keeping the frame pointer."""
+        if not self.machine.instructions:
+            return False
         link = self.machine.link
         pc = self.word(frame.sp) if link is None else registers[link] & self.machine.address_mask
         if link is None:
@@ -417,6 +422,8 @@ class Unwinder:
         fp = registers.get(machine.fp, 0)
         if not fp and frame.found_by is FoundBy.FRAME_POINTER:  # the outermost function is entered with 0
             raise _Ended(End.COMPLETE)
+        if machine.frame_record is None:
+            return None
         caller_at, return_at, size = machine.frame_record
         bounds = self.memory.region(frame.sp)
         if bounds is None or fp % machine.word or not frame.sp <= fp <= bounds[1] - size:
@@ -432,6 +439,8 @@ class Unwinder:
 
     def follows_call(self, pc: int) -> bool:
         """Whether the instruction before a return address can be a call; true where its bytes can't be read."""
+        if not self.machine.instructions:
+            return True
         if self.machine.link is not None:
             before = self._bytes(pc - 4, 4)
             if before is None:

@@ -50,7 +50,7 @@ cdef class Walker:
     cdef Walk walk
     cdef U64s pcs, sps
     cdef unsigned long long kept[2]
-    cdef unsigned long long mask, address_mask, unreadable
+    cdef unsigned long long mask, address_mask, sp_below_cfa, unreadable
     cdef int sp, word
     cdef bint big
     cdef readonly long long mapping  # the one that a walk met

@@ -44,6 +44,7 @@ class Walker:
         belong(0 <= self.sp < REGISTERS and (self.word == 4 or self.word == 8))
         self.mask = (1 << machine.bits) - 1
         self.address_mask = machine.address_mask
+        self.sp_below_cfa = machine.sp_below_cfa
         self.big = order == "big"
         self.mapping = -1
         for register in machine.kept:
@@ -319,7 +320,7 @@ class Walker:
             return WALK_ODD
         if not self.is_code(pc):
             return WALK_ODD
-        walk.values[self.sp] = cfa
+        walk.values[self.sp] = cfa - self.sp_below_cfa & self.mask
         for change in range(changes):
             walk.values[changed[change]] = values[change]
         walk.known[0] = known[0]
