@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence.elf.kernels import constants
 from whence.elf.layout import machine_name
-from whence.procmap.core import SIGNAL_AT, TID_AT, mapped_files
+from whence.procmap.core import SIGNAL_AT, TID_AT, MappedFile, mapped_files
 from whence.unwind.constants import NT_SIGINFO
 from whence.unwind.memory import CoreMemory
 from whence.unwind.modules import CoreCode, Modules
@@ -60,7 +60,10 @@ def core_stacks(
         machine = None
     modules = Modules(core.snapshot, finds)
     try:
-        memory = CoreMemory(elf, mapped_files(elf), modules.bytes_of)
+        mapped = mapped_files(elf) or [
+            MappedFile(one.start, one.end, one.offset, one.path) for one in core.snapshot.mappings if one.kind.has_file
+        ]
+        memory = CoreMemory(elf, mapped, modules.bytes_of)
         unwinder = None
         if machine is not None:
             code = CoreCode(modules, memory)
