@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence.elf.kernels import constants
 from whence.elf.layout import machine_name
-from whence.procmap.core import SIGNAL_AT, TID_AT, MappedFile, mapped_files
+from whence.procmap.core import SIGNAL_AT, TID_AT, FileEntry, mapped_files
 from whence.unwind.constants import NT_SIGINFO
 from whence.unwind.memory import CoreMemory
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
 from whence.unwind.signals import Signal, read_signal
-from whence.unwind.unwinder import End, FoundBy, StackFrame, Unwinder, Unwound
+from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
+from whence.unwind.unwinder import Unwinder
 from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
@@ -40,6 +41,31 @@ class ThreadStack(NamedTuple):
     unwound: Unwound
 
 
+def explain_core_stack(
+    elf: ElfFile, core: CoreMappings, tid: int, finds: Finds | None = None
+) -> tuple[ThreadStack, list[str]] | None:
+    """One thread of an open core, and by which rule the caller of each frame was found; None for no such thread.
+
+    Raises MapsError for damaged notes.
+    """
+    from whence.unwind.explaining import ExplainingUnwinder, rules_of
+
+    machine = _machine_of(elf)
+    modules = Modules(core.snapshot, finds)
+    try:
+        memory = CoreMemory(elf, _file_entries(elf, core), modules.bytes_of)
+        unwinder = None
+        if machine is not None:
+            unwinder = ExplainingUnwinder(machine, CoreCode(modules, memory), memory, elf.order, stored=elf.size)
+        for thread in _threads(elf):
+            if thread.tid == tid:
+                found = _stack(elf, core, thread, machine, unwinder)
+                return found, rules_of(found.unwound, [] if unwinder is None else unwinder.ways)
+        return None
+    finally:
+        modules.close()
+
+
 @dataclass(slots=True)
 class _Thread:
     tid: int
@@ -55,15 +81,10 @@ def core_stacks(
     `finds` (a Locator) says where the files of the process are. Never raises for what a thread or a file of the process
     is; MapsError for damaged notes.
     """
-    machine = MACHINES.get((elf.machine, elf.bits))
-    if machine is not None and elf.order != machine.order:
-        machine = None
+    machine = _machine_of(elf)
     modules = Modules(core.snapshot, finds)
     try:
-        mapped = mapped_files(elf) or [
-            MappedFile(one.start, one.end, one.offset, one.path) for one in core.snapshot.mappings if one.kind.has_file
-        ]
-        memory = CoreMemory(elf, mapped, modules.bytes_of)
+        memory = CoreMemory(elf, _file_entries(elf, core), modules.bytes_of)
         unwinder = None
         if machine is not None:
             code = CoreCode(modules, memory)
@@ -73,6 +94,18 @@ def core_stacks(
         return [_stack(elf, core, thread, machine, unwinder) for thread in wanted]
     finally:
         modules.close()
+
+
+def _machine_of(elf: ElfFile) -> Machine | None:
+    machine = MACHINES.get((elf.machine, elf.bits))
+    return machine if machine is not None and machine.order == elf.order else None
+
+
+def _file_entries(elf: ElfFile, core: CoreMappings) -> list[FileEntry]:
+    """What was mapped of files, by NT_FILE; without one, what is known of the program."""
+    return mapped_files(elf) or [
+        FileEntry(one.start, one.end, one.offset, one.path) for one in core.snapshot.mappings if one.kind.has_file
+    ]
 
 
 def _threads(elf: ElfFile) -> list[_Thread]:
@@ -99,4 +132,5 @@ def _stack(
         place = () if known is None else (StackFrame(known.pc or 0, known.sp or 0, FoundBy.REGISTERS, exact=True),)
         return ThreadStack(tid, signal, {}, Unwound(place, End.NO_REGISTERS, detail))
     pc, values = machine.read_status(status, order)
-    return ThreadStack(tid, signal, machine.named(pc, values), unwinder.unwind(pc, values))
+    unwound = unwinder.unwind(pc, values, machine.thread_pointer(status, order))
+    return ThreadStack(tid, signal, machine.named(pc, values), unwound)

@@ -46,6 +46,7 @@ class Machine:
     order: ByteOrder = "little"
     instructions: str = ""  # whose beginnings and ends of functions are known: x86, a64 or none
     sp_below_cfa: int = 0  # the caller's stack pointer, unless CFI says otherwise, is so far below the CFA
+    thread_pointer_at: int | None = None  # in NT_PRSTATUS, where it is there
 
     @property
     def word(self) -> int:
@@ -57,6 +58,11 @@ class Machine:
             at: int.from_bytes(status[at : at + self.word], order) for at in (*self.status_at.values(), self.pc_at)
         }
         return values[self.pc_at], {number: values[at] for number, at in self.status_at.items()}
+
+    def thread_pointer(self, status: bytes, order: ByteOrder) -> int:
+        """Where thread-local storage is, by an NT_PRSTATUS; 0 where that does not say so."""
+        at = self.thread_pointer_at
+        return 0 if at is None else int.from_bytes(status[at : at + self.word], order)
 
     def named(self, pc: int, values: dict[int, int]) -> dict[str, int]:
         """Registers by name, the pc last."""
@@ -91,6 +97,7 @@ X86_64 = Machine(
     pc_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("rip"),
     pc_name="rip",
     instructions="x86",
+    thread_pointer_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("fs_base"),
     frame_record=(0, 8, 16),
     returns=(b"\xc3", b"\xc2", b"\xf3\xc3", b"\xf2\xc3"),
     trampolines=(
@@ -247,8 +254,8 @@ PPC64LE = Machine(
     frame_record=None,
     returns=(),
     trampolines=(
-        TrampolineForm(  # li r0, __NR_rt_sigreturn; sc
-            bytes.fromhex("ac00003802000044"),
+        TrampolineForm(  # addi r1, r1, 128; li r0, __NR_rt_sigreturn; sc
+            bytes.fromhex("80002138ac00003802000044"),
             {
                 **{n: _PPC64_CONTEXT_AT + 8 * n for n in range(32)},
                 _PPC64_LINK_NUMBER: _PPC64_CONTEXT_AT + 8 * _PPC_LINK,
@@ -259,7 +266,7 @@ PPC64LE = Machine(
     ),
 )
 
-# of the PSW: behind 160 bytes of the handler's, 8 of code, siginfo and the head of ucontext; or behind struct sigcontext
+# of the PSW: behind 160 bytes of the handler's, 8 of code, siginfo and the head of ucontext; behind struct sigcontext
 _S390_CONTEXT_AT, _S390_OLD_CONTEXT_AT = 336, 176
 
 S390X = Machine(

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from whence.kernels.columns import Column
 from whence.unwind.kernels.walk import WALK_COMPLETE, WALK_FULL, WALK_MODULE, WALK_UNREADABLE
-from whence.unwind.unwinder import Code, End, Unwinder
+from whence.unwind.steps import End
+from whence.unwind.unwinder import Code, Unwinder
 from whence.unwind.walking import PlainCode, PlainWalker
 
 if TYPE_CHECKING:
