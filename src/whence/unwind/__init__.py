@@ -2,6 +2,8 @@
 
     cfi.py          .eh_frame and .debug_frame of one file as rows: how to get the caller's registers at a vaddr;
                     kernels/cfi.py compiles them
+    sframe.py       the same of .sframe
+    exidx.py        the same of ARM's exception tables
     expressions.py  the stack machine of their expressions, bounded
     registers.py    the registers of each machine
     unwinder.py     one thread, frame by frame, and why its stack ends

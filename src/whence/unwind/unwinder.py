@@ -49,6 +49,9 @@ CALL_REL32 = 0xE8  # x86: the call of an address 32 bits away
 BL, BLR_BITS, BLR = 0b100101, 0xFEFFF000, 0xD63F0000  # aarch64: the six bits above bl's distance; blr, blraa and such
 
 
+OTHER_TABLES = {".sframe": FoundBy.SFRAME, ".ARM.exidx": FoundBy.EXIDX}
+
+
 class Code(Protocol):
     """What is known of the executable memory."""
 
@@ -233,7 +236,7 @@ class Unwinder:
         signal = fde.cie.signal
         if not signal:
             pc &= machine.address_mask
-        found_by = FoundBy.SIGNAL if signal else FoundBy.CFI
+        found_by = FoundBy.SIGNAL if signal else OTHER_TABLES.get(fde.section, FoundBy.CFI)
         return Step(pc, values, cfa, found_by, exact=signal, from_trampoline=signal)
 
     def row_of(self, frame: StackFrame) -> tuple[Row, Fde] | None:
