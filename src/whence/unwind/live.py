@@ -150,8 +150,11 @@ class LiveProcess:
     `directory` is the process's in /proc, `snapshot` what it has mapped, `finds` (a Locator) knows of debug files.
     """
 
-    def __init__(self, pid: int, directory: str, snapshot: SnapshotMappings, finds: Finds | None = None) -> None:
-        self.pid, self.directory, self._finds = pid, directory, finds
+    def __init__(
+        self, pid: int, directory: str, snapshot: SnapshotMappings, finds: Finds | None = None, *, scan: bool = False
+    ) -> None:
+        """With `scan` callers may be guessed."""
+        self.pid, self.directory, self._finds, self._scan = pid, directory, finds, scan
         self._memory = LiveMemory(directory)
         self._sets = HOSTS.get(os.uname().machine, {})
         self._machines = {size: MACHINES[key] for size, key in self._sets.items() if key in MACHINES}
@@ -241,4 +244,5 @@ class LiveProcess:
             assert self._modules is not None
             code = CoreCode(self._modules, self._memory)
             self._unwinders[size] = self._unwinder_class(machine, code, self._memory)
+            self._unwinders[size].scan = self._scan
         return self._unwinders[size]
