@@ -243,8 +243,8 @@ def server(root: str = "/") -> str:
     """The debuginfod server of this kind of Linux (os-release(5)); the one that asks all of them otherwise."""
     try:
         with open(os.path.join(root, "etc/os-release"), encoding="utf-8", errors="replace") as file:
-            told = dict(line.rstrip("\n").split("=", 1) for line in file if "=" in line)
+            release = dict(line.rstrip("\n").split("=", 1) for line in file if "=" in line)
     except OSError:
         return ANY_SERVER
-    kinds = f"{told.get('ID', '')} {told.get('ID_LIKE', '')}".replace('"', "").split()
+    kinds = f"{release.get('ID', '')} {release.get('ID_LIKE', '')}".replace('"', "").split()
     return next((SERVERS[one] for one in kinds if one in SERVERS), ANY_SERVER)

@@ -269,5 +269,5 @@ def test_a_difference_is_red_where_it_grew_and_blue_where_it_shrank(tmp_path: Pa
     assert "grew +128.21 %" in out["legend"]
     assert "shrank -23.08 %" in out["legend"]
     assert out["normalized"] == ["same", "more", "less", "less"]
-    assert out["wider"] == "50%"
+    assert out["wider"] == "50.3205%"
     assert (out["pressed"], out["hash"], out["types"]) == ("true", True, 1)

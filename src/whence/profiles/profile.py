@@ -127,12 +127,12 @@ def merge(profiles: Iterable[model.Profile]) -> Profile:
 def read(source: str | os.PathLike[str] | bytes | BinaryIO) -> Profile:
     """The profile in a file (or pipe) by its path, in an open binary file, or in bytes; in gzip or not.
 
-    pprof, OTLP, the text of `perf script` and folded stacks are told apart by their bytes; `format` then names the one.
-    Raises OSError, and ProfileError with what breaks which rule. All of it is read; samples are decoded when they are
-    asked for. Time and memory are bounded by the stored bytes.
+    perf.data, pprof, OTLP, the text of `perf script` and folded stacks are told apart by their bytes; `format` then
+    names the one. Raises OSError, and ProfileError with what breaks which rule. All of it is read;
+    samples are decoded when they are asked for. Time and memory are bounded by the stored bytes.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         return Profile.of(formats.from_bytes(bytes(source)))
     if isinstance(source, str | os.PathLike):
         return Profile.of(formats.open_profile(source))
-    return Profile.of(formats.from_bytes(source.read()))
+    return Profile.of(formats.from_file(source))

@@ -21,7 +21,7 @@ from whence.unwind.cfi import CallFrames, Fde
 
 if TYPE_CHECKING:
     from whence.gopclntab.frames import GoFrames, GoFunction
-    from whence.procmap.core import MappedFile
+    from whence.procmap.core import FileEntry
     from whence.procmap.mapping import Mapping
     from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
     from whence.unwind.memory import Memory
@@ -153,7 +153,7 @@ class Modules:
             self._opened[key] = Module(file, self._finds, own)
         return self._opened[key]
 
-    def bytes_of(self, entry: MappedFile) -> memoryview | None:
+    def bytes_of(self, entry: FileEntry) -> memoryview | None:
         """The bytes of the file of an entry of NT_FILE; None where it is not at hand, or has no code."""
         if entry.start not in self._of_entry:
             # of several files that had the name one after another, the one whose code is nearest

@@ -377,15 +377,15 @@ class Growth:
         """The lines a node's stacks are at, heaviest first; without those that are not known."""
         index: cython.Py_ssize_t
         k: cython.Py_ssize_t
-        place: cython.uint
+        row: cython.uint
         walker: cython.pointer(Walker)
         found: cython.Py_ssize_t = 0
         rows: cython.Py_ssize_t = 0
         base: cython.Py_ssize_t = self.line_rows
         if self.node[node].high - self.node[node].low == 1:  # as most nodes far from the root
-            place = self.walkers[self.order[self.node[node].low]].here
-            if self.line_of[place] != 0:
-                self.line[base] = self.line_of[place]
+            row = self.walkers[self.order[self.node[node].low]].here
+            if self.line_of[row] != 0:
+                self.line[base] = self.line_of[row]
                 rows = 1
             self.node[node].line_at = cython.cast(cython.uint, base)
             self.node[node].line_count = cython.cast(cython.uchar, rows)
@@ -393,24 +393,24 @@ class Growth:
             return
         for index in range(self.node[node].low, self.node[node].high):
             walker = cython.address(self.walkers[self.order[index]])
-            place = walker.here
-            if self.node_of_place[place] != node:
-                self.node_of_place[place] = node
-                self.place_weight[place] = 0
-                self.met[found] = place
+            row = walker.here
+            if self.node_of_place[row] != node:
+                self.node_of_place[row] = node
+                self.place_weight[row] = 0
+                self.met[found] = row
                 found += 1
-            self.place_weight[place] += walker.weight
+            self.place_weight[row] += walker.weight
         for index in range(found):
-            place = self.met[index]
-            if self.line_of[place] == 0:
+            row = self.met[index]
+            if self.line_of[row] == 0:
                 continue
             k = rows if rows < self.lines else self.lines - 1
-            if rows == self.lines and self.place_weight[self.line[base + k]] >= self.place_weight[place]:
+            if rows == self.lines and self.place_weight[self.line[base + k]] >= self.place_weight[row]:
                 continue
-            while k > 0 and self.place_weight[self.line[base + k - 1]] < self.place_weight[place]:
+            while k > 0 and self.place_weight[self.line[base + k - 1]] < self.place_weight[row]:
                 self.line[base + k] = self.line[base + k - 1]
                 k -= 1
-            self.line[base + k] = place
+            self.line[base + k] = row
             if rows < self.lines:
                 rows += 1
         for index in range(base, base + rows):
