@@ -23,6 +23,7 @@ from whence.unwind.registers import MACHINES
 from whence.unwind.signals import Signal, read_signal
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 from whence.unwind.unwinder import Unwinder
+from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
@@ -87,13 +88,16 @@ def core_stacks(
     is; MapsError for damaged notes.
     """
     machine = MACHINES.get((elf.machine, elf.bits))
-    if elf.order != "little":
+    if machine is not None and elf.order != machine.order:
         machine = None
     modules = Modules(core.snapshot, finds)
     try:
         memory = CoreMemory(elf, mapped_files(elf), modules.bytes_of)
-        unwinder = None if machine is None else Unwinder(machine, CoreCode(modules, memory), memory, stored=elf.size)
-        if unwinder is not None:
+        unwinder = None
+        if machine is not None:
+            code = CoreCode(modules, memory)
+            walker = PlainWalker(machine, elf.order, code, memory.segments())
+            unwinder = Unwinder(machine, code, memory, elf.order, stored=elf.size, walker=walker)
             unwinder.scan = scan
         wanted = [thread for thread in _threads(elf) if tids is None or thread.tid in tids]
         return [_stack(elf, core, thread, machine, unwinder) for thread in wanted]
