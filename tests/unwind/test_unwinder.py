@@ -39,6 +39,9 @@ class Process:
     def is_code(self, address: int) -> bool:
         return CODE <= address < CODE + len(self.code)
 
+    def is_entry(self, address: int) -> bool:
+        return False
+
     def go(self, pc: int, lookup: int) -> None:
         return None
 
@@ -261,3 +264,14 @@ def test_a_guess_is_behind_a_call_of_the_function_or_an_indirect_one_and_marked(
     assert pcs(unwinder.unwind(CODE + 0x20, {7: STACK})) == [0x20, 0x830]
     process.words(STACK, 0, 0, 0, 0)
     assert unwinder.unwind(CODE + 0x20, {7: STACK}).end is End.NO_CFI
+
+
+def test_the_cfa_of_a_plt_counts_by_the_pc() -> None:
+    """rsp + 8 + 8 * ((rip & 15) >= 11): what the linker writes for stubs, of the innermost frame, too."""
+    process = Process()
+    plt = bytes.fromhex("770880003f1a3b2a332422")
+    process.describe(0, 0x100, Cfa(0, 0, plt), r16=PUSHED)
+    process.describe(0x100, 0x200, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.words(STACK, CODE + 0x150, CODE + 0x160)
+    assert pcs(process.unwind(CODE + 0x10)) == [0x10, 0x150]
+    assert pcs(process.unwind(CODE + 0x1B)) == [0x1B, 0x160]

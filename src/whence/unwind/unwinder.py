@@ -66,6 +66,10 @@ class Code(Protocol):
         """The function of Go that holds `lookup`, at `pc`; None where that is no Go."""
         ...
 
+    def is_entry(self, address: int) -> bool:
+        """Whether a program begins there (`_start`), which nothing called."""
+        ...
+
     def why_not(self, address: int) -> str:
         """Why there is no FDE of an address: in words, for people."""
         ...
@@ -87,6 +91,7 @@ class Unwinder:
         self._trampolines: dict[int, bool] = {}
         self._is_code: dict[int, bool] = {}
         self._go = GoStacks(machine, self.word, self.is_code)
+        self._functions: dict[tuple[int, int], GoFunction | None] = {}
         self.thread_pointer = 0
         self.scan = False  # whether callers may be guessed
         self._rows: dict[int, tuple[Row, Fde] | DwarfError | None] = {}
@@ -172,7 +177,10 @@ class Unwinder:
             context = self.trampoline(frame)
             if context is not None:
                 return self.interrupted(frame, context)
-            function = self.code.go(frame.pc, frame.lookup)
+            key = frame.pc, frame.lookup
+            if key not in self._functions:
+                self._functions[key] = self.code.go(*key)
+            function = self._functions[key]
             if function is not None:
                 called = self._go.step(function, frame, registers, self.thread_pointer)
                 if called is not None:
@@ -185,6 +193,8 @@ class Unwinder:
             raise Ended(End.UNREADABLE, str(error)) from None
         except DwarfError as error:
             raise Ended(End.DAMAGED, str(error)) from None
+        if step is None and self.code.is_entry(frame.lookup):
+            raise Ended(End.COMPLETE)
         if step is None:
             raise Ended(End.NO_CFI, self.code.why_not(frame.lookup))
         return step
@@ -196,7 +206,10 @@ class Unwinder:
         self.charge(len(row.rules) // RULES_A_STEP)
         if row.cfa.expression is not None:
             self.charge(STEPS_AN_EXPRESSION)
-            cfa = evaluate(row.cfa.expression, registers, memory, bits=machine.bits, order=self.order)
+            known = registers
+            if machine.link is None:  # where the return address is pushed, its column is the pc: PLTs count by it
+                known = {**registers, fde.cie.return_column: frame.pc}
+            cfa = evaluate(row.cfa.expression, known, memory, bits=machine.bits, order=self.order)
         else:
             base = registers.get(row.cfa.register)
             if base is None:
