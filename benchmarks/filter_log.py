@@ -23,7 +23,7 @@ FRAME = b"Nov 22 04:56:14 host prog[1]: started\nNov 22 04:56:14 host prog[1]: e
 def logs() -> dict[str, bytes]:
     program = compiled()
     with ElfFile.open(program) as elf:
-        starts = list(functions(elf).va)
+        starts = list(functions(elf).vaddr)
     frames = (FRAME % (i % 9, i, bytes(program), starts[i % len(starts)]) for i in range(LINES))
     return {
         "nothing to name": b"".join(QUIET % i for i in range(LINES)) * 1200,

@@ -48,9 +48,9 @@ def addresses(path: Path, count: int, seed: int = 1) -> list[int]:
     dice = random.Random(seed)
     with ElfFile.open(path) as elf:
         table = functions(elf, StringSpace())
-        spans = [(va, length) for va, length in zip(table.va, table.length) if length]
+        spans = [(vaddr, length) for vaddr, length in zip(table.vaddr, table.length) if length]
     chosen = dice.choices(spans, weights=[length for _, length in spans], k=count)
-    return [va + dice.randrange(length) for va, length in chosen]
+    return [vaddr + dice.randrange(length) for vaddr, length in chosen]
 
 
 def address_file(path: Path, count: int) -> Path:

@@ -34,9 +34,9 @@ def target(data: bytes) -> None:
     space = StringSpace()
     found = sections(data[1:], line_str=b"one\0two\0", strings=b"three\0")
     table = read_lines(found, offset=0, arena=Arena(space), order=order, address_size=size, comp_dir=b"/src", lowest=0)
-    if not all(a < b for a, b in pairwise(table.rows.va)):
+    if not all(a < b for a, b in pairwise(table.rows.vaddr)):
         raise AssertionError("rows ascend")
-    if not len(table.rows.va) == len(table.rows.file) == len(table.rows.line) <= 2 * len(data):
+    if not len(table.rows.vaddr) == len(table.rows.file) == len(table.rows.line) <= 2 * len(data):
         raise AssertionError("a row costs a byte")
     if any(file >= len(table.rows.files) and file != 0xFFFFFFFF for file in table.rows.file):
         raise AssertionError("a row's file is one of the files")

@@ -82,8 +82,8 @@ def target(data: bytes) -> None:
         with suppress(WhenceError):
             elf.content(section)
     ranges = functions(elf)
-    ends = [va + size for va, size in zip(ranges.va, ranges.length)]
-    assert all(end <= va for end, va in zip(ends, ranges.va[1:])), "ranges overlap"
+    ends = [vaddr + size for vaddr, size in zip(ranges.vaddr, ranges.length)]
+    assert all(end <= vaddr for end, vaddr in zip(ends, ranges.vaddr[1:])), "ranges overlap"
     for name in ranges.function[:100]:
         demangle(ranges.strings.text(name))
     assert isinstance(elf.build_id + elf.go_build_id, str)

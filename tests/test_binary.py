@@ -29,7 +29,12 @@ from whence.producers import may_be_go
 def code(binary: whence.Binary) -> list[int]:
     """Every byte of the program's own functions."""
     wanted = {"sum", "main", "_start"}
-    return [va for one in binary.functions() if one.function in wanted for va in range(one.va, one.va + one.length)]
+    return [
+        vaddr
+        for one in binary.functions()
+        if one.function in wanted
+        for vaddr in range(one.vaddr, one.vaddr + one.length)
+    ]
 
 
 @pytest.mark.parametrize("flags", [(), ("-gdwarf-4",), ("-no-pie",), ("-Wl,-z,separate-code",), ("-gz=zlib",)])
@@ -56,7 +61,7 @@ def test_a_return_address_is_looked_up_one_byte_before() -> None:
 def test_a_first_question_about_return_addresses_reads_what_holds_the_bytes_before_them() -> None:
     path = compiled()
     with whence.open(path) as whole:
-        ends = [one.va + one.length for one in whole.functions()]
+        ends = [one.vaddr + one.length for one in whole.functions()]
         assert whole.lookup(0, return_address=True) == ()
         for end in ends:
             with whence.open(path) as one, whence.open(path) as many:
@@ -75,7 +80,7 @@ def test_inlined_calls_come_innermost_first_with_the_lines_of_their_calls() -> N
 def test_sources_can_be_left_out() -> None:
     path = compiled()
     with whence.open(path, dwarf=False) as symbols, whence.open(path, dwarf=False, symtab=False) as nothing:
-        vaddr = next(one.va for one in symbols.functions() if one.function == "sum")
+        vaddr = next(one.vaddr for one in symbols.functions() if one.function == "sum")
         assert symbols.lookup(vaddr) == (whence.Frame("sum", source=whence.Source.SYMTAB),)
         assert nothing.lookup(vaddr) == ()
 
@@ -112,7 +117,7 @@ def test_a_kernel_s_addresses_with_the_highest_bit_set_have_lines(tmp_path: Path
     if built.returncode:
         pytest.skip(f"gcc does not build for the kernel's addresses here: {built.stderr.decode()[:80]}")
     with whence.open(path) as binary:
-        start = next(one.va for one in binary.functions() if one.function == "_start")
+        start = next(one.vaddr for one in binary.functions() if one.function == "_start")
         assert start >> 63
         assert [(frame.file, frame.line) for frame in binary.lookup(start)] == [(str(source), 2)]
 
@@ -134,9 +139,9 @@ def test_a_closed_binary_answers_nothing_rather_than_less(kind: str, tmp_path: P
         path = tmp_path / "archive"
     for first_asked in (False, True):
         with whence.open(path) as binary:
-            address = next(binary.functions()).va if first_asked else 0
+            address = next(binary.functions()).vaddr if first_asked else 0
             answers = binary.lookup_many([address])
-        for ask in (binary.lookup, lambda va: binary.lookup_many([va]), lambda _: list(binary.functions())):
+        for ask in (binary.lookup, lambda vaddr: binary.lookup_many([vaddr]), lambda _: list(binary.functions())):
             with pytest.raises(ValueError, match="is closed"):
                 ask(address)
         assert bool(answers[0]) is first_asked
@@ -172,7 +177,7 @@ def test_addresses_come_in_any_form(whole: bool) -> None:
     with whence.open(compiled()) as binary:
         vaddrs = code(binary)[:9]
     forms: list[Callable[[list[int]], Any]] = [
-        list, tuple, iter, lambda v: (va for va in v), lambda v: array("Q", v), lambda v: array("q", v),
+        list, tuple, iter, lambda v: (vaddr for vaddr in v), lambda v: array("Q", v), lambda v: array("q", v),
         *(lambda v, kind=kind: numpy.array(v, kind) for kind in ("u8", "i8", "u4", ">u8")),
         lambda v: numpy.repeat(numpy.array(v, "u8"), 2)[::2],
     ]  # fmt: skip
@@ -181,7 +186,7 @@ def test_addresses_come_in_any_form(whole: bool) -> None:
             with whence.open(compiled()) as binary:
                 if whole:
                     binary.table()
-                want = [binary.lookup(va, return_address=back) for va in vaddrs]
+                want = [binary.lookup(vaddr, return_address=back) for vaddr in vaddrs]
             with whence.open(compiled()) as binary:
                 assert list(binary.lookup_many(form(vaddrs), return_address=back)) == want
     with whence.open(compiled()) as binary:
@@ -193,10 +198,12 @@ def test_what_has_no_64_bits_is_covered_by_nothing(odd: int) -> None:
     with whence.open(compiled()) as binary:
         assert binary.lookup(odd) == ()
     with whence.open(compiled()) as binary:
-        (va, *_) = code(binary)
+        (vaddr, *_) = code(binary)
     with whence.open(compiled()) as binary:
-        assert [bool(frames) for frames in binary.lookup_many(iter([va, odd, va]))] == [True, False, True]
-        assert [bool(frames) for frames in binary.lookup_many(iter([va, odd, va]), return_address=True)][1] is False
+        assert [bool(frames) for frames in binary.lookup_many(iter([vaddr, odd, vaddr]))] == [True, False, True]
+        assert [bool(frames) for frames in binary.lookup_many(iter([vaddr, odd, vaddr]), return_address=True)][
+            1
+        ] is False
 
 
 @pytest.mark.parametrize("archive", [False, True])
@@ -261,7 +268,7 @@ def test_a_closed_binary_is_no_longer_mapped_though_no_garbage_was_collected(fla
     gc.disable()
     try:
         binary = whence.open(path)
-        binary.lookup(next(binary.functions()).va)
+        binary.lookup(next(binary.functions()).vaddr)
         mapped = Path("/proc/self/maps").read_text()
         assert str(path) in mapped
         binary.close()

@@ -85,6 +85,7 @@ def test_the_blocks_of_python_in_the_readme_run(
     program = compiled()
     (tmp_path / "app.debug").write_bytes(program.read_bytes())
     (tmp_path / "cpu.pb.gz").write_bytes(pprof.write(program_profile(program)))
+    (tmp_path / "old.pb.gz").write_bytes(pprof.write(program_profile(program)))
     version = Version.GO1_26
     stop = Event(version, "ProcStop", [1]).encode()
     batch = Event(version, "EventBatch", [1, 1, 7, len(stop)]).encode() + stop

@@ -137,7 +137,13 @@ def test_of_several_functions_of_one_name_and_file_the_last_before_the_line_is_m
         ranges, [("f", "a.c", 20), ("g", "a.c", 7), ("f", "a.c", 10), ("f", "a.c", 20), ("f", "b.c", 1)]
     )
     archive = lidia.from_bytes(to_bytes(found))
-    assert [archive.lookup(va)[0].start_line for va in (0x1000, 0x1010, 0x1020, 0x1030, 0x1040)] == [10, 20, 0, 20, 7]
+    assert [archive.lookup(vaddr)[0].start_line for vaddr in (0x1000, 0x1010, 0x1020, 0x1030, 0x1040)] == [
+        10,
+        20,
+        0,
+        20,
+        7,
+    ]
     assert archive.lookup_many([0x1000, 0x1040]).start_line.tolist() == [10, 7]
     assert archive.info().starts == 3
 
@@ -147,7 +153,7 @@ def test_a_relative_file_that_the_archive_does_not_have_is_the_one_absolute_path
               R(0x1020, 8, 0, "h", "/other/src/b.c", ((0, 3),))]  # fmt: skip
     found = with_starts(ranges, [("f", "./src/a.c", 10), ("g", "src/b.c", 1), ("h", "rc/b.c", 1)])
     archive = lidia.from_bytes(to_bytes(found))
-    assert [archive.lookup(va)[0].start_line for va in (0x1000, 0x1010, 0x1020)] == [10, 0, 0]
+    assert [archive.lookup(vaddr)[0].start_line for vaddr in (0x1000, 0x1010, 0x1020)] == [10, 0, 0]
 
 
 @pytest.mark.parametrize("strings", ["length", "nul"])

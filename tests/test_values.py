@@ -232,8 +232,8 @@ def test_answers_whose_columns_were_overwritten_stay_inside_the_archive(
 def test_ranges_of_any_values_are_refused_or_built(rows: list[tuple[Any, Any, Any, Any]]) -> None:
     builder = lidia.Builder()
     with suppress(*REFUSED):
-        for va, length, depth, table in rows:
-            builder.add(lidia.Range(vaddr=va, length=length, function="f", depth=depth, line_table=table))
+        for vaddr, length, depth, table in rows:
+            builder.add(lidia.Range(vaddr=vaddr, length=length, function="f", depth=depth, line_table=table))
         with lidia.from_bytes(builder.to_bytes()) as archive:
             list(archive)
 
@@ -257,7 +257,9 @@ def test_any_part_of_a_mapped_file_may_be_forgotten(start: int, stop: int) -> No
 
 # Entries of kernels, called with columns that do not belong together
 
-ROOMS = ["elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph", "dwarf", "gopclntab", "gotrace"]
+ROOMS = [
+    "elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph", "dwarf", "gopclntab", "gotrace", "unwind",
+]  # fmt: skip
 VIEWS = {"uchar": "B", "uint": "I", "ulonglong": "Q", "longlong": "q", "double": "d"}  # item types and typecodes
 NUMBERS = ("Py_ssize_t", "longlong", "ulonglong", "int", "uint", "bint")
 MADE = {  # classes that are made of a few numbers, and columns that entries take as attributes of one object
@@ -282,7 +284,7 @@ OBJECTS = {
         "descriptors": "B",
     },
     "ranges": {
-        "va": "Q", "length": "Q", "depth": "I", "function": "I", "file": "I", "line_index": "I", "line_count": "I",
+        "vaddr": "Q", "length": "Q", "depth": "I", "function": "I", "file": "I", "line_index": "I", "line_count": "I",
         "call_file": "I", "call_line": "I", "line_offset": "I", "line_number": "I",
     },
 }  # fmt: skip

@@ -5,6 +5,7 @@
             print(frame.function, frame.file, frame.line)
 
     open, Binary                  an ELF file with its debug files, or an archive, that names addresses
+    Store                         the best files of every build-id, in a folder or a bucket
     Locator                       which file answers for a build-id or a path: given files, folders, caches, servers
     Symbolizer, Symbolized        runtime addresses of processes to frames, or the reason why there are none
     Process, Snapshot, Core       whose addresses: a live process, one that was kept, one that left a core file
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
     from whence.binary import open_binary as open
     from whence.locate.locator import Locator
     from whence.reasons import Reason
+    from whence.store import Store
     from whence.symbolize import Core, Process, Snapshot, Stack, Symbolized, Symbolizer
 
 __all__ = [
-    "Binary", "Core", "Frame", "Frames", "Locator", "Process", "Reason", "Snapshot", "Source", "Stack", "Symbolized",
-    "Symbolizer", "WhenceError", "__version__", "gotrace", "lidia", "open", "procmap", "profiles",
+    "Binary", "Core", "Frame", "Frames", "Locator", "Process", "Reason", "Snapshot", "Source", "Stack", "Store",
+    "Symbolized", "Symbolizer", "WhenceError", "__version__", "gotrace", "lidia", "open", "procmap", "profiles",
 ]  # fmt: skip
 
 _LAZY = {
@@ -50,6 +52,7 @@ _LAZY = {
     "Reason": ("whence.reasons", "Reason"),
     "Snapshot": ("whence.symbolize", "Snapshot"),
     "Stack": ("whence.symbolize", "Stack"),
+    "Store": ("whence.store.store", "Store"),
     "Symbolized": ("whence.symbolize", "Symbolized"),
     "Symbolizer": ("whence.symbolize", "Symbolizer"),
 }

@@ -59,9 +59,10 @@ NameStyle = Literal["qualified", "linkage", "short"]
 around it; by the linkage name or else the name alone; by the name alone."""
 
 
-PathStyle = Literal["joined", "once", "relative"]
+PathStyle = Literal["joined", "once", "relative", "listed"]
 """How the paths of files are put together: the unit's compilation directory before each relative one; not before one in
-that very directory, which version 5 names once more (so that a relative one comes once); without it."""
+that very directory, which version 5 names once more (so that a relative one comes once); without it; with the directory
+that the list of directories tells alone."""
 
 
 class Frame(NamedTuple):

@@ -260,18 +260,18 @@ def take_linkage_names(table: Ranges, symbols: Ranges, bare: Iterable[int]) -> N
     """Give functions with a bare name the linkage name of the symbol they lie in, where it has one.
 
     Line tables alone (clang -g1) name functions without what stands around them: a constructor is called `Q<int>`, the
-    symbol says of which class it is. `symbols` are in order of va; costs a look at each range, and for functions with
-    such names a search.
+    symbol says of which class it is. `symbols` are in order of vaddr; costs a look at each range, and for functions
+    with such names a search.
     """
     raw = table.strings.raw
     alone = {name for name in bare if b"::" not in raw(name)}  # else something does stand around it
-    for place, name in enumerate(table.function):
-        if name in alone and not table.depth[place]:
-            at = bisect_right(symbols.va, table.va[place]) - 1
-            if at >= 0 and table.va[place] < symbols.va[at] + symbols.length[at]:
-                symbol = symbols.function[at]
+    for row, name in enumerate(table.function):
+        if name in alone and not table.depth[row]:
+            index = bisect_right(symbols.vaddr, table.vaddr[row]) - 1
+            if index >= 0 and table.vaddr[row] < symbols.vaddr[index] + symbols.length[index]:
+                symbol = symbols.function[index]
                 if raw(symbol).startswith(LINKAGE_NAMES):
-                    table.function[place] = symbol
+                    table.function[row] = symbol
 
 
 GO_SYMBOLS = b"\0runtime.pc"  # how the names of runtime.pclntab and runtime.pcheader begin

@@ -38,6 +38,10 @@ class Reason(enum.Enum):
         "the process or its file may not be read",
         "run as the process's user or as root, or with CAP_SYS_PTRACE",
     )
+    NOT_TRACEABLE = (
+        "the thread could not be stopped to read its registers",
+        "run as root, or with CAP_SYS_PTRACE (docker run --cap-add=SYS_PTRACE)",
+    )
     KERNEL_HIDDEN = (
         "the address is the kernel's, and the kernel's names are hidden",
         "run with CAP_SYSLOG, or set kernel.kptr_restrict to 0",
@@ -90,6 +94,11 @@ class Reason(enum.Enum):
         "give addresses in hex, with or without 0x",
     )
 
+    NO_BUILD_ID = (
+        "no build-id says which file the address is of",
+        "give build-ids in hex, as readelf -n prints them, or as bytes",
+    )
+
     def __init__(self, sentence: str, remedy: str) -> None:
         self.sentence = sentence
         self.remedy = remedy
@@ -133,6 +142,38 @@ GIVE_PROGRAM = "a debug file does not say where its code lies in the program: gi
 MAKE_AGAIN = "make the archive again, or give the ELF file with --binary"
 NAMELESS = "nothing: the debug info is there, and this code has no name (padding, a PLT's head, hand-written code)"
 NOT_CODE = "compare the address with the segments: is it a runtime address or a file offset?"
+
+
+def not_traceable(
+    detail: str, advice: str = "", *, tracer: int = 0, scope: int = 0, owner: int | None = None
+) -> Missing:
+    """Why a thread could not be stopped, as far as the system says (ptrace(2), "Ptrace access mode checking").
+
+    `tracer` is the process that traces it already, `scope` Yama's ptrace_scope, `owner` the process's user.
+
+    >>> not_traceable("Operation not permitted", scope=1).remedy
+    'set kernel.yama.ptrace_scope to 0 (sysctl kernel.yama.ptrace_scope=0), or run as root or with CAP_SYS_PTRACE'
+    """
+    if not advice:
+        if tracer:
+            detail = f"{detail}: process {tracer} traces it already"
+            advice = f"let process {tracer} detach (a debugger, strace): a thread has one tracer"
+        elif scope == 1:
+            detail = f"{detail}: kernel.yama.ptrace_scope is 1, and it is no child of ours"
+            advice = (
+                "set kernel.yama.ptrace_scope to 0 (sysctl kernel.yama.ptrace_scope=0), or run as root or with "
+                "CAP_SYS_PTRACE"
+            )
+        elif scope == 2:
+            detail, advice = f"{detail}: kernel.yama.ptrace_scope is 2", "run as root, or with CAP_SYS_PTRACE"
+        elif scope == 3:
+            detail = f"{detail}: kernel.yama.ptrace_scope is 3"
+            advice = "nothing until the next start of the system: then set kernel.yama.ptrace_scope to less than 3"
+        elif owner is not None and os.geteuid() not in (0, owner):
+            detail = f"{detail}: its user is {owner}"
+            advice = f"run as user {owner}, as root, or with CAP_SYS_PTRACE (docker run --cap-add=SYS_PTRACE)"
+    return Missing(Reason.NOT_TRACEABLE, detail, advice)
+
 
 # Remedies that name the package, the file and the server
 
@@ -207,8 +248,8 @@ def server(root: str = "/") -> str:
     """The debuginfod server of this kind of Linux (os-release(5)); the one that asks all of them otherwise."""
     try:
         with open(os.path.join(root, "etc/os-release"), encoding="utf-8", errors="replace") as file:
-            told = dict(line.rstrip("\n").split("=", 1) for line in file if "=" in line)
+            release = dict(line.rstrip("\n").split("=", 1) for line in file if "=" in line)
     except OSError:
         return ANY_SERVER
-    kinds = f"{told.get('ID', '')} {told.get('ID_LIKE', '')}".replace('"', "").split()
+    kinds = f"{release.get('ID', '')} {release.get('ID_LIKE', '')}".replace('"', "").split()
     return next((SERVERS[one] for one in kinds if one in SERVERS), ANY_SERVER)

@@ -33,12 +33,12 @@ def split(path: str) -> tuple[str, str]:
     >>> split("/usr/lib/x.so")
     ('', '/usr/lib/x.so')
     """
-    at = path.find(_THROUGH)
-    while at >= 0:
-        process = path[:at]
+    offset = path.find(_THROUGH)
+    while offset >= 0:
+        process = path[:offset]
         if process.rpartition("/")[2].isdecimal() and os.path.lexists(f"{process}/maps"):
-            return process + _THROUGH[:-1], path[at + len(_THROUGH) - 1 :]
-        at = path.find(_THROUGH, at + 1)
+            return process + _THROUGH[:-1], path[offset + len(_THROUGH) - 1 :]
+        offset = path.find(_THROUGH, offset + 1)
     return "", path
 
 

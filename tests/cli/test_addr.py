@@ -30,9 +30,9 @@ def code_addresses(path: Path, *names: str) -> list[int]:
         table = functions(elf, StringSpace())
         return [
             vaddr
-            for va, length, name in zip(table.va, table.length, table.function)
+            for vaddr, length, name in zip(table.vaddr, table.length, table.function)
             if table.strings.text(name) in names
-            for vaddr in range(va, va + length)
+            for vaddr in range(vaddr, vaddr + length)
         ]
 
 

@@ -20,6 +20,7 @@ from whence.locate.cache import Cache
 from whence.procmap import maps
 from whence.profiles import pprof
 from whence.profiles.model import Mapping, Profile, SampleType
+from whence.store import Store
 from whence.symbolize import Process
 
 PLACE = "program.c:3"
@@ -57,6 +58,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     given = folder / "given" / "any.debug"
     given.write_bytes(debug.read_bytes())
     create(program, folder / "archives" / "any.lidia")
+    with Store(folder / "store") as store:
+        assert [one.outcome for one in store.add(debug)] == ["added"]
     Cache(folder / "filled").put(
         f"{build_id}.lidia", lambda file: file.write((folder / "archives/any.lidia").read_bytes())
     )
@@ -67,6 +70,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "--binary": ["--binary", str(given)],
             "--binary archive": ["--binary", str(folder / "archives" / "any.lidia")],
             "--archive-dir": ["--archive-dir", str(folder / "archives")],
+            "--store": ["--store", str(folder / "store")],
             "--debug-dir": ["--debug-dir", str(folder / "debug")],
             "--debuginfod": ["--debuginfod", server.url],
             "--cache-dir": ["--cache-dir", str(folder / "filled")],
@@ -130,6 +134,7 @@ OPTIONS = [
     "--binary",
     "--binary archive",
     "--archive-dir",
+    "--store",
     "--debug-dir",
     "--debuginfod",
     "--cache-dir",

@@ -30,7 +30,10 @@ def rows(*steps: Step, lowest: int = 1) -> list[Row]:
     at = table.rows.locations
     assert at is not None
     numbers = table.rows.line
-    return [(va, at.line[n], at.column[n], at.discriminator[n]) for va, n in zip(table.rows.va, numbers, strict=True)]
+    return [
+        (vaddr, at.line[n], at.column[n], at.discriminator[n])
+        for vaddr, n in zip(table.rows.vaddr, numbers, strict=True)
+    ]
 
 
 START: Step = ("set_address", 0x1000)
@@ -40,7 +43,7 @@ def test_a_row_whose_column_alone_differs_is_kept_when_columns_are_asked_for() -
     steps: list[Step] = [START, ("column", 5), ("special", 0, 6), ("column", 300), ("special", 4, 0), ("end", 4)]
     assert rows(*steps) == [(0x1000, 7, 5, 0), (0x1004, 7, 300, 0), (0x1008, 0, 0, 0)]
     plain = read_lines(sections(program(steps)), offset=0, arena=Arena(StringSpace()))
-    assert list(zip(plain.rows.va, plain.rows.line)) == [(0x1000, 7), (0x1008, 0)]
+    assert list(zip(plain.rows.vaddr, plain.rows.line)) == [(0x1000, 7), (0x1008, 0)]
     assert plain.rows.locations is None
 
 

@@ -23,11 +23,11 @@ def read(found: Sections, **given: Any) -> tuple[list[Row], LineTable, StringSpa
     arena = Arena(space)
     table = read_lines(found, offset=given.pop("offset", 0), arena=arena, comp_dir=b"/src", **given)
     rows = [
-        (va, table.rows.files[file] if file < 1 << 31 else 0, line)
-        for va, file, line in zip(table.rows.va, table.rows.file, table.rows.line, strict=True)
+        (vaddr, table.rows.files[file] if file < 1 << 31 else 0, line)
+        for vaddr, file, line in zip(table.rows.vaddr, table.rows.file, table.rows.line, strict=True)
     ]
     arena.seal()
-    return [(va, space.text(ref), line) for va, ref, line in rows], table, space
+    return [(vaddr, space.text(ref), line) for vaddr, ref, line in rows], table, space
 
 
 def rows(steps: Sequence[Step] | bytes, order: str = "little", lowest: int = 1, **header: Any) -> list[Row]:
@@ -64,7 +64,7 @@ def test_sequences_that_stand_unsorted_come_out_in_ascending_order_with_gaps_bet
         ("copy",),
         ("end", 4),
     ]
-    assert [(va, line) for va, _, line in rows(steps)] == [
+    assert [(vaddr, line) for vaddr, _, line in rows(steps)] == [
         (0x1000, 7), (0x1004, 8), (0x100C, 1), (0x1010, 0), (0x2000, 2), (0x2004, 0),
     ]  # fmt: skip
 
@@ -74,7 +74,7 @@ def test_where_sequences_overlap_the_one_that_ends_first_has_the_bytes() -> None
         ("set_address", 0x1000), ("special", 0, 1), ("advance_pc", 16), ("special", 0, 1), ("end", 16),
         ("set_address", 0x1000), ("special", 0, 8), ("end", 8),
     ]  # fmt: skip
-    assert [(va, line) for va, _, line in rows(steps)] == [(0x1000, 9), (0x1008, 2), (0x1010, 3), (0x1020, 0)]
+    assert [(vaddr, line) for vaddr, _, line in rows(steps)] == [(0x1000, 9), (0x1008, 2), (0x1010, 3), (0x1020, 0)]
 
 
 @pytest.mark.parametrize("address_size", [4, 8])
@@ -82,11 +82,11 @@ def test_where_sequences_overlap_the_one_that_ends_first_has_the_bytes() -> None
 def test_sequences_of_code_the_linker_dropped_are_left_out(dead: int, address_size: int) -> None:
     address = dead & ((1 << 8 * address_size) - 1)
     steps = [("set_address", address), ("special", 0, 2), ("special", 7, 2), ("end", 0x3000), *ONE]
-    assert [va for va, _, _ in rows(steps, address_size=address_size)] == [0x1000, 0x1004, 0x100C]
+    assert [vaddr for vaddr, _, _ in rows(steps, address_size=address_size)] == [0x1000, 0x1004, 0x100C]
 
 
 def test_a_file_whose_code_may_be_at_zero_keeps_the_sequence_there() -> None:
-    assert [va for va, _, _ in rows([("set_address", 0), *ONE[1:]], lowest=0)] == [0, 4, 12]
+    assert [vaddr for vaddr, _, _ in rows([("set_address", 0), *ONE[1:]], lowest=0)] == [0, 4, 12]
 
 
 def test_code_of_a_kernel_lies_in_the_upper_half_of_addresses() -> None:
@@ -104,17 +104,17 @@ def test_of_rows_at_one_address_the_last_counts_and_rows_that_say_nothing_new_ar
         ("set_address", 0x1000), ("special", 0, 1), ("special", 4, 0), ("special", 4, 4), ("special", 0, -2),
         ("special", 4, -2), ("special", 0, 0), ("end", 4),
     ]  # fmt: skip
-    assert [(va, line) for va, _, line in rows(steps)] == [(0x1000, 2), (0x1008, 4), (0x100C, 2), (0x1010, 0)]
+    assert [(vaddr, line) for vaddr, _, line in rows(steps)] == [(0x1000, 2), (0x1008, 4), (0x100C, 2), (0x1010, 0)]
 
 
 def test_addresses_that_step_back_inside_a_sequence_are_sorted() -> None:
     steps = [("set_address", 0x1010), ("special", 0, 1), ("set_address", 0x1000), ("special", 0, 1), ("end", 0x20)]
-    assert [(va, line) for va, _, line in rows(steps)] == [(0x1000, 3), (0x1010, 2), (0x1020, 0)]
+    assert [(vaddr, line) for vaddr, _, line in rows(steps)] == [(0x1000, 3), (0x1010, 2), (0x1020, 0)]
 
 
 def test_line_zero_is_a_row_like_any_other() -> None:
     steps = [("set_address", 0x1000), ("special", 0, 1), ("advance_line", -2), ("special", 4, 0), ("end", 4)]
-    assert [(va, line) for va, _, line in rows(steps)] == [(0x1000, 2), (0x1004, 0), (0x1008, 0)]
+    assert [(vaddr, line) for vaddr, _, line in rows(steps)] == [(0x1000, 2), (0x1004, 0), (0x1008, 0)]
 
 
 def test_the_advance_opcodes_count_in_instructions_but_fixed_advance_pc_in_bytes() -> None:
@@ -125,28 +125,28 @@ def test_the_advance_opcodes_count_in_instructions_but_fixed_advance_pc_in_bytes
     const = 4 * ((255 - 13) // 14)
     expected = [0x1000, 0x100C, 0x100C + const, 0x110E + const, 0x1112 + const]
     for order in ("little", "big"):
-        assert [va for va, _, _ in rows(steps, order=order, min_instruction=4)] == expected
+        assert [vaddr for vaddr, _, _ in rows(steps, order=order, min_instruction=4)] == expected
 
 
 def test_a_vliw_machine_advances_its_address_when_the_operation_index_wraps() -> None:
     steps = [("set_address", 0x1000), *[("special", 2, 1)] * 6, ("end", 3)]
-    found = [(va, line) for va, _, line in rows(steps, max_operations=3, min_instruction=16)]
+    found = [(vaddr, line) for vaddr, _, line in rows(steps, max_operations=3, min_instruction=16)]
     assert found == [(0x1000, 2), (0x1010, 3), (0x1020, 5), (0x1030, 6), (0x1040, 7), (0x1050, 0)]
 
 
 def test_standard_opcodes_we_do_not_know_are_skipped_by_the_header_s_lengths() -> None:
     lengths = bytes([0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 2, 0])
     steps = [ONE[0], ("raw", b"\x0d\x81\x01\x05\x0e"), *ONE[1:]]
-    assert [va for va, _, _ in rows(steps, opcode_base=15, lengths=lengths)] == [0x1000, 0x1004, 0x100C]
+    assert [vaddr for vaddr, _, _ in rows(steps, opcode_base=15, lengths=lengths)] == [0x1000, 0x1004, 0x100C]
 
 
 def test_opcodes_below_a_short_opcode_base_are_standard_and_the_rest_special() -> None:
-    assert [va for va, _, _ in rows(ONE, opcode_base=4)] == [0x1000, 0x1004, 0x100C]
+    assert [vaddr for vaddr, _, _ in rows(ONE, opcode_base=4)] == [0x1000, 0x1004, 0x100C]
 
 
 def test_extended_opcodes_we_do_not_know_are_skipped_by_their_length() -> None:
     steps = [ONE[0], ("raw", b"\0\x05\x80\x01\x02\x03\x04"), ("raw", b"\0\0"), ("raw", b"\0\x02\x04\x07"), *ONE[1:]]
-    assert [va for va, _, _ in rows(steps)] == [0x1000, 0x1004, 0x100C]
+    assert [vaddr for vaddr, _, _ in rows(steps)] == [0x1000, 0x1004, 0x100C]
 
 
 def test_an_operand_in_many_bytes_is_read_whole() -> None:
@@ -304,7 +304,7 @@ def test_a_program_longer_than_the_first_columns_goes_on_where_it_stopped() -> N
     advance = itertools.chain.from_iterable((("advance_pc", 1), ("advance_line", 2), ("copy",)) for _ in range(5000))
     steps = [("set_address", 0x1000), *advance, ("end", 1)]
     found = rows(steps)
-    assert [(va, line) for va, _, line in found[:-1]] == [(0x1001 + i, 3 + 2 * i) for i in range(5000)]
+    assert [(vaddr, line) for vaddr, _, line in found[:-1]] == [(0x1001 + i, 3 + 2 * i) for i in range(5000)]
     many = list(itertools.chain.from_iterable([("set_address", 0x1000 + 16 * i), *ONE[1:]] for i in range(500)))
     assert rows(many)[::3] == [(0x1000 + 16 * i, "/src/main.c", 7) for i in range(500)]
 

@@ -47,7 +47,7 @@ def file_of(programs: Sequence[bytes], order: ByteOrder, size: int) -> tuple[Deb
 
 def as_text(info: DebugInfo, rows: Rows, first: int, last: int) -> list[tuple[int, str | None, int]]:
     texts = [None if file == NO_FILE else info.strings.text(rows.files[file]) for file in rows.file[first:last]]
-    return list(zip(rows.va[first:last], texts, rows.line[first:last], strict=True))
+    return list(zip(rows.vaddr[first:last], texts, rows.line[first:last], strict=True))
 
 
 @pytest.mark.parametrize("size", [4, 8])

@@ -27,6 +27,7 @@ OFFSETS = [0] * UNITS  # of the units of `many` in .debug_info
 def _small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which a few kilobytes come in many waves and pages are forgotten one by one."""
     monkeypatch.setattr(streaming, "SMALLEST", 1)
+    monkeypatch.setattr(streaming, "SMALLEST_PREFIX", 1)
     monkeypatch.setattr(streaming, "BATCH", 1000)
     monkeypatch.setattr(unit_set, "BATCH", 500)
     monkeypatch.setattr(compress, "STEP", 64)
@@ -169,7 +170,7 @@ def claimed() -> Debug:
 
 def test_one_address_unpacks_no_more_than_what_comes_before_its_units_end() -> None:
     data = with_aranges(claimed())
-    info, whole = opened(data), {row.va: row for row in as_values(opened(data), 1)}
+    info, whole = opened(data), {row.vaddr: row for row in as_values(opened(data), 1)}
     before = 0
     for number in (3, 100, 20, 399):
         low = 0x1000 + number * 0x100
@@ -189,7 +190,7 @@ def test_a_damaged_end_of_the_stream_costs_only_those_who_need_it() -> None:
     assert section is not None
     at = section.file_offset + section.size - 300
     info = opened(data[:at] + bytes(300) + data[at + 300 :])
-    assert [row.va for row in asked(info, 0x1305)] == [0x1300]
+    assert [row.vaddr for row in asked(info, 0x1305)] == [0x1300]
     assert not info.problems
     assert asked(info, 0x1000 + 399 * 0x100) == []
     assert len(info.problems) == 1

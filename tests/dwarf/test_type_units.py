@@ -30,7 +30,7 @@ def opened(data: bytes) -> DebugInfo:
 
 def names_of(table: Ranges) -> list[str]:
     """The names of functions in order of vaddr."""
-    return [table.strings.text(name) for _, name in sorted(zip(table.va, table.function, strict=True))]
+    return [table.strings.text(name) for _, name in sorted(zip(table.vaddr, table.function, strict=True))]
 
 
 def classes(debug: Debug, signatures: list[int], described: list[int]) -> bytes:

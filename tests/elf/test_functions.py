@@ -34,7 +34,10 @@ TEXT = Section(".text", bytes(0x100), flags=6, vaddr=0x1000)
 
 
 def named(ranges: Ranges) -> list[tuple[int, int, str]]:
-    return [(va, size, ranges.strings.text(ref)) for va, size, ref in zip(ranges.va, ranges.length, ranges.function)]
+    return [
+        (vaddr, size, ranges.strings.text(ref))
+        for vaddr, size, ref in zip(ranges.vaddr, ranges.length, ranges.function)
+    ]
 
 
 def names(symbols: list[Symbol], **options: object) -> list[tuple[int, int, str]]:
@@ -152,7 +155,9 @@ def test_descriptors_that_only_the_program_has_are_followed_for_its_debug_file()
     program = ElfFile.from_bytes(forge([TEXT, opd], **kind))
     debug = ElfFile.from_bytes(forge([TEXT, gone], symbols=[Symbol("main", 0x3000, 12, section=".opd")], **kind))
     followed = functions(debug, program=program)
-    assert [(va, followed.strings.text(name)) for va, name in zip(followed.va, followed.function)] == [(0x1040, "main")]
+    assert [(vaddr, followed.strings.text(name)) for vaddr, name in zip(followed.vaddr, followed.function)] == [
+        (0x1040, "main")
+    ]
     assert not len(functions(debug)), "a descriptor is no code"
 
 
@@ -304,8 +309,8 @@ def test_every_symbol_is_found_at_its_start_middle_and_last_byte_as_readelf_list
         ranges = functions(elf)
         wrong = []
         for probe in points:
-            index = bisect_right(ranges.va, probe) - 1
-            inside = index >= 0 and probe < ranges.va[index] + ranges.length[index]
+            index = bisect_right(ranges.vaddr, probe) - 1
+            inside = index >= 0 and probe < ranges.vaddr[index] + ranges.length[index]
             name = ranges.strings.text(ranges.function[index]) if inside else ""
             versions = {known.partition("@")[0] for known in covering[probe]} | covering[probe]
             if name.partition("@")[0] not in versions:

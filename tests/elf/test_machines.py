@@ -63,8 +63,10 @@ def test_functions_are_those_that_nm_lists(target: str, tmp_path: Path) -> None:
     with ElfFile.open(out) as elf:
         assert elf.problems == []
         ranges = functions(elf)
-        rows = zip(ranges.va, ranges.length, ranges.function, ranges.source)
-        ours = {(va, size, ranges.strings.text(name)) for va, size, name, kind in rows if kind != Source.PLT.number}
+        rows = zip(ranges.vaddr, ranges.length, ranges.function, ranges.source)
+        ours = {
+            (vaddr, size, ranges.strings.text(name)) for vaddr, size, name, kind in rows if kind != Source.PLT.number
+        }
         exported = functions(elf, symtab=False, plt=False)
         assert {"f", "h"} == {exported.strings.text(name) for name in exported.function}
     assert ours == theirs

@@ -54,8 +54,8 @@ def test_stubs_are_where_a_disassembler_sees_them(build: str, tmp_path: Path) ->
     with ElfFile.open(out) as elf:
         ranges = functions(elf)
         ours = {
-            (va, ranges.strings.text(name))
-            for va, name, source_ in zip(ranges.va, ranges.function, ranges.source)
+            (vaddr, ranges.strings.text(name))
+            for vaddr, name, source_ in zip(ranges.vaddr, ranges.function, ranges.source)
             if source_ == Source.PLT.number
         }
     assert theirs

@@ -7,8 +7,8 @@ from bisect import bisect_right
 
 
 class GoReader:
-    """The last range whose VA is at or below the address, then back: each range that covers the address is a frame, up
-    to the first range of depth 0, whether or not that one covers it. Function and file are the range's own."""
+    """The last range whose vaddr is at or below the address, then back: each range that covers the address is a frame,
+    up to the first range of depth 0, whether or not that one covers it. Function and file are the range's own."""
 
     def __init__(self, data: bytes) -> None:
         def word(at: int) -> int:
@@ -45,6 +45,6 @@ class GoReader:
         """About so many addresses: the first, the last and a middle byte of ranges spread over the archive."""
         found = []
         for place in range(0, len(self.vas), 1 + 3 * len(self.vas) // count):
-            va, length = self.vas[place], self.range(place)[0]
-            found += [va, va + length // 2, va + length - 1]
+            vaddr, length = self.vas[place], self.range(place)[0]
+            found += [vaddr, vaddr + length // 2, vaddr + length - 1]
         return found

@@ -28,7 +28,7 @@ class Names:
 class R(NamedTuple):
     """One range with its text."""
 
-    va: int
+    vaddr: int
     length: int
     depth: int = 0
     function: str = ""
@@ -42,7 +42,7 @@ class R(NamedTuple):
 def table(names: Names, ranges: list[R]) -> Ranges:
     out = Ranges(names.space)
     for r in ranges:
-        out.va.append(r.va)
+        out.vaddr.append(r.vaddr)
         out.length.append(r.length)
         out.depth.append(r.depth)
         out.function.append(names(r.function))
@@ -67,7 +67,7 @@ def listed(ranges: Ranges) -> list[R]:
         rows = range(ranges.line_index[i], ranges.line_index[i] + ranges.line_count[i])
         found.append(
             R(
-                ranges.va[i], ranges.length[i], ranges.depth[i], text(ranges.function[i]), text(ranges.file[i]),
+                ranges.vaddr[i], ranges.length[i], ranges.depth[i], text(ranges.function[i]), text(ranges.file[i]),
                 tuple((ranges.line_offset[k], ranges.line_number[k]) for k in rows),
                 text(ranges.call_file[i]), ranges.call_line[i], ranges.source[i],
             )
@@ -76,12 +76,12 @@ def listed(ranges: Ranges) -> list[R]:
 
 
 def line_at(r: R, address: int) -> int:
-    return next((number for offset, number in reversed(r.lines) if offset <= address - r.va), 0)
+    return next((number for offset, number in reversed(r.lines) if offset <= address - r.vaddr), 0)
 
 
 def answer(ranges: list[R], address: int) -> list[tuple[str, str, int]]:
     """(function, file, line) innermost first: every range that covers the address, the deepest first."""
-    chain = sorted((r for r in ranges if r.va <= address < r.va + r.length), key=lambda r: -r.depth)
+    chain = sorted((r for r in ranges if r.vaddr <= address < r.vaddr + r.length), key=lambda r: -r.depth)
     assert [r.depth for r in chain] == list(range(len(chain)))[::-1], chain
     frames = []
     for level, r in enumerate(chain):
@@ -95,7 +95,7 @@ def answer(ranges: list[R], address: int) -> list[tuple[str, str, int]]:
 class S(NamedTuple):
     """One scope with its text."""
 
-    va: int
+    vaddr: int
     end: int
     depth: int
     function: str
@@ -106,7 +106,7 @@ class S(NamedTuple):
 def scopes(names: Names, found: list[S]) -> Scopes:
     out = Scopes()
     for s in found:
-        out.va.append(s.va)
+        out.vaddr.append(s.vaddr)
         out.end.append(s.end)
         out.depth.append(s.depth)
         out.function.append(names(s.function))
@@ -116,14 +116,14 @@ def scopes(names: Names, found: list[S]) -> Scopes:
 
 
 def rows(names: Names, found: list[tuple[int, str | None, int]]) -> Rows:
-    """Rows (va, file, line); file None: no row describes what follows."""
+    """Rows (vaddr, file, line); file None: no row describes what follows."""
     out = Rows()
     files: dict[str, int] = {}
-    for va, file, line in found:
+    for vaddr, file, line in found:
         if file is not None and file not in files:
             files[file] = len(files)
             out.files.append(names(file))
-        out.va.append(va)
+        out.vaddr.append(vaddr)
         out.file.append(NO_FILE if file is None else files[file])
         out.line.append(line)
     return out

@@ -46,16 +46,16 @@ def content(ranges: Ranges) -> list[tuple[object, ...]]:
     for i in range(len(ranges)):
         lines = slice(ranges.line_index[i], ranges.line_index[i] + ranges.line_count[i])
         names = text(ranges.function[i]), text(ranges.file[i]), text(ranges.call_file[i])
-        numbers = ranges.va[i], ranges.length[i], ranges.depth[i], ranges.call_line[i]
+        numbers = ranges.vaddr[i], ranges.length[i], ranges.depth[i], ranges.call_line[i]
         rows.append((*names, *numbers, list(ranges.line_offset[lines]), list(ranges.line_number[lines])))
     return rows
 
 
 def boundaries(table: Pclntab, ranges: Ranges) -> list[int]:
     """Every vaddr where something changes: starts of ranges and of rows."""
-    vaddrs = set(ranges.va)
-    for va, first, count in zip(ranges.va, ranges.line_index, ranges.line_count):
-        vaddrs.update(va + offset for offset in ranges.line_offset[first : first + count])
+    vaddrs = set(ranges.vaddr)
+    for vaddr, first, count in zip(ranges.vaddr, ranges.line_index, ranges.line_count):
+        vaddrs.update(vaddr + offset for offset in ranges.line_offset[first : first + count])
     # the runtime looks for the function of the pc behind, which is the next one's for a last byte
     return sorted(vaddrs - {function.end - 1 for function in table.functions()})
 
@@ -123,11 +123,11 @@ def test_every_function_symbol_of_the_go_command_is_a_function_of_the_table() ->
         assert table is not None
         known = {function.entry: function.name for function in table.functions()}
         symbols = symbol_functions(elf, StringSpace())
-        named = [(va, symbols.strings.text(name)) for va, name in zip(symbols.va, symbols.function)]
+        named = [(vaddr, symbols.strings.text(name)) for vaddr, name in zip(symbols.vaddr, symbols.function)]
     assert len(named) > 10_000
-    named = [(va, name) for va, name in named if name != "runtime.etext"]  # the end of the last one
-    for va, name in named:
-        assert plain(known[va]) == plain(name).removesuffix(".abi0")
+    named = [(vaddr, name) for vaddr, name in named if name != "runtime.etext"]  # the end of the last one
+    for vaddr, name in named:
+        assert plain(known[vaddr]) == plain(name).removesuffix(".abi0")
 
 
 def plain(name: str) -> str:
@@ -147,7 +147,7 @@ def test_every_function_and_inlined_call_of_the_go_command_is_where_addr2line_ha
     go = golang.goroot() / "bin" / "go"
     _, ranges = table_of(go)
     chain = chains(ranges)
-    vaddrs = list(ranges.va)
+    vaddrs = list(ranges.vaddr)
     run = subprocess.run(
         [str(golang.tool("addr2line", tmp_path)), str(go)],
         input="".join(f"{vaddr:#x}\n" for vaddr in vaddrs),
@@ -281,10 +281,10 @@ def test_every_range_on_machines_that_objdump_does_not_know_is_what_addr2line_sa
     program = golang.build("small", tmp_path / "small", version=version, arch=arch)
     _, ranges = table_of(program)
     chain = chains(ranges)
-    questions = "".join(f"{vaddr:#x}\n" for vaddr in ranges.va)
+    questions = "".join(f"{vaddr:#x}\n" for vaddr in ranges.vaddr)
     command = [str(golang.tool("addr2line", tmp_path)), str(program)]
     answers = subprocess.run(command, input=questions, capture_output=True, text=True, check=True).stdout.splitlines()
-    compare_with_addr2line(chain, list(ranges.va), answers)
+    compare_with_addr2line(chain, list(ranges.vaddr), answers)
 
 
 @pytest.mark.oracle
@@ -328,7 +328,7 @@ def compare_with_objdump_of_go(objdump: Path, program: Path) -> int:
     """As compare_with_objdump, for the functions that are Go's: C's are not in the table."""
     _, ranges = table_of(program)
     chain = chains(ranges)
-    first, last = ranges.va[0], ranges.va[-1] + ranges.length[-1]
+    first, last = ranges.vaddr[0], ranges.vaddr[-1] + ranges.length[-1]
     count = 0
     for vaddr, function, file, line in disassembled(objdump, program):
         frames = chain(vaddr)

@@ -93,7 +93,7 @@ def test_near_a_vaddr_only_the_functions_that_hold_it_are_laid_and_say_the_same(
     for near in ([TEXT + 15], [TEXT + 48], [TEXT + 64, TEXT + 7, TEXT + 8], [TEXT + 40], [TEXT - 1, TEXT + 72], []):
         some = table.ranges(StringSpace(), near=near)
         assert [chains(some)(vaddr) for vaddr in near] == [whole(vaddr) for vaddr in near]
-    assert set(table.ranges(StringSpace(), near=[TEXT + 50]).va) == {TEXT + 48}
+    assert set(table.ranges(StringSpace(), near=[TEXT + 50]).vaddr) == {TEXT + 48}
     assert not len(table.ranges(StringSpace(), near=[TEXT - 1]))
 
 
@@ -113,7 +113,7 @@ def test_the_shape_of_inline_trees_is_found_by_trying(shape: object, order: Byte
 
 def test_ranges_stand_in_order_of_va_and_depth_and_have_one_file_each() -> None:
     ranges = ranges_of(program(sample("1.20"), FILES))
-    order = list(zip(ranges.va, ranges.depth))
+    order = list(zip(ranges.vaddr, ranges.depth))
     assert order == sorted(order)
     assert set(ranges.source) == {Source.GOPCLNTAB.number}
     assert [ranges.strings.text(name) for name in ranges.file] == [FILES[0], FILES[1], FILES[1], FILES[0], ""]
@@ -122,7 +122,7 @@ def test_ranges_stand_in_order_of_va_and_depth_and_have_one_file_each() -> None:
 def test_a_function_of_several_files_is_split_where_the_file_changes() -> None:
     function = Function("main.f", 12, lines=[(0, 1), (4, 100), (8, 2)], files=[(0, 0), (4, 2), (8, 0)])
     ranges = ranges_of(program([function], FILES))
-    assert [(va - TEXT, length) for va, length in zip(ranges.va, ranges.length)] == [(0, 4), (4, 4), (8, 4)]
+    assert [(vaddr - TEXT, length) for vaddr, length in zip(ranges.vaddr, ranges.length)] == [(0, 4), (4, 4), (8, 4)]
     assert list(ranges.depth) == [0, 0, 0]
     assert chains(ranges)(TEXT + 5) == [("main.f", FILES[2], 100)]
 
@@ -224,7 +224,7 @@ def test_a_text_in_pieces_is_put_where_the_linker_moved_each() -> None:
     for word in (40, 43):
         ranges = ranges_of(program(functions, FILES, pieces=swapped, gofunc_word=word))
         chain = chains(ranges)
-        assert list(ranges.va) == sorted(ranges.va)
+        assert list(ranges.vaddr) == sorted(ranges.vaddr)
         assert [chain(TEXT + 16 * i)[0][0] for i in range(4)] == ["main.f0", "main.f2", "main.f3", "main.f1"]
 
 

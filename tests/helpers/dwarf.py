@@ -18,5 +18,5 @@ def found(info: DebugInfo, **options: object) -> Found:
     """(start, end, depth, function) of every range, in order."""
     table = info.ranges(**options)  # type: ignore[arg-type]
     text = info.strings.text
-    rows = zip(table.va, table.length, table.depth, table.function)
-    return sorted((va, va + length, depth, text(name)) for va, length, depth, name in rows)
+    rows = zip(table.vaddr, table.length, table.depth, table.function)
+    return sorted((vaddr, vaddr + length, depth, text(name)) for vaddr, length, depth, name in rows)

@@ -10,7 +10,7 @@ def place_of(path: Path, name: str) -> tuple[int, int]:
     """The vaddr and length of a function."""
     with ElfFile.open(path) as elf:
         ranges = functions(elf)
-        for va, length, function in zip(ranges.va, ranges.length, ranges.function, strict=True):
+        for vaddr, length, function in zip(ranges.vaddr, ranges.length, ranges.function, strict=True):
             if ranges.strings.text(function) == name:
-                return va, length
+                return vaddr, length
     raise AssertionError(name)

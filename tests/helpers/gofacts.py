@@ -11,10 +11,11 @@ Chain = list[tuple[str, str, int]]
 
 
 def chains(ranges: Ranges) -> Callable[[int], Chain]:
-    """A lookup over ranges in (va, depth) order: (function, file, line), innermost first; [] when nothing is there."""
+    """A lookup over ranges in (vaddr, depth) order: (function, file, line), innermost first; [] when nothing is
+    there."""
     text = ranges.strings.text
     tops = [index for index, depth in enumerate(ranges.depth) if depth == 0]
-    starts = [ranges.va[index] for index in tops]
+    starts = [ranges.vaddr[index] for index in tops]
 
     def chain(vaddr: int) -> Chain:
         at = bisect_right(starts, vaddr) - 1
@@ -23,7 +24,7 @@ def chains(ranges: Ranges) -> Callable[[int], Chain]:
         until = tops[at + 1] if at + 1 < len(tops) else len(ranges)
         frames: Chain = []
         site: tuple[int, int] | None = None
-        covering = [i for i in range(tops[at], until) if ranges.va[i] <= vaddr < ranges.va[i] + ranges.length[i]]
+        covering = [i for i in range(tops[at], until) if ranges.vaddr[i] <= vaddr < ranges.vaddr[i] + ranges.length[i]]
         for index in reversed(covering):
             file, line = site or (ranges.file[index], line_at(ranges, index, vaddr))
             frames.append((text(ranges.function[index]), text(file), line))
@@ -37,7 +38,7 @@ def line_at(ranges: Ranges, index: int, vaddr: int) -> int:
     line = 0
     first = ranges.line_index[index]
     for row in range(first, first + ranges.line_count[index]):
-        if ranges.va[index] + ranges.line_offset[row] > vaddr:
+        if ranges.vaddr[index] + ranges.line_offset[row] > vaddr:
             break
         line = ranges.line_number[row]
     return line

@@ -115,7 +115,7 @@ def test_after_ctrl_c_the_same_binary_answers() -> None:
                 binary.table()
             except KeyboardInterrupt:
                 overlay.Sweep = kernel
-                start = next(one.va for one in binary.functions() if one.function == "main")
+                start = next(one.vaddr for one in binary.functions() if one.function == "main")
                 assert binary.lookup(start)[-1].function == "main"
                 sys.exit(130)
         """,

@@ -167,9 +167,9 @@ def test_line_entries_outside_the_tables_are_an_error_for_their_address_only() -
 
 def test_ranges_out_of_order_are_reported_by_verify_and_still_safe() -> None:
     strings, at = prefixed(b"f")
-    rows = [(va, 8, 0, at[b"f"], *[0] * 5) for va in (64, 8, 32, 0)]
+    rows = [(vaddr, 8, 0, at[b"f"], *[0] * 5) for vaddr in (64, 8, 32, 0)]
     with lidia.from_bytes(Forged(rows, strings).bytes()) as opened:
-        assert opened.verify() == ["range 1 is out of order (VA table+0x4): ranges are in order of (va, depth)"]
+        assert opened.verify() == ["range 1 is out of order (VA table+0x4): ranges are in order of (vaddr, depth)"]
         list(opened.lookup_many(range(100)))
 
 

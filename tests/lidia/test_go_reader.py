@@ -84,6 +84,6 @@ def test_names_are_stored_in_the_order_of_the_symbol_table() -> None:
     lidia.create_from_elf(ElfFile.from_bytes(forge([code], symbols=symbols)), out, compat="go")
     assert OVERFLOW + b"\x05\0\0\0zebra\x05\0\0\0apple\x05\0\0\0mango" in out.getvalue()
     with lidia.from_bytes(out.getvalue(), crc=True) as table:
-        assert [(one.va, one.function) for one in table] == [
+        assert [(one.vaddr, one.function) for one in table] == [
             (0x401000, "mango"), (0x401010, "apple"), (0x401020, "zebra"), (0x401030, "zebra"),
         ]  # fmt: skip

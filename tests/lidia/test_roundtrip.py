@@ -56,7 +56,7 @@ def test_addresses_outside_of_64_bits_have_no_answer() -> None:
 def test_ranges_come_back_as_they_went_in() -> None:
     with lidia.from_bytes(archive(NESTED)) as opened:
         back = [
-            R(r.va, r.length, r.depth, r.function, r.file, tuple(r.line_table),
+            R(r.vaddr, r.length, r.depth, r.function, r.file, tuple(r.line_table),
               r.call_file, r.call_line)
             for r in opened
         ]  # fmt: skip
@@ -86,8 +86,8 @@ def test_equal_runs_of_lines_are_stored_once_and_single_ones_within_longer_ones(
 def test_fields_are_as_wide_as_their_values_need(ranges: list[R], widths: tuple[int, int, int]) -> None:
     with lidia.from_bytes(archive(ranges)) as opened:
         header = opened.header
-        assert (header.va.width, header.ranges.width, header.lines.width) == widths
-        last = ranges[0].va + ranges[0].length - 1
+        assert (header.va_table.width, header.ranges.width, header.lines.width) == widths
+        last = ranges[0].vaddr + ranges[0].length - 1
         assert frames(opened.lookup(last)) == answer(ranges, last)
         assert opened.verify() == []
 
@@ -212,20 +212,25 @@ def test_whatever_is_built_is_whole_and_both_ways_of_asking_agree(
     raw: list[tuple[int, int, int, str, int]], strings: str
 ) -> None:
     builder = lidia.Builder()
-    for va, length, depth, name, line in raw:
+    for vaddr, length, depth, name, line in raw:
         builder.add(
-            vaddr=va, length=length, depth=depth, function=name, file=name + ".c", line_table=[(0, line), (3, line + 1)]
+            vaddr=vaddr,
+            length=length,
+            depth=depth,
+            function=name,
+            file=name + ".c",
+            line_table=[(0, line), (3, line + 1)],
         )
     with lidia.from_bytes(builder.to_bytes(strings=strings), crc=True) as opened:  # type: ignore[arg-type]
         assert opened.verify() == []
         walked = [opened.lookup(address) for address in range(90)]
         assert list(opened.lookup_many(array("Q", range(90)))) == walked
         assert [opened.lookup(address) for address in range(90)] == walked
-        ours = [R(r.va, r.length, r.depth, r.function, r.file, tuple(r.line_table)) for r in opened]
+        ours = [R(r.vaddr, r.length, r.depth, r.function, r.file, tuple(r.line_table)) for r in opened]
         for address, found in enumerate(walked):
-            covering = [r for r in ours if r.va <= address < r.va + r.length]
+            covering = [r for r in ours if r.vaddr <= address < r.vaddr + r.length]
             assert bool(found) == bool(covering)
             if found:
                 assert not found[-1].inlined
-            if any(va <= address < va + length for va, length, depth, *_ in raw if depth == 0):
+            if any(vaddr <= address < vaddr + length for vaddr, length, depth, *_ in raw if depth == 0):
                 assert found

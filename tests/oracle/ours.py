@@ -15,10 +15,10 @@ from whence.ranges import Ranges
 
 def chain(ranges: Ranges, address: int) -> Chain:
     """The chain of an address, by walking back from the last range that begins at or before it."""
-    at = bisect_right(ranges.va, address) - 1
+    at = bisect_right(ranges.vaddr, address) - 1
     holding = []
     while at >= 0:
-        if address < ranges.va[at] + ranges.length[at]:
+        if address < ranges.vaddr[at] + ranges.length[at]:
             holding.append(at)
         if ranges.depth[at] == 0:
             break
@@ -38,7 +38,7 @@ def chain(ranges: Ranges, address: int) -> Chain:
 def line_of(ranges: Ranges, at: int, address: int) -> int:
     first = ranges.line_index[at]
     last = first + ranges.line_count[at]
-    row = bisect_right(ranges.line_offset, address - ranges.va[at], first, last) - 1
+    row = bisect_right(ranges.line_offset, address - ranges.vaddr[at], first, last) - 1
     return ranges.line_number[row] if row >= first else 0
 
 

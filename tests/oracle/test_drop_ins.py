@@ -1,4 +1,5 @@
-"""The drop-ins' text, byte for byte, against llvm-symbolizer 14 and 19 and GNU addr2line, over the big debug files.
+"""The drop-ins' text, byte for byte, against llvm-symbolizer 14 and 19, GNU addr2line and elfutils', over the big debug
+files.
 
     python -m pytest -s -m oracle tests/oracle/test_drop_ins.py
 
@@ -37,6 +38,9 @@ GNU_STYLES = ("-afi", "-apfi", "-af", "-a", "-ai", "-afs", "-apfiCs", "-afiC")
 
 # share of answers that may differ, by file and version; 0 for those that are not named
 LLVM_DIFFER = {("libstdc++", "14"): 0.001, ("ceph-mds", "14"): 0.04, ("ceph-mds", "19"): 0.006}
+EU_STYLES = ("-a -f -i", "-a -f -i -C", "-a -x", "-a -S -f", "-a -s -f --pretty-print", "-a -f -i --pretty-print", "-a")
+# libpython is link-time optimized: elfutils name no call whose function another unit describes
+EU_DIFFER = {"libc": 0.002, "libpython": 0.7, "libstdc++": 0.04, "ceph-mds": 0.1, "vmlinux": 0.05}
 GNU_DIFFER = {"libc": 0.07, "libpython": 0.006, "libstdc++": 0.05, "ceph-mds": 0.13, "vmlinux": 0.05}
 
 
@@ -114,3 +118,19 @@ def test_answers_are_addr2lines_byte_for_byte(name: str, options: str) -> None:
     once = "".join(f"{address:x}\n" for address in addresses)
     ours = begin.split(answered(str(link("addr2line")), [options], path, once))[1:]
     assert differing(theirs, ours, addresses, f"{name}, addr2line {options}") <= GNU_DIFFER[name]
+
+
+@pytest.mark.parametrize("options", EU_STYLES)
+@pytest.mark.parametrize("name", CORPORA)
+def test_answers_are_elfutils_byte_for_byte(name: str, options: str) -> None:
+    addr2line = tool("eu-addr2line")
+    path, addresses = corpus(name)
+    if name in ("ceph-mds", "vmlinux"):
+        addresses = addresses[:SLOW_COUNT]
+    begin = re.compile(r"^(?=0x[0-9a-f]{16}(?:: |$))", re.MULTILINE)
+    questions = "".join(f"{address:x}\n" for address in addresses)
+    theirs, ours = (
+        begin.split(answered(program, options.split(), path, questions))[1:]
+        for program in (addr2line, str(link("eu-addr2line")))
+    )
+    assert differing(theirs, ours, addresses, f"{name}, eu-addr2line {options}") <= EU_DIFFER[name]

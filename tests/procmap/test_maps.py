@@ -23,7 +23,7 @@ def test_a_line_is_read_into_every_field() -> None:
     mapping = parse(
         b"55d0c2a00000-55d0c2a28000 r-xp 00002000 fe:12 26723        /usr/bin/python3\n", "/proc/7"
     ).mappings[0]
-    assert (mapping.start, mapping.limit, mapping.offset) == (0x55D0C2A00000, 0x55D0C2A28000, 0x2000)
+    assert (mapping.start, mapping.end, mapping.offset) == (0x55D0C2A00000, 0x55D0C2A28000, 0x2000)
     assert (mapping.device, mapping.inode) == (os.makedev(0xFE, 0x12), 26723)
     assert (mapping.path, mapping.kind, mapping.deleted) == ("/usr/bin/python3", Kind.FILE, False)
     assert mapping.map_files == "/proc/7/map_files/55d0c2a00000-55d0c2a28000"
@@ -101,7 +101,7 @@ def test_a_bad_line_costs_only_itself(bad: bytes) -> None:
     assert [m.path for m in maps.mappings] == (["/a", "/b"] if bad.endswith(b"\n") else ["/a"])
     assert maps.bad_lines == 1
     assert maps.problems[0].offset == len(Line(0x1000, 0x2000, "/a").text())
-    assert "it is start-limit perms offset device inode name" in str(maps.problems[0])
+    assert "it is start-end perms offset device inode name" in str(maps.problems[0])
 
 
 def test_the_shortest_lines_all_have_room() -> None:

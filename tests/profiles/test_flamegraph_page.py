@@ -9,6 +9,7 @@ import pytest
 from tests.chromium import DESK, PHONE, needs_chromium, run
 from tests.helpers.profiles import REASON, in_app, made, profile_of
 from whence.model import Frame
+from whence.profiles.difference import diff
 from whence.profiles.flamegraph import page
 from whence.profiles.flamegraph.tree import DEPTH
 from whence.profiles.model import NO_MAPPING, Profile, SampleType
@@ -235,3 +236,38 @@ def test_a_page_of_tens_of_thousands_of_nodes_opens(tmp_path: Path) -> None:
     assert seen.out["rows"] == 200
     assert seen.out["drawn"] > 100
     assert seen.console == []
+
+
+def test_a_difference_is_red_where_it_grew_and_blue_where_it_shrank(tmp_path: Path) -> None:
+    new = profile_of([(["main", "more"], 60), (["main", "less"], 20)])
+    base = profile_of([(["main", "more"], 10), (["main", "less"], 25), (["main", "gone"], 4)])
+    script = """
+    const color = (text) => ["more", "less", "same"].find((kind) => box(text).classList.contains(kind));
+    out.colors = ["main", "more", "less", "gone"].map(color);
+    out.wide = box("more").style.width;
+    point(box("more"), 5, 5);
+    out.tip = el("tip").textContent;
+    press("l");
+    out.list = rows();
+    out.legend = el("legend").textContent;
+    press("n");
+    out.normalized = ["main", "more", "less", "gone"].map(color);
+    out.pressed = el("normalize").getAttribute("aria-pressed");
+    out.wider = box("more").style.width;
+    out.hash = page.location.hash.includes("normalized=1");
+    out.types = el("type").options.length;
+    """
+    seen = run(page(diff(new, base)), HELP + script, tmp_path)
+    out = seen.out
+    assert seen.console == []
+    assert out["colors"] == ["more", "more", "less", "less"]
+    assert out["wide"] == f"{100 * 70 / 119:.4f}%"
+    assert "new 60 (75.00 %) · base 10 (25.64 %) · change +50 (+128.21 %) · self +50" in out["tip"]
+    assert out["list"] == [
+        "+128.21 % +128.21 % more", "-12.82 % -12.82 % less", "-10.26 % -10.26 % gone", "0.00 % +105.13 % main",
+    ]  # fmt: skip
+    assert "grew +128.21 %" in out["legend"]
+    assert "shrank -23.08 %" in out["legend"]
+    assert out["normalized"] == ["same", "more", "less", "less"]
+    assert out["wider"] == "50.3205%"
+    assert (out["pressed"], out["hash"], out["types"]) == ("true", True, 1)

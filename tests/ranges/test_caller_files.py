@@ -54,7 +54,7 @@ def test_calls_from_two_files_side_by_side_are_two_pieces() -> None:
         R(0, 4, 1, "g", "g.h", (), "a.c", 1),
         R(4, 4, 1, "g", "g.h", (), "b.c", 1),
     )
-    assert [(r.va, r.length, r.depth, r.file) for r in found] == [
+    assert [(r.vaddr, r.length, r.depth, r.file) for r in found] == [
         (0, 4, 0, "a.c"), (0, 4, 1, "g.h"), (4, 4, 0, "b.c"), (4, 4, 1, "g.h"),
     ]  # fmt: skip
 
@@ -65,7 +65,7 @@ def test_an_inlined_call_that_is_cut_keeps_its_call_site_in_every_piece() -> Non
         R(2, 8, 1, "g", "g.h", ((0, 4),), "f.c", 2),
         R(4, 2, 2, "k", "k.h", (), "table.def", 3),
     )
-    pieces = [(r.va, r.length, r.file, r.lines, r.call_file, r.call_line) for r in found if r.function == "g"]
+    pieces = [(r.vaddr, r.length, r.file, r.lines, r.call_file, r.call_line) for r in found if r.function == "g"]
     assert pieces == [
         (2, 2, "g.h", ((0, 4),), "f.c", 2), (4, 2, "table.def", (), "f.c", 2), (6, 4, "g.h", ((0, 4),), "f.c", 2),
     ]  # fmt: skip
@@ -90,7 +90,9 @@ def test_answers_stay_and_every_range_has_the_file_of_its_frame(
 ) -> None:
     """Scopes as wild as they come, overlaid and merged: a chain's files are those of its ranges."""
     names = Names()
-    made = [S(va, va + size, depth, f"f{at}", file, line) for at, (va, size, depth, file, line) in enumerate(found)]
+    made = [
+        S(vaddr, vaddr + size, depth, f"f{at}", file, line) for at, (vaddr, size, depth, file, line) in enumerate(found)
+    ]
     made[0] = made[0]._replace(depth=0)
     out = Ranges(names.space)
     overlay_lines(scopes(names, made), rows(names, sorted(lines, key=lambda row: row[0])), out, Source.DWARF)
@@ -98,10 +100,10 @@ def test_answers_stay_and_every_range_has_the_file_of_its_frame(
     out = merge([out])
     before = listed(out)
     after = listed(caller_files(out))
-    assert [(r.va, r.depth) for r in after] == sorted((r.va, r.depth) for r in after)
+    assert [(r.vaddr, r.depth) for r in after] == sorted((r.vaddr, r.depth) for r in after)
     assert all(r.length for r in after)
     for address in range(60):
         frames = answer(after, address)
         assert frames == answer(before, address)
-        chain = sorted((r for r in after if r.va <= address < r.va + r.length), key=lambda r: -r.depth)
+        chain = sorted((r for r in after if r.vaddr <= address < r.vaddr + r.length), key=lambda r: -r.depth)
         assert [r.file for r in chain] == [file for _, file, _ in frames]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from tests.forge.ranges import Names, R, S, answer, listed, rows, scopes, table
 from whence.model import Source
 from whence.ranges import Ranges
+from whence.ranges.kernels import merge as merge_kernel
 from whence.ranges.merge import merge
 from whence.ranges.overlay import overlay_lines
 
@@ -67,7 +70,7 @@ def test_lines_without_a_function_take_the_symbol_beneath_and_keep_their_lines()
 
 
 def test_an_inlined_range_is_clipped_to_the_range_it_lies_in() -> None:
-    assert [(r.va, r.length) for r in merged([R(0, 8, 0, "f"), R(4, 20, 1, "g")])] == [(0, 8), (4, 4)]
+    assert [(r.vaddr, r.length) for r in merged([R(0, 8, 0, "f"), R(4, 20, 1, "g")])] == [(0, 8), (4, 4)]
 
 
 def test_no_tables_give_an_empty_one() -> None:
@@ -83,10 +86,10 @@ UNIT = st.lists(
 def overlaid(names: Names, raw: list[tuple[int, int, int, str]], out: Ranges, tag: str) -> None:
     found: list[S] = []
     depth = -1
-    for place, (va, size, wanted, name) in enumerate(raw):
+    for place, (vaddr, size, wanted, name) in enumerate(raw):
         depth = min(wanted, depth + 1)
-        found.append(S(va, va + size, depth, name and f"{tag}{place}", f"{tag}c", place))
-    lines = [(va, tag, va + 1) for va in range(0, 60, 3)] if tag < "b" else []
+        found.append(S(vaddr, vaddr + size, depth, name and f"{tag}{place}", f"{tag}c", place))
+    lines = [(vaddr, tag, vaddr + 1) for vaddr in range(0, 60, 3)] if tag < "b" else []
     overlay_lines(scopes(names, found), rows(names, [*lines, (60, None, 0)]), out, Source.DWARF)
 
 
@@ -110,13 +113,13 @@ def test_every_address_has_the_answer_of_the_best_table_that_names_it(
                 trees[-1].append([])
             trees[-1][-1].append(r)
     got = listed(merge(made))
-    assert got == sorted(got, key=lambda r: (r.va, r.depth))
+    assert got == sorted(got, key=lambda r: (r.vaddr, r.depth))
     for address in range(61):
         layers = []
         for roots in trees:
-            covering = [tree for tree in roots if tree[0].va <= address < tree[0].va + tree[0].length]
+            covering = [tree for tree in roots if tree[0].vaddr <= address < tree[0].vaddr + tree[0].length]
             if covering:
-                layers.append(max(covering, key=lambda t: (t[0].va, -t[0].length, -roots.index(t))))
+                layers.append(max(covering, key=lambda t: (t[0].vaddr, -t[0].length, -roots.index(t))))
         best = None
         for tree in layers:
             if best is None:
@@ -131,3 +134,9 @@ def test_a_table_that_is_given_twice_is_refused() -> None:
     one = table(Names(), [R(16 * row, 8, 0, "f") for row in range(100)])
     with pytest.raises(ValueError, match="each table is given once"):
         merge([one, one])
+
+
+def test_roots_are_counted_from_no_place_behind_the_end() -> None:
+    """The place after the greatest number there is would be before all of them."""
+    with pytest.raises(ValueError, match="columns"):
+        merge_kernel.count_roots(array("I", [0, 1]), (1 << 63) - 1, 2)

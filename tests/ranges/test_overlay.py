@@ -40,7 +40,7 @@ def test_a_row_inside_an_inlined_call_belongs_to_the_call_and_does_not_cut_the_c
 
 def test_a_range_is_cut_where_its_own_file_changes() -> None:
     found = overlaid([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, "b.h", 2), (8, "a.c", 3), (12, None, 0)])
-    assert [(r.va, r.length, r.file, r.lines) for r in found] == [
+    assert [(r.vaddr, r.length, r.file, r.lines) for r in found] == [
         (0, 4, "a.c", ((0, 1),)),
         (4, 4, "b.h", ((0, 2),)),
         (8, 4, "a.c", ((0, 3),)),
@@ -51,7 +51,7 @@ def test_a_change_of_file_behind_a_call_cuts_at_the_end_of_the_call() -> None:
     found = overlaid(
         [S(0, 12, 0, "f"), S(4, 8, 1, "g", "a.c", 1)], [(0, "a.c", 1), (4, "g.h", 2), (8, "b.c", 3), (12, None, 0)]
     )
-    assert [(r.va, r.length, r.depth) for r in found] == [(0, 8, 0), (4, 4, 1), (8, 4, 0)]
+    assert [(r.vaddr, r.length, r.depth) for r in found] == [(0, 8, 0), (4, 4, 1), (8, 4, 0)]
 
 
 def test_rows_outside_every_scope_are_ranges_without_a_name() -> None:
@@ -61,7 +61,7 @@ def test_rows_outside_every_scope_are_ranges_without_a_name() -> None:
 
 def test_a_stretch_without_rows_has_no_file() -> None:
     found = overlaid([S(0, 12, 0, "f")], [(0, "a.c", 1), (4, None, 0), (8, "a.c", 3), (12, None, 0)])
-    assert [(r.va, r.file) for r in found] == [(0, "a.c"), (4, ""), (8, "a.c")]
+    assert [(r.vaddr, r.file) for r in found] == [(0, "a.c"), (4, ""), (8, "a.c")]
 
 
 def test_line_0_keeps_the_file() -> None:
@@ -71,12 +71,12 @@ def test_line_0_keeps_the_file() -> None:
 
 def test_a_later_function_wins_where_two_overlap() -> None:
     found = overlaid([S(0, 12, 0, "f"), S(4, 8, 0, "g")], [])
-    assert [(r.va, r.length, r.function) for r in found] == [(0, 4, "f"), (4, 4, "g"), (8, 4, "f")]
+    assert [(r.vaddr, r.length, r.function) for r in found] == [(0, 4, "f"), (4, 4, "g"), (8, 4, "f")]
 
 
 def test_an_entry_far_from_the_start_of_its_range_cuts_it() -> None:
     found = overlaid([S(0, 0x30000, 0, "f")], [(0, "a.c", 1), (0x20000, "a.c", 2), (0x20004, "a.c", 3)])
-    assert [(r.va, r.length, r.lines) for r in found] == [
+    assert [(r.vaddr, r.length, r.lines) for r in found] == [
         (0, 0x20000, ((0, 1),)),
         (0x20000, 0x10000, ((0, 2), (4, 3))),
     ]
@@ -109,20 +109,20 @@ def test_every_address_gets_the_last_scope_that_covers_it_and_the_row_that_holds
 ) -> None:
     found: list[S] = []
     chains: list[list[int]] = []
-    for place, (va, size, depth) in enumerate(raw):
+    for place, (vaddr, size, depth) in enumerate(raw):
         depth = min(depth, len(chains[-1]) if chains else 0)
         chains.append([*(chains[-1][:depth] if chains else []), place])
         name = f"f{place}" if apart else "f"
-        found.append(S(va, va + size, depth, name, name, place if apart else 7))
+        found.append(S(vaddr, vaddr + size, depth, name, name, place if apart else 7))
     lines = sorted(lines, key=lambda row: row[0])
     lines = [row if row[1] is not None else (row[0], None, 0) for row in lines]
     lines.append((70, None, 0))
     got = overlaid(found, lines)
-    assert got == sorted(got, key=lambda r: (r.va, r.depth))
+    assert got == sorted(got, key=lambda r: (r.vaddr, r.depth))
     for address in range(70):
         row = next((row for row in reversed(lines) if row[0] <= address), (0, None, 0))
         file, line = row[1] or "", row[2]
-        owner = next((i for i in range(len(found) - 1, -1, -1) if found[i].va <= address < found[i].end), None)
+        owner = next((i for i in range(len(found) - 1, -1, -1) if found[i].vaddr <= address < found[i].end), None)
         if owner is None:
             want = [("", file, line)] if file else []
         else:

@@ -1,6 +1,6 @@
 """GNU addr2line's command line (binutils 2.40) over `symbolizer_protocol`: addresses in hex, answers in GNU's form.
 
-`main` is `whence-addr2line`, and `whence` started through a link named addr2line, eu-addr2line or TARGET-addr2line.
+`main` is `whence-addr2line`, and `whence` started through a link named addr2line or TARGET-addr2line.
 """
 
 from __future__ import annotations
@@ -10,25 +10,35 @@ import sys
 
 from whence._version import __version__
 from whence.cli import streams
+from whence.cli.getopt_long import FLAG, MAY_HAVE_VALUE_IF_LONG, NEEDS_VALUE, Option, Refused, parsed
 from whence.cli.symbolizer_protocol import Responder, Settings, UsageError, serve, with_response_files
 
-# long option -> its letters, the setting ("" for none), its value ("=": the word after it), what it does
 OPTIONS = {
-    "addresses": ("a", "addresses", True, "print the address before the answer"),
-    "target": ("b", "", "=", "accepted, changes nothing"),
-    "demangle": ("C", "demangle", True, "readable names (=STYLE is accepted)"),
-    "exe": ("e", "module", "=", "the file that answers (default a.out)"),
-    "functions": ("f", "functions", "linkage", "print function names"),
-    "inlines": ("i", "inlines", True, "a frame for each inlined call"),
-    "section": ("j", "section", "=", "addresses are offsets in this section"),
-    "pretty-print": ("p", "pretty", True, "an answer a line"),
-    "basenames": ("s", "paths", "base", "file names without folders"),
-    "recurse-limit": ("R", "", None, "accepted, changes nothing"),
-    "no-recurse-limit": ("r", "", None, "accepted, changes nothing"),
-    "help": ("hH", "help", True, "print this"),
-    "version": ("vV", "version", True, "print the version"),
+    "addresses": Option("a", FLAG, "print the address before the answer"),
+    "target": Option("b", NEEDS_VALUE, "accepted, changes nothing"),
+    "demangle": Option("C", MAY_HAVE_VALUE_IF_LONG, "readable names (=STYLE is accepted)"),
+    "exe": Option("e", NEEDS_VALUE, "the file that answers (default a.out)"),
+    "functions": Option("f", FLAG, "print function names"),
+    "inlines": Option("i", FLAG, "a frame for each inlined call"),
+    "section": Option("j", NEEDS_VALUE, "addresses are offsets in this section"),
+    "pretty-print": Option("p", FLAG, "an answer a line"),
+    "basenames": Option("s", FLAG, "file names without folders"),
+    "recurse-limit": Option("R", FLAG, "accepted, changes nothing"),
+    "no-recurse-limit": Option("r", FLAG, "accepted, changes nothing"),
+    "help": Option("hH", FLAG, "print this"),
+    "version": Option("vV", FLAG, "print the version"),
 }
-BY_LETTER = {letter: name for name, (letters, *_) in OPTIONS.items() for letter in letters}
+# what an option sets: the setting and its value (None: the option's own)
+EFFECTS: dict[str, tuple[str, object]] = {
+    "addresses": ("addresses", True),
+    "demangle": ("demangle", True),
+    "exe": ("module", None),
+    "functions": ("functions", "linkage"),
+    "inlines": ("inlines", True),
+    "section": ("section", None),
+    "pretty-print": ("pretty", True),
+    "basenames": ("paths", "base"),
+}
 
 
 def usage(program: str) -> str:
@@ -39,9 +49,9 @@ def usage(program: str) -> str:
         " The options are:",
         "  @<file>                Read options from <file>",
     ]
-    for name, (letters, _, value, text) in OPTIONS.items():
-        argument = "=<value>" if value == "=" else ""
-        lines.append(f"  {' '.join('-' + letter for letter in letters):5} --{name + argument:20} {text}")
+    for name, option in OPTIONS.items():
+        argument = "=<value>" if option.value == NEEDS_VALUE else ""
+        lines.append(f"  {' '.join('-' + letter for letter in option.letters):5} --{name + argument:20} {option.help}")
     return "\n".join(lines) + "\n"
 
 
@@ -51,49 +61,18 @@ def settings_of(program: str, words: list[str]) -> tuple[Settings, str]:
     settings.program, settings.module, settings.style, settings.functions = program, "a.out", "GNU", "none"
     settings.demangle = settings.inlines = False
     settings.binutils = settings.hexadecimal = True
-    words = with_response_files(words)
-    while words:
-        word = words.pop(0)
-        if word == "--":
-            settings.inputs += words
-            break
-        if word.startswith("--"):
-            given, equals, value = word[2:].partition("=")
-            names = [name for name in OPTIONS if name == given] or [name for name in OPTIONS if name.startswith(given)]
-            if len(names) != 1:
-                raise UsageError(f"{program}: {'option' if names else 'unrecognized option'} '{word}'"
-                              f"{' is ambiguous' if names else ''}\n{usage(program)}")  # fmt: skip
-            chosen = [(names[0], value if equals else None)]
-        elif word.startswith("-") and len(word) > 1:
-            chosen = short_options(program, word[1:])
-        else:
-            settings.inputs.append(word)
-            continue
-        for name, joined in chosen:
-            _, setting, effect, _ = OPTIONS[name]
-            if setting in ("help", "version"):
-                return settings, setting
-            if effect == "=":
-                if joined is None and not words:
-                    raise UsageError(f"{program}: option '{name}' requires an argument\n{usage(program)}")
-                effect = words.pop(0) if joined is None else joined
-            if setting:
-                setattr(settings, setting, effect)
+    try:
+        for name, value in parsed(with_response_files(words), OPTIONS):
+            if not name:
+                settings.inputs.append(value or "")
+            elif name in ("help", "version"):
+                return settings, name
+            elif name in EFFECTS:
+                setting, effect = EFFECTS[name]
+                setattr(settings, setting, value if effect is None else effect)
+    except Refused as refused:
+        raise UsageError(f"{program}: {refused}\n{usage(program)}") from None
     return settings, ""
-
-
-def short_options(program: str, letters: str) -> list[tuple[str, str | None]]:
-    """The long names of a group like -Cfpe, with the rest of the group as the value of one that takes a value."""
-    found: list[tuple[str, str | None]] = []
-    for at, letter in enumerate(letters, 1):
-        name = BY_LETTER.get(letter)
-        if name is None:
-            raise UsageError(f"{program}: invalid option -- '{letter}'\n{usage(program)}")
-        takes_value = OPTIONS[name][2] == "="
-        found.append((name, letters[at:] or None if takes_value else None))
-        if takes_value:
-            break
-    return found
 
 
 def refusal(responder: Responder) -> str:

@@ -15,7 +15,7 @@ from whence.cli.main import SOME_UNKNOWN, WRONG_USE
 from whence.cli.maps import show_mappings
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
 from whence.cli.pid import save_snapshot
-from whence.cli.stacks import show_stacks
+from whence.cli.stacks import About, add_stack_options, show_stacks, tids_wanted
 from whence.cli.words import plain
 from whence.symbolize import Core
 
@@ -25,9 +25,7 @@ INTERMIXED = True
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("core", metavar="CORE", help="a core file, of Linux or of gdb's gcore")
     parser.add_argument("addresses", nargs="*", metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin')
-    parser.add_argument("--thread", metavar="TID", default="all", help='the stack of one thread (default: "all")')
-    parser.add_argument("--registers", action="store_true", help="print the registers of each thread, too")
-    parser.add_argument("--style", choices=("whence", "gdb"), default="whence", help="how stacks look")
+    add_stack_options(parser)
     parser.add_argument("--return-addresses", action="store_true", help="addresses are one past a call")
     parser.add_argument("--maps", action="store_true", help="list executable mappings with build-ids instead")
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
@@ -51,11 +49,8 @@ def run(options: Namespace) -> int:
     except ValueError as error:
         print(f"whence core: {plain(error)}", file=sys.stderr)
         return WRONG_USE
-    tids = None if options.thread == "all" else [tid for tid in tids_of(core) if str(tid) == options.thread]
+    tids = tids_wanted("core", options.thread, [thread.tid for thread in core.threads], options.core)
     if tids == []:
-        known = ", ".join(map(str, tids_of(core))) or "none"
-        told = f"{plain(options.core)} has no thread {plain(options.thread)} (it has {known})"
-        print(f"whence core: {told}", file=sys.stderr)
         return WRONG_USE
     with symbolizer_of(options) as symbolizer:
         if options.addresses:
@@ -65,8 +60,5 @@ def run(options: Namespace) -> int:
             print(f"whence: {plain(options.core)} tells of no thread", file=sys.stderr)
             return SOME_UNKNOWN
         stacks = core.stacks(symbolizer, tids=tids)
-        return show_stacks(core, stacks, as_json=options.json, style=options.style, registers=options.registers)
-
-
-def tids_of(core: Core) -> list[int]:
-    return [thread.tid for thread in core.threads]
+        about = About.core(core)
+        return show_stacks(about, stacks, as_json=options.json, style=options.style, registers=options.registers)

@@ -132,7 +132,7 @@ def show_archive(folder: Path, program: Path) -> Path:
 
 def show_lookup(archive: Path, mappings: Sequence[Mapping], program: Path, runtime: int) -> int:
     """A runtime address, looked up in the archive by its vaddr; returns that."""
-    mapping = next(one for one in mappings if one.start <= runtime < one.limit)
+    mapping = next(one for one in mappings if one.start <= runtime < one.end)
     vaddr = AddressMapper(program).file_offset_to_virtual_address(mapping.file_offset_of(runtime))
     assert vaddr is not None
     with lidia.open(archive) as table:
@@ -144,7 +144,7 @@ def show_lookup(archive: Path, mappings: Sequence[Mapping], program: Path, runti
 def perf_text(pid: int, program: Path, mappings: Sequence[Mapping], stacks: list[list[int]]) -> str:
     """The samples as the text of `perf script --show-mmap-events`: stacks of addresses, and what was mapped where."""
     lines = [
-        f"{program.name} {pid} 0.0: PERF_RECORD_MMAP2 {pid}/{pid}: [{one.start:#x}({one.limit - one.start:#x}) @ "
+        f"{program.name} {pid} 0.0: PERF_RECORD_MMAP2 {pid}/{pid}: [{one.start:#x}({one.end - one.start:#x}) @ "
         f"{one.offset:#x} 00:00 0 0]: {one.shown_permissions} {one.path}"
         for one in mappings
         if one.kind.has_file
@@ -157,7 +157,7 @@ def perf_text(pid: int, program: Path, mappings: Sequence[Mapping], stacks: list
 
 
 def path_of(address: int, mappings: Sequence[Mapping]) -> str:
-    return next((one.path for one in mappings if one.start <= address < one.limit), "") or "[unknown]"
+    return next((one.path for one in mappings if one.start <= address < one.end), "") or "[unknown]"
 
 
 def show_profile(raw: Path, named: Path, page: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from functools import partial
 from typing import NamedTuple
 
 from whence._version import __version__
@@ -47,7 +48,8 @@ TABLE = (
     Option(("--color=always", "--color=auto", "--color=never"), "", None, "accepted, changes nothing"),
     Option(("--debug-file-directory", "--fallback-debug-path"), "debug_dirs", MANY, "look here for debug files"),
     Option(("--debuginfod", "--no-debuginfod"), "", None, "accepted; nothing is ever fetched"),
-    Option(("--default-arch", "--dsym-hint", "--dwp"), "", TEXT, "accepted, changes nothing"),
+    Option(("--default-arch", "--dsym-hint"), "", TEXT, "accepted, changes nothing"),
+    Option(("--dwp",), "package", TEXT, "the package of split units"),
     Option(("--demangle", "-C", "-demangle=true"), "demangle", True, "readable names"),
     Option(("--no-demangle", "-demangle=false"), "demangle", False, "names as the linker has them"),
     Option(("--dia", "--relative-address"), "", None, "accepted, changes nothing"),
@@ -125,14 +127,14 @@ def settings_of(program: str, words: list[str]) -> Settings:
 def short_options(settings: Settings, group: str, words: list[str]) -> list[str]:
     """Apply a group like -Cfpe; what is wrong with it, a line each. The value of -e may follow in the group."""
     problems = []
-    for at, letter in enumerate(group[1:], 2):
+    for index, letter in enumerate(group[1:], 2):
         option = OPTIONS.get("-" + letter)
         if option is None:
             problems.append(f"error: unknown argument '-{letter}'\n")
         elif not takes_value(option):
             apply(settings, option, "-" + letter, "")
-        elif at < len(group):
-            apply(settings, option, "-" + letter, group[at:].removeprefix("="))
+        elif index < len(group):
+            apply(settings, option, "-" + letter, group[index:].removeprefix("="))
             break
         elif words:
             apply(settings, option, "-" + letter, words.pop(0))
@@ -152,12 +154,12 @@ def apply(settings: Settings, option: Option, name: str, value: str) -> None:
     elif option.value == MANY:
         settings.debug_dirs.append(value)
     elif option.setting in ("help", "version"):
-        raise Told(usage(settings.program) if option.setting == "help" else version(settings.program))
+        raise Printed(usage(settings.program) if option.setting == "help" else version(settings.program))
     else:
         setattr(settings, option.setting, value if option.value == TEXT else option.value)
 
 
-class Told(Exception):
+class Printed(Exception):
     """What --help or --version prints."""
 
 
@@ -180,8 +182,8 @@ def main() -> int:
     variable = "LLVM_ADDR2LINE_OPTS" if "addr2line" in program else "LLVM_SYMBOLIZER_OPTS"
     try:
         settings = settings_of(program, shell_words(os.environ.get(variable, "")) + sys.argv[1:])
-    except Told as told:
-        sys.stdout.write(str(told))
+    except Printed as printed:
+        sys.stdout.write(str(printed))
         return 0
     except UsageError as refused:
         sys.stderr.write(str(refused))
@@ -189,5 +191,6 @@ def main() -> int:
     if settings.filter_markup:
         from whence.cli.markup import filter_markup
 
-        return serve(Responder(settings), filter_markup)
+        responder = Responder(settings)
+        return serve(responder, partial(filter_markup, responder))
     return serve(Responder(settings))

@@ -33,6 +33,9 @@ COMMANDS = {
     "trace": ("trace", "raw Go execution traces: text, wire, info, verify, filter, anonymize and more"),
     "profile": ("profile", "name the addresses of pprof, OTLP and perf profiles"),
     "filter": ("filter", "copy a log with the frames in it named"),
+    "columns": ("columns", "name the addresses of a table: Parquet, Arrow, CSV, JSON lines"),
+    "store": ("store", "keep the best debug files of every build-id, and archives of them, for everyone"),
+    "serve": ("serve", "a store over HTTP: debuginfod, symbolication, named profiles, uploads"),
     "explain": ("explain", "the whole chain for one address: what was tried and what answered"),
 }
 
@@ -83,12 +86,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code (0 answered, 1 some unknown, 2 wrong use, 3 broken input)."""
     if arguments is not None:
         return guarded(list(arguments))
-    if program := program_named(os.path.basename(sys.argv[0])):
-        run: Callable[[], int] = import_module(f"whence.cli.{program}").main
-        return run()
     # A process that answers and ends: importing makes no garbage, and nobody needs what is left to be looked through.
     gc.set_threshold(50_000)
     try:
+        if program := program_named(os.path.basename(sys.argv[0])):
+            run: Callable[[], int] = import_module(f"whence.cli.{program}").main
+            return run()
         return guarded(sys.argv[1:])
     finally:
         gc.freeze()
@@ -98,6 +101,8 @@ def program_named(name: str) -> str:
     """The module of the program that `whence` stands in for when it is started through a link of this name; else ""."""
     if name.startswith(("llvm-symbolizer", "llvm-addr2line")):
         return "llvm_symbolizer"
+    if name.startswith("eu-addr2line"):
+        return "eu_addr2line"
     return "addr2line" if name == "addr2line" or name.endswith("-addr2line") else ""
 
 
@@ -115,7 +120,7 @@ def guarded(words: list[str]) -> int:
         streams.give_up()
         if debug:
             raise
-        print(f"whence: {plain(worded(error))}", file=sys.stderr)
+        print(f"whence: {plain(message_of(error))}", file=sys.stderr)
         return WRONG_USE if isinstance(error, WrongUse) else BROKEN_INPUT
     except KeyboardInterrupt:
         print("whence: interrupted", file=sys.stderr)
@@ -153,15 +158,16 @@ def answer(words: list[str], debug: bool) -> int:
         options = Plain(words[1:], debug, plain)
     else:
         options = parsed(words, debug, command)
+    options.command = words[0]
     status: int = command.run(options)
     return status
 
 
-def worded(error: WhenceError | OSError | MemoryError) -> str:
+def message_of(error: WhenceError | OSError | MemoryError) -> str:
     """An error in a line, with its remedy."""
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or error}"
+        prefix = f"{error.filename}: " if error.filename else ""
+        return f"{prefix}{error.strerror or error}"
     if isinstance(error, MemoryError):
         return "there is not enough memory"
     hint = f" ({error.hint})" if error.hint else ""

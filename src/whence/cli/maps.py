@@ -44,7 +44,7 @@ def every(process: Process) -> list[Mapping]:
     found = []
     for mapping in maps.parse(maps.read(process.directory), process.directory, wanted=0).mappings:
         same = known.get(mapping.start)
-        if same is not None and same.limit == mapping.limit:
+        if same is not None and same.end == mapping.end:
             found.append(same)
         else:
             found.append(mapping._replace(build_id=process.build_id(mapping)))
@@ -52,9 +52,9 @@ def every(process: Process) -> list[Mapping]:
 
 
 def as_line(mapping: Mapping) -> str:
-    """start-limit, permissions, offset, kind, build-id ("-" when there is none), path."""
+    """start-end, permissions, offset, kind, build-id ("-" when there is none), path."""
     path = plain(mapping.path) + (DELETED_MARK if mapping.deleted else "")
-    place = f"{mapping.start:012x}-{mapping.limit:012x} {mapping.shown_permissions} {mapping.offset:08x}"
+    place = f"{mapping.start:012x}-{mapping.end:012x} {mapping.shown_permissions} {mapping.offset:08x}"
     return f"{place} {mapping.kind.value:9} {mapping.build_id or '-':40} {path}".rstrip()
 
 
@@ -62,7 +62,7 @@ def as_object(mapping: Mapping) -> dict[str, object]:
     """The fields as JSON has them; addresses in hex, because JSON readers round 64-bit numbers."""
     return {
         "start": hex(mapping.start),
-        "limit": hex(mapping.limit),
+        "limit": hex(mapping.end),
         "offset": hex(mapping.offset),
         "permissions": mapping.shown_permissions,
         "kind": mapping.kind.value,

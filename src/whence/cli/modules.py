@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from whence.binary import Binary, open_binary
+from whence.elf.kernels import constants
 from whence.errors import WhenceError, plain
 from whence.locate.locator import Locator
 from whence.model import Frame, FrameStart, Source
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 MODULES_KEPT = 64
 STDIN = "-"  # the module that is read from there
 BLOCK = 1 << 20
+PAGE = 4096
 DWARF = Source.DWARF
 MANGLED = ("_Z", "_R")
 ARCHITECTURE = re.compile(
@@ -37,7 +39,7 @@ ARCHITECTURE = re.compile(
 )
 
 
-class Module:
+class OpenModule:
     """A file that answers questions: its debug info, its symbols, and what else names addresses."""
 
     def __init__(self, path: str, locator: Locator, names: NameStyle, paths: PathStyle) -> None:
@@ -128,6 +130,31 @@ class Module:
             return (*frames[:-1], last._replace(function=symbol.name))
         return frames
 
+    def eu_frames(self, vaddr: int) -> Frames:
+        """The frames as elfutils find them: of several functions in one place the first one of the debug info."""
+        frames = self.binary.lookup(vaddr)
+        if len(frames) == 1 and frames[0].source == DWARF and self._variables is not None:
+            name = self._variables.first_function(vaddr)
+            if name and name != frames[0].function:
+                return (frames[0]._replace(function=name),)
+        return frames
+
+    def eu_symbol(self, vaddr: int) -> Symbol | None:
+        """The symbol that elfutils name, of the first table that there is."""
+        return self._eu_symbols.eu(vaddr) if self._eu_symbols is not None else None
+
+    def eu_symbol_named(self, name: str) -> Symbol | None:
+        """The first symbol of a name, as elfutils find it."""
+        return self._eu_symbols.first(name) if self._eu_symbols is not None else None
+
+    @cached_property
+    def _eu_symbols(self) -> SymbolIndex | None:
+        producers = self.binary.producers
+        if producers is None:
+            return None
+        found = indexed(producers.elf, ".symtab")
+        return found or indexed(producers.debug_elf, ".symtab") or indexed(producers.elf, ".dynsym")
+
     def _is_start(self, symbol: Symbol, function: str) -> bool:
         """Whether the function that debug info knows by this name starts at a symbol."""
         start = self.frames(symbol.start)
@@ -158,6 +185,22 @@ class Module:
         """The locals of the function or inlined call at a vaddr."""
         return self._variables.locals_at(vaddr) if self._variables is not None else []
 
+    def is_movable(self, vaddr: int) -> bool:
+        """Whether the file can be loaded anywhere and, once it is, has its segments around a vaddr."""
+        elf = self.elf
+        if elf is None or elf.type != constants.ET_DYN:
+            return False
+        loaded = [segment for segment in elf.segments if segment.type == constants.PT_LOAD]
+        first = min((segment.vaddr for segment in loaded), default=0)
+        last = max((segment.vaddr + segment.memory_size for segment in loaded), default=0)
+        return first // PAGE * PAGE <= vaddr < -(-last // PAGE) * PAGE
+
+    def section_at(self, vaddr: int) -> str:
+        """The name of the section that holds a vaddr; "" for none."""
+        sections = self.elf.sections if self.elf is not None else ()
+        held = (one.name for one in sections if one.allocated and one.vaddr <= vaddr < one.vaddr + one.size)
+        return next(held, "")
+
     def section_start(self, name: str) -> int | None:
         """The vaddr of a section; None when there is none of that name."""
         sections = self.elf.sections if self.elf is not None else ()
@@ -185,21 +228,28 @@ def indexed(elf: ElfFile | None, *tables: str) -> SymbolIndex | None:
     return None
 
 
-class Modules:
+class OpenModules:
     """The files that were asked about, each opened once; the least recently asked ones are closed beyond a bound."""
 
-    def __init__(self, program: str, dirs: Sequence[str], names: NameStyle, paths: PathStyle) -> None:
+    def __init__(
+        self, program: str, dirs: Sequence[str], names: NameStyle, paths: PathStyle, package: str = ""
+    ) -> None:
+        """`dirs` are folders of debug files in place of the usual ones, `package` holds split units."""
         self._program, self._names, self._paths = program, names, paths
-        self._locator = Locator(dirs=dirs or None)
-        self._open: OrderedDict[str, Module | None] = OrderedDict()
+        try:
+            self._locator = Locator(dirs=dirs or None, files=[package] if package else ())
+        except (WhenceError, OSError) as error:
+            self.complain(package, error)
+            self._locator = Locator(dirs=dirs or None)
+        self._open: OrderedDict[str, OpenModule | None] = OrderedDict()
 
-    def __getitem__(self, name: str) -> Module | None:
+    def __getitem__(self, name: str) -> OpenModule | None:
         """The module of that name; None when it can't be read, which is said on stderr once."""
         if name in self._open:
             self._open.move_to_end(name)
             return self._open[name]
         try:
-            self._open[name] = Module(self.path_of(name), self._locator, self._names, self._paths)
+            self._open[name] = OpenModule(self.path_of(name), self._locator, self._names, self._paths)
         except (WhenceError, OSError, ValueError, MemoryError) as error:
             self.complain(name, error)
             self._open[name] = None

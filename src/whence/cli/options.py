@@ -1,6 +1,7 @@
 """Options that mean the same in every command that has them, and the Locator that they describe.
 
-add_locator_options   where names come from: --binary, --archive-dir, --debug-dir, --debuginfod, the cache, --jobs
+add_locator_options   where names come from: --binary, --archive-dir, --debug-dir, --store, --debuginfod, the cache,
+                      --jobs
 add_name_options      --no-demangle: names are readable unless they are wanted as the linker has them
 add_json_option       --json
 """
@@ -49,6 +50,16 @@ def add_locator_options(parser: ArgumentParser) -> None:
         help="search here for debug files instead of /usr/lib/debug (repeatable)",
     )
     more.add_argument(
+        "--store",
+        action="append",
+        nargs="?",
+        const=FROM_ENVIRONMENT,
+        default=[],
+        metavar="STORE",
+        help="a store to take files from: a folder, s3://, gs://, az:// or http(s)://; without STORE the user's own "
+        "(repeatable)",
+    )
+    more.add_argument(
         "--debuginfod",
         action="append",
         nargs="?",
@@ -74,8 +85,8 @@ def add_locator_options(parser: ArgumentParser) -> None:
 
 
 LOCATOR_DEFAULTS: dict[str, object] = {
-    "binary": [], "archive_dir": [], "debug_dir": None, "debuginfod": None, "debuginfod_allow": None, "cache_dir": None,
-    "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
+    "binary": [], "archive_dir": [], "store": [], "debug_dir": None, "debuginfod": None, "debuginfod_allow": None,
+    "cache_dir": None, "cache_size": 4.0, "no_cache": False, "jobs": None, "verbose": False,
 }  # fmt: skip
 """What `add_locator_options` sets when no option is given, for commands that do without argparse then."""
 
@@ -107,7 +118,15 @@ def cache_root(options: Namespace) -> str:
     return os.path.join(user, "whence")
 
 
-def say(line: str) -> None:
+def store_place(word: str) -> str:
+    """Where a store is: as asked, else in the user's data folder."""
+    if word != FROM_ENVIRONMENT:
+        return word
+    user = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
+    return os.path.join(user, "whence", "store")
+
+
+def notify(line: str) -> None:
     print(line, file=sys.stderr)
 
 
@@ -118,8 +137,8 @@ def servers(options: Namespace) -> list[str]:
     out: list[str] = []
     for one in options.debuginfod:
         if one == FROM_ENVIRONMENT:
-            told = os.environ.get("DEBUGINFOD_URLS", "").split()
-            known = [one for one in told if not one.startswith("ima:")]  # Fedora's way to ask elfutils for signatures
+            listed = os.environ.get("DEBUGINFOD_URLS", "").split()
+            known = [one for one in listed if not one.startswith("ima:")]  # Fedora's way to ask elfutils for signatures
             if not known:
                 raise WrongUse("--debuginfod without a URL takes DEBUGINFOD_URLS, which is not set")
             out += known
@@ -134,13 +153,14 @@ def client(options: Namespace, cache: Cache) -> Debuginfod | None:
     asked = servers(options)
     from whence.locate.debuginfod import Debuginfod, allowing
 
-    log = say if options.verbose else lambda line: None
+    log = notify if options.verbose else lambda line: None
     return Debuginfod(asked, cache, allow=allowing(options.debuginfod_allow or ["*"]), log=log)
 
 
 @contextmanager
-def locator_of(options: Namespace, *, given: list[str] | None = None) -> Iterator[Locator]:
-    """The Locator that the options describe; `given` are files that go before those of --binary."""
+def locator_of(options: Namespace, *, given: list[str] | None = None, columns: bool = False) -> Iterator[Locator]:
+    """The Locator that the options describe; `given` are files that go before those of --binary, `columns` says that
+    frames have them."""
     from whence.locate.locator import Locator
 
     made: list[Cache] = []
@@ -150,17 +170,26 @@ def locator_of(options: Namespace, *, given: list[str] | None = None) -> Iterato
 
         if not made:
             limit = int(options.cache_size * (1 << 30))
-            made.append(Cache(cache_root(options), limit, lambda line: say(f"whence: {line}")))
+            made.append(Cache(cache_root(options), limit, lambda line: notify(f"whence: {line}")))
         return made[0]
 
+    stores = []
+    if options.store:
+        from whence.store import Store
+
+        folder = None if options.no_cache else cache_root(options)
+        who = getattr(options, "command", "")
+        stores = [Store(store_place(word), cache=folder).source(who) for word in dict.fromkeys(options.store)]
     with Locator(
         dirs=options.debug_dir,
         files=[*(given or ()), *options.binary],
         archive_dirs=options.archive_dir,
         cache=None if options.no_cache else cache,
         debuginfod=client(options, cache()) if options.debuginfod else None,
+        sources=stores,
         jobs=options.jobs,
-        log=say if options.verbose else None,
+        columns=columns,
+        log=notify if options.verbose else None,
     ) as locator:
         yield locator
 

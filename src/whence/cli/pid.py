@@ -1,6 +1,7 @@
 """`whence pid PID [ADDRESS...]`: frames of runtime addresses of a process; without addresses, of every thread's pc.
 
-`--save-snapshot OUT` writes down the mappings instead, so that `whence addr --snapshot OUT` can answer later.
+`--stop` stops the threads for a moment and prints their stacks. `--save-snapshot OUT` writes down the mappings instead,
+so that `whence addr --snapshot OUT` can answer later.
 """
 
 from __future__ import annotations
@@ -9,13 +10,24 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from whence.cli.answers import ThreadPlace, addresses_from, executable_mappings, show, show_threads
-from whence.cli.main import ANSWERED, WRONG_USE
+from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
+from whence.cli.profile_output import (
+    add_profile_output,
+    choose_type,
+    format_asked,
+    refuse_binary_on_terminal,
+    write_profile,
+)
+from whence.cli.stacks import About, add_stack_options, show_stacks, tids_wanted
 from whence.cli.words import plain
+from whence.errors import WrongUse
+from whence.procmap.reader import with_plain_errors
 from whence.procmap.threads import Thread
 from whence.symbolize import Process, Snapshot, Symbolizer
 
 INTERMIXED = True
+DEFAULT_EVERY = 0.01
 ENDED = "ZXx"  # states of threads that are no more: zombie, dead
 
 
@@ -24,6 +36,13 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("addresses", nargs="*", metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin')
     parser.add_argument("--return-addresses", action="store_true", help="addresses are one past a call")
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
+    parser.add_argument("--stop", action="store_true", help="the stacks of all threads, stopped while they are copied")
+    add_stack_options(parser)
+    parser.add_argument("--every", type=seconds, metavar="SECONDS", help="sample the stacks so often: a profile (0.01)")
+    parser.add_argument(
+        "--for", dest="duration", type=seconds, metavar="SECONDS", help="sample for so long (default: until it ends)"
+    )
+    add_profile_output(parser, "pprof")
     add_json_option(parser)
     add_name_options(parser)
     add_locator_options(parser)
@@ -35,8 +54,14 @@ def run(options: Namespace) -> int:
     except ValueError as error:
         print(f"whence pid: {plain(error)}", file=sys.stderr)
         return WRONG_USE
+    if options.every is not None or options.duration is not None:
+        return sample_profile(options)
+    if options.output is not None or options.flamegraph or options.format or options.top is not None:
+        raise WrongUse("-o, --flamegraph, --format and --top are of a profile: it goes with --every or --for")
     with symbolizer_of(options) as symbolizer:
         process = Process(options.pid, resolver=symbolizer.resolver)
+        if options.stop:
+            return show_live_stacks(options, process, symbolizer)
         executable_mappings(process)  # no process, no right: an error, rather than one reason an address
         if options.save_snapshot:
             return save_snapshot(process.snapshot(), options.save_snapshot)
@@ -44,6 +69,49 @@ def run(options: Namespace) -> int:
             answers = symbolizer.symbolize(process, addresses, return_address=options.return_addresses)
             return show(answers, options.json)
         return show_threads(thread_places(symbolizer, process), options.json)
+
+
+def show_live_stacks(options: Namespace, process: Process, symbolizer: Symbolizer) -> int:
+    """Stop the threads, and print their stacks; returns the exit code."""
+    listed = with_plain_errors(process.pid, process.threads)
+    tids = tids_wanted("pid", options.thread, [thread.tid for thread in listed], f"process {process.pid}")
+    if tids == []:
+        return WRONG_USE
+    stacks = process.stacks(symbolizer, tids=tids)
+    about = About.process(process.pid, process.directory)
+    return show_stacks(about, stacks, as_json=options.json, style=options.style, registers=options.registers)
+
+
+def seconds(word: str) -> float:
+    """A time. Raises ValueError, which argparse words."""
+    found = float(word)
+    if not SHORTEST <= found < 1e9:
+        raise ValueError(word)
+    return found
+
+
+seconds.__name__ = "time in seconds"  # as argparse calls it
+SHORTEST = 0.0001
+
+
+def sample_profile(options: Namespace) -> int:
+    """Sample the threads' stacks, and write the profile; returns the exit code."""
+    from whence.profiles import Profile, sample
+
+    format = format_asked(options) or "pprof"
+    if options.output is None and not options.flamegraph:
+        options.output = "-"
+    refuse_binary_on_terminal(options, format, Profile())
+    with symbolizer_of(options) as symbolizer:
+        process = Process(options.pid, resolver=symbolizer.resolver)
+        executable_mappings(process)
+        every = DEFAULT_EVERY if options.every is None else options.every
+        profile = sample(process, every=every, seconds=options.duration, symbolizer=symbolizer)
+    choose_type(profile, options.sample_type)
+    write_profile(profile, options, format, f"process {options.pid}")
+    samples = sum(profile.samples.values[0]) if profile.samples.values else 0
+    print(f"{samples} samples in {profile.duration_ns / 1e9:.1f} s", file=sys.stderr)
+    return ANSWERED if samples else SOME_UNKNOWN
 
 
 def save_snapshot(snapshot: Snapshot, out: str) -> int:

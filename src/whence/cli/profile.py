@@ -1,4 +1,4 @@
-"""`whence profile IN`: name the addresses of a pprof, OTLP, perf or folded profile; write it, draw it, judge it."""
+"""`whence profile IN...`: name the addresses of profiles; write, draw, judge, merge and compare them."""
 
 from __future__ import annotations
 
@@ -20,16 +20,25 @@ from whence.cli.profile_output import (
 )
 from whence.cli.progress import Progress
 from whence.cli.words import plain
-from whence.errors import naming
+from whence.errors import WrongUse, naming
 
 if TYPE_CHECKING:
     from whence.profiles import Profile
+    from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("profile", metavar="IN", help='pprof, OTLP, perf script text or folded stacks; "-" is stdin')
+    parser.add_argument(
+        "profiles",
+        nargs="+",
+        metavar="IN",
+        help='a profile, told by its bytes; "-" is stdin. Of several, each is written into the folder OUT',
+    )
     add_profile_output(parser, "as it came; text comes out as folded stacks")
+    parser.add_argument("--merge", action="store_true", help="make one profile of all, written to OUT")
+    parser.add_argument("--base", metavar="OLD", help="write what changed since the profile OLD, by function and file")
+    parser.add_argument("--normalize", action="store_true", help="with --base: as if both had as much of each type")
     parser.add_argument("--overwrite", action="store_true", help="name locations again that have names already")
     parser.add_argument(
         "--coverage", action="store_true", help="print what got names for each binary, and what did not"
@@ -68,21 +77,26 @@ share.__name__ = "percentage"  # as argparse calls it
 
 
 def run(options: Namespace) -> int:
-    from whence.profiles import formats, read
+    from whence.profiles import formats
     from whence.profiles.binaries import Binaries
     from whence.profiles.naming import name
     from whence.profiles.symbol_lists import SymbolLists
 
-    title = os.path.basename(options.profile) if options.profile != "-" else "profile"
+    if options.normalize and not options.base:
+        raise WrongUse("--normalize compares two profiles: give the older one with --base")
+    if options.base and len(options.profiles) > 1 and not options.merge:
+        raise WrongUse("--base takes one profile to compare, or --merge to make one of several")
+    if options.profiles.count("-") + (options.base == "-") > 1:
+        raise WrongUse("stdin holds one profile")
+    if not options.merge and (len(options.profiles) > 1 or os.path.isdir(options.output or "")):
+        from whence.cli.profile_files import run_files
+
+        return run_files(options)
+    title = "profile" if options.profiles[0] == "-" else os.path.basename(options.profiles[0])
     format = format_asked(options)
     reporting = options.coverage or options.json or options.fail_under is not None
-    if options.profile == "-":
-        profile = standard_input(options)
-    else:
-        with Progress(f"reading {title}", quiet=options.quiet):
-            profile = read(options.profile)
+    profile = read_all(options)
     choose_type(profile, options.sample_type)
-    tell_skipped(profile, title)
     format = format or formats.format_for(profile, options.output or "")
     if options.output is None and not (reporting or options.flamegraph):
         options.output = "-"
@@ -100,17 +114,51 @@ def run(options: Namespace) -> int:
             demangle=not options.no_demangle,
             progress=shown_on(progress),
         )
-    write_profile(profile, options, format, title, quiet=options.quiet)
+        shown = profile if not options.base else compared(profile, options, binaries)
+    write_profile(shown, options, format, title, quiet=options.quiet)
     if not reporting:
         return ANSWERED
-    from whence.profiles.coverage import Report, shown
+    from whence.profiles.coverage import Report
+    from whence.profiles.coverage import shown as in_percent
 
     report = Report(profile, reports)
-    tell(report, options, sys.stdout if options.output != "-" else sys.stderr)
+    print_report(report, options, sys.stdout if options.output != "-" else sys.stderr)
     if options.fail_under is not None and not report.reaches(options.fail_under):
-        print(f"whence profile: {shown(report.named_percent)} named, under {options.fail_under:g} %", file=sys.stderr)
+        said = in_percent(report.named_percent)
+        print(f"whence profile: {said} named, under {options.fail_under:g} %", file=sys.stderr)
         return SOME_UNKNOWN
     return ANSWERED
+
+
+def read_one(path: str, options: Namespace) -> Profile:
+    """The profile of a path, or of stdin; lines that were left out are told."""
+    from whence.profiles import read
+
+    if path == "-":
+        profile = standard_input(options)
+    else:
+        with Progress(f"reading {os.path.basename(path)}", quiet=options.quiet):
+            profile = read(path)
+    tell_skipped(profile, "profile" if path == "-" else os.path.basename(path))
+    return profile
+
+
+def read_all(options: Namespace) -> Profile:
+    """The profile that is asked for, or all of them as one."""
+    from whence.profiles import merge
+
+    if len(options.profiles) == 1:
+        return read_one(options.profiles[0], options)
+    return merge(read_one(path, options) for path in options.profiles)
+
+
+def compared(profile: Profile, options: Namespace, binaries: Binaries) -> Profile:
+    """What changed since the base, which is named by the same files."""
+    from whence.profiles.naming import name
+
+    base = read_one(options.base, options)
+    name(base, binaries, overwrite=options.overwrite, demangle=not options.no_demangle)
+    return profile.diff(base, normalize=options.normalize)
 
 
 def tell_skipped(profile: Profile, title: str) -> None:
@@ -126,21 +174,22 @@ def tell_skipped(profile: Profile, title: str) -> None:
             f"({rule}; found {shown(line)})",
             file=sys.stderr,
         )
+    for note in profile.notes:
+        print(f"whence profile: {plain(title)}: {plain(note)}", file=sys.stderr)
 
 
-def tell(report: Report, options: Namespace, where: object) -> None:
+def print_report(report: Report, options: Namespace, stream: object) -> None:
     if options.json:
-        print(json.dumps(report.as_json()), file=where)  # type: ignore[call-overload]
+        print(json.dumps(report.as_json()), file=stream)  # type: ignore[call-overload]
     elif options.coverage:
-        print(report, end="", file=where)  # type: ignore[call-overload]
+        print(report, end="", file=stream)  # type: ignore[call-overload]
 
 
 def standard_input(options: Namespace) -> Profile:
     from whence.profiles import read
 
-    data = sys.stdin.buffer.read()
     with naming("<stdin>"), Progress("reading", quiet=options.quiet):
-        return read(data)
+        return read(sys.stdin.buffer)
 
 
 def shown_on(progress: Progress) -> Callable[[str, int, int], None]:

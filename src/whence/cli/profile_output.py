@@ -25,7 +25,22 @@ def add_profile_output(parser: ArgumentParser, otherwise: str) -> None:
         metavar="TYPE",
         help="which of the profile's values folded stacks have, and other forms show first (default: the profile says)",
     )
+    parser.add_argument(
+        "--top", type=rows, metavar="N", help="the N functions that have most, as a table (0: all; --format top has 30)"
+    )
+    parser.add_argument("--sort", choices=("self", "total"), default="self", help="what puts them in order (self)")
     parser.add_argument("--flamegraph", metavar="HTML", help="draw a flame graph, one file that needs nothing else")
+
+
+def rows(word: str) -> int:
+    """A number of rows. Raises ValueError, which argparse words."""
+    number = int(word)
+    if number < 0:
+        raise ValueError(word)
+    return number
+
+
+rows.__name__ = "number of functions"  # as argparse calls it
 
 
 def format_asked(options: Namespace) -> str:
@@ -35,7 +50,17 @@ def format_asked(options: Namespace) -> str:
     if (options.output or "").endswith(tuple(ending for ending, _ in PAGE_ENDINGS)):
         raise WrongUse(f"-o writes a profile; for a flame graph give --flamegraph {options.output}")
     by_ending(options.flamegraph or "", PAGE_ENDINGS, "a page")
-    asked: str = options.format or by_ending(options.output or "", ENDINGS, "a profile", "; or give --format")
+    if options.top is not None and options.format not in (None, "top"):
+        raise WrongUse(f"--top prints a table: it goes with --format top, not with {options.format}")
+    if options.format or options.top is not None:
+        asked: str = options.format or "top"
+    else:
+        asked = by_ending(options.output or "", ENDINGS, "a profile", "; or give --format")
+    if asked == "arrow":
+        from importlib.util import find_spec
+
+        if find_spec("pyarrow") is None:
+            raise WrongUse("--format arrow needs pyarrow, which is not installed: pip install 'whence[arrow]'")
     return asked
 
 
@@ -44,7 +69,7 @@ def refuse_binary_on_terminal(options: Namespace, format: str, profile: Profile)
     from whence.profiles.formats import is_binary
 
     if options.output is not None and is_binary(profile, format, options.output):
-        refuse_terminal(options.output, f"an {format} profile" if format == "otlp" else f"a {format} profile")
+        refuse_terminal(options.output, f"{'an' if format[0] in 'ao' else 'a'} {format} profile")
 
 
 def choose_type(profile: Profile, wanted: str | None) -> None:
@@ -59,11 +84,13 @@ def choose_type(profile: Profile, wanted: str | None) -> None:
 
 def write_profile(profile: Profile, options: Namespace, format: str, title: str, *, quiet: bool = False) -> None:
     """Write the profile to OUT (None: nowhere), and its flame graph where one was asked for."""
-    from whence.profiles.formats import PAGE, to_bytes
+    from whence.profiles.formats import PAGE, packed, to_bytes
 
     if options.output is not None:
         with Progress(f"writing {format}", quiet=quiet):
-            data = to_bytes(profile, format, title, json=options.output.endswith(".json") or None)
+            json = options.output.endswith(".json") or None
+            data = to_bytes(profile, format, title, json=json, rows=options.top, sort=options.sort)
+            data = packed(data, format, options.output)
         put(options.output, data)
     if options.flamegraph:
         with Progress("drawing", quiet=quiet):

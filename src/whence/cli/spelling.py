@@ -2,7 +2,7 @@
 
 LLVM from 15 on   `A<B<int>>`, `f() (.cold)`, `'lambda'(int)`; names of Rust before v0 as if they were C++
 LLVM 14           the same, but `A<B<int> >`
-GNU               `A<B<int> >`, `f() [clone .cold]`, `{lambda(int)#1}`; names of Rust without their hash
+GNU               `A<B<int> >`, `f() [clone .cold]`, `{lambda(int)#1}`, `decltype(nullptr)`; Rust without its hash
 """
 
 from __future__ import annotations
@@ -51,16 +51,18 @@ def _llvm_14(name: str) -> str:
 def _gnu(name: str) -> str:
     from whence.demangle import demangle
 
-    base, at, version = name.partition("@")
+    base, separator, version = name.partition("@")
     text = apart(demangle(base))
     if clone := CLONE.search(text):
         parts = CLONE_PART.findall(clone[1])
         text = text[: clone.start()] + "".join(f" [clone {part}]" for part in parts)
     if "operator<" in text:
         text = LESS.sub("operator< <", SHIFT.sub("operator<< ", text))
+    if "std::nullptr_t" in text and "Dn" in base:
+        text = text.replace("std::nullptr_t", "decltype(nullptr)")
     if "'lambda" in text:
         text = gnu_lambdas(text)
-    return text + at + version
+    return text + separator + version
 
 
 def gnu_lambdas(text: str) -> str:
@@ -112,12 +114,12 @@ def legacy_rust(name: str) -> str:
     found = RUST_HASH.search(name)
     if found is None or not name.startswith("_ZN"):
         return ""
-    words, at = [], 3
-    while at < found.start() and (digits := SIZE.match(name, at)):
+    words, offset = [], 3
+    while offset < found.start() and (digits := SIZE.match(name, offset)):
         end = digits.end() + int(digits[0])
         words.append(name[digits.end() : end])
-        at = end
-    if at != found.start():
+        offset = end
+    if offset != found.start():
         return ""
     suffix = name[found.end() :]
     return "::".join([*words, found[1]]) + (f" ({suffix})" if suffix else "")

@@ -3,57 +3,114 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from argparse import ArgumentParser
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
+from typing import NamedTuple
 
 from whence.cli.answers import as_lines, as_object, tell_remedies
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.words import plain
-from whence.symbolize import Core, NamedFrame, Stack
+from whence.procmap import process as proc
+from whence.symbolize import Core, NamedFrame, Reason, Stack
 from whence.unwind import End
 from whence.unwind.unwinder import INNER_KEPT
 
 REGISTERS_A_LINE = 3
 
 
-def show_stacks(core: Core, stacks: Sequence[Stack], *, as_json: bool, style: str, registers: bool) -> int:
-    """Print stacks, remedies on stderr; gives the exit code: whether all of them are whole and all frames named."""
+def add_stack_options(parser: ArgumentParser) -> None:
+    """Which stacks are printed, and how."""
+    parser.add_argument("--thread", metavar="TID", default="all", help='the stack of one thread (default: "all")')
+    parser.add_argument("--registers", action="store_true", help="print the registers of each thread, too")
+    parser.add_argument("--style", choices=("whence", "gdb"), default="whence", help="how stacks look")
+
+
+def tids_wanted(command: str, thread: str, tids: Sequence[int], whose: str) -> list[int] | None:
+    """The thread of --thread; None: all of them; [] where there is none such, which stderr says."""
+    if thread == "all":
+        return None
+    wanted = [tid for tid in tids if str(tid) == thread]
+    if not wanted:
+        known = ", ".join(map(str, tids)) or "none"
+        message = f"{plain(whose)} has no thread {plain(thread)} (it has {known})"
+        print(f"whence {command}: {message}", file=sys.stderr)
+    return wanted
+
+
+class About(NamedTuple):
+    """Whose stacks they are. `command` is the program's name, `written` when a core was, in seconds since 1970."""
+
+    pid: int
+    command: str
+    arguments: str
+    executable: str
+    written: float | None = None
+
+    @property
+    def time(self) -> str:
+        return "" if self.written is None else datetime.fromtimestamp(self.written).isoformat(" ", "seconds")
+
+    def __str__(self) -> str:
+        words = [f"process {self.pid}", plain(self.arguments or self.command), plain(self.executable), self.time]
+        return ", ".join(filter(None, words))
+
+    def as_object(self) -> dict[str, object]:
+        found: dict[str, object] = {
+            "pid": self.pid,
+            "command": self.command,
+            "arguments": self.arguments,
+            "executable": self.executable,
+        }
+        return found if self.written is None else {**found, "written": self.time}
+
+    @classmethod
+    def core(cls, core: Core) -> About:
+        return cls(core.pid, core.command, core.arguments, core.executable, core.written)
+
+    @classmethod
+    def process(cls, pid: int, directory: str) -> About:
+        """Of a live process, as far as it may be seen."""
+        arguments = executable = ""
+        with suppress(OSError):
+            arguments = proc.read_text(f"{directory}/cmdline").rstrip("\0").replace("\0", " ")
+        with suppress(OSError):
+            executable = os.readlink(f"{directory}/exe")
+        return cls(pid, proc.command(directory), arguments, executable)
+
+
+def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: str, registers: bool) -> int:
+    """Print stacks, remedies on stderr; returns the exit code: whether all of them are whole and all frames named."""
     if not as_json:
-        print(process_line(core))
-    told = any(stack.signal is not None and stack.signal.cause for stack in stacks)
+        print(about)
+    any_cause = any(stack.signal is not None and stack.signal.cause for stack in stacks)
     for stack in stacks:
         if as_json:
-            print(json.dumps({**stack_object(stack, registers), "process": process_object(core)}))
+            print(json.dumps({**stack_object(stack, registers), "process": about.as_object()}))
             continue
         # Linux notes the signal that ended a process with each of its threads, its cause with the one that got it.
-        got = stack.signal is not None and (not told or bool(stack.signal.cause))
-        print(f"thread {stack.tid}" + (f" {stack.signal}" if got else ""))
+        got = stack.signal is not None and (not any_cause or bool(stack.signal.cause))
+        print(title(stack) + (f" {stack.signal}" if got else ""))
         if registers:
             print("\n".join(register_lines(stack)))
         print("\n".join(gdb_lines(stack) if style == "gdb" else stack_lines(stack)))
     tell_remedies([frame.place for stack in stacks for frame in stack.frames])
+    for remedy, count in Counter(stack.missing.remedy for stack in stacks if stack.missing is not None).items():
+        print(f"whence: {count} x {Reason.NOT_TRACEABLE.word}: {remedy}", file=sys.stderr)
     whole = all(stack.end is End.COMPLETE and all(frame.place for frame in stack.frames) for stack in stacks)
     return ANSWERED if whole else SOME_UNKNOWN
 
 
-def process_line(core: Core) -> str:
-    """Who left the core, and when it was written."""
-    words = [f"process {core.pid}", plain(core.arguments or core.command), plain(core.executable), written(core)]
-    return ", ".join(filter(None, words))
-
-
-def process_object(core: Core) -> dict[str, object]:
-    return {
-        "pid": core.pid,
-        "command": core.command,
-        "arguments": core.arguments,
-        "executable": core.executable,
-        "written": written(core),
-    }
-
-
-def written(core: Core) -> str:
-    return datetime.fromtimestamp(core.written).isoformat(" ", "seconds")
+def title(stack: Stack) -> str:
+    """What a stack's text begins with: the thread's name, its state and for how long it was stopped, where it lives."""
+    words = [f"thread {stack.tid}", plain(stack.name)]
+    if stack.state:
+        words.append(f"({stack.state}, stopped for {stack.held * 1000:.1f} ms)" if stack.held else f"({stack.state})")
+    return " ".join(filter(None, words))
 
 
 def with_gap(stack: Stack) -> Iterator[NamedFrame | str]:
@@ -113,8 +170,8 @@ def gdb_lines(stack: Stack) -> Iterator[str]:
 def register_lines(stack: Stack) -> Iterator[str]:
     """Registers, some to a line."""
     shown = [f"{name:<4}0x{value:016x}" for name, value in stack.registers.items()]
-    for at in range(0, len(shown), REGISTERS_A_LINE):
-        yield "  " + "  ".join(shown[at : at + REGISTERS_A_LINE])
+    for index in range(0, len(shown), REGISTERS_A_LINE):
+        yield "  " + "  ".join(shown[index : index + REGISTERS_A_LINE])
     if not shown:
         yield "  registers: not known"
 
@@ -139,4 +196,8 @@ def stack_object(stack: Stack, registers: bool) -> dict[str, object]:
         frames += [{**function, **place, **head} for function in functions or [unnamed]]
     found["frames"] = frames
     found["end"], found["detail"], found["skipped"] = str(stack.end), stack.detail, stack.skipped
+    if stack.state:
+        found["name"], found["state"], found["stopped_ms"] = stack.name, stack.state, round(stack.held * 1000, 3)
+    if stack.missing is not None:
+        found["reason"], found["remedy"] = stack.missing.reason.word, stack.missing.remedy
     return found

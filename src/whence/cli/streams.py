@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from whence.errors import WrongUse
+from whence.errors import WrongUse, escaped
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -52,16 +52,9 @@ class _Guard:
 
     def __call__(self, text: str) -> int:
         if ACTIVE.search(text):
-            self.write(ACTIVE.sub(_escaped, text))
+            self.write(ACTIVE.sub(lambda found: escaped(found[0]), text))
             return len(text)
         return self.write(text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code >= 0xDC80:  # a byte that is not UTF-8
-        code -= 0xDC00
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def unguarded(stream: TextIO) -> Any:

@@ -18,10 +18,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from whence.cli import streams
-from whence.cli.modules import Modules
+from whence.cli.modules import OpenModules
 from whence.cli.spelling import spelling
 from whence.errors import ElfError, WhenceError
 from whence.files import open_regular
@@ -30,7 +32,7 @@ from whence.model import Frame, FrameStart, Source
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from whence.cli.modules import Module
+    from whence.cli.modules import OpenModule
     from whence.dwarf.variables import Local
     from whence.elf.nearest import Symbol
     from whence.model import Frames, NameStyle, PathStyle
@@ -38,8 +40,9 @@ if TYPE_CHECKING:
 BLOCK = 1 << 16
 LINE_MAX = 1 << 16  # bytes of a question; what a longer line has beyond is dropped
 SOURCE_MAX = 16 << 20  # bytes of a source file that are read for context lines
-ADDRESS_END = 1 << 64
-RESPONSE_DEPTH = 8
+ADDRESS_BITS = 64
+ADDRESS_END = 1 << ADDRESS_BITS
+RESPONSE_FILES = 64  # @FILEs of a command line that are read
 RESPONSE_MAX = 1 << 20
 
 # What nearly all questions are.
@@ -97,6 +100,7 @@ class Settings:
         self.adjust = 0
         self.section = ""
         self.debug_dirs: list[str] = []
+        self.package = ""  # of split units
         self.hexadecimal = False  # addresses, with 0x or without
         self.binutils = False  # questions and answers as GNU addr2line has them
 
@@ -123,7 +127,10 @@ def number(text: bytes, hexadecimal: bool) -> int | None:
     if found is None:
         return None
     which = found.lastindex or 1
-    value = int(found[which], BASES[which - 1])
+    digits = found[which].lstrip(b"0") or b"0"
+    if len(digits) > ADDRESS_BITS:  # too large in any base, and more than int() reads in base 10
+        return None
+    value = int(digits, BASES[which - 1])
     return value if value < ADDRESS_END else None
 
 
@@ -174,7 +181,7 @@ class Responder:
             "relative" if settings.paths == "relative" else "once" if settings.version >= ONCE else "joined"
         )
         names: NameStyle = "short" if settings.functions == "short" else "linkage"
-        self.modules = Modules(settings.program, settings.debug_dirs, names, paths)
+        self.modules = OpenModules(settings.program, settings.debug_dirs, names, paths, settings.package)
         spelled = spelling("GNU" if settings.binutils else settings.version)
         self._named: Callable[[str], str] = spelled if settings.demangle else str
         self._gap = " at " if settings.pretty else "\n"
@@ -186,7 +193,7 @@ class Responder:
             settings.addresses or settings.adjust or settings.hexadecimal
         )  # fmt: skip
         self._by_symbols = settings.functions == "linkage"
-        self._last: tuple[bytes | None, Module] | None = None  # what the last question called its module
+        self._last: tuple[bytes | None, OpenModule] | None = None  # what the last question called its module
 
     def answer(self, line: bytes) -> bytes:
         """The whole answer to one line, with its terminator."""
@@ -299,7 +306,7 @@ class Responder:
             self._last = None
             return []
 
-    def _from_module(self, question: Question, answer: Callable[[Module, int], T]) -> T | None:
+    def _from_module(self, question: Question, answer: Callable[[OpenModule, int], T]) -> T | None:
         """What the module of a question answers; None when there is none, or it turns out to be broken."""
         address = self._vaddr(question)
         module = self.modules[question.module] if address is not None else None
@@ -366,8 +373,10 @@ class Responder:
     def _location(self, frame: Frame, innermost: Frame) -> str:
         file = self.file(frame) or "??"
         if self.settings.binutils:
-            told = discriminated(innermost) if frame.line else ""  # binutils keep it for the records of the callers
-            return f"{file}:{frame.line or '?'}{told}"
+            discriminator = (
+                discriminated(innermost) if frame.line else ""
+            )  # binutils keep it for the records of the callers
+            return f"{file}:{frame.line or '?'}{discriminator}"
         return f"{file}:{frame.line}{columned(frame) if self.settings.style == 'LLVM' else discriminated(frame)}"
 
     def _verbose(self, frame: Frame, begin: FrameStart) -> str:
@@ -464,26 +473,33 @@ def source_lines(path: str, line: int, count: int) -> str:
         return ""
     width = len(str(last))
     numbered = enumerate(text.split("\n")[first - 1 : last], first)
-    return "".join(f"{at:>{width}}{' >' if at == line else '  '}: {words}\n" for at, words in numbered)
+    return "".join(f"{number:>{width}}{' >' if number == line else '  '}: {words}\n" for number, words in numbered)
 
 
-def with_response_files(words: Sequence[str], depth: int = RESPONSE_DEPTH) -> list[str]:
-    """A command line with each @FILE replaced by the words in it; a file that can't be read stays as it is."""
-    found = []
-    for word in words:
-        inside = None
-        if word.startswith("@") and depth:
-            try:
-                with open_regular(word[1:], ElfError) as (descriptor, _):
-                    inside = shell_words(os.pread(descriptor, RESPONSE_MAX, 0).decode("utf-8", "surrogateescape"))
-            except (OSError, WhenceError):
-                pass
-        found += [word] if inside is None else with_response_files(inside, depth - 1)
-    return found
+def with_response_files(words: Sequence[str]) -> list[str]:
+    """A command line with each @FILE replaced by the words in it, which may name further files. One that can't be read,
+    that names itself, or that comes after RESPONSE_FILES others stays as it is."""
+    left = [RESPONSE_FILES]
+
+    def expanded(words: Sequence[str], inside: tuple[str, ...]) -> Iterator[str]:
+        for word in words:
+            text = None
+            if word.startswith("@") and left[0] and word not in inside:
+                left[0] -= 1
+                with suppress(OSError, WhenceError), open_regular(word[1:], ElfError) as (descriptor, _):
+                    text = os.pread(descriptor, RESPONSE_MAX, 0).decode("utf-8", "surrogateescape")
+            if text is None:
+                yield word
+            else:
+                yield from expanded(shell_words(text), (*inside, word))
+
+    return list(expanded(words, ()))
 
 
 def shell_words(text: str) -> list[str]:
     """Split as a shell does; at blanks where a quote does not end."""
+    if not text:
+        return []
     import shlex
 
     try:
@@ -508,7 +524,24 @@ def lines_of(descriptor: int) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def answer_all(responder: Responder, source: int, out: int) -> None:
+class Asked(Protocol):
+    """What a command line says to all of these programs alike."""
+
+    program: str
+    inputs: list[str]
+    style: str
+
+
+class Answers(Protocol):
+    """What answers lines."""
+
+    @property
+    def settings(self) -> Asked: ...
+
+    def answer(self, line: bytes) -> bytes: ...
+
+
+def answer_all(responder: Answers, source: int, out: int) -> None:
     """Answer the questions of the command line, or else those that `source` brings until it ends. OSError."""
     settings = responder.settings
     if settings.inputs:
@@ -527,10 +560,10 @@ def answer_all(responder: Responder, source: int, out: int) -> None:
         write_all(out, written)
 
 
-def serve(responder: Responder, work: Callable[[Responder, int, int], None] = answer_all) -> int:
-    """Do the work from stdin to stdout; returns the exit code."""
+def serve(responder: Answers, work: Callable[[int, int], None] | None = None) -> int:
+    """Answer (or do other work) from stdin to stdout; returns the exit code."""
     try:
-        work(responder, sys.stdin.fileno(), sys.stdout.fileno())
+        (work or partial(answer_all, responder))(sys.stdin.fileno(), sys.stdout.fileno())
     except BrokenPipeError:
         streams.give_up()
     except KeyboardInterrupt:

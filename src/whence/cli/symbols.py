@@ -51,14 +51,14 @@ def rows(ranges: Ranges, options: Namespace) -> Iterator[tuple[int, int, str, st
         from whence.demangle import demangle
 
         names = (demangle(text(name)) for name in ranges.function)
-    return zip(ranges.va, ranges.length, (SOURCES[source] for source in ranges.source), names)
+    return zip(ranges.vaddr, ranges.length, (SOURCES[source] for source in ranges.source), names)
 
 
 def as_text(ranges: Ranges, options: Namespace, digits: int) -> Iterator[str]:
-    for va, size, source, name in rows(ranges, options):
-        yield f"{va:0{digits}x} {size:8} {source:9} {plain(name)}\n"
+    for vaddr, size, source, name in rows(ranges, options):
+        yield f"{vaddr:0{digits}x} {size:8} {source:9} {plain(name)}\n"
 
 
 def as_json(ranges: Ranges, options: Namespace) -> Iterator[str]:
-    for va, size, source, name in rows(ranges, options):
-        yield json.dumps({"address": f"{va:#x}", "size": size, "source": source, "name": name}) + "\n"
+    for vaddr, size, source, name in rows(ranges, options):
+        yield json.dumps({"address": f"{vaddr:#x}", "size": size, "source": source, "name": name}) + "\n"

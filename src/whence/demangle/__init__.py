@@ -55,7 +55,7 @@ def demangle(name: str) -> str:
 
 @lru_cache(CACHED)
 def _demangled(name: str) -> str:
-    base, at, version = name.partition("@")
+    base, separator, version = name.partition("@")
     if not bounded(base):
         return name
     _texts.grow(_texts.stored + len(base))
@@ -66,7 +66,7 @@ def _demangled(name: str) -> str:
     except TypeError:  # not UTF-8
         return name
     _texts.spent += len(text)
-    return text + at + version if text and len(text) <= MAX_TEXT else name
+    return text + separator + version if text and len(text) <= MAX_TEXT else name
 
 
 def bounded(name: str, most: int = 0) -> bool:

@@ -61,19 +61,19 @@ def expansion(name: str) -> int:
     scopes: list[int] = []  # where the groups of nested names start
     ended: list[int] = []  # the longest part, at the end of the j-th part that can be referred to
     named = tagged = False  # whether the token before was a name, or says that the next name is no part (an ABI tag)
-    at = 0
-    while at < len(name) and size <= MAX_TEXT:
-        token = TOKEN.match(name, at)
+    offset = 0
+    while offset < len(name) and size <= MAX_TEXT:
+        token = TOKEN.match(name, offset)
         assert token is not None
-        at = token.end()
+        offset = token.end()
         kind, text = token.lastgroup, token[0]
         counted = not uncounted
         after_name, named = named, False
         if kind == "size":
-            length = min(int(text[:9]), len(name) - at)
+            length = min(int(text[:9]), len(name) - offset)
             if after_name and counted and not tagged and groups and groups[-1].kind == "N":
                 ended.append(max(longest, size - groups[-1].start))
-            item, size, at = size, size + length, at + length
+            item, size, offset = size, size + length, offset + length
             longest, argument = max(longest, length), max(argument, length)
             named = not tagged
         elif kind == "standard":

@@ -53,7 +53,7 @@ class UnitView:
         found: Scopes = self._scopes
         for i in range(len(found)):
             yield Scope(
-                found.va[i],
+                found.vaddr[i],
                 found.end[i],
                 found.depth[i],
                 self._text(found.function[i]),
@@ -65,5 +65,5 @@ class UnitView:
         """The rows of the unit's line program, in ascending order."""
         found: Rows = self._rows
         files = [self._text(ref) for ref in found.files]
-        for va, file, line in zip(found.va, found.file, found.line, strict=True):
-            yield LineTableRow(va, "" if file == NO_FILE else files[file], line)
+        for vaddr, file, line in zip(found.vaddr, found.file, found.line, strict=True):
+            yield LineTableRow(vaddr, "" if file == NO_FILE else files[file], line)

@@ -40,7 +40,7 @@ from whence.ranges import Ranges, Rows, Scopes, Starts
 from whence.ranges.overlay import overlay_groups
 from whence.ranges.strings import OFFSET_BITS, Arena
 
-SCOPE_COLUMNS = ("va", "end", "depth", "function", "call_file", "call_line", "call_column", "call_discriminator")
+SCOPE_COLUMNS = ("vaddr", "end", "depth", "function", "call_file", "call_line", "call_column", "call_discriminator")
 SCOPE_TAGS = {
     constants.DW_TAG_class_type,
     constants.DW_TAG_enumeration_type,

@@ -16,7 +16,7 @@ of many units and one for a single program, and what its faults mean.
 >>> space = StringSpace()
 >>> found = sections(program([("set_address", 0x1000), ("special", 0, 6), ("special", 4, 1), ("end", 8)]))
 >>> table = read_lines(found, offset=0, comp_dir=b"/src", arena=Arena(space))
->>> [(hex(va), line) for va, line in zip(table.rows.va, table.rows.line)]
+>>> [(hex(vaddr), line) for vaddr, line in zip(table.rows.vaddr, table.rows.line)]
 [('0x1000', 7), ('0x1004', 8), ('0x100c', 0)]
 """
 
@@ -108,7 +108,7 @@ class LinePrograms:
         rows.files.extend(numbers)
         ends = array("I", bytes(4 * len(chosen)))
         count = self._kernel.emit_rows(number_of, names, *named, rows, ends)
-        del rows.va[count:], rows.file[count:], rows.line[count:]
+        del rows.vaddr[count:], rows.file[count:], rows.line[count:]
         if self._with_columns:
             rows.locations = Locations(*(array("I", column) for column in self._kernel.locations()))
         return rows, ends
@@ -127,11 +127,11 @@ class LinePrograms:
         row = unit * WIDTH
         if not rows_of_units[row + HAS] & HAS_STMT_LIST or rows_of_units[row + TAG] == DW_TAG_partial_unit:
             return 0
-        at = rows_of_units[row + STMT_LIST]
-        length: int = int.from_bytes(self._data[at : at + 4], self._order)
+        offset = rows_of_units[row + STMT_LIST]
+        length: int = int.from_bytes(self._data[offset : offset + 4], self._order)
         if length == DWARF64:
-            length = 8 + int.from_bytes(self._data[at + 4 : at + 12], self._order)
-        size: int = max(0, min(4 + length, self._size - at))
+            length = 8 + int.from_bytes(self._data[offset + 4 : offset + 12], self._order)
+        size: int = max(0, min(4 + length, self._size - offset))
         return size
 
     def last_file_names(self, comp_dir: bytes) -> FileNames:

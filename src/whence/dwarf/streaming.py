@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from whence.elf.compress import Unpacking
 
 SHORTEST = 12  # bytes that a unit with a root DIE has
-SMALLEST = 4 << 20  # packed bytes: below that there is little to win
+SMALLEST = 4 << 20  # packed bytes of what is read while it is unpacked: below that there is little to win
+SMALLEST_PREFIX = 1 << 20  # the same where a question needs the first units alone
 
 
 class StreamingUnsupported(Exception):
@@ -40,14 +41,19 @@ class StreamingUnsupported(Exception):
 
 def should_stream(elf: ElfFile) -> bool:
     """Whether a file's .debug_info is compressed, big, and needs no relocation."""
-    section = elf.section(".debug_info")
-    return section is not None and section.compressed and section.size >= SMALLEST and elf.type != ET_REL
+    return is_packed(elf, SMALLEST)
 
 
-def unpacking_of(elf: ElfFile) -> Unpacking | None:
-    """The .debug_info of a file, still packed; None when it is not worth it, or has to be unpacked at once."""
+def is_packed(elf: ElfFile, least: int) -> bool:
+    """Whether a file's .debug_info is compressed, of so many bytes or more, and needs no relocation."""
     section = elf.section(".debug_info")
-    if section is None or not should_stream(elf):
+    return section is not None and section.compressed and section.size >= least and elf.type != ET_REL
+
+
+def unpacking_of(elf: ElfFile, least: int) -> Unpacking | None:
+    """The .debug_info of a file, still packed; None when it has fewer bytes, or has to be unpacked at once."""
+    section = elf.section(".debug_info")
+    if section is None or not is_packed(elf, least):
         return None
     try:
         return elf.unpacking(section)
@@ -66,7 +72,7 @@ class InfoPrefix:
     @classmethod
     def of(cls, elf: ElfFile, file: DwarfFile) -> InfoPrefix | None:
         """One for this file; None when it has to be read whole."""
-        unpacking = unpacking_of(elf)
+        unpacking = unpacking_of(elf, SMALLEST_PREFIX)
         return None if unpacking is None else cls(elf, file, unpacking)
 
     def __repr__(self) -> str:
@@ -131,7 +137,7 @@ class StreamingInfo:
     @classmethod
     def of(cls, elf: ElfFile, file: DwarfFile) -> StreamingInfo | None:
         """One for this file; None when its .debug_info is not compressed, or small, or part of an object file."""
-        unpacking = unpacking_of(elf)
+        unpacking = unpacking_of(elf, SMALLEST)
         return None if unpacking is None else cls(elf, file, unpacking)
 
     def __repr__(self) -> str:
@@ -155,13 +161,13 @@ class StreamingInfo:
         file, sections = self._file, self.sections
         if not abbrevs_kernel.refs_stay_in_units(sections.debug_abbrev):
             raise StreamingUnsupported
-        at, size = 0, self._unpacking.size
+        offset, size = 0, self._unpacking.size
         programs: set[int] = set()
         wanted = BATCH
-        while at < size:
-            end = min(at + wanted, size)
+        while offset < size:
+            end = min(offset + wanted, size)
             there = self._unpacking.wait(end)
-            offsets, after = whole_units(sections.debug_info, at, min(there, end), file.order)
+            offsets, after = whole_units(sections.debug_info, offset, min(there, end), file.order)
             if not offsets:
                 if there < end or end == size:
                     raise StreamingUnsupported  # there is no more to come, or it makes no sense
@@ -176,9 +182,9 @@ class StreamingInfo:
             if any(found.units.column(FAULT)) or programs & lines:
                 raise StreamingUnsupported
             programs |= lines
-            self._starts.append(at)
+            self._starts.append(offset)
             yield found
-            at, wanted = after, BATCH
+            offset, wanted = after, BATCH
         self._thread.join()
         if self._failed:
             raise StreamingUnsupported
@@ -202,21 +208,21 @@ class StreamingInfo:
             self._file.strings.sources[self.source] = memoryview(b"")
 
 
-def whole_units(data: memoryview, at: int, end: int, order: ByteOrder) -> tuple[list[int], int]:
+def whole_units(data: memoryview, offset: int, end: int, order: ByteOrder) -> tuple[list[int], int]:
     """Where the units begin that lie in [at, end), and where the last of them ends, going by their lengths."""
     offsets = []
-    while end - at >= SHORTEST:
-        size = unit_size(data, at, order)
+    while end - offset >= SHORTEST:
+        size = unit_size(data, offset, order)
         if size < SHORTEST:
             raise StreamingUnsupported
-        if size > end - at:
+        if size > end - offset:
             break
-        offsets.append(at)
-        at += size
-    return offsets, at
+        offsets.append(offset)
+        offset += size
+    return offsets, offset
 
 
-def unit_size(data: memoryview, at: int, order: ByteOrder) -> int:
+def unit_size(data: memoryview, offset: int, order: ByteOrder) -> int:
     """The bytes of a unit, by its length field; twelve bytes are there."""
-    length = int.from_bytes(data[at : at + 4], order)
-    return 4 + length if length != DWARF64 else 12 + int.from_bytes(data[at + 4 : at + 12], order)
+    length = int.from_bytes(data[offset : offset + 4], order)
+    return 4 + length if length != DWARF64 else 12 + int.from_bytes(data[offset + 4 : offset + 12], order)

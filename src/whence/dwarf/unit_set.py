@@ -189,7 +189,7 @@ class UnitRanges:
         ends = array("I", bytes(4 * len(row_ends)))
         clipper.run(self._ranges, units, unit_ends, scopes, scope_ends, rows, row_ends, ends)
         out = Rows(files=rows.files, locations=rows.locations)
-        for name in ("va", "file", "line"):
+        for name in ("vaddr", "file", "line"):
             getattr(out, name).frombytes(getattr(clipper, name))
         return out, ends
 

@@ -10,7 +10,7 @@ not read.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.dwarf.kernels import constants
@@ -26,7 +26,7 @@ from whence.ranges.kernels import order as order_kernel
 from whence.ranges.strings import Arena
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from whence.dwarf.info import DebugInfo
     from whence.dwarf.unit_set import UnitSet
@@ -36,6 +36,7 @@ STEPS = 16  # of a chain of origins, specifications or types
 LARGEST = 1 << 64  # a size beyond is none
 POINTERS = (constants.DW_TAG_pointer_type, constants.DW_TAG_reference_type, constants.DW_TAG_rvalue_reference_type)
 FUNCTIONS = (constants.DW_TAG_subprogram, constants.DW_TAG_inlined_subroutine)
+LINKAGE_NAMES = (constants.DW_AT_linkage_name, constants.DW_AT_MIPS_linkage_name)
 LOCALS = (constants.DW_TAG_variable, constants.DW_TAG_formal_parameter)
 MOST_DIES = 1 << 16  # of one function that are looked at
 
@@ -91,12 +92,12 @@ class Variables:
     def declaration(self, vaddr: int) -> tuple[str, int] | None:
         """File and line of the declaration of the variable that lies at a vaddr; None when there is none."""
         starts, offsets = self._all()
-        at = bisect_right(starts, vaddr) - 1
-        found = self._die(offsets[at]) if at >= 0 else None
+        index = bisect_right(starts, vaddr) - 1
+        found = self._die(offsets[index]) if index >= 0 else None
         if found is None:
             return None
         size = self._type_size(found.reference(constants.DW_AT_type))
-        if vaddr >= starts[at] + (1 if size is None else size):
+        if vaddr >= starts[index] + (1 if size is None else size):
             return None
         file, line = self._declared(found)
         return (file, line) if file else None
@@ -115,12 +116,24 @@ class Variables:
         looks at all of its functions, once."""
         for unit in self._info.units_at([vaddr]):
             starts, ends, offsets = self._functions_of(unit)
-            at = bisect_right(starts, vaddr) - 1
-            if at >= 0 and vaddr < ends[at]:
+            index = bisect_right(starts, vaddr) - 1
+            if index >= 0 and vaddr < ends[index]:
                 chain = Column("Q")
-                self._own.chain(offsets[at], vaddr, chain)
+                self._own.chain(offsets[index], vaddr, chain)
                 return [self._start(offset) for offset in reversed(chain.numbers())]
         return []
+
+    def first_function(self, vaddr: int) -> str:
+        """The linkage name, or the name, of the first function of a unit that begins where the one at a vaddr does:
+        assemblers describe each of the names that a function has. "" when there is none."""
+        for unit in self._info.units_at([vaddr]):
+            starts, ends, offsets = self._functions_of(unit)
+            at = bisect_right(starts, vaddr) - 1
+            if at >= 0 and vaddr < ends[at]:
+                first = bisect_left(starts, starts[at])
+                die = self._die(min(offsets[one] for one in range(first, at + 1) if vaddr < ends[one]))
+                return self._name(die, LINKAGE_NAMES) or self._name(die) if die is not None else ""
+        return ""
 
     def _start(self, offset: int) -> FrameStart:
         found = self._starts.get(offset)
@@ -181,11 +194,12 @@ class Variables:
             )
             following = self._die(key) if key else None
 
-    def _name(self, die: Die) -> str:
+    def _name(self, die: Die, attributes: Sequence[int] = (constants.DW_AT_name,)) -> str:
         for one in self._origins(die):
-            kind, value, _ = one.attributes.get(constants.DW_AT_name, (kernel.NUMBER, 0, 0))
-            if kind == kernel.NAME:
-                return self._units.file.strings.text(value)
+            for attribute in attributes:
+                kind, value, _ = one.attributes.get(attribute, (kernel.NUMBER, 0, 0))
+                if kind == kernel.NAME:
+                    return self._units.file.strings.text(value)
         return ""
 
     def _file(self, die: Die, number: int) -> str:
@@ -203,14 +217,14 @@ class Variables:
 
     def _children(self, die: Die) -> Iterator[Die]:
         """The DIEs below one, all levels, in their order."""
-        level, at = 1, die.end
+        level, offset = 1, die.end
         if not die.children:
             return
         for _ in range(MOST_DIES):
-            child = self._die(at | die.key & ALT_BIT)
+            child = self._die(offset | die.key & ALT_BIT)
             if child is None:
                 return
-            at = child.end
+            offset = child.end
             if child.tag == 0:
                 level -= 1
                 if level == 0:
@@ -248,14 +262,14 @@ class Variables:
         names = self._name(function)
         register = _register(self._block(function, constants.DW_AT_frame_base))
         inside: list[tuple[int, str, int | None]] = []  # of calls that are open: their level, and what was before
-        level, at = 1, function.end
+        level, offset = 1, function.end
         if not function.children:
             return
         for _ in range(MOST_DIES):
-            die = self._die(at | function.key & ALT_BIT)
+            die = self._die(offset | function.key & ALT_BIT)
             if die is None:
                 return
-            at = die.end
+            offset = die.end
             if die.tag == 0:
                 level -= 1
                 if level == 0:
@@ -291,9 +305,9 @@ class Variables:
         )
 
     def _block(self, die: Die, name: int) -> bytes:
-        kind, at, size = die.attributes.get(name, (kernel.NUMBER, 0, 0))
+        kind, offset, size = die.attributes.get(name, (kernel.NUMBER, 0, 0))
         sections = self._set_of(die).sections
-        return bytes(sections.debug_info[at : at + size]) if kind == kernel.BLOCK else b""
+        return bytes(sections.debug_info[offset : offset + size]) if kind == kernel.BLOCK else b""
 
 
 def _ordered(keys: Column, column: Column) -> array[int]:
@@ -310,8 +324,8 @@ def _ordered(keys: Column, column: Column) -> array[int]:
 def _elements(subrange: Die) -> int:
     """How many elements a dimension of an array has; 1 when it does not say."""
     count = 1
-    if (told := subrange.number(constants.DW_AT_count)) is not None:
-        count = told
+    if (stated := subrange.number(constants.DW_AT_count)) is not None:
+        count = stated
     if (upper := subrange.number(constants.DW_AT_upper_bound)) is not None:
         count = _signed(upper) - _signed(subrange.number(constants.DW_AT_lower_bound) or 0) + 1
     return count
@@ -336,11 +350,11 @@ def _frame_offset(expression: bytes, register: int | None) -> int | None:
     if expression[0] != constants.DW_OP_fbreg and not based:
         return None
     value = shift = 0
-    for at, byte in enumerate(expression[1:11], 2):
+    for offset, byte in enumerate(expression[1:11], 2):
         value |= (byte & 0x7F) << shift
         shift += 7
         if not byte & 0x80:
             if byte & 0x40:
                 value -= 1 << shift
-            return value if expression[at:] in (b"", bytes([constants.DW_OP_deref])) else None
+            return value if expression[offset:] in (b"", bytes([constants.DW_OP_deref])) else None
     return None

@@ -294,9 +294,9 @@ class ElfFile:
         for start, file_offset, held in places:
             inside = vaddr - start
             if inside >= 0 and inside + size <= held:
-                at = file_offset + inside
-                if at + size <= self.size:
-                    loaded_bytes = bytes(self.data[at : at + size])
+                offset = file_offset + inside
+                if offset + size <= self.size:
+                    loaded_bytes = bytes(self.data[offset : offset + size])
                     self.check()
                     return loaded_bytes
         rule = f"one of them loads {size} bytes at vaddr {vaddr:#x}"

@@ -120,7 +120,7 @@ def functions(
     problems: list[WhenceError] | None = None,
     near: Sequence[int] | None = None,
 ) -> Ranges:
-    """Every function that a symbol names, as depth-0 ranges in order of va, none overlapping, with their source.
+    """Every function that a symbol names, as depth-0 ranges in order of vaddr, none overlapping, with their source.
 
     `program` is the file a debug file belongs to, which has what the debug file only mentions (function descriptors). A
     damaged table is left out and its error appended to `problems`. Names are references into `strings`; the bytes
@@ -194,7 +194,7 @@ def as_ranges(strings: StringSpace, *columns: Column) -> Ranges:
     for out_column, column in zip(arrays, columns, strict=True):
         out_column.frombytes(column)
     count = len(vaddr)
-    out = Ranges(strings, va=vaddr, length=length, function=name, source=source)
+    out = Ranges(strings, vaddr=vaddr, length=length, function=name, source=source)
     out.depth, out.line_index, out.line_count, out.call_line = (array("I", bytes(4 * count)) for _ in range(4))
     out.file, out.call_file = array("Q", bytes(8 * count)), array("Q", bytes(8 * count))
     return out

@@ -121,5 +121,5 @@ def entries(data: memoryview, header: Header, table: HeaderTable, form: str, par
         raise cut_off(ElfError, part, None, needed, max(0, len(data) - table.file_offset))
     if table.stride == size:
         return list(struct.iter_unpack(full, data[table.file_offset : table.file_offset + table.count * size]))
-    at = range(table.file_offset, table.file_offset + table.count * table.stride, table.stride)
-    return [struct.unpack_from(full, data, offset) for offset in at]
+    position = range(table.file_offset, table.file_offset + table.count * table.stride, table.stride)
+    return [struct.unpack_from(full, data, offset) for offset in position]

@@ -1,21 +1,26 @@
-"""The symbol that other tools name for an address: llvm-symbolizer's choice among several, and BFD's.
+"""The symbol that other tools name for an address: llvm-symbolizer's choice among several, BFD's, and elfutils'.
 
-functions.py has whence's own choice. These two are for programs that stand in for others and have to say the same:
+functions.py has whence's own choice. These are for programs that stand in for others and have to say the same:
 
     llvm   the last symbol that starts at or before the address; of several that start there the largest, of equal ones
            the last in the table. It counts when it covers the address or has no size. (SymbolizableObjectFile.cpp)
     bfd    the last one of the address's own section, no object, whether it covers the address or not; of several that
            start there one that covers it, a function, a typed one, the smallest. (elf.c, better_fit)
+    eu     of those that cover the address, global ones before local ones, the last to start, the smallest, global
+           before weak, the first in the table; else the last one without a size that starts behind the ends of all
+           others, in the address's own section. (dwfl_module_addrsym.c)
 
-A symbol without a size reaches to the end of its section here, or names just its own address behind it (`_end`);
-llvm-symbolizer lets the last one of a file name all addresses after it. The file is that of the STT_FILE entry before a
-local symbol.
+For llvm and bfd a symbol without a size reaches to the end of its section here, or names just its own address behind it
+(`_end`); llvm-symbolizer lets the last one of a file name all addresses after it. The file is that of the STT_FILE
+entry before a local symbol.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.elf.kernels import constants
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 
 MARKED_BY_BIT_0 = (constants.EM_ARM, constants.EM_MIPS)  # Thumb and microMIPS code
 FILE = constants.STB_LOCAL << 4 | constants.STT_FILE
+BINDINGS_OF_EU = {constants.STB_GLOBAL: 3, constants.STB_WEAK: 2, constants.STB_LOCAL: 1}
 MAPPING = ("$a", "$d", "$t", "$x")  # what assemblers of ARM, AArch64 and RISC-V mark code and data with
 
 
@@ -78,47 +84,102 @@ class SymbolIndex:
 
     def llvm(self, vaddr: int) -> Symbol | None:
         """The symbol that llvm-symbolizer names."""
-        at = bisect_right(self._starts, vaddr) - 1
-        end, symbol = self._ends.get(at) or self._llvm_at(at)
+        index = bisect_right(self._starts, vaddr) - 1
+        end, symbol = self._ends.get(index) or self._llvm_at(index)
         return symbol if vaddr < end else None
 
-    def _llvm_at(self, at: int) -> tuple[int, Symbol]:
+    def _llvm_at(self, index: int) -> tuple[int, Symbol]:
         """The symbol that llvm-symbolizer names from a place in the order on, and where it ends (0: there is none)."""
-        while at >= 0:
-            row, start = self._rows[at], self._starts[at]
+        while index >= 0:
+            row, start = self._rows[index], self._starts[index]
             symbol = self._name(row, start, False)
             if not symbol.name.startswith(MAPPING):
                 section = self._sections[self._symbols.section[row]]
                 end = start + symbol.size if symbol.size else max(section.vaddr + section.size, start + 1)
-                found = self._ends[at] = end, symbol
+                found = self._ends[index] = end, symbol
                 return found
-            at -= 1
+            index -= 1
         return 0, NOTHING
 
     def bfd(self, vaddr: int) -> Symbol | None:
         """The symbol that binutils name."""
-        at = bisect_right(self._starts, vaddr) - 1
-        while at >= 0:
-            start = self._starts[at]
+        index = bisect_right(self._starts, vaddr) - 1
+        while index >= 0:
+            start = self._starts[index]
             first = bisect_left(self._starts, start)
             best = -1
-            for row in sorted(self._rows[first : at + 1]):
+            for row in sorted(self._rows[first : index + 1]):
                 fit = self._in_section(row, vaddr) and self._may_be_function(row)
                 if fit and (best < 0 or self._fits_better(row, best, vaddr - start)):
                     best = row
             if best >= 0:
                 return self._named.get((best, True)) or self._name(best, start, True)
-            if not self._in_section(self._rows[at], vaddr):
+            if not self._in_section(self._rows[index], vaddr):
                 return None
-            at = first - 1
+            index = first - 1
         return None
+
+    def eu(self, vaddr: int) -> Symbol | None:
+        """The symbol that elfutils name."""
+        last = bisect_right(self._starts, vaddr) - 1
+        if last < 0:
+            return None
+        symbols, reach = self._symbols, self._reach
+        covering, at = [], last
+        while at >= 0 and reach[at] > vaddr:
+            row = self._rows[at]
+            if vaddr - self._starts[at] < symbols.size[row] and symbols.name(row):
+                covering.append((row, self._starts[at]))
+            at -= 1
+        globals_first = sorted(covering, key=lambda one: (self._is_local(one[0]), one[0]))
+        if globals_first:
+            best = globals_first[0]
+            for other in globals_first[1:]:
+                if self._is_local(best[0]) == self._is_local(other[0]) and self._suits_eu_better(other, best):
+                    best = other
+            return self._name(*best, False)
+        first = bisect_left(self._starts, self._starts[last])
+        bare = [
+            row
+            for row in self._rows[first : last + 1]
+            if not symbols.size[row] and self._in_section(row, vaddr) and symbols.name(row)
+        ]
+        if not bare or self._starts[last] < reach[last]:
+            return None
+        return self._name(max(bare, key=lambda row: (self._is_local(row), row)), self._starts[last], False)
+
+    @cached_property
+    def _reach(self) -> list[int]:
+        """Where the symbols up to a place in the order end."""
+        ends = (start + self._symbols.size[row] for row, start in zip(self._rows, self._starts, strict=True))
+        return list(accumulate(ends, max))
+
+    def _is_local(self, row: int) -> bool:
+        return self._symbols.info[row] >> constants.STB_SHIFT == constants.STB_LOCAL
+
+    def _suits_eu_better(self, one: tuple[int, int], best: tuple[int, int]) -> bool:
+        """Whether elfutils prefer a symbol to one that comes before it in the table; both as (row, start)."""
+        rank, best_rank = (
+            BINDINGS_OF_EU.get(self._symbols.info[row] >> constants.STB_SHIFT, 0) for row, _ in (one, best)
+        )
+        if one[1] > best[1] or rank > best_rank:
+            return True
+        size, best_size = (self._symbols.size[row] for row, _ in (one, best))
+        return one[1] == best[1] and size < best_size and rank == best_rank
 
     def named(self, name: str) -> Iterator[Symbol]:
         """The symbols of that name, in order of address, as llvm-symbolizer finds them: those it would name."""
         last = len(self._rows) - 1
-        for at, row in enumerate(self._rows):
-            if (at == last or self._starts[at + 1] != self._starts[at]) and self._symbols.name(row) == name:
-                yield self._name(row, self._starts[at], False)
+        for index, row in enumerate(self._rows):
+            if (index == last or self._starts[index + 1] != self._starts[index]) and self._symbols.name(row) == name:
+                yield self._name(row, self._starts[index], False)
+
+    def first(self, name: str) -> Symbol | None:
+        """The first symbol of that name in the table."""
+        if self._symbols.find(name) is None:
+            return None
+        row = min((row for row in self._rows if self._symbols.name(row) == name), default=None)
+        return None if row is None else self._name(row, self._symbols.value[row], False)
 
     def _in_section(self, row: int, vaddr: int) -> bool:
         section = self._sections[self._symbols.section[row]]
@@ -161,5 +222,5 @@ class SymbolIndex:
         kinds = self._kinds
         if not local and not (bfd and 0 < kinds.rfind(FILE) == kinds.count(FILE)):
             return ""
-        at = kinds.rfind(FILE, 0, row)
-        return self._symbols.name(at) if at > 0 else ""
+        index = kinds.rfind(FILE, 0, row)
+        return self._symbols.name(index) if index > 0 else ""

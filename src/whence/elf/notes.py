@@ -40,20 +40,20 @@ def walk(data: memoryview, file_offset: int, size: int, align: int, order: ByteO
     """
     window = Window(data[file_offset : file_offset + size], "notes", order, ElfError)
     pad = 8 if align == 8 else 4
-    at = 0
-    while at + HEAD_SIZE <= len(window):
-        name_size, desc_size, type_ = window.unpack("III", at)
+    offset = 0
+    while offset + HEAD_SIZE <= len(window):
+        name_size, desc_size, type_ = window.unpack("III", offset)
         if not name_size and not desc_size and not type_:
             return
-        name_at = at + HEAD_SIZE
+        name_at = offset + HEAD_SIZE
         desc_at = name_at + name_size + (-(HEAD_SIZE + name_size) % pad)
         window.need(name_at, name_size)
         window.need(desc_at, desc_size)
         owner = window.raw(name_at, min(name_size, 64)).partition(b"\0")[0].decode("utf-8", "surrogateescape")
         yield Note(owner, type_, window.data[desc_at : desc_at + desc_size], file_offset + desc_at)
-        at = desc_at + desc_size + (-desc_size % 4)
-        if at % pad and window.data[at : at + 4] == bytes(4):  # not yet a note of 4-byte alignment
-            at += 4
+        offset = desc_at + desc_size + (-desc_size % 4)
+        if offset % pad and window.data[offset : offset + 4] == bytes(4):  # not yet a note of 4-byte alignment
+            offset += 4
 
 
 def read_notes(

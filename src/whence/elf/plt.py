@@ -85,17 +85,17 @@ def _x86_64(elf: ElfFile, section: Section) -> Iterator[tuple[int, int, int]]:
     code = bytes(elf.content(section))
     stride = 8 if section.entry_size == 8 else 16
     for start in range(0, len(code) - stride + 1, stride):
-        at = start
-        if code.startswith(ENDBR64, at):
-            at += len(ENDBR64)
-        if code[at] == PUSH and at > start:
-            yield section.vaddr + start, stride, ~int.from_bytes(code[at + 1 : at + 5], "little")
+        offset = start
+        if code.startswith(ENDBR64, offset):
+            offset += len(ENDBR64)
+        if code[offset] == PUSH and offset > start:
+            yield section.vaddr + start, stride, ~int.from_bytes(code[offset + 1 : offset + 5], "little")
             continue
-        if code[at] == BND:
-            at += 1
-        if code.startswith(JUMP, at) and at + 6 <= len(code):
-            (distance,) = struct.unpack_from("<i", code, at + 2)
-            slot = section.vaddr + at + 6 + distance
+        if code[offset] == BND:
+            offset += 1
+        if code.startswith(JUMP, offset) and offset + 6 <= len(code):
+            (distance,) = struct.unpack_from("<i", code, offset + 2)
+            slot = section.vaddr + offset + 6 + distance
             if slot >= 0:
                 yield section.vaddr + start, stride, slot
 
@@ -136,8 +136,8 @@ def _relocations(elf: ElfFile, name: str, kind: int, only: set[int] | None = Non
 
 
 def _name(elf: ElfFile, table: SymbolTable, symbol: int) -> bytes:
-    at = symbol * layout.SYMBOL_SIZE[64]
-    if at + 4 > len(table.entries):
+    offset = symbol * layout.SYMBOL_SIZE[64]
+    if offset + 4 > len(table.entries):
         return b""
-    start = int.from_bytes(table.entries[at : at + 4], elf.order)
+    start = int.from_bytes(table.entries[offset : offset + 4], elf.order)
     return cstring(table.names[: start + NAME_LIMIT], start)

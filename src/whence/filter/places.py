@@ -186,12 +186,12 @@ class Places:
             answer = self._runtime(address)
             path = answer.mapping.path if answer.mapping is not None else ""
             return answer.frames or self._unnamed(answer.reason or Reason.UNMAPPED, path)
-        for start, limit, number, vaddr in reversed(self._ranges):
-            if start <= address < limit and number in self._modules:
+        for start, end, number, vaddr in reversed(self._ranges):
+            if start <= address < end and number in self._modules:
                 return self._in_module(*self._modules[number], address - start + vaddr)
-        at = bisect_right(self._mappings, address, key=lambda mapping: mapping.start) - 1
-        if at >= 0 and address < self._mappings[at].limit:
-            return self._in_mapping(self._mappings[at], address)
+        index = bisect_right(self._mappings, address, key=lambda mapping: mapping.start) - 1
+        if index >= 0 and address < self._mappings[index].end:
+            return self._in_mapping(self._mappings[index], address)
         if len(self._given) == 1:
             path, binary = self._given[0]
             frames, reason, _ = name_all(binary, [address])[address] if 0 <= address < 1 << 64 else ((), None, "")
@@ -235,9 +235,9 @@ class Places:
         for binary in binaries:
             known = self._starts(binary)
             named = known.get(symbol) or known.get(GO_NAMES.get(symbol, ""), {})
-            starts = [va for va, length in named.items() if length == size] or list(named)
+            starts = [vaddr for vaddr, length in named.items() if length == size] or list(named)
             if len(starts) > 1 and runtime is not None:  # of one name, the one that is so far into a page
-                starts = [va for va in starts if (va + offset - runtime) % PAGE == 0]
+                starts = [vaddr for vaddr in starts if (vaddr + offset - runtime) % PAGE == 0]
             if len(starts) == 1:
                 return self._frames(binary, starts[0] + offset - back, symbol)
         return self._unnamed(Reason.NOT_IN_ARCHIVE, symbol)
@@ -307,27 +307,27 @@ def starts_of(binary: Names) -> dict[str, dict[int, int]]:
 
         ranges = functions(producers.debug_elf)
         text = ranges.strings.text
-        length_at = dict(zip(ranges.va, ranges.length, strict=True))
-        for va, length, name in zip(ranges.va, ranges.length, ranges.function, strict=True):
-            found[text(name)][va] = length
+        length_at = dict(zip(ranges.vaddr, ranges.length, strict=True))
+        for vaddr, length, name in zip(ranges.vaddr, ranges.length, ranges.function, strict=True):
+            found[text(name)][vaddr] = length
         for elf in dict.fromkeys((producers.elf, producers.debug_elf)):
             for table in (".symtab", ".dynsym"):
                 symbols = elf.symbols(table)
                 placed = elf.type != ET_REL  # else values count from their section
                 code = {section.index for section in elf.sections if section.executable and placed}
-                for index, va in enumerate(symbols.value):
-                    if va in length_at and symbols.section[index]:
-                        found[symbols.name(index)].setdefault(va, length_at[va])
-                    elif va and symbols.section[index] in code:  # an entry inside a function, as assembly has them
+                for index, vaddr in enumerate(symbols.value):
+                    if vaddr in length_at and symbols.section[index]:
+                        found[symbols.name(index)].setdefault(vaddr, length_at[vaddr])
+                    elif vaddr and symbols.section[index] in code:  # an entry inside a function, as assembly has them
                         name = symbols.name(index)
                         if name not in found:
-                            found[name][va] = symbols.size[index]
+                            found[name][vaddr] = symbols.size[index]
     if not found:
         last = ("", 0)
         for entry in binary.functions():  # type: ignore[attr-defined]
-            if (entry.function, entry.va) != last:  # else the next part of a function that is split
-                found[entry.function][entry.va] = entry.length
-            last = entry.function, entry.va + entry.length
+            if (entry.function, entry.vaddr) != last:  # else the next part of a function that is split
+                found[entry.function][entry.vaddr] = entry.length
+            last = entry.function, entry.vaddr + entry.length
     for function in [name for name in found if name.endswith(".abi0") or "[go.shape." in name]:
         found[GO_GENERIC.sub("[...]", function.removesuffix(".abi0"))].update(found[function])
     return found

@@ -41,11 +41,11 @@ def find(elf: ElfFile) -> FoundTable | None:
             if len(data) >= 4 and bytes(data[:4]) in MAGICS:
                 return FoundTable(data, section.vaddr, f"section {name}")
             if len(data):  # the section's name is a promise: what is there is a table, if perhaps a damaged one
-                at = next(_headers(data), 0)
-                return FoundTable(data[at:], section.vaddr + at, f"section {name}")
+                offset = next(_headers(data), 0)
+                return FoundTable(data[offset:], section.vaddr + offset, f"section {name}")
         elif _is_go(elf):
-            for at in _headers(data):
-                return FoundTable(data[at:], section.vaddr + at, f"magic in section {name}")
+            for offset in _headers(data):
+                return FoundTable(data[offset:], section.vaddr + offset, f"magic in section {name}")
     return _by_symbol(elf) or _by_magic(elf)
 
 
@@ -59,17 +59,17 @@ def _headers(data: memoryview) -> Iterator[int]:
     raw = bytes(data)
     hits = []
     for magic in MAGICS:
-        at = raw.find(magic + b"\0\0")
-        while at >= 0:
-            if at % 4 == 0 and looks_like_header(data, at):
-                hits.append(at)
-            at = raw.find(magic + b"\0\0", at + 1)
-    for at in sorted(hits):
+        offset = raw.find(magic + b"\0\0")
+        while offset >= 0:
+            if offset % 4 == 0 and looks_like_header(data, offset):
+                hits.append(offset)
+            offset = raw.find(magic + b"\0\0", offset + 1)
+    for offset in sorted(hits):
         try:
-            read_header(data[at:])
+            read_header(data[offset:])
         except GopclntabError:
             continue  # eight bytes of something else, such as a program that reads tables like this one
-        yield at
+        yield offset
 
 
 def _by_symbol(elf: ElfFile) -> FoundTable | None:
@@ -102,8 +102,8 @@ def _by_magic(elf: ElfFile) -> FoundTable | None:
         if not segment.is_loaded or segment.file_size < HEADER_START:
             continue
         data = elf.data[segment.file_offset : segment.file_offset + segment.file_size]
-        for at in _headers(data):
-            return FoundTable(data[at:], segment.vaddr + at, "magic in a segment")
+        for offset in _headers(data):
+            return FoundTable(data[offset:], segment.vaddr + offset, "magic in a segment")
     return None
 
 

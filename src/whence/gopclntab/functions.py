@@ -82,8 +82,8 @@ class FunctionColumns:
 
 def field(data: memoryview, header: PclntabHeader, index: int) -> int:
     """A field of functab: entries have even indexes, offsets of records odd ones."""
-    at = header.functab_at + index * header.field
-    return int.from_bytes(data[at : at + header.field], header.order)
+    offset = header.functab_at + index * header.field
+    return int.from_bytes(data[offset : offset + header.field], header.order)
 
 
 def sample_offsets(data: memoryview, header: PclntabHeader) -> list[int]:
@@ -150,8 +150,8 @@ def _counts_are_words(data: memoryview, header: PclntabHeader) -> bool:
     if header.order == "big":
         return False
     for index in range(0, header.functions, max(1, header.functions // SAMPLES)):
-        at = field(data, header, 2 * index + 1) + header.field + header.version.last_at
-        if at + 4 <= len(data) and data[at + 3]:
+        offset = field(data, header, 2 * index + 1) + header.field + header.version.last_at
+        if offset + 4 <= len(data) and data[offset + 3]:
             return False
     return True
 

@@ -101,12 +101,12 @@ class PclntabHeader:
     def end_of(self, start: int, size: int) -> int:
         """Where the part that starts at `start` can reach: the next part, or the table's end."""
         starts = (self.names_at, self.units_at, self.texts_at, self.pctab_at, self.functab_at)
-        return min((at for at in starts if at > start), default=size)
+        return min((offset for offset in starts if offset > start), default=size)
 
 
-def looks_like_header(data: memoryview, at: int = 0) -> bool:
+def looks_like_header(data: memoryview, offset: int = 0) -> bool:
     """Whether the first eight bytes obey the rules: cheap enough for a scan."""
-    head = bytes(data[at : at + HEADER_START])
+    head = bytes(data[offset : offset + HEADER_START])
     if len(head) < HEADER_START or head[:4] not in MAGICS:
         return False
     return head[ZERO_AT:QUANTUM_AT] == b"\0\0" and head[QUANTUM_AT] in QUANTA and head[POINTER_AT] in POINTERS
@@ -131,10 +131,10 @@ def read_header(data: memoryview) -> PclntabHeader:
     header = PclntabHeader(version, order, quantum, pointer, **dict(zip(version.words, words)))
     if not header.functab_at:  # 1.2: functab follows the header, and every offset counts from the table's start
         header = PclntabHeader(version, order, quantum, pointer, words[0], functab_at=HEADER_START + pointer)
-    for word, at in zip(version.words, words):
-        if word.endswith("_at") and at > len(data):
+    for word, position in zip(version.words, words):
+        if word.endswith("_at") and position > len(data):
             offset = HEADER_START + version.words.index(word) * pointer
-            raise GopclntabError("header", offset, f"{word[:-3]} starts inside the table's {len(data)} bytes", at)
+            raise GopclntabError("header", offset, f"{word[:-3]} starts inside the table's {len(data)} bytes", position)
     room = (len(data) - header.functab_at) // header.field
     if 2 * header.functions + 1 > room:
         rule = f"twice the functions and one field fit in functab's {room}"

@@ -38,9 +38,9 @@ class Image:
                     continue
         if not self.elf.sections:
             tags = dynamic_tags(self.elf.data, self.elf.header, self.elf.segments)
-            at = self.elf.file_offset_of(tags.get(constants.DT_RELA, -1))
-            if at is not None:
-                tables.append(bytes(self.elf.data[at : at + tags.get(constants.DT_RELASZ, 0)]))
+            offset = self.elf.file_offset_of(tags.get(constants.DT_RELA, -1))
+            if offset is not None:
+                tables.append(bytes(self.elf.data[offset : offset + tags.get(constants.DT_RELASZ, 0)]))
         return tables
 
     def pack(self, value: int) -> bytes:
@@ -51,11 +51,11 @@ class Image:
         row = 3 * self.pointer
         pattern = self.pack(value)
         for table in self._relocations:
-            at = table.find(pattern)
-            while at >= 0:
-                if at % row == 2 * self.pointer:
-                    yield struct.unpack_from(self._word, table, at - 2 * self.pointer)[0]
-                at = table.find(pattern, at + 1)
+            offset = table.find(pattern)
+            while offset >= 0:
+                if offset % row == 2 * self.pointer:
+                    yield struct.unpack_from(self._word, table, offset - 2 * self.pointer)[0]
+                offset = table.find(pattern, offset + 1)
 
     def _within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The vaddrs in [start, end) of words that are relocated, and the addends.
@@ -68,13 +68,13 @@ class Image:
             whole = self.pack(stretch << 16)
             shared = whole[2:] if little else whole[:-2]
             for table in self._relocations:
-                at = table.find(shared)
-                while at >= 0:
-                    if at % row == shared_at and at - shared_at + row <= len(table):
-                        slot, _, addend = struct.unpack_from(self._mark + self._word[1] * 3, table, at - shared_at)
+                offset = table.find(shared)
+                while offset >= 0:
+                    if offset % row == shared_at and offset - shared_at + row <= len(table):
+                        slot, _, addend = struct.unpack_from(self._mark + self._word[1] * 3, table, offset - shared_at)
                         if start <= slot < end:
                             yield slot, addend
-                    at = table.find(shared, at + 1)
+                    offset = table.find(shared, offset + 1)
 
     def words(self, vaddr: int, count: int) -> tuple[int, ...] | None:
         """`count` words at a vaddr, relocated; None where the file loads nothing."""
@@ -104,11 +104,11 @@ class Image:
                 continue
             end = segment.file_offset + segment.file_size
             data = bytes(self.elf.data[segment.file_offset : end])
-            at = data.find(pattern)
-            while at >= 0:
-                if (segment.vaddr + at) % self.pointer == 0:
-                    yield segment.vaddr + at
-                at = data.find(pattern, at + 1)
+            offset = data.find(pattern)
+            while offset >= 0:
+                if (segment.vaddr + offset) % self.pointer == 0:
+                    yield segment.vaddr + offset
+                offset = data.find(pattern, offset + 1)
 
     def relocated(self, data: memoryview, vaddr: int) -> memoryview:
         """The bytes at a vaddr with every relocation that falls into them applied; the same bytes when none does."""

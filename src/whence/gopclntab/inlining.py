@@ -138,12 +138,12 @@ def find_trees(
     return None
 
 
-def _fits(trees: Trees, order: ByteOrder, names: memoryview, at: int, span: int) -> bool:
+def _fits(trees: Trees, order: ByteOrder, names: memoryview, offset: int, span: int) -> bool:
     """Whether a tree's first node obeys the rules: it names a function, and lies in no other node."""
     shape = trees.shape
-    if at < 0 or at + shape.size > len(trees.data):
+    if offset < 0 or offset + shape.size > len(trees.data):
         return False
-    node = bytes(trees.data[at : at + shape.size])
+    node = bytes(trees.data[offset : offset + shape.size])
     name = int.from_bytes(node[shape.name_at : shape.name_at + 4], order)
     if name >= len(names) or (name and names[name - 1]):
         return False

@@ -87,10 +87,10 @@ def text_sections(
     Very large programs on ppc64 and arm64 are linked in several pieces, which an external linker may move apart. The
     first piece is where the text starts, offsets ascend, and every piece lies in executable bytes.
     """
-    at = SECTION_MAP[gofunc_word]
-    if len(module.words) < at + 2:
+    index = SECTION_MAP[gofunc_word]
+    if len(module.words) < index + 2:
         return []
-    pointer, count = module.words[at], module.words[at + 1]
+    pointer, count = module.words[index], module.words[index + 1]
     if not 1 < count <= MAX_SECTIONS:
         return []
     words = image.words(pointer, 3 * count)

@@ -23,7 +23,7 @@ BYTES_PER_ROW = 19  # of code, room at first; real programs have 18 to 30
 SLACK = 64  # ranges and rows that any table may have
 
 COLUMNS = (
-    *("va", "length", "depth", "function", "file"),
+    *("vaddr", "length", "depth", "function", "file"),
     *("line_index", "line_count", "call_file", "call_line"),
     *("line_offset", "line_number"),
 )
@@ -96,7 +96,7 @@ def function_ranges(
     out = Ranges(strings)
     for name in COLUMNS:
         getattr(out, name).frombytes(getattr(columns, name))
-    out.source.frombytes(bytes([Source.GOPCLNTAB.number]) * len(out.va))
+    out.source.frombytes(bytes([Source.GOPCLNTAB.number]) * len(out.vaddr))
     if lines and files:
         start = array("I")
         start.frombytes(columns.start_line)

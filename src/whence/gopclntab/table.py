@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from whence.elf import ElfFile
 from whence.gopclntab.find import FoundTable, find
+from whence.gopclntab.frames import GoFrames
 from whence.gopclntab.functions import Function, FunctionColumns, Functions, move, read_functions, sample_offsets
 from whence.gopclntab.header import read_header
 from whence.gopclntab.image import Image
@@ -53,6 +54,7 @@ class Pclntab:
         self.skipped = {"record": self._columns.damaged, "lines": 0, "inlined calls": 0}
         if pieces:
             move(self._columns, self.text_base, pieces)
+        self._is_moved = bool(pieces)
 
     @classmethod
     def find(cls, elf: ElfFile) -> Pclntab | None:
@@ -74,8 +76,8 @@ class Pclntab:
             starts = (header.names_at, header.texts_at, header.units_at)
             names, texts, units = (data[start : header.end_of(start, len(data))] for start in starts)
             return names, texts, units
-        at = header.functab_at + (2 * header.functions + 1) * header.field
-        start = int.from_bytes(data[at : at + 4], header.order)
+        offset = header.functab_at + (2 * header.functions + 1) * header.field
+        start = int.from_bytes(data[offset : offset + 4], header.order)
         count = int.from_bytes(data[start : start + 4], header.order)
         return data, data, data[start : start + 4 * min(count, len(data) // 4)]
 
@@ -89,6 +91,10 @@ class Pclntab:
             if trees is not None and len(trees.data):
                 break
         return columns, trees
+
+    def frames(self) -> GoFrames:
+        """What unwinding needs of the functions."""
+        return GoFrames(self._data, self.header, self._columns, self._names, self._is_moved)
 
     def functions(self) -> Iterator[Function]:
         """Every function in the table's order; damaged records are left out."""
@@ -118,7 +124,7 @@ class Pclntab:
         inlines: bool = True,
         near: Iterable[int] | None = None,
     ) -> Ranges:
-        """The table as ranges in (va, depth) order, of source GOPCLNTAB; names are references into `strings`. With
+        """The table as ranges in (vaddr, depth) order, of source GOPCLNTAB; names are references into `strings`. With
         `near` only of the functions that hold one of those vaddrs.
 
         A function's range ends where its code does: padding up to the next function is nobody's. Without `lines`

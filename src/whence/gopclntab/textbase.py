@@ -82,8 +82,10 @@ def choose(
         against.append(f"{base.vaddr:#x} from {base.found_by}: {reason}")
     if not against:
         against.append("neither header, nor moduledata, nor symbol runtime.text")
-    at = header.text_word_at if header.version.relative else None
-    raise GopclntabError("text base", at, "something says where the text starts, and it is right", "; ".join(against))
+    offset = header.text_word_at if header.version.relative else None
+    raise GopclntabError(
+        "text base", offset, "something says where the text starts, and it is right", "; ".join(against)
+    )
 
 
 def _objection(elf: ElfFile, base: int, module: ModuleData | None, first: int, last: int) -> str:

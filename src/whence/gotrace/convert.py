@@ -36,10 +36,10 @@ class TextBlocks:
     def __iter__(self) -> Iterator[memoryview]:
         feed = self.feed
         while True:
-            at, size, events, fault, where = text_kernel.from_wire(
+            offset, size, events, fault, position = text_kernel.from_wire(
                 feed.data, feed.start, feed.stop, self._layout, changes(), self._out, self.keep_padding
             )
-            feed.use(at)
+            feed.use(offset)
             self.events += events
             if size:
                 yield memoryview(self._out)[:size]
@@ -47,7 +47,7 @@ class TextBlocks:
                 if not events:
                     self._out = bytearray(2 * len(self._out))
             elif fault not in (FINE, CUT):
-                raise wire_fault(fault, feed.offset(where), self.version, feed.data[at])
+                raise wire_fault(fault, feed.offset(position), self.version, feed.data[offset])
             elif not feed.more():
                 if fault == CUT:
                     raise cut_short(feed.offset(feed.stop), "an event")
@@ -68,10 +68,10 @@ class WireBlocks:
         feed = self.feed
         while True:
             start = feed.start
-            at, size, events, line_count, fault, where, kind, argument = text_kernel.to_wire(
+            offset, size, events, line_count, fault, position, kind, argument = text_kernel.to_wire(
                 feed.data, start, feed.stop, feed.ended, self._layout, self._out, self.keep_padding
             )
-            feed.use(at)
+            feed.use(offset)
             self.events += events
             self.line += line_count
             if size:
@@ -80,12 +80,14 @@ class WireBlocks:
                 if not events:
                     self._out = bytearray(2 * len(self._out))
             elif fault not in (FINE, CUT):
-                text = memoryview(feed.data)[at : feed.stop]
-                raise text_fault(fault, text, where - at, feed.offset(at), self.line, self.version, kind, argument)
+                text = memoryview(feed.data)[offset : feed.stop]
+                raise text_fault(
+                    fault, text, position - offset, feed.offset(offset), self.line, self.version, kind, argument
+                )
             elif not feed.more():
                 if fault == FINE:
                     return
-                if feed.start == at and start == at and not events:
+                if feed.start == offset and start == offset and not events:
                     text = memoryview(feed.data)[feed.start : feed.stop]
                     raise text_fault(CUT, text, len(text), feed.offset(feed.start), self.line, self.version)
 

@@ -122,15 +122,15 @@ def is_blank(text: str) -> bool:
 def tokens(line: str) -> list[tuple[str, int]]:
     """The tokens of a line, with where each starts; a # ends the line."""
     found: list[tuple[str, int]] = []
-    at = 0
-    while at < len(line):
-        if line[at] in SPACES:
-            at += 1
+    offset = 0
+    while offset < len(line):
+        if line[offset] in SPACES:
+            offset += 1
             continue
-        if line[at] == "#":
+        if line[offset] == "#":
             break
-        start = at
-        while at < len(line) and line[at] not in SPACES and line[at] != "#":
-            at += 1
-        found.append((line[start:at], start))
+        start = offset
+        while offset < len(line) and line[offset] not in SPACES and line[offset] != "#":
+            offset += 1
+        found.append((line[start:offset], start))
     return found

@@ -47,8 +47,8 @@ class _Slice:
         if self._header:
             header, self._header = self._header, b""
             return header
-        at, self._at = self._at, min(self._at + size, self._end)
-        return bytes(self._data[at : self._at])
+        offset, self._at = self._at, min(self._at + size, self._end)
+        return bytes(self._data[offset : self._at])
 
 
 @dataclass(slots=True)
@@ -60,30 +60,30 @@ class _Walk:
     def __post_init__(self) -> None:
         self._rooms = {room: batches_kernel.BatchColumns(room) for room in (FEW, ROOM)}
 
-    def scan(self, at: int, room: int = ROOM) -> tuple[int, list[tuple[int, int, int]], int]:
+    def scan(self, offset: int, room: int = ROOM) -> tuple[int, list[tuple[int, int, int]], int]:
         """Batches from `at` on: where it stopped, (kind, start, generation) of each, fault."""
         columns = self._rooms[room]
-        at, rows, fault, _ = batches_kernel.scan(self.data, at, len(self.data), layout(self.version), columns)
-        return at, list(zip(columns.kind[:rows], columns.start[:rows], columns.generation[:rows])), fault
+        offset, rows, fault, _ = batches_kernel.scan(self.data, offset, len(self.data), layout(self.version), columns)
+        return offset, list(zip(columns.kind[:rows], columns.start[:rows], columns.generation[:rows])), fault
 
-    def resume(self, at: int, generation: int) -> int:
+    def resume(self, offset: int, generation: int) -> int:
         """The next place after damage where a batch starts, or the end."""
         size = len(self.data)
-        while at < size:
-            at = self._find(EVENT_BATCH, at)
-            if at < 0:
+        while offset < size:
+            offset = self._find(EVENT_BATCH, offset)
+            if offset < 0:
                 return size
-            end, batches, _ = self.scan(at, FEW)
+            end, batches, _ = self.scan(offset, FEW)
             numbers = [number for kind, _, number in batches if kind != END_OF_GENERATION]
             near = all(generation <= number <= generation + 1000 for number in numbers)
             if near and numbers and (len(numbers) >= CONVINCING or end == size):
-                return at
-            at += 1
+                return offset
+            offset += 1
         return size
 
-    def _find(self, byte: bytes, at: int) -> int:
+    def _find(self, byte: bytes, offset: int) -> int:
         """Where a byte is next, -1 when it is nowhere. A piece at a time: views have no `find`."""
-        for start in range(at, len(self.data), COPIED):
+        for start in range(offset, len(self.data), COPIED):
             found = bytes(self.data[start : start + COPIED]).find(byte)
             if found >= 0:
                 return start + found
@@ -92,9 +92,9 @@ class _Walk:
     def pieces(self) -> list[tuple[int, int, int]]:
         """(generation, start, end) of what looks like generations, damage cut out."""
         found: list[tuple[int, int, int]] = []
-        at, start, current, last = HEADER_SIZE, HEADER_SIZE, 0, 0
-        while at < len(self.data):
-            at, batches, fault = self.scan(at)
+        position, start, current, last = HEADER_SIZE, HEADER_SIZE, 0, 0
+        while position < len(self.data):
+            position, batches, fault = self.scan(position)
             for kind, offset, number in batches:
                 if kind == END_OF_GENERATION:
                     if current:
@@ -107,11 +107,11 @@ class _Walk:
                     last = max(last, number)
             if fault not in (FINE, FULL):
                 if current:
-                    found.append((current, start, at))
-                at = self.resume(at + 1, last)
-                start, current = at, 0
+                    found.append((current, start, position))
+                position = self.resume(position + 1, last)
+                start, current = position, 0
         if current:
-            found.append((current, start, at))
+            found.append((current, start, position))
         return found
 
 
@@ -139,17 +139,17 @@ def salvage(data: bytes | memoryview, out: Sink) -> tuple[list[Piece], list[Piec
     pieces = generations(data)
     first = size = most = 0  # where the stretch begins and its bytes; the bytes of the best
     chosen = range(0)
-    for place, piece in enumerate(pieces):
-        if piece.problem or (size and piece.generation != pieces[place - 1].generation + 1):
-            first, size = place, 0
+    for index, piece in enumerate(pieces):
+        if piece.problem or (size and piece.generation != pieces[index - 1].generation + 1):
+            first, size = index, 0
         if piece.problem:
             continue
         if not size:
-            first = place
+            first = index
         size += piece.end - piece.start
         if size > most:
-            most, chosen = size, range(first, place + 1)
-    best = [pieces[place] for place in chosen]
+            most, chosen = size, range(first, index + 1)
+    best = [pieces[index] for index in chosen]
     if not best:
         fault = "no generation is whole" if pieces else "the trace has no generations"
         raise TraceError("wire", None, "a generation is whole", f"{len(pieces)} that are not", fault=fault)
@@ -157,4 +157,4 @@ def salvage(data: bytes | memoryview, out: Sink) -> tuple[list[Piece], list[Piec
     for piece in best:
         for start in range(piece.start, piece.end, COPIED):
             out.write(memoryview(data[start : min(start + COPIED, piece.end)]))
-    return best, [piece for place, piece in enumerate(pieces) if place not in chosen]
+    return best, [piece for index, piece in enumerate(pieces) if index not in chosen]

@@ -67,11 +67,11 @@ class Column:
         """Append the numbers of a buffer of the same item size, such as an array. MemoryError, BufferError."""
         data: cython.const[cython.uchar][::1] = memoryview(numbers).cast("B")
         count: cython.Py_ssize_t = data.shape[0] // self.item
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         if not self.reserve(count):
             raise BufferError("a view of the column lives") if self.exports else MemoryError
-        for at in range(count * self.item):
-            self.vector.items[self.vector.count * self.item + at] = cython.cast(cython.char, data[at])
+        for index in range(count * self.item):
+            self.vector.items[self.vector.count * self.item + index] = cython.cast(cython.char, data[index])
         self.vector.count += count
 
     def __len__(self):

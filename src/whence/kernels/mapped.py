@@ -42,13 +42,13 @@ _first = cython.declare(cython.pointer[Live], cython.NULL)
 @cython.exceptval(check=False)
 def _on_fault(number: cython.int, info: cython.pointer[siginfo_t], context: cython.p_void) -> cython.void:
     """The handler: only what may be done in one."""
-    at: cython.size_t = cython.cast(cython.size_t, whence_fault_at(info))
+    address: cython.size_t = cython.cast(cython.size_t, whence_fault_at(info))
     live: cython.pointer[Live] = _first
     if not whence_is_sent(info):
         while live != cython.NULL:
-            if live.start != 0 and live.start <= at < live.end:
-                at -= (at - live.start) % PAGE
-                if whence_put_zeros(cython.cast(cython.p_void, at), live.end - at) == 0:
+            if live.start != 0 and live.start <= address < live.end:
+                address -= (address - live.start) % PAGE
+                if whence_put_zeros(cython.cast(cython.p_void, address), live.end - address) == 0:
                     live.lost = 1
                     return
                 break

@@ -215,7 +215,7 @@ def go_table(elf: ElfFile, *, symtab: bool = True, gopclntab: bool = True) -> Ra
         found += _go_functions(elf, strings)
     table = Ranges(strings)
     count = len(found)
-    table.va = array("Q", [row[0] for row in found])
+    table.vaddr = array("Q", [row[0] for row in found])
     table.length = array("Q", [row[1] & 0xFFFFFFFF for row in found])
     table.function = array("Q", [row[2] for row in found])
     table.source = array("B", [row[3].number for row in found])

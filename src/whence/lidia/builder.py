@@ -79,7 +79,7 @@ class Builder:
             raise ValueError("depth, call line, start line, line offsets and lines are unsigned 32-bit numbers")
         number = Source(source).number
         table, name = self._ranges, self._names.add
-        table.va.append(vaddr)
+        table.vaddr.append(vaddr)
         table.length.append(length)
         table.depth.append(depth)
         table.function.append(name(_raw(function)))
@@ -137,22 +137,22 @@ def _raw(text: str) -> bytes:
 
 
 def _in_trees(table: Ranges) -> Ranges:
-    """The ranges in tree order: each function followed by what was inlined into it, by va.
+    """The ranges in tree order: each function followed by what was inlined into it, by vaddr.
 
-    An inlined range belongs to the deepest range of a smaller depth around its VA; one without becomes a function. An
-    inlined range ends where the next one beside it begins.
+    An inlined range belongs to the deepest range of a smaller depth around its vaddr; one without becomes a function.
+    An inlined range ends where the next one beside it begins.
     """
     count = len(table)
-    order = sorted(range(count), key=lambda i: (table.va[i], table.depth[i]))
+    order = sorted(range(count), key=lambda i: (table.vaddr[i], table.depth[i]))
     children: list[list[int]] = [[] for _ in range(count)]
     roots: list[int] = []
     depth = array("I", table.depth)
-    open_ranges: list[int] = []  # that may reach over what comes: by va, innermost last
+    open_ranges: list[int] = []  # that may reach over what comes: by vaddr, innermost last
     for i in order:
-        va = table.va[i]
-        while open_ranges and table.va[open_ranges[-1]] + table.length[open_ranges[-1]] <= va:
+        vaddr = table.vaddr[i]
+        while open_ranges and table.vaddr[open_ranges[-1]] + table.length[open_ranges[-1]] <= vaddr:
             open_ranges.pop()
-        parent = next((k for k in reversed(open_ranges) if _around(table, k, va) and depth[k] < depth[i]), None)
+        parent = next((k for k in reversed(open_ranges) if _around(table, k, vaddr) and depth[k] < depth[i]), None)
         if parent is None or table.depth[i] == 0:
             depth[i] = 0
             roots.append(i)
@@ -163,7 +163,7 @@ def _in_trees(table: Ranges) -> Ranges:
     length = array("Q", table.length)
     for beside in children:
         for one, following in pairwise(beside):
-            length[one] = min(length[one], table.va[following] - table.va[one])
+            length[one] = min(length[one], table.vaddr[following] - table.vaddr[one])
     out = Ranges(table.strings, line_offset=table.line_offset[:], line_number=table.line_number[:], starts=table.starts)
     stack = roots[::-1]
     while stack:
@@ -178,8 +178,8 @@ def _in_trees(table: Ranges) -> Ranges:
     return out
 
 
-def _around(table: Ranges, place: int, va: int) -> bool:
-    return table.va[place] <= va < table.va[place] + table.length[place]
+def _around(table: Ranges, index: int, vaddr: int) -> bool:
+    return table.vaddr[index] <= vaddr < table.vaddr[index] + table.length[index]
 
 
-_COPIED = ("va", "function", "file", "line_index", "line_count", "call_file", "call_line", "source")
+_COPIED = ("vaddr", "function", "file", "line_index", "line_count", "call_file", "call_line", "source")

@@ -123,13 +123,13 @@ class ArchiveSection(Record, frozen=True):
 class ArchiveHeader(Record, frozen=True):
     """The four sections, in the order in which they lie; iteration returns them."""
 
-    va: ArchiveSection
+    va_table: ArchiveSection
     ranges: ArchiveSection
     strings: ArchiveSection
     lines: ArchiveSection
 
     def __iter__(self) -> Iterator[ArchiveSection]:
-        return iter((self.va, self.ranges, self.strings, self.lines))
+        return iter((self.va_table, self.ranges, self.strings, self.lines))
 
     @property
     def end(self) -> int:
@@ -140,10 +140,10 @@ class ArchiveHeader(Record, frozen=True):
         return ArchiveHeader(*(section.with_crc(crc) for section, crc in zip(self, crcs, strict=True)))
 
     def pack(self) -> bytes:
-        va, ranges, strings, lines = self
+        va_table, ranges, strings, lines = self
         return _HEADER.pack(
             MAGIC, VERSION,
-            va.width, va.entries, va.offset, va.crc, 0,
+            va_table.width, va_table.entries, va_table.offset, va_table.crc, 0,
             ranges.width, ranges.entries, ranges.offset, ranges.crc, 0,
             strings.entries, strings.offset, strings.crc, 0,
             lines.width, lines.entries, lines.offset, lines.crc, 0,
@@ -176,7 +176,7 @@ class ArchiveHeader(Record, frozen=True):
 
     def _check_widths(self) -> None:
         for section, offset, what, widths in (
-            (self.va, 0x08, "an entry of the VA table", (4, 8)),
+            (self.va_table, 0x08, "an entry of the VA table", (4, 8)),
             (self.ranges, 0x28, "a field of the range table", (4, 8)),
             (self.lines, 0x60, "a field of the line tables", (2, 4)),
         ):
@@ -184,9 +184,10 @@ class ArchiveHeader(Record, frozen=True):
                 expected = f"{widths[0]} or {widths[1]}"
                 fault = f"{what} has {section.width} bytes (header+{offset:#x}), expected {expected}"
                 raise LidiaError("header", offset, f"{what} has {expected} bytes", section.width, fault=fault)
-        if self.ranges.entries != self.va.entries:
-            fault = f"there are {self.ranges.entries} ranges (header+0x30), expected {self.va.entries}, as many as VAs"
-            rule = f"there are as many ranges as VAs, {self.va.entries}"
+        if self.ranges.entries != self.va_table.entries:
+            vaddrs = self.va_table.entries
+            fault = f"there are {self.ranges.entries} ranges (header+0x30), expected {vaddrs}, as many as VAs"
+            rule = f"there are as many ranges as VAs, {vaddrs}"
             raise LidiaError("header", 0x30, rule, self.ranges.entries, fault=fault)
 
     def _check_order(self, file_size: int) -> None:
@@ -277,35 +278,40 @@ class ExtraSection:
         self._data, self._crc, self._start, self._end = data, 0, 0, 0
         self.chunks: dict[bytes, tuple[int, int]] = {}
         self.problem: LidiaError | None = None
-        at = len(data) - FOOTER.size
-        if at < 0:
+        position = len(data) - FOOTER.size
+        if position < 0:
             return
-        offset, size, crc, version, magic = FOOTER.unpack_from(data, at)
+        offset, size, crc, version, magic = FOOTER.unpack_from(data, position)
         if magic != FOOTER_MAGIC:
             return
-        if offset > at or offset + size != at:
-            self._refuse("footer", at + 8, f"{size} bytes of chunks from {offset:#x} on", f"the chunks end at {at:#x}")
+        if offset > position or offset + size != position:
+            self._refuse(
+                "footer",
+                position + 8,
+                f"{size} bytes of chunks from {offset:#x} on",
+                f"the chunks end at {position:#x}",
+            )
             return
         if version != FOOTER_VERSION:
-            self._refuse("footer", at + 0x14, f"version {version}", f"the version is {FOOTER_VERSION}")
+            self._refuse("footer", position + 0x14, f"version {version}", f"the version is {FOOTER_VERSION}")
             return
         chunks: dict[bytes, tuple[int, int]] = {}
         cursor = offset
-        while cursor < at:
-            if at - cursor < _CHUNK.size:
-                self._refuse("extra", cursor, f"{at - cursor} bytes", f"a chunk has at least {_CHUNK.size}")
+        while cursor < position:
+            if position - cursor < _CHUNK.size:
+                self._refuse("extra", cursor, f"{position - cursor} bytes", f"a chunk has at least {_CHUNK.size}")
                 return
             tag, _, length = _CHUNK.unpack_from(data, cursor)
             cursor += _CHUNK.size
-            if length > at - cursor:
-                self._refuse("extra", cursor, f"a chunk of {length} bytes", f"{at - cursor} are left")
+            if length > position - cursor:
+                self._refuse("extra", cursor, f"a chunk of {length} bytes", f"{position - cursor} are left")
                 return
             chunks.setdefault(tag, (cursor, length))
             cursor += length
-        self.chunks, self._crc, self._start, self._end = chunks, crc, offset, at
+        self.chunks, self._crc, self._start, self._end = chunks, crc, offset, position
         if offset != end:
             rule = f"they begin where the line tables end, at {end:#x}"
-            self._refuse("footer", at, f"the chunks begin at {offset:#x}", rule)
+            self._refuse("footer", position, f"the chunks begin at {offset:#x}", rule)
 
     def _refuse(self, part: str, offset: int, fault: str, rule: str) -> None:
         self.problem = LidiaError(part, offset, rule, fault, fault=f"{fault} ({part}+{offset:#x}): {rule}")
@@ -355,7 +361,11 @@ class ArchiveSections:
     )  # fmt: skip
 
     def __init__(self, data: memoryview, header: ArchiveHeader, extra: ExtraSection, *, nul: bool, tidy: bool) -> None:
-        self.va_offset, self.va_width, self.ranges = header.va.start, header.va.width, header.va.entries
+        self.va_offset, self.va_width, self.ranges = (
+            header.va_table.start,
+            header.va_table.width,
+            header.va_table.entries,
+        )
         self.range_offset, self.field_width = header.ranges.start, header.ranges.width
         self.string_offset, self.string_size, self.nul = header.strings.start, header.strings.entries, nul
         self.line_offset, self.line_width, self.entries = header.lines.start, header.lines.width, header.lines.entries

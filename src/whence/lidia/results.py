@@ -234,7 +234,7 @@ class FrameTable(Sequence[Frames]):
         `row` says which of the addresses it is of (from 0), then come the columns of Frame; texts are dictionaries.
         ImportError where pyarrow is not installed.
         """
-        pa = _imported("pyarrow", "to_arrow", "arrow")
+        pa = imported("pyarrow", "FrameTable.to_arrow", "arrow")
         columns = {
             "row": pa.array(self._rows()),
             "function": pa.array(self.function, pa.string()).dictionary_encode(),
@@ -253,7 +253,7 @@ class FrameTable(Sequence[Frames]):
 
         ImportError where pandas is not installed.
         """
-        pd = _imported("pandas", "to_pandas", "pandas")
+        pd = imported("pandas", "FrameTable.to_pandas", "pandas")
         columns = {
             "row": array("I", self._rows()),
             "function": self.function,
@@ -395,12 +395,12 @@ def _through(make: Callable[[str], str] | None, texts: list[str]) -> Iterable[st
     return map(made.__getitem__, texts)
 
 
-def _imported(module: str, method: str, extra: str) -> Any:
+def imported(module: str, what: str, extra: str) -> Any:
     """A module that whence does not require."""
     from importlib import import_module
 
     try:
         return import_module(module)
     except ImportError as error:
-        message = f"FrameTable.{method} needs {module}, which is not installed: pip install 'whence[{extra}]'"
+        message = f"{what} needs {module}, which is not installed: pip install 'whence[{extra}]'"
         raise ImportError(message, name=module) from error

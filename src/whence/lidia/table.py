@@ -143,6 +143,12 @@ class Table:
         """The texts that such frames show, for a renderer."""
         return Texts(self._still_open(), frames)
 
+    def start_lines(self, frames: FrameColumns) -> array[int]:
+        """The line that each such frame's function starts on, in the frame's file; 0 where it is not known."""
+        out = array("I", bytes(4 * len(frames.line)))
+        self._still_open().starts(frames.function.numbers(), frames.file.numbers(), frames.line.numbers(), out)
+        return out
+
     def _fault(self) -> LidiaError:
         index = self._archive.fault_index
         row = self._rows().row(index)
@@ -176,7 +182,7 @@ class Table:
 
     def vaddrs(self) -> array[int]:
         """The vaddr that each range starts with, in order."""
-        section = self.header.va
+        section = self.header.va_table
         self._still_open()
         with self._reading():
             starts = array("Q" if section.width == 8 else "I", bytes(self._data[section.offset : section.end]))
@@ -186,7 +192,7 @@ class Table:
 
     def __len__(self) -> int:
         """How many ranges there are."""
-        return self.header.va.entries
+        return self.header.va_table.entries
 
     def _rows(self) -> inspect_kernel.StoredRows:
         """Its rows as they are stored; lookups need none of this, so it is loaded late."""
@@ -274,7 +280,7 @@ class Table:
 
         self._still_open()
         with self._reading():
-            return verify.info(self._data, self._sections, self._extra, self)
+            return verify.info(self._data, self._sections, self.header, self._extra, self.path)
 
     # Checking
 
@@ -308,7 +314,7 @@ class Table:
 
     def check_crc_va(self) -> None:
         """Compare the checksum of the VA table. ChecksumError; LidiaError when the file changed meanwhile."""
-        self._check(self.header.va)
+        self._check(self.header.va_table)
 
     def check_crc_fields(self) -> None:
         """Compare the checksum of the range table, as `check_crc_va` does."""

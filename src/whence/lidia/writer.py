@@ -6,8 +6,8 @@
     CRC32C   of every section
 
 With compat="go" the bytes are those the Go package writes when it visits the same ranges in the same order: nothing is
-shared among the line tables, ranges are put into order of (va, depth) after their names were visited, sizes are cut to
-32 bits, and no extra section follows.
+shared among the line tables, ranges are put into order of (vaddr, depth) after their names were visited, sizes are cut
+to 32 bits, and no extra section follows.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def write(
     compat: Compat = None,
     extra: Extra | None = None,
 ) -> Written:
-    """Write an archive of ranges in order of (va, depth), as `whence.ranges.merge` leaves them.
+    """Write an archive of ranges in order of (vaddr, depth), as `whence.ranges.merge` leaves them.
 
     A path is written beside and renamed, so that it never holds half an archive. A file object is written from where
     it stands. Without `crc` the checksums are 0 (`compat="go"` always writes them). Without `lines` or `files` those
@@ -150,8 +150,8 @@ def _write(
             out.writelines(part)
         out.write(tail)
     return Written(
-        ranges=sized.va.entries, functions=body.functions, inlined=sized.va.entries - body.functions,
-        strings=body.names.count, line_entries=sized.lines.entries, va_size=sized.va.size,
+        ranges=sized.va_table.entries, functions=body.functions, inlined=sized.va_table.entries - body.functions,
+        strings=body.names.count, line_entries=sized.lines.entries, va_size=sized.va_table.size,
         range_size=sized.ranges.size, string_size=sized.strings.size, line_size=sized.lines.size,
         extra_size=len(tail), size=sized.end + len(tail), unnamed=body.names.dropped,
     )  # fmt: skip
@@ -184,10 +184,10 @@ class EncodedColumns:
 
     __slots__ = (
         "call_file", "call_line", "depth", "file", "function", "length", "line_count", "line_index", "line_number",
-        "line_offset", "va",
+        "line_offset", "vaddr",
     )  # fmt: skip
 
-    va: array[int]
+    vaddr: array[int]
     length: array[int]
     depth: array[int]
     function: memoryview | array[int]
@@ -200,20 +200,20 @@ class EncodedColumns:
     line_number: array[int]
 
     def __init__(self, ranges: Ranges, go: bool) -> None:
-        for name in ("va", "length", "depth", "call_line", "line_index", "line_count", "line_offset", "line_number"):
+        for name in ("vaddr", "length", "depth", "call_line", "line_index", "line_count", "line_offset", "line_number"):
             setattr(self, name, getattr(ranges, name))
         if go:
             self.length = array("Q", [length & _U32 for length in ranges.length])
 
     def sort(self) -> None:
-        """By (va, depth), equal ones as they were."""
-        count = len(self.va)
+        """By (vaddr, depth), equal ones as they were."""
+        count = len(self.vaddr)
         order, room = array("I", bytes(4 * count)), array("I", bytes(4 * count))
         if order_kernel.order(array("Q", self.depth), order, room, True):
             order, room = room, order
-        if order_kernel.order(self.va, order, room, False):
+        if order_kernel.order(self.vaddr, order, room, False):
             order = room
-        for name in ("va", "length"):
+        for name in ("vaddr", "length"):
             moved = array("Q", bytes(8 * count))
             columns_kernel.gather_u64(order, getattr(self, name), moved)
             setattr(self, name, moved)
@@ -235,7 +235,7 @@ class _Body:
         if survey.fault >= 0:
             raise ValueError(f"range {survey.fault} refers to line rows that the table does not have")
         if not survey.ordered and not go:
-            raise ValueError("ranges are in order of (va, depth): use whence.ranges.merge, or lidia.Builder")
+            raise ValueError("ranges are in order of (vaddr, depth): use whence.ranges.merge, or lidia.Builder")
         self.tidy, self.functions = survey.tidy, survey.functions
         seed = int.from_bytes(os.urandom(8), "little")
         self.names = strings_kernel.Interner(ranges.strings.sources, nul, seed, names_budget(ranges).most)
@@ -260,18 +260,22 @@ class _Body:
         string = self.names.offset.numbers()
         self.tables = encode_kernel.RangeEncoder(columns, string, lines)
         most_field = max(survey.most_length, string[-1], self.lines.entries)
-        va = ArchiveSection(VA_TABLE, 8 if survey.most_va > _U32 else 4, count, HEADER_SIZE, 0)
-        fields = ArchiveSection(RANGE_TABLE, 8 if most_field > _U32 else 4, count, va.end, 0)
+        va_table = ArchiveSection(VA_TABLE, 8 if survey.most_vaddr > _U32 else 4, count, HEADER_SIZE, 0)
+        fields = ArchiveSection(RANGE_TABLE, 8 if most_field > _U32 else 4, count, va_table.end, 0)
         texts = ArchiveSection(STRINGS, 1, self.names.size, fields.end, 0)
         self.header = ArchiveHeader(
-            va, fields, texts, ArchiveSection(LINE_TABLES, line_width, self.lines.entries, texts.end, 0)
+            va_table, fields, texts, ArchiveSection(LINE_TABLES, line_width, self.lines.entries, texts.end, 0)
         )
 
     def parts(self) -> Iterator[Iterator[bytes]]:
         """The bytes of the four sections, a piece at a time."""
         header, tables = self.header, self.tables
-        yield (tables.va_table(low, high, header.va.width) for low, high in _steps(header.va.entries, _STEP))
-        yield (tables.range_table(low, high, header.ranges.width) for low, high in _steps(header.va.entries, _STEP))
+        yield (
+            tables.va_table(low, high, header.va_table.width) for low, high in _steps(header.va_table.entries, _STEP)
+        )
+        yield (
+            tables.range_table(low, high, header.ranges.width) for low, high in _steps(header.va_table.entries, _STEP)
+        )
         yield (self.names.part(low, high) for low, high in _steps(header.strings.size, _PIECE))
         yield (self.lines.part(low, high) for low, high in _steps(header.lines.size, _PIECE))
 

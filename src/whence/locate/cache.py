@@ -28,10 +28,10 @@ from errno import EPERM
 from pathlib import Path
 from typing import BinaryIO
 
-from whence import lidia
 from whence.elf import ElfFile
 from whence.errors import Mismatch, WhenceError
 from whence.files import O_ALWAYS, O_NOFOLLOW, O_NONBLOCK, TEMPORARY, atomic_write, open_looked_at
+from whence.lidia.table import open as open_archive
 
 LIMIT_BYTES = 4 << 30
 STALE_SECONDS = 24 * 3600  # after so long what was being made is given up
@@ -61,18 +61,18 @@ class CutError(WhenceError):
 class Cache:
     """The folder. Nothing is made on disk before the first entry.
 
-    `say` is told once, in a line, when the folder is not used and why. Safe from several threads and processes.
+    `notify` is called once, with a line, when the folder is not used and why. Safe from several threads and processes.
     """
 
     def __init__(
         self,
         root: str | os.PathLike[str],
         limit_bytes: int = LIMIT_BYTES,
-        say: Callable[[str], None] = lambda line: None,
+        notify: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.root = Path(root)
         self.limit_bytes = limit_bytes
-        self._say = say
+        self._notify = notify
         self._said = False
 
     def __repr__(self) -> str:
@@ -145,7 +145,7 @@ class Cache:
         except NotOursError as error:
             if not self._said:
                 self._said = True
-                self._say(f"the cache {self.root} is not used: {error.strerror}")
+                self._notify(f"the cache {self.root} is not used: {error.strerror}")
             raise
         return path
 
@@ -253,7 +253,7 @@ def open_own(path: str | os.PathLike[str]) -> int:
 def check(path: Path, build_id: str, kind: str) -> None:
     """Read through a file: raise OSError or WhenceError unless it is the whole file of that kind and build-id."""
     if kind == ARCHIVE:
-        with lidia.open(path, crc=True) as table:
+        with open_archive(path, crc=True) as table:
             found = table.about.build_id
     else:
         with ElfFile.open(path) as elf:

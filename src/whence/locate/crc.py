@@ -12,24 +12,24 @@ POLYNOMIAL = 0xEDB88320
 
 def stored_crc32(descriptor: int, size: int) -> int:
     """The CRC-32 of `size` bytes of a file. What the file does not store (its holes) is computed, not read."""
-    crc = at = 0
-    while at < size:
-        start, end = _stored(descriptor, at, size)
-        crc = crc32_of_zeros(crc, start - at)
-        for at in range(start, end, BLOCK):
-            crc = zlib.crc32(os.pread(descriptor, min(BLOCK, end - at), at), crc)
-        at = end
+    crc = offset = 0
+    while offset < size:
+        start, end = _stored(descriptor, offset, size)
+        crc = crc32_of_zeros(crc, start - offset)
+        for offset in range(start, end, BLOCK):
+            crc = zlib.crc32(os.pread(descriptor, min(BLOCK, end - offset), offset), crc)
+        offset = end
     return crc
 
 
-def _stored(descriptor: int, at: int, size: int) -> tuple[int, int]:
+def _stored(descriptor: int, offset: int, size: int) -> tuple[int, int]:
     """Where the first bytes at or behind `at` that a file stores start and end; (size, size) when there are none."""
     if not hasattr(os, "SEEK_DATA"):
-        return at, size
+        return offset, size
     try:
-        start = os.lseek(descriptor, at, os.SEEK_DATA)
+        start = os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:
-        return (size, size) if error.errno == errno.ENXIO else (at, size)  # or a file system that can't tell
+        return (size, size) if error.errno == errno.ENXIO else (offset, size)  # or a file system that can't tell
     return min(start, size), min(os.lseek(descriptor, start, os.SEEK_HOLE), size)
 
 

@@ -4,10 +4,10 @@ A search tries candidates in the order debuggers agree on and keeps what became 
 answer can say where nobody looked yet:
 
     debug file   the file itself; debug files given by hand; DEBUG_DIR/.build-id/xx/rest.debug; the .gnu_debuglink name
-                 in the file's folder, in .debug/ there, and in DEBUG_DIR/the file's folder; debuginfod
+                 in the file's folder, in .debug/ there, and in DEBUG_DIR/the file's folder; stores; debuginfod
     dwz's        the .gnu_debugaltlink name (relative to the file that has it); DEBUG_DIR/.build-id; DEBUG_DIR/.dwz;
-                 debuginfod
-    .dwp         FILE.dwp beside the file; DEBUG_DIR/.build-id/xx/rest.dwp
+                  stores; debuginfod
+     .dwp         packages given by hand; FILE.dwp beside the file; DEBUG_DIR/.build-id/xx/rest.dwp
     .dwo         its name in the compilation's folder; beside the file; in the file's folder under its bare name
 
 A candidate belongs to the file when their build-ids are equal. Where one of them has none, the CRC of the debug link
@@ -25,7 +25,7 @@ from whence.elf import ElfFile
 from whence.errors import ElfError, WhenceError, without_file
 from whence.files import open_regular
 from whence.locate.crc import stored_crc32
-from whence.locate.search import Outcome, Search
+from whence.locate.search import FileKind, Outcome, Search
 
 if TYPE_CHECKING:
     from whence.locate.sources import Fetcher
@@ -40,10 +40,11 @@ Candidates = Iterable[tuple[str, str]]  # path, how
 class DebugFiles:
     """Looks for files that complete an ELF file: given ones, in debug folders, beside it, on servers. Thread-safe.
 
-    `given` are paths of debug files that go first. `open_elf` opens a candidate; `mapped` is the name that an
-    allow-list of servers is asked about, where the file is open under another one; `log` gets a line for each file
-    tried. For a file that is reached through the root of a process, that root's /usr/lib/debug comes before the debug
-    folders: a container's debug packages lie there, and no link in it leads out of it (whence.rooted).
+    `given` are paths of debug files that go first, `packages` of .dwp files; `stores` are asked before the servers.
+    `open_elf` opens a candidate; `mapped` is the name that an allow-list of servers is asked about, where the file is
+    open under another one; `log` gets a line for each file tried. For a file that is reached through the root of a
+    process, that root's /usr/lib/debug comes before the debug folders: a container's debug packages lie there, and no
+    link in it leads out of it (whence.rooted).
     """
 
     def __init__(
@@ -51,14 +52,18 @@ class DebugFiles:
         debug_dirs: Iterable[str | os.PathLike[str]] = DEBUG_DIRS,
         given: Iterable[str | os.PathLike[str]] = (),
         *,
+        packages: Iterable[str] = (),
         debuginfod: Fetcher | None = None,
+        stores: Iterable[Fetcher] = (),
         open_elf: Callable[[str], ElfFile] = ElfFile.open,
         mapped: str = "",
         log: Callable[[str], None] | None = None,
     ) -> None:
         self.debug_dirs = tuple(os.fspath(one) for one in debug_dirs)
         self.given = tuple(os.fspath(one) for one in given)
+        self.packages = tuple(packages)
         self.debuginfod = debuginfod
+        self.stores = tuple(stores)
         self._open_elf = open_elf
         self._mapped = mapped
         self._log = log
@@ -76,7 +81,9 @@ class DebugFiles:
         return DebugFiles(
             self.debug_dirs,
             (*given, *self.given),
+            packages=self.packages,
             debuginfod=self.debuginfod,
+            stores=self.stores,
             open_elf=open_elf or self._open_elf,
             mapped=mapped,
             log=self._log,
@@ -87,9 +94,9 @@ class DebugFiles:
         search = Search("debug file")
         if has_debug_info(elf):
             search.elf, search.path, search.how = elf, elf.path, "itself"
-            search.tell(elf.path, "itself", Outcome.TAKEN)
+            search.note(elf.path, "itself", Outcome.TAKEN)
             return search
-        search.tell(elf.path, "itself", Outcome.EMPTY)
+        search.note(elf.path, "itself", Outcome.EMPTY)
         crc = -1
         candidates = [(one, "given") for one in self.given]
         candidates += self._build_id_files(elf.build_id, ".debug", elf.path)
@@ -97,7 +104,7 @@ class DebugFiles:
             link = elf.debug_link
         except WhenceError as error:
             link = None
-            search.tell(elf.path, "debug link", Outcome.BROKEN, error.message)
+            search.note(elf.path, "debug link", Outcome.BROKEN, error.message)
         if link is not None and os.path.basename(link.name):
             crc = link.crc
             candidates += self._linked(elf.path, os.path.basename(link.name))
@@ -112,7 +119,7 @@ class DebugFiles:
         try:
             link = elf.alt_link
         except WhenceError as error:
-            search.tell(elf.path, "alt link", Outcome.BROKEN, error.message)
+            search.note(elf.path, "alt link", Outcome.BROKEN, error.message)
             return search
         if link is None:
             return search
@@ -133,10 +140,12 @@ class DebugFiles:
         return search
 
     def dwp_for(self, path: str | os.PathLike[str], build_id: str = "") -> Search:
-        """The package of split units beside a file. Its units have ids, which the DWARF reader compares."""
+        """The package of split units that is given, or beside a file. Its units have ids, which the DWARF reader
+        compares."""
         search = Search("package of split units")
-        beside = [(f"{path}.dwp", "beside")]
-        self._take(search, [*beside, *self._build_id_files(build_id, ".dwp", os.fspath(path))], lambda _: "")
+        candidates = [(one, "given") for one in self.packages]
+        candidates += [(f"{path}.dwp", "beside"), *self._build_id_files(build_id, ".dwp", os.fspath(path))]
+        self._take(search, candidates, lambda _: "")
         return search
 
     def dwo(self, comp_dir: str, name: str, near: str | os.PathLike[str] = "") -> Search:
@@ -159,15 +168,19 @@ class DebugFiles:
         return (*(root + folder for folder in DEBUG_DIRS), *self.debug_dirs) if root else self.debug_dirs
 
     def _fetch(self, search: Search, build_id: str, path: str) -> None:
-        """Ask the servers for a debug file, where there are some."""
-        how = "debuginfod debuginfo"
-        if self.debuginfod is None or not build_id:
-            return
-        fetched = self.debuginfod.fetch(build_id, "debuginfo", self._mapped or rooted.split(path)[1])
-        if fetched is None:
-            search.tell("", how, Outcome.ABSENT, "not found")
-        else:
-            self._take(search, [(str(fetched), how)], lambda found: same_id(found, build_id))
+        """Ask the stores for a debug file, then the servers, where there are some."""
+        asked = [(one, getattr(one, "how", "store")) for one in self.stores]
+        if self.debuginfod is not None:
+            asked.append((self.debuginfod, "debuginfod"))
+        for one, how in asked if build_id else ():
+            how = f"{how} {FileKind.DEBUGINFO}"
+            fetched = one.fetch(build_id, FileKind.DEBUGINFO, self._mapped or rooted.split(path)[1])
+            if fetched is None:
+                search.note("", how, Outcome.ABSENT, "not found")
+            else:
+                self._take(search, [(str(fetched), how)], lambda found: same_id(found, build_id))
+            if search:
+                return
 
     def _build_id_files(self, build_id: str, suffix: str, path: str) -> Iterator[tuple[str, str]]:
         if len(build_id) > 2:
@@ -196,21 +209,21 @@ class DebugFiles:
                 found = self._open_elf(path)
                 fault = check(found)
             except FileNotFoundError:
-                search.tell(path, how, Outcome.ABSENT)
+                search.note(path, how, Outcome.ABSENT)
                 continue
             except (OSError, WhenceError) as error:
                 if found is not None:
                     found.close()
                 absent = isinstance(error, NotADirectoryError)
                 outcome = Outcome.ABSENT if absent else Outcome.BROKEN
-                search.tell(path, how, outcome, without_file(error))
+                search.note(path, how, outcome, without_file(error))
                 continue
             if fault:
                 found.close()
-                search.tell(path, how, Outcome.MISMATCH, fault)
+                search.note(path, how, Outcome.MISMATCH, fault)
                 continue
             search.elf, search.path, search.how = found, path, how
-            search.tell(path, how, Outcome.TAKEN)
+            search.note(path, how, Outcome.TAKEN)
             return
 
 

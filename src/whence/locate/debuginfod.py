@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
@@ -297,17 +298,20 @@ class Debuginfod:
     ) -> None:
         """The body into the file, behind what is there; the status, the length and the limits checked."""
         status = response.status
-        if status == 416:
+        if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             raise Discarded("it does not continue what was cut", again=True)
-        if status == 404:
+        if status == HTTPStatus.NOT_FOUND:
             raise Refused("404, it does not have it")
-        if status in (408, 429) or status >= 500:
+        if (
+            status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+            or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        ):
             raise Refused(f"status {status}", again=True, dead=True)
-        if status not in (200, 206):
+        if status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
             raise Refused(f"status {status}")
         chunks = self._chunks(response, deadline)
         limit = self.limits.size
-        if status == 206:
+        if status == HTTPStatus.PARTIAL_CONTENT:
             self._must_continue(response, start, origin)
             length = origin.size if origin is not None else None
             have = file.seek(start)
@@ -340,10 +344,10 @@ class Debuginfod:
     @staticmethod
     def _must_continue(response: urllib3.BaseHTTPResponse, start: int, origin: Origin | None) -> None:
         """An answer of 206 has to be the rest of the file that was begun, from the byte that was asked for."""
-        told = CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        content_range = CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
         if not start or origin is None:
             raise Discarded("it sends a part of the file, and all of it was asked for", again=True)
-        if told is None or tuple(map(int, told.groups())) != (start, origin.size - 1, origin.size):
+        if content_range is None or tuple(map(int, content_range.groups())) != (start, origin.size - 1, origin.size):
             raise Discarded("it continues at another byte than asked, or another file", again=True)
         now = Origin.of(response, origin.size)
         if now is not None and now != origin:

@@ -5,7 +5,7 @@ The order, in which everything tried is noted with a code:
     1. files given by hand           ELF files, debug files or archives: by build-id; by name where one has none
     2. archive folders               BUILD-ID.lidia, ab/cdef.lidia, or any archive there that carries the build-id
     3. the archive cache             archives that this machine made or fetched before
-    4. further sources               for instance a store
+    4. further sources               stores
     5. the file's own path           when the build-id is the same, or none was told
     6. debug folders                 .build-id/ab/cdef.debug
     7. debuginfod                    when a client was given
@@ -27,7 +27,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence import lidia
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
@@ -76,7 +76,8 @@ class Locator:
     before all others, `archive_dirs` folders of archives, `cache` a Cache or its folder (made when something is put
     there), `debuginfod` a client, or the addresses of servers to ask (their files go to the cache). With `root`, paths
     and debug folders are those below it: an unpacked image, another machine's disk. `sources` are asked after the
-    cache. With `local` false the mapped paths of this machine are not looked at. `log` gets a line for each file tried.
+    cache; one that has `fetch`, as a store's has, completes files, too. With `local` false the mapped paths of this
+    machine are not looked at. `log` gets a line for each file tried.
 
     Nothing is asked of the network unless `debuginfod` is given. Raises OSError and WhenceError for a given file that
     can't be read.
@@ -94,12 +95,14 @@ class Locator:
         sources: Iterable[FileSource] = (),
         local: bool = True,
         jobs: int | None = None,
+        columns: bool = False,
         log: Callable[[str], None] | None = None,
     ) -> None:
         self._make_cache = cache
         self._cache: Cache | None = None
         self._log = log
         self.jobs = jobs
+        self.columns = columns
         self.root = os.fspath(root).rstrip("/")
         self.dirs = DEBUG_DIRS if dirs is None else _paths(dirs)
         if self.root:
@@ -114,12 +117,23 @@ class Locator:
             self.sources.append(ArchiveFolders(self.archive_dirs))
         if cache is not None:
             self.sources.append(CachedArchives(self._open_cache))
-        self.sources += sources
+        self._further = list(sources)
+        self.sources += self._further
         self._fallback: list[FileSource] = [BuildIdFolders(self.dirs)]
         if self._client is not None:
             self._fallback.append(Servers(self._client))
-        given = [one.path for one in self._given.files if not one.is_archive]
-        self.debug_files = DebugFiles(self.dirs, given, debuginfod=self._client, open_elf=self._open_elf, log=log)
+        packages = [one.path for one in self._given.files if one.is_package]
+        given = [one.path for one in self._given.files if not one.is_archive and not one.is_package]
+        stores: list[Any] = [one for one in self._further if hasattr(one, "fetch")]
+        self.debug_files = DebugFiles(
+            self.dirs,
+            given,
+            packages=packages,
+            debuginfod=self._client,
+            stores=stores,
+            open_elf=self._open_elf,
+            log=log,
+        )
 
     def __repr__(self) -> str:
         given = f"{len(self.files)} given files" if self.files else ""
@@ -137,11 +151,13 @@ class Locator:
         self.close()
 
     def close(self) -> None:
-        """Close the given files that wait to be asked for, and connections to servers. The locator stays usable."""
+        """Close the given files that wait to be asked for, and connections to stores and servers. The locator stays
+        usable."""
         self._given.close()
-        close = getattr(self._client, "close", None)
-        if close is not None:
-            close()
+        for one in (*self._further, self._client):
+            close = getattr(one, "close", None)
+            if close is not None:
+                close()
 
     def _open_cache(self) -> Cache:
         """The cache; made when it is first needed."""
@@ -180,7 +196,7 @@ class Locator:
         wanted = Wanted(build_id, path, tuple(map(FileKind, kinds)))
         search = Search(str(wanted))
 
-        def look(candidate: Candidate) -> FileKind:
+        def kind_of(candidate: Candidate) -> FileKind:
             if candidate.is_archive:
                 with lidia.open(candidate.path) as table:
                     must_be_of(wanted, table.about.build_id)
@@ -191,7 +207,7 @@ class Locator:
                     raise Unfit(f"it has no {' or '.join(wanted.kinds)}")
                 return kind if kind in wanted.kinds else FileKind.EXECUTABLE
 
-        taken = self._first(wanted, search, look)
+        taken = self._first(wanted, search, kind_of)
         if taken is not None:
             candidate, search.kind = taken
             search.path, search.how, search.build_id = candidate.path, candidate.how, candidate.build_id
@@ -218,7 +234,8 @@ class Locator:
             search = self.search(wanted, demangle=demangle)
             if search.opened is None:
                 raise FileNotFoundError(2, f"no file for {wanted} ({'; '.join(map(str, search.tried))})")
-            return search.opened.binary
+            found: Binary = search.opened.binary
+            return found
         if is_archive(name):
             return open_archive(name, demangle=demangle)
         elf = open_elf(name)
@@ -229,8 +246,10 @@ class Locator:
             archive = self._archive_for(elf, demangle) if every else None
             if archive is not None:
                 elf.close()
-                return archive.binary
+                made: Binary = archive.binary
+                return made
             options["jobs"] = options.get("jobs") or self.jobs
+            options["columns"] = options.get("columns") or self.columns
             return Binary.from_elf(elf, debug_files=self.debug_files, demangle=demangle, **options)
         except BaseException:
             elf.close()
@@ -275,8 +294,8 @@ class Locator:
         elif self._own is not None and wanted.local:
             yield from self._own.find(wanted, search.tried)
         if wanted.build_id and not wanted.key:
-            told = f"{comparable(wanted.build_id)} is no build-id that names a file there"
-            search.tell("", "caches, folders and servers", Outcome.ABSENT, told)
+            detail = f"{comparable(wanted.build_id)} is no build-id that names a file there"
+            search.note("", "caches, folders and servers", Outcome.ABSENT, detail)
         for source in self._fallback:
             yield from source.find(wanted, search.tried)
 
@@ -295,7 +314,7 @@ class Locator:
                 except (WhenceError, OSError) as error:
                     outcome = Outcome.MISMATCH if isinstance(error, Mismatch) else Outcome.BROKEN
                     outcome = Outcome.EMPTY if isinstance(error, Unfit) else outcome
-                    search.tell(candidate.path, candidate.how, outcome, without_file(error))
+                    search.note(candidate.path, candidate.how, outcome, without_file(error))
                     if candidate.how == CachedArchives.how:  # made again, not kept for ever
                         with suppress(OSError):
                             os.unlink(candidate.path)
@@ -305,7 +324,7 @@ class Locator:
                     continue
                 finally:
                     candidate.close()
-                search.tell(candidate.path, candidate.how, Outcome.TAKEN)
+                search.note(candidate.path, candidate.how, Outcome.TAKEN)
                 return candidate, used
         finally:
             if own is not None:
@@ -341,8 +360,8 @@ class Locator:
         binary = open_archive(candidate.path, demangle=demangle)
         try:
             must_be_of(wanted, binary.build_id)
-            told = binary.table().about.segments  # without a size where it was made of a debug file
-            segments = [Segment.of_code(offset, vaddr, size) for offset, vaddr, size in told if size]
+            stored = binary.table().about.segments  # without a size where it was made of a debug file
+            segments = [Segment.of_code(offset, vaddr, size) for offset, vaddr, size in stored if size]
             build_id = candidate.build_id or binary.build_id
             how = f"{candidate.how} {candidate.path}"
             return Opened(binary, segments or self._segments_of(build_id, wanted), candidate.path, how, build_id)
@@ -391,7 +410,7 @@ class Locator:
             files = self.debug_files.for_file(
                 wanted.path, list(waiting), lambda name: waiting.pop(name, None) or self._open_elf(name)
             )
-            producers = Producers(elf, finder=files, jobs=self.jobs)
+            producers = Producers(elf, finder=files, jobs=self.jobs, columns=self.columns)
             debug = producers.searches[0]
             if debug.elf is not elf and debug.path:
                 how = f"{how} with {debug.how} {debug.path}"
@@ -427,7 +446,7 @@ class Locator:
 
         same = Wanted(candidate.build_id, wanted.path, (FileKind.EXECUTABLE,))
         own: list[FileSource] = [self._own] if self._own is not None and wanted.local else []
-        sources: list[FileSource] = [self._given, *own, *self._fallback[1:]]
+        sources: list[FileSource] = [self._given, *own, *self._further, *self._fallback[1:]]
         for source in sources:
             for other in source.find(same, []) if candidate.build_id or source is self._given else ():
                 if (
@@ -465,7 +484,7 @@ class Locator:
             cache.put(f"{build_id}.{SEGMENTS}", write_segments)
             return open_archive(cache.put(f"{build_id}.{FileKind.ARCHIVE}", write_archive), demangle=demangle)
         except (WhenceError, OSError) as error:  # a cache that can't be written to costs time, no names
-            search.tell("", CachedArchives.how, Outcome.BROKEN, f"no archive was made ({error})")
+            search.note("", CachedArchives.how, Outcome.BROKEN, f"no archive was made ({error})")
             return None
 
 

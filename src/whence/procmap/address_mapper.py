@@ -83,7 +83,7 @@ class AddressMapper:
         if maker is None:
             return None
         runtime = vaddr - maker.vaddr + maker.file_offset - mapping.offset + mapping.start
-        return runtime if mapping.start <= runtime < mapping.limit else None
+        return runtime if mapping.start <= runtime < mapping.end else None
 
 
 def executable_segments(elf: ElfFile) -> Translation:

@@ -78,8 +78,8 @@ def _from_first_page(descriptor: int) -> str | None:
     table, stride, count = (fields := _HEADER.unpack_from(head))[4], fields[8], fields[9]
     if stride != _SEGMENT.size or table + count * stride > len(head):
         return None
-    for at in range(table, table + count * stride, stride):
-        kind, _, offset, _, _, size, _, align = _SEGMENT.unpack_from(head, at)
+    for position in range(table, table + count * stride, stride):
+        kind, _, offset, _, _, size, _, align = _SEGMENT.unpack_from(head, position)
         if kind != constants.PT_NOTE or size > _NOTES_LIMIT:
             continue
         if offset + size <= len(head):
@@ -96,16 +96,16 @@ def _from_first_page(descriptor: int) -> str | None:
 
 def _gnu_note(notes: bytes, align: int) -> str:
     """The description of the GNU build-id note among notes padded to `align`; "" when there is none."""
-    at = 0
-    while at + _NOTE.size <= len(notes):
-        name_size, size, kind = _NOTE.unpack_from(notes, at)
-        content = at + _NOTE.size + name_size
+    offset = 0
+    while offset + _NOTE.size <= len(notes):
+        name_size, size, kind = _NOTE.unpack_from(notes, offset)
+        content = offset + _NOTE.size + name_size
         content += -content % align
         end = content + size
         if end > len(notes):
             return ""
-        is_gnu = name_size == 4 and notes[at + _NOTE.size : at + _NOTE.size + 4] == b"GNU\0"
+        is_gnu = name_size == 4 and notes[offset + _NOTE.size : offset + _NOTE.size + 4] == b"GNU\0"
         if is_gnu and kind == constants.NT_GNU_BUILD_ID and 0 < size <= BUILD_ID_LIMIT:
             return notes[content:end].hex()
-        at = end + -end % align
+        offset = end + -end % align
     return ""

@@ -77,7 +77,7 @@ class CoreMappings:
     executable: str = ""
 
 
-class MappedFile(NamedTuple):
+class FileEntry(NamedTuple):
     """An entry of NT_FILE: [start, end) is the file from `offset` on."""
 
     start: int
@@ -107,18 +107,18 @@ def _read_core(elf: ElfFile) -> CoreMappings:
     mappings, file_of = _mappings(elf, mapped_files(elf))
     end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
     entry = _auxiliary(elf).get(AT_ENTRY, 0)
-    executable = next((one.path for one in mappings if one.start <= entry < one.limit and one.kind.has_file), "")
+    executable = next((one.path for one in mappings if one.start <= entry < one.end and one.kind.has_file), "")
     snapshot = SnapshotMappings(pid, command, 0, 0.0, mappings, file_of)
     return CoreMappings(snapshot, threads, max(0, end - elf.size), arguments, executable)
 
 
-def mapped_files(elf: ElfFile) -> list[MappedFile]:
+def mapped_files(elf: ElfFile) -> list[FileEntry]:
     """The entries of NT_FILE in order of address. Raises MapsError when it is damaged."""
     notes = (note for note in elf.notes() if note.owner == "CORE" and note.type == constants.NT_FILE)
     return sorted({entry for note in notes for entry in _mapped(elf, note)})
 
 
-def _mapped(elf: ElfFile, note: Note) -> list[MappedFile]:
+def _mapped(elf: ElfFile, note: Note) -> list[FileEntry]:
     word = "Q" if elf.bits == 64 else "I"
     mark, size = "<" if elf.order == "little" else ">", elf.bits // 8
     data = bytes(note.desc)
@@ -135,14 +135,14 @@ def _mapped(elf: ElfFile, note: Note) -> list[MappedFile]:
         raise MapsError("core NT_FILE", names_at, f"it has a name for each of its {count} entries", len(names) - 1)
     rows = struct.iter_unpack(mark + 3 * word, data[2 * size : names_at])
     return [
-        MappedFile(start, end, offset * page, name.decode("utf-8", "surrogateescape"))
+        FileEntry(start, end, offset * page, name.decode("utf-8", "surrogateescape"))
         for (start, end, offset), name in zip(rows, names)
     ]
 
 
-def _number(elf: ElfFile, note: Note, at: int, size: int) -> int | None:
+def _number(elf: ElfFile, note: Note, offset: int, size: int) -> int | None:
     """An unsigned number in a note's description; None where that ends before."""
-    raw = bytes(note.desc[at : at + size])
+    raw = bytes(note.desc[offset : offset + size])
     return int.from_bytes(raw, elf.order) if len(raw) == size else None
 
 
@@ -160,21 +160,21 @@ def _thread(elf: ElfFile, note: Note) -> CoreThread:
 def _who(elf: ElfFile, note: Note) -> tuple[int, str, str]:
     """Pid, command, and the beginning of the command line."""
 
-    def text(at: int, size: int) -> str:
-        return bytes(note.desc[at : at + size]).partition(b"\0")[0].decode("utf-8", "surrogateescape")
+    def text(offset: int, size: int) -> str:
+        return bytes(note.desc[offset : offset + size]).partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
     arguments = text(ARGUMENTS_AT[elf.bits], ARGUMENTS_SIZE).rstrip()
     return _number(elf, note, PID_AT[elf.bits], 4) or 0, text(COMMAND_AT[elf.bits], COMMAND_SIZE), arguments
 
 
-def _mappings(elf: ElfFile, mapped: list[MappedFile]) -> tuple[list[Mapping], list[SnapshotFile | None]]:
+def _mappings(elf: ElfFile, mapped: list[FileEntry]) -> tuple[list[Mapping], list[SnapshotFile | None]]:
     """Executable mappings by address, and the file of each.
 
     gdb leaves out the PT_LOAD of what the file has anyway: there the file's own segments tell what is code.
     """
     loads = {segment.vaddr: segment for segment in elf.segments if segment.is_loaded}
     starts = [entry.start for entry in mapped]
-    beginning, files = _beginnings(mapped), dict[MappedFile, SnapshotFile]()
+    beginning, files = _beginnings(mapped), dict[FileEntry, SnapshotFile]()
     heads = Budget(
         "core PT_LOAD", "beginnings of mapped files", elf.size, times=HEADS_TIMES, allowance=HEADS_ALLOWANCE,
         error=MapsError,
@@ -182,10 +182,10 @@ def _mappings(elf: ElfFile, mapped: list[MappedFile]) -> tuple[list[Mapping], li
     vdso = _auxiliary(elf).get(constants.AT_SYSINFO_EHDR)
     found: list[tuple[Mapping, SnapshotFile | None]] = []
 
-    def add(start: int, limit: int, permissions: int, entry: MappedFile | None) -> None:
+    def add(start: int, end: int, permissions: int, entry: FileEntry | None) -> None:
         if entry is None:
             kind, path = (Kind.VDSO, "[vdso]") if start == vdso else (Kind.ANONYMOUS, "")
-            found.append((Mapping(path, start, limit, 0, "", kind, permissions), None))
+            found.append((Mapping(path, start, end, 0, "", kind, permissions), None))
             return
         kind, path, deleted = kind_of(entry.name)
         file = None
@@ -195,15 +195,15 @@ def _mappings(elf: ElfFile, mapped: list[MappedFile]) -> tuple[list[Mapping], li
                 files[base] = _file(elf, path, loads.get(base.start), heads)
             file = files[base]
         build_id, offset = file.build_id if file is not None else "", entry.offset + start - entry.start
-        mapping = Mapping(path, start, min(limit, entry.end), offset, build_id, kind, permissions, deleted=deleted)
+        mapping = Mapping(path, start, min(end, entry.end), offset, build_id, kind, permissions, deleted=deleted)
         found.append((mapping, file))
 
     for start, segment in loads.items():
-        limit = start + segment.memory_size
-        if segment.executable and start < limit <= 1 << 64:
-            at = bisect_right(starts, start) - 1
-            entry = mapped[at] if at >= 0 and start < mapped[at].end else None
-            add(start, limit, sum(bit for flag, bit in PERMISSIONS if segment.flags & flag), entry)
+        end = start + segment.memory_size
+        if segment.executable and start < end <= 1 << 64:
+            index = bisect_right(starts, start) - 1
+            entry = mapped[index] if index >= 0 and start < mapped[index].end else None
+            add(start, end, sum(bit for flag, bit in PERMISSIONS if segment.flags & flag), entry)
     for entry in mapped:
         if entry.start not in loads and entry.start < entry.end:
             add(entry.start, entry.end, READ | EXECUTE, entry)
@@ -224,9 +224,9 @@ def _auxiliary(elf: ElfFile) -> dict[int, int]:
     return {}
 
 
-def _beginnings(mapped: list[MappedFile]) -> dict[MappedFile, MappedFile]:
+def _beginnings(mapped: list[FileEntry]) -> dict[FileEntry, FileEntry]:
     """For each entry the one before it that has the beginning of the same file (itself, where there is none)."""
-    latest: dict[str, MappedFile] = {}
+    latest: dict[str, FileEntry] = {}
     found = {}
     for entry in mapped:
         if not entry.offset:

@@ -116,7 +116,8 @@ class Mapping(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The first address behind the range: `limit`, by the name that ranges have in the rest of the package."""
+        """The first address behind the range: `limit` (the Go package's name), as all ranges of this package call
+        it."""
         return self.limit
 
     @property

@@ -1,7 +1,7 @@
 """The text of /proc/PID/maps as mappings (proc_pid_maps(5)).
 
     55d0c2a00000-55d0c2a28000 r-xp 00002000 fe:00 26723      /usr/bin/a program (deleted)
-    start        limit        perms offset  device inode     name: the rest of the line
+    start        end          perms offset  device inode     name: the rest of the line
 
     >>> maps = parse(b"1000-2000 r-xp 00003000 fe:00 42     /opt/a b\\\\012c\\n7000-8000 rw-p 0 00:00 0 \\n", "/proc/7")
     >>> maps.mappings[0].path, hex(maps.mappings[0].file_offset_of(0x1010))
@@ -41,17 +41,17 @@ class Maps:
 class MapsColumns:
     """Room for lines of a maps file, a row each, as the kernel fills it. A name is its first byte and its end."""
 
-    __slots__ = ("device", "inode", "limit", "name_end", "name_start", "offset", "permissions", "start")
+    __slots__ = ("device", "end", "inode", "name_end", "name_start", "offset", "permissions", "start")
 
     def __init__(self, room: int) -> None:
-        self.start, self.limit, self.offset, self.device, self.inode, self.name_start, self.name_end = (
+        self.start, self.end, self.offset, self.device, self.inode, self.name_start, self.name_end = (
             array("Q", bytes(8 * room)) for _ in range(7)
         )
         self.permissions = bytearray(room)
 
     def rows(self, count: int) -> Iterator[tuple[int, int, int, int, int, int, int, int]]:
-        """The first rows: start, limit, offset, permissions, device, inode, name's start and end."""
-        numbers = (self.start, self.limit, self.offset), (self.device, self.inode, self.name_start, self.name_end)
+        """The first rows: start, end, offset, permissions, device, inode, name's start and end."""
+        numbers = (self.start, self.end, self.offset), (self.device, self.inode, self.name_start, self.name_end)
         before, after = ([column[:count] for column in columns] for columns in numbers)
         return zip(*before, self.permissions[:count], *after, strict=True)
 
@@ -67,17 +67,17 @@ def parse(data: bytes, process: str = "", wanted: int = EXECUTE, linked: bool = 
     bad = array("Q", bytes(8 * _KEPT_PROBLEMS))
     rows, wrong, _ = maps_kernel.parse_maps(data, wanted, columns, bad)
     problems = []
-    for at in bad[: min(wrong, _KEPT_PROBLEMS)]:
-        line = data[at:].partition(b"\n")[0][:80].decode("latin-1")
-        problems.append(MapsError("line", at, "it is start-limit perms offset device inode name", line))
+    for position in bad[: min(wrong, _KEPT_PROBLEMS)]:
+        line = data[position:].partition(b"\n")[0][:80].decode("latin-1")
+        problems.append(MapsError("line", position, "it is start-end perms offset device inode name", line))
     new, mappings, last, ordered = tuple.__new__, [], 0, True
-    for start, limit, offset, bits, device, inode, name, end in columns.rows(rows):
-        raw = data[name:end]
+    for start, end, offset, bits, device, inode, name, name_end in columns.rows(rows):
+        raw = data[name:name_end]
         if b"\\" in raw:
             raw = raw.replace(b"\\012", b"\n")
         kind, path, deleted = kind_of(raw.decode("utf-8", "surrogateescape"))
         # as Mapping(...), in half the time
-        fields = (path, start, limit, offset, "", kind, bits, device, inode, deleted, process, linked)
+        fields = (path, start, end, offset, "", kind, bits, device, inode, deleted, process, linked)
         mappings.append(new(Mapping, fields))
         ordered &= start >= last
         last = start

@@ -36,5 +36,5 @@ class NamedAddresses:
 
         Ranges may overlap where code was replaced: the nearest start below the address is the newest guess.
         """
-        at = bisect_right(self._starts, address)
-        return self._names[at - 1] if at and address < self._ends[at - 1] else ""
+        index = bisect_right(self._starts, address)
+        return self._names[index - 1] if index and address < self._ends[index - 1] else ""

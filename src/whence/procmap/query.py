@@ -93,15 +93,13 @@ class MapsQuery:
             if error.errno == errno.ENOENT:
                 return None
             raise
-        (_, _, _, start, limit, bits, _, offset, inode, major, minor, name_size, id_size, _, _) = _STRUCT.unpack(
-            request
-        )
+        (_, _, _, start, end, bits, _, offset, inode, major, minor, name_size, id_size, _, _) = _STRUCT.unpack(request)
         name = self._name[: name_size - 1] if name_size else b""
         kind, path, deleted = kind_of(name.decode("utf-8", "surrogateescape"))
         return Mapping(
             path,
             start,
-            limit,
+            end,
             offset,
             self._build_id[:id_size].hex() if id_size else "",
             kind,
@@ -115,10 +113,10 @@ class MapsQuery:
 
     def walk(self, flags: int = EXECUTE, build_id: bool = True) -> Iterator[Mapping]:
         """Every mapping with these permissions, in address order."""
-        at = 0
+        address = 0
         while True:
-            mapping = self.find(at, flags | COVERING_OR_NEXT, build_id)
-            if mapping is None or mapping.limit <= at:
+            mapping = self.find(address, flags | COVERING_OR_NEXT, build_id)
+            if mapping is None or mapping.end <= address:
                 return
             yield mapping
-            at = mapping.limit
+            address = mapping.end

@@ -122,14 +122,14 @@ def who(root: str, pid: int) -> Identity:
 
 def covering(mappings: Sequence[Mapping], address: int) -> Mapping | None:
     """The mapping among these, in address order, that holds the address."""
-    at = bisect_right(mappings, address, key=_start)
-    return mappings[at - 1] if at and address < mappings[at - 1].limit else None
+    index = bisect_right(mappings, address, key=_start)
+    return mappings[index - 1] if index and address < mappings[index - 1].limit else None
 
 
-def with_plain_errors(pid: int, look: Callable[[], _T]) -> _T:
-    """Returns what `look` returns; errors that mean one of the two raise that one, others stay as they are."""
+def with_plain_errors(pid: int, read: Callable[[], _T]) -> _T:
+    """Returns what `read` returns; errors that mean one of the two raise that one, others stay as they are."""
     try:
-        return look()
+        return read()
     except PermissionError as error:
         raise PermissionError(error.errno, f"the memory map of process {pid} may not be read") from None
     except OSError as error:

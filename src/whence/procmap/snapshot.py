@@ -79,8 +79,8 @@ class SnapshotMappings:
 
     def index(self, runtime: int) -> int | None:
         """Which mapping holds a runtime address."""
-        at = bisect_right(self.mappings, runtime, key=lambda mapping: mapping.start)
-        return at - 1 if at and runtime < self.mappings[at - 1].limit else None
+        row = bisect_right(self.mappings, runtime, key=lambda mapping: mapping.start)
+        return row - 1 if row and runtime < self.mappings[row - 1].end else None
 
     def to_json(self) -> str:
         files: dict[int, int] = {}
@@ -96,7 +96,7 @@ class SnapshotMappings:
         mappings = [
             {
                 "start": hex(m.start),
-                "limit": hex(m.limit),
+                "limit": hex(m.end),
                 "offset": hex(m.offset),
                 "permissions": m.shown_permissions,
                 "kind": m.kind.value,
@@ -179,17 +179,17 @@ def _file(entry: dict[str, Any]) -> SnapshotFile:
 
 
 def _mapping(entry: dict[str, Any], files: list[SnapshotFile]) -> tuple[Mapping, SnapshotFile | None]:
-    at = entry["file"]
-    if at is not None and not 0 <= at < len(files):
-        raise IndexError(f"file {at} of {len(files)}")
-    file = None if at is None else files[at]
+    row = entry["file"]
+    if row is not None and not 0 <= row < len(files):
+        raise IndexError(f"file {row} of {len(files)}")
+    file = None if row is None else files[row]
     bits = sum(
         bit
         for letter, bit in zip("rwxs", (READ, WRITE, EXECUTE, SHARED), strict=True)
         if letter in entry["permissions"]
     )
-    start, limit, offset = (_number(entry[name]) for name in ("start", "limit", "offset"))
+    start, end, offset = (_number(entry[name]) for name in ("start", "limit", "offset"))
     kind = Kind(entry["kind"])
     build_id = "" if file is None else file.build_id
     deleted = kind is Kind.DELETED
-    return Mapping(str(entry["path"]), start, limit, offset, build_id, kind, bits, deleted=deleted), file
+    return Mapping(str(entry["path"]), start, end, offset, build_id, kind, bits, deleted=deleted), file

@@ -1,4 +1,4 @@
-"""Profiles in, names out: pprof, OTLP and perf, read into one model, named, written.
+"""Profiles in, names out: perf.data, pprof, OTLP and text, read into one model, named, written.
 
     profile             Profile and read: what users hold
     model               mappings, locations, samples; what every reader fills and every writer reads
@@ -6,8 +6,18 @@
     schema              the fields of pprof's and OTLP's messages
     pprof               perftools.profiles.Profile, gzip or plain
     otlp                OTLP profiles v1development (dictionary form), binary and JSON
+    perfdata/           perf's own recordings, without perf
     perf, folded        the text of `perf script`; folded stacks
     speedscope          speedscope's JSON, to write
+    firefox             Firefox Profiler's processed format, to write; breakpad: its form of build-ids
+    top                 the functions that have most, as a table
+    plain_json, arrow   the model as JSON and as an Arrow table, to write
+    merging, difference  several profiles as one; what changed from one to another, by function
+    threads             which thread of which process a sample is of
+    sampling            a live process's stacks, taken again and again
+    legacy              gperftools', jemalloc's and Go's old forms, to read; memory_maps: what lay where
+    firefox_read        the same format to read, and to add names to; speedscope_read, v8: the others' JSON
+    stack_texts         what DTrace, bpftrace and macOS's sample print
     go_trace            the CPU samples of a Go execution trace
     text                lines of text of any size
     others              what is no profile: its name, and what to do
@@ -40,24 +50,39 @@ from whence.profiles.model import Label, Mapping, Sample, Samples, SampleType
 
 if TYPE_CHECKING:
     from whence.profiles.binaries import Binaries
-    from whence.profiles.coverage import Report, Row
+    from whence.profiles.coverage import CoverageRow, Report
     from whence.profiles.go_trace import read_go_trace
-    from whence.profiles.profile import Profile, read
+    from whence.profiles.profile import Profile, merge, read
+    from whence.profiles.sampling import sample
     from whence.profiles.symbol_lists import SymbolLists
 
 __all__ = [
-    "Binaries", "Label", "Mapping", "Profile", "Report", "Row", "Sample", "SampleType", "Samples", "SymbolLists",
-    "read", "read_go_trace",
+    "Binaries",
+    "CoverageRow",
+    "Label",
+    "Mapping",
+    "Profile",
+    "Report",
+    "Sample",
+    "SampleType",
+    "Samples",
+    "SymbolLists",
+    "merge",
+    "read",
+    "read_go_trace",
+    "sample",
 ]  # fmt: skip
 
 _LAZY = {
+    "merge": ("whence.profiles.profile", "merge"),
     "read": ("whence.profiles.profile", "read"),
     "read_go_trace": ("whence.profiles.go_trace", "read_go_trace"),
+    "sample": ("whence.profiles.sampling", "sample"),
     "Profile": ("whence.profiles.profile", "Profile"),
     "SymbolLists": ("whence.profiles.symbol_lists", "SymbolLists"),
     "Binaries": ("whence.profiles.binaries", "Binaries"),
     "Report": ("whence.profiles.coverage", "Report"),
-    "Row": ("whence.profiles.coverage", "Row"),
+    "CoverageRow": ("whence.profiles.coverage", "CoverageRow"),
 }
 
 

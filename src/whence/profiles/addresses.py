@@ -1,10 +1,10 @@
 """From a location's address to a vaddr of the file its mapping shows.
 
-Profiles hold two kinds of addresses and do not say which; the mapping's limits tell them apart:
+Profiles hold two kinds of addresses and do not say which; the mapping's bounds tell them apart:
 
-    runtime      0 < start <= address < limit (a limit of 0 is unknown): the file offset is address - start + the
+    runtime      0 < start <= address < end (an end of 0 is unknown): the file offset is address - start + the
                  mapping's own; the segment that loads this byte of the file says the vaddr
-    normalized   start is 0 (no process maps there), or the address is outside the limits: it is a vaddr already, as
+    normalized   start is 0 (no process maps there), or the address is outside its bounds: it is a vaddr already, as
                  Parca's agent and OpenTelemetry's eBPF profiler write it
 
 A debug file that objcopy --only-keep-debug made keeps vaddrs and sizes of segments, not where they lie in the file. Its
@@ -19,6 +19,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 
+from whence.elf.kernels.constants import PT_LOAD
 from whence.elf.segments import SMALLEST_PAGE as PAGE
 from whence.elf.segments import Segment, Translation
 from whence.profiles.model import Mapping
@@ -29,12 +30,12 @@ NOWHERE = MASK  # no file has code in its last byte
 
 def is_runtime(mapping: Mapping, address: int) -> bool:
     """Whether an address is one of the process, not of the file."""
-    return 0 < mapping.start <= address < (mapping.limit or 1 << 64)
+    return 0 < mapping.start <= address < (mapping.end or 1 << 64)
 
 
 def extent(mapping: Mapping) -> tuple[int, int]:
     """What a mapping shows of its file: the first byte and the one behind the last."""
-    return mapping.file_offset, mapping.file_offset + mapping.limit - mapping.start
+    return mapping.file_offset, mapping.file_offset + mapping.end - mapping.start
 
 
 def can_translate(segments: Iterable[Segment], mapping: Mapping) -> bool:
@@ -57,7 +58,7 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
     known: tuple[int, int, int] | None = None  # file offsets [low, high) and what to add to them
     for index, address in enumerate(addresses):
         if not is_runtime(mapping, address):
-            out[index] = address if segments is None or code.holds(address) else NOWHERE
+            out[index] = address if segments is None else _in_code(segments, code, address)
             continue
         file_offset = address - mapping.start + mapping.file_offset
         if segments is None:
@@ -74,6 +75,14 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
                 continue
         out[index] = file_offset + known[2] & MASK
     return out
+
+
+def _in_code(segments: Sequence[Segment], code: Translation, address: int) -> int:
+    """A vaddr of the code, told as it is or counted from the image's first page, as Firefox's profiles have it."""
+    if code.holds(address):
+        return address
+    first = min((one.vaddr for one in segments if one.type == PT_LOAD), default=0) & -PAGE
+    return address + first if 0 <= address < first and code.holds(address + first) else NOWHERE
 
 
 def _span(mapped: Translation, mapping: Mapping, file_offset: int) -> tuple[int, int, int] | None:

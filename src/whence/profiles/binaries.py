@@ -73,16 +73,34 @@ class Binaries:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def trim(self, memory: int, files: int) -> None:
+        """Close the files that were asked least recently, until the others are at most so many and take so many bytes.
+
+        Searches that found nothing are forgotten with them: a file that is asked for again is looked for again.
+        """
+        held = sum(one.opened.binary.memory for one in self._searches.values() if one.opened is not None)
+        for key, search in list(self._searches.items()):
+            if len(self._searches) <= files and held <= memory:
+                break
+            del self._searches[key]
+            if search.opened is not None:
+                held -= search.opened.binary.memory
+                opened = next(one for one in self._open if one.binary is search.opened.binary)
+                self._open.remove(opened)
+                opened.close()
+
     @property
     def searches(self) -> list[MappingSearch]:
-        """Every search made, in order."""
+        """Every search made that is not forgotten, the last one last."""
         return list(self._searches.values())
 
     def search(self, mapping: Mapping, addresses: int = 1) -> MappingSearch:
         """The file of a mapping, for so many addresses; the same search is made once."""
         key = mapping.path, mapping.build_id
-        found = self._searches.get(key)
-        if found is None:
+        found = self._searches.pop(key, None)
+        if found is not None:
+            self._searches[key] = found  # the one that was asked last stands last
+        else:
             found = self._searches[key] = MappingSearch(mapping)
             try:
                 self._search(found, addresses)

@@ -5,7 +5,9 @@ Rooms of formats are imported when they are needed: a command starts with one of
 
 from __future__ import annotations
 
+import io
 import os
+from typing import BinaryIO
 
 from whence.budget import Budget
 from whence.errors import WRONG_KIND, ProfileError, empty_file, naming
@@ -13,21 +15,38 @@ from whence.files import atomic_write, open_input
 from whence.interrupts import interruptible
 from whence.profiles import bounds, gz
 from whence.profiles.model import Profile
-from whence.profiles.others import other
+from whence.profiles.others import json_kind, other
 from whence.profiles.wire import Messages
 
-WRITTEN = ("pprof", "otlp", "folded", "speedscope")
+WRITTEN = ("pprof", "otlp", "otlp-json", "folded", "speedscope", "firefox", "top", "json", "arrow")
+BINARY = ("pprof", "arrow")
+TEXTS = ("top", "json")  # which say what is in a profile, and are not read again
 PAGE = "flamegraph"  # a page for people, which is not read again
 PAGE_ENDINGS = ((".html", PAGE), (".htm", PAGE))
 ENDINGS = (
-    (".speedscope.json", "speedscope"), (".otlp.json", "otlp"), (".json", "otlp"), (".otlp", "otlp"),
+    (".speedscope.json", "speedscope"), (".firefox.json", "firefox"), (".firefox.json.gz", "firefox"),
+    (".otlp.json", "otlp-json"), (".json", "otlp-json"), (".otlp", "otlp"), (".arrow", "arrow"), (".arrows", "arrow"),
     (".pb.gz", "pprof"), (".pprof", "pprof"), (".prof", "pprof"), (".pb", "pprof"),
     (".folded", "folded"), (".txt", "folded"),
 )  # fmt: skip
 
 
+# what is written where nothing says another format
+AS_IT_CAME = {
+    "perf": "folded", "": "folded", "dtrace": "folded", "bpftrace": "folded", "sample": "folded", "v8": "speedscope"
+}  # fmt: skip
+JSON_FORMS = ("firefox", "speedscope", "v8")
+
+
 def recognized(data: bytes, budget: Budget | None = None) -> str:
-    """pprof, otlp, perf or folded; of plain bytes. Two formats of protocol buffers differ by their tables' places."""
+    """The name of the format that plain bytes are in. Two formats of protocol buffers differ by their tables' places.
+
+    perf.data, pprof, otlp, perf or folded; or one of gperftools', jemalloc's and Go's old forms (whence.profiles.legacy).
+    """
+    from whence.profiles import perfdata
+
+    if perfdata.is_recording(data):
+        return perfdata.FORMAT
     if not data or data.isspace():
         if data:
             raise ProfileError("file", None, "it holds a profile", "blanks", fault="nothing but blanks: not a profile")
@@ -38,8 +57,16 @@ def recognized(data: bytes, budget: Budget | None = None) -> str:
         problem = ProfileError("file", None, "it holds a profile", found.what, fault=fault, code=WRONG_KIND)
         raise problem.with_hint(found.remedy)
     head = data[:4096]
-    if head.lstrip()[:1] == b"{":
-        return "otlp"
+    from whence.profiles import legacy, stack_texts
+
+    if legacy.word_form(head) is not None:
+        return "cpu"
+    text = head.decode("utf-8", "replace")
+    old = legacy.kind_of(text) or stack_texts.kind_of(text)
+    if old:
+        return old
+    if head.lstrip().removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{":
+        return json_kind(data) or "otlp"
     if not any(byte < 32 and byte not in b"\t\n\r\x1b" for byte in head) and head:
         from whence.profiles import perf
 
@@ -64,8 +91,28 @@ def open_profile(path: str | os.PathLike[str]) -> Profile:
 
     Raises OSError, and ProfileError with what breaks which rule. The file is read whole.
     """
+    folder = os.path.isdir(path) and os.path.isfile(os.path.join(path, "data"))
+    if folder:  # perf record --threads makes such
+        from whence.profiles import perfdata
+
+        with naming(os.fspath(path)):
+            profile = perfdata.from_folder(os.fspath(path))
+            profile.format = perfdata.FORMAT
+            return profile
     with open_input(path, ProfileError) as file, naming(os.fspath(path)):
-        return from_bytes(file.read())
+        return from_file(file)
+
+
+def from_file(file: BinaryIO) -> Profile:
+    """The profile in an open binary file or pipe. A recording of perf's is read in pieces, anything else whole."""
+    from whence.profiles import perfdata
+
+    head = file.read(perfdata.MAGIC_BYTES)
+    if perfdata.is_recording(head) and isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO):
+        profile = perfdata.from_file(file, head)
+        profile.format = perfdata.FORMAT
+        return profile
+    return from_bytes(head + file.read())
 
 
 def from_bytes(data: bytes) -> Profile:
@@ -83,6 +130,10 @@ def read(data: bytes) -> tuple[Profile, str]:
     if compressed:
         data = gz.inflated(data, budget)
     format = recognized(data, budget)
+    if format == "perf.data":
+        from whence.profiles import perfdata
+
+        return perfdata.from_bytes(data, budget), format
     if format == "pprof":
         from whence.profiles import pprof
 
@@ -91,16 +142,51 @@ def read(data: bytes) -> tuple[Profile, str]:
         from whence.profiles import otlp
 
         return otlp.read(data, compressed=compressed, budget=budget), format
-    from whence.profiles import folded, perf
+    from whence.profiles import folded, legacy, perf, stack_texts
 
+    if format == "cpu":
+        return legacy.read_cpu(data, budget), format
     text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    if format in JSON_FORMS:
+        from whence.profiles import firefox_read, speedscope_read, v8
+
+        readers = {"firefox": firefox_read.read, "speedscope": speedscope_read.read, "v8": v8.read}
+        return readers[format](text, budget), format
+    if format in stack_texts.READERS:
+        return stack_texts.read(text, format, budget), format
+    if format in legacy.READERS:
+        return legacy.read(text, format, budget), format
     return (perf if format == "perf" else folded).read(text, budget), format
 
 
 def format_for(profile: Profile, path: str) -> str:
-    """The format to write: by the path's ending, else the one it was read in; text becomes folded stacks."""
-    as_it_came = profile.format if profile.format in WRITTEN else "folded"
+    """The format to write: by the path's ending, else the one it was read in.
+
+    Text of perf's becomes folded stacks; what has values of several types and is not written becomes pprof.
+    """
+    as_it_came = AS_IT_CAME.get(profile.format, profile.format if profile.format in WRITTEN else "pprof")
     return next((format for ending, format in ENDINGS + PAGE_ENDINGS if path.endswith(ending)), as_it_came)
+
+
+def renamed(name: str, format: str) -> str:
+    """A file's name with the ending of a format in place of its own; as it is where its ending says the format already.
+
+    >>> renamed("cpu.pb.gz", "firefox"), renamed("cpu.pb", "pprof"), renamed("perf.txt", "folded"), renamed("x", "top")
+    ('cpu.firefox.json', 'cpu.pb', 'perf.folded', 'x.top.txt')
+    """
+    endings = ENDINGS + PAGE_ENDINGS
+    found = next(((ending, meant) for ending, meant in endings if name.endswith(ending)), ("", ""))
+    if found[1] == format and found[0] != ".txt":
+        return name
+    own = {
+        "top": ".top.txt",
+        "json": ".profile.json",
+        "pprof": ".pb.gz",
+        "folded": ".folded",
+        "otlp-json": ".otlp.json",
+    }
+    ending = own.get(format) or next(ending for ending, meant in endings if meant == format)
+    return name.removesuffix(found[0]) + ending
 
 
 def is_binary(profile: Profile, format: str, path: str = "") -> bool:
@@ -109,7 +195,7 @@ def is_binary(profile: Profile, format: str, path: str = "") -> bool:
         from whence.profiles import otlp
 
         return not (path.endswith(".json") or otlp.is_text(profile))
-    return format == "pprof"
+    return format in BINARY or path.endswith(".gz")
 
 
 def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
@@ -120,7 +206,14 @@ def write(profile: Profile, path: str | os.PathLike[str], format: str = "", *, j
     """
     place = os.fspath(path)
     format = format or format_for(profile, place)
-    save(place, to_bytes(profile, format, os.path.basename(place), json=json or place.endswith(".json") or None))
+    json = json or place.endswith(".json") or None
+    save(place, packed(to_bytes(profile, format, os.path.basename(place), json=json), format, place))
+
+
+def packed(data: bytes, format: str, path: str) -> bytes:
+    """What goes into a file of this name: JSON and text in gzip where its ending says so."""
+    done = format in ("pprof", "otlp") or data.startswith(gz.MAGIC)
+    return gz.deflated(data) if path.endswith(".gz") and not done else data
 
 
 def save(path: str, data: bytes) -> None:
@@ -130,8 +223,19 @@ def save(path: str, data: bytes) -> None:
 
 
 @interruptible
-def to_bytes(profile: Profile, format: str, name: str = "", *, json: bool | None = None) -> bytes:
-    """The profile in one of WRITTEN or as PAGE, under a name where the format has room for one."""
+def to_bytes(
+    profile: Profile,
+    format: str,
+    name: str = "",
+    *,
+    json: bool | None = None,
+    rows: int | None = None,
+    sort: str = "self",
+) -> bytes:
+    """The profile in one of WRITTEN or as PAGE, under a name where the format has room for one.
+
+    `rows` and `sort` are of "top": how many functions, and whether self or total puts them in order.
+    """
     match format:
         case "pprof":
             from whence.profiles import pprof
@@ -141,6 +245,30 @@ def to_bytes(profile: Profile, format: str, name: str = "", *, json: bool | None
             from whence.profiles import otlp
 
             return otlp.write(profile, json=json)
+        case "otlp-json":
+            from whence.profiles import otlp
+
+            return otlp.write(profile, json=True)
+        case "top":
+            from whence.profiles import top
+
+            found = top.write(profile, top.ROWS if rows is None else rows, sort)
+            return found.encode("utf-8", "surrogateescape")
+        case "json":
+            from whence.profiles import plain_json
+
+            return plain_json.write(profile, name).encode()
+        case "arrow":
+            from whence.profiles import arrow
+
+            return arrow.write(profile)
+        case "firefox":
+            from whence.profiles import firefox, firefox_read
+
+            origin = profile.unchanged_origin
+            if isinstance(origin, firefox_read.FirefoxOrigin):
+                return firefox_read.renamed(profile, origin).encode()
+            return firefox.write(profile, name).encode()
         case "speedscope":
             from whence.profiles import speedscope
 

@@ -23,13 +23,13 @@ def inflated(data: bytes, budget: Budget | None = None) -> bytes:
     limit = (budget.most - budget.spent) // 2
     parts: list[bytes] = []
     view = memoryview(data)
-    size = at = 0
+    size = offset = 0
     step = len(data)  # most files are one member
     while True:
-        begin = at
+        begin = offset
         member = zlib.decompressobj(wbits=31)
-        while not member.eof and at < len(data):
-            piece = view[at : at + step]
+        while not member.eof and offset < len(data):
+            piece = view[offset : offset + step]
             try:
                 part = member.decompress(piece, limit - size + 1)
             except zlib.error as error:
@@ -39,15 +39,15 @@ def inflated(data: bytes, budget: Budget | None = None) -> bytes:
             if size > limit:
                 rule = f"a profile of {len(data)} bytes unpacks to at most {limit} bytes"
                 raise ProfileError("gzip", begin, rule, f"more than {limit} bytes")
-            at += len(piece) - len(member.unused_data)
+            offset += len(piece) - len(member.unused_data)
             step *= 2
         if not member.eof:
             raise ProfileError("gzip", len(data), "the stream ends with its checksum", "the end of the file")
-        if view[at : at + 2] != MAGIC:
+        if view[offset : offset + 2] != MAGIC:
             break
         step = MEMBER_BYTES  # each member copies what lies behind it in its piece
-    if data.count(0, at) < len(data) - at:
-        raise ProfileError("gzip", at, "nothing but zeros follows the last member", data[at:])
+    if data.count(0, offset) < len(data) - offset:
+        raise ProfileError("gzip", offset, "nothing but zeros follows the last member", data[offset:])
     budget.charge(2 * size)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 

@@ -47,48 +47,48 @@ def _pieces(value: Any) -> Iterator[str]:
         yield "]"
     elif isinstance(value, list) and len(value) > CHUNK:
         between = "["
-        for at in range(0, len(value), CHUNK):
+        for offset in range(0, len(value), CHUNK):
             yield between
-            yield _encode(value[at : at + CHUNK])[1:-1]
+            yield _encode(value[offset : offset + CHUNK])[1:-1]
             between = ","
         yield "]"
     else:
         yield _encode(value)
 
 
-def blank(text: str, at: int) -> int:
-    found = BLANK.match(text, at)
-    return found.end() if found else at
+def blank(text: str, offset: int) -> int:
+    found = BLANK.match(text, offset)
+    return found.end() if found else offset
 
 
-def value(text: str, at: int) -> tuple[Any, int]:
+def value(text: str, offset: int) -> tuple[Any, int]:
     """The value at `at`, and where it ends. ValueError where there is none."""
-    return _decode(text, at)
+    return _decode(text, offset)
 
 
-def members(text: str, at: int, visit: Callable[[str, int], int]) -> int:
+def members(text: str, offset: int, visit: Callable[[str, int], int]) -> int:
     """Walk the object at `at`: `visit` is called with each name and where its value starts, and returns where it ends.
 
     Returns where the object ends. Raises ValueError where the text is no JSON.
     """
-    at = expect(text, at, "{")
-    if text[at : at + 1] == "}":
-        return at + 1
+    offset = expect(text, offset, "{")
+    if text[offset : offset + 1] == "}":
+        return offset + 1
     while True:
-        if text[at : at + 1] != '"':
-            raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
-        name, at = _decode(text, at)
-        at = blank(text, visit(name, expect(text, blank(text, at), ":")))
-        if text[at : at + 1] == "}":
-            return at + 1
-        at = expect(text, at, ",")
+        if text[offset : offset + 1] != '"':
+            raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, offset)
+        name, offset = _decode(text, offset)
+        offset = blank(text, visit(name, expect(text, blank(text, offset), ":")))
+        if text[offset : offset + 1] == "}":
+            return offset + 1
+        offset = expect(text, offset, ",")
 
 
-def expect(text: str, at: int, what: str) -> int:
+def expect(text: str, offset: int, what: str) -> int:
     """Where the text goes on behind a character and blanks."""
-    if text[at : at + 1] != what:
-        raise json.JSONDecodeError(f"Expecting {what!r}", text, at)
-    return blank(text, at + 1)
+    if text[offset : offset + 1] != what:
+        raise json.JSONDecodeError(f"Expecting {what!r}", text, offset)
+    return blank(text, offset + 1)
 
 
 def whole(text: str, visit: Callable[[str, int], int]) -> None:

@@ -38,9 +38,9 @@ def is_kernel(mapping: Mapping) -> bool:
 
 def first_address(mapping: Mapping) -> int | None:
     """Where the kernel's first symbol was in the process's memory; None when the mapping does not say."""
-    for told in (mapping.file_offset, mapping.start):
-        if told >= HALF:
-            return told
+    for address in (mapping.file_offset, mapping.start):
+        if address >= HALF:
+            return address
     return None
 
 
@@ -60,7 +60,7 @@ def placing(elf: ElfFile | None, segments: Sequence[Segment] | None, running: in
     if elf is not None:
         if elf.type == ET_REL:
             return module_placing(elf)
-        starts = {name: at for name in FIRST_SYMBOLS if (at := symbol_address(elf, name)) is not None}
+        starts = {name: address for name in FIRST_SYMBOLS if (address := symbol_address(elf, name)) is not None}
     code = Translation.of_code(one for one in segments or () if one.vaddr)
     linked = min((one.vaddr for one in code.segments), default=None)
 
@@ -99,9 +99,9 @@ def module_placing(elf: ElfFile) -> Placing:
         out = array("Q", [NOWHERE]) * len(addresses)
         for index, address in enumerate(addresses):
             into = address - mapping.start if mapping.start >= HALF else -1
-            at = bisect_right(begins, into) - 1
-            if at >= 0 and into - begins[at] < rows[at][0]:
-                out[index] = into - begins[at] + rows[at][1]
+            row = bisect_right(begins, into) - 1
+            if row >= 0 and into - begins[row] < rows[row][0]:
+                out[index] = into - begins[row] + rows[row][1]
         return out
 
     return place

@@ -52,10 +52,10 @@ class Label(NamedTuple):
 
 
 class Mapping(procmap_mapping.Mapping):
-    """A mapping of a process as a profile tells it: [start, limit) showed `path` from byte file_offset on.
+    """A mapping of a process as a profile tells it: [start, end) showed `path` from byte file_offset on.
 
     Where the addresses are runtime ones, start is where the file was mapped; where they are vaddrs already, start and
-    limit are 0 or do not hold the address. What a profile does not say of a mapping has its default.
+    end are 0 or do not hold the address. What a profile does not say of a mapping has its default.
     """
 
     __slots__ = ()
@@ -74,12 +74,56 @@ class Mapping(procmap_mapping.Mapping):
         return self.offset
 
 
+class Lost(NamedTuple):
+    """Samples that the recorder could not keep: how many, when (nanoseconds of its clock), and of which thread."""
+
+    samples: int
+    time: int = 0
+    pid: int = 0
+    tid: int = 0
+
+
+@dataclass(slots=True, repr=False)
+class Timeline:
+    """When samples were taken: event i is one of sample[i], at time[i], and counts values[t][i] of type t.
+
+    Times are nanoseconds of the recorder's clock, in any order. The values of a sample's events add up to its own.
+    """
+
+    sample: array[int] = field(default_factory=lambda: array("I"))
+    time: array[int] = field(default_factory=lambda: array("q"))
+    values: list[array[int]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+    def __repr__(self) -> str:
+        return f"<Timeline: {len(self):,} events>"
+
+    def in_order(self) -> list[int]:
+        """The events in order of time."""
+        return sorted(range(len(self.time)), key=self.time.__getitem__)
+
+    def of(self, kept: list[int], samples: int) -> Timeline:
+        """The events of some of `samples` samples, which are counted anew in the order given."""
+        new = array("q", [-1]) * samples
+        for at, index in enumerate(kept):
+            new[index] = at
+        events = [at for at, index in enumerate(self.sample) if new[index] >= 0]
+        return Timeline(
+            array("I", [new[self.sample[at]] for at in events]),
+            array("q", map(self.time.__getitem__, events)),
+            [array("q", map(column.__getitem__, events)) for column in self.values],
+        )
+
+
 @dataclass(slots=True, repr=False)
 class Samples:
     """Sample i has the locations of stack of[i] (leaf first), values[t][i] of type t, and labels[i].
 
     Stack s is stack[first[s]:first[s + 1]]. Samples may share stacks, as OTLP's do: what they would take apart has no
-    bound in the size of the file.
+    bound in the size of the file. Equal samples are one; where it is known when each was taken, `timeline` says so.
+    Of a difference of two profiles, base[t][i] is what the older one had.
     """
 
     first: array[int] = field(default_factory=lambda: array("Q", [0]))
@@ -88,6 +132,8 @@ class Samples:
     values: list[array[int]] = field(default_factory=list)
     labels: list[tuple[Label, ...]] = field(default_factory=list)
     added: int = 0  # how many were added by `add`
+    timeline: Timeline | None = None
+    base: list[array[int]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.of)
@@ -175,8 +221,10 @@ class Profile:
     format: str = ""  # pprof, otlp, perf or folded: what it was read from; "" when it was made by hand
     origin: object = None
     stored: int = NO_BOUND  # bytes it was read from: what is made of it is bounded by them
+    lost: list[Lost] = field(default_factory=list)
     skipped: int = 0  # lines of text that could not be read
     first_skipped: tuple[str, str, str] | None = None  # which one was first, the rule it breaks, its text
+    notes: list[str] = field(default_factory=list)  # what its reader says of it: losses, parts that are not read
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
     _read_samples: int = 0  # of those that were read, how many `add` had made
@@ -224,6 +272,8 @@ class Profile:
             array("I", map(samples.of.__getitem__, kept)),
             [array("q", map(column.__getitem__, kept)) for column in samples.values],
             [samples.labels[index] for index in kept],
+            timeline=samples.timeline.of(kept, len(samples)) if samples.timeline else None,
+            base=[array("q", map(column.__getitem__, kept)) for column in samples.base],
         )
         return found
 

@@ -17,7 +17,7 @@ from whence.locate.segments import has_nobits
 from whence.profiles.addresses import NOWHERE
 from whence.profiles.binaries import Binaries, MappingSearch
 from whence.profiles.kernel import HALF
-from whence.profiles.kinds import Kind, kind_of
+from whence.profiles.kinds import AddressKind, kind_of
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.non_elf_names import Answer, Processes, generated_names, kernel_names
 from whence.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
@@ -67,8 +67,8 @@ def name(
             return name(profile, opened, overwrite=overwrite, demangle=demangle, progress=progress)
     readable = _readable(demangler(demangle), profile.system_names)
     groups: dict[int, list[int]] = {}
-    for location, where in enumerate(profile.mapping):
-        groups.setdefault(where, []).append(location)
+    for location, row in enumerate(profile.mapping):
+        groups.setdefault(row, []).append(location)
     reports: dict[tuple[str, str], Named] = {}
     processes = Processes(profile)
     for done, (index, members) in enumerate(sorted(groups.items())):
@@ -112,7 +112,7 @@ def _name_mapping(
     readable: Readable,
 ) -> None:
     profile = processes.profile
-    kinds: dict[Kind, list[int]] = {}
+    kinds: dict[AddressKind, list[int]] = {}
     lower, upper = kind_of(mapping, 0), kind_of(mapping, HALF)
     if lower is upper or max(map(profile.address.__getitem__, members)) < HALF:
         kinds[lower] = members
@@ -120,19 +120,23 @@ def _name_mapping(
         for location in members:
             kinds.setdefault(upper if profile.address[location] >= HALF else lower, []).append(location)
     for kind, part in kinds.items():
-        if mapping is not None and kind is Kind.PAGE:
-            _answer(profile, [(at, Missing(Reason.NOT_FILE_BACKED, mapping.path, OWN_PAGE), "") for at in part], report)
-        if mapping is not None and (kind is Kind.FILE or (kind is Kind.KERNEL and mapping.path)):
+        if mapping is not None and kind is AddressKind.PAGE:
+            _answer(
+                profile,
+                [(index, Missing(Reason.NOT_FILE_BACKED, mapping.path, OWN_PAGE), "") for index in part],
+                report,
+            )
+        if mapping is not None and (kind is AddressKind.FILE or (kind is AddressKind.KERNEL and mapping.path)):
             report.search = search = binaries.search(mapping, len(part))
             if search.opened is not None:
                 _ask(profile, search, mapping, part, report, readable)
             elif search.missing is not None:
-                _answer(profile, [(at, search.missing, "") for at in part], report)
-        if kind is Kind.KERNEL:
-            left = [(at, profile.address[at]) for at in part if at not in profile.changed]
+                _answer(profile, [(index, search.missing, "") for index in part], report)
+        if kind is AddressKind.KERNEL:
+            left = [(index, profile.address[index]) for index in part if index not in profile.changed]
             listed = _made_readable(kernel_names(mapping, left, binaries.symbol_lists), readable)
             _answer(profile, listed, report, better=report.search is not None and report.search.opened is not None)
-        elif kind in (Kind.GENERATED, Kind.NOWHERE):
+        elif kind in (AddressKind.GENERATED, AddressKind.NOWHERE):
             found = generated_names(processes, mapping, part, kind, binaries.symbol_lists)
             _answer(profile, _made_readable(found, readable), report)
 
@@ -151,15 +155,15 @@ def _ask(
     """Name the members from the file that was found for their mapping."""
     assert search.opened is not None
     opened = search.opened
-    where = opened.vaddrs(mapping, array("Q", map(profile.address.__getitem__, members)))
-    distinct = sorted({*where} - {NOWHERE})
+    vaddrs = opened.vaddrs(mapping, array("Q", map(profile.address.__getitem__, members)))
+    distinct = sorted({*vaddrs} - {NOWHERE})
     chains, unnamed = chains_of(opened.binary, distinct, function=readable, file=own_file)
-    answers = list(map(dict(zip(distinct, chains, strict=True)).get, where))
+    answers = list(map(dict(zip(distinct, chains, strict=True)).get, vaddrs))
     frames_of, reasons = profile.frames, profile.reasons
     found = [frames for frames in answers if frames]
     named = members
     if len(found) < len(answers):
-        named = [at for at, frames in zip(members, answers, strict=True) if frames]
+        named = [index for index, frames in zip(members, answers, strict=True) if frames]
     for location, frames in zip(named, found, strict=True):
         frames_of[location] = frames
     profile.changed.update(named)
@@ -174,7 +178,7 @@ def _ask(
         advice = GIVE_PROGRAM
     nowhere = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, opened.how, advice)
     why = {vaddr: Missing(reason, detail or opened.how) for vaddr, (reason, detail) in unnamed.items()}
-    for location, vaddr, answer in zip(members, where, answers, strict=True):
+    for location, vaddr, answer in zip(members, vaddrs, answers, strict=True):
         if not answer:
             _leave(profile, location, nowhere if vaddr == NOWHERE else why[vaddr], report)
 

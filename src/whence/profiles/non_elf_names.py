@@ -6,16 +6,14 @@ from collections.abc import Collection, Iterator, Sequence
 
 from whence.model import Frame, Frames
 from whence.profiles import bounds
-from whence.profiles.kinds import MAP_PATH, Kind
+from whence.profiles.kinds import MAP_PATH, AddressKind
 from whence.profiles.model import Label, Mapping, Profile
 from whence.profiles.symbol_lists import NameList, SymbolLists
+from whence.profiles.threads import PID_LABELS, number_in
 from whence.reasons import NO_FRAME, Missing, Reason
 
 Answer = tuple[int, Frames | Missing, str]
 """A location, its frames or why there are none, and which list answered."""
-
-PID_LABELS = ("pid", "process.pid", "process_id", "tgid")
-"""How samples say which process they are of: perf's and py-spy's readers, OpenTelemetry, others."""
 
 
 def kernel_names(mapping: Mapping | None, addresses: Sequence[tuple[int, int]], lists: SymbolLists) -> Iterator[Answer]:
@@ -30,7 +28,7 @@ def kernel_names(mapping: Mapping | None, addresses: Sequence[tuple[int, int]], 
 
 
 def generated_names(
-    processes: Processes, mapping: Mapping | None, members: Sequence[int], kind: Kind, lists: SymbolLists
+    processes: Processes, mapping: Mapping | None, members: Sequence[int], kind: AddressKind, lists: SymbolLists
 ) -> Iterator[Answer]:
     """An answer for each location from the perf maps of the processes that were there.
 
@@ -39,7 +37,7 @@ def generated_names(
     profile = processes.profile
     for location in members:
         asked, otherwise = lists.of_processes(processes.of(mapping, location))
-        if kind is Kind.NOWHERE:
+        if kind is AddressKind.NOWHERE:
             address = profile.address[location]
             otherwise = Missing(Reason.UNMAPPED, "", NO_FRAME) if address else Missing(Reason.NOT_PLACED)
         elif not asked and mapping is not None and mapping.path and not MAP_PATH.fullmatch(mapping.path):
@@ -81,12 +79,12 @@ class Processes:
         known: dict[tuple[Label, ...], int] = {}
         for labels in samples.labels:
             if labels and labels not in known:
-                known[labels] = next((pid_in(one) for one in labels if one.key in PID_LABELS), 0)
+                known[labels] = next((number_in(one) for one in labels if one.key in PID_LABELS), 0)
         self._all = frozenset(pid for pid in known.values() if pid)
         out: dict[int, set[int]] = {}
         if len(self._all) > 1:
             budget = bounds.writing(self.profile.stored, "the processes of each location")
-            for stack, pid in {(at, known.get(labels, 0)) for at, labels in zip(samples.of, samples.labels)}:
+            for stack, pid in {(row, known.get(labels, 0)) for row, labels in zip(samples.of, samples.labels)}:
                 where = samples.locations_of(stack) if pid else ()
                 new = 0
                 for location in where:
@@ -96,7 +94,3 @@ class Processes:
                         new += 1
                 budget.charge(bounds.STEP * len(where) + bounds.LABELS * new)
         return out
-
-
-def pid_in(label: Label) -> int:
-    return label.number or (int(label.text) if label.text.isdecimal() and len(label.text) < 11 else 0)

@@ -108,7 +108,7 @@ def document_of(profile: Profile) -> Document:
 
     mappings: list[Document] = [{}]
     for one in profile.mappings:
-        entry: Document = {"memoryStart": one.start, "memoryLimit": one.limit, "fileOffset": one.file_offset}
+        entry: Document = {"memoryStart": one.start, "memoryLimit": one.end, "fileOffset": one.file_offset}
         entry["filenameStrindex"] = names.string(one.path)
         if one.build_id:
             entry["attributeIndices"] = [attribute(BUILD_IDS[0], one.build_id)]
@@ -127,13 +127,13 @@ def document_of(profile: Profile) -> Document:
     stack_of: dict[int, int] = {}  # the entry of the stack table that each stack became
     rows = []
     for index in range(len(samples)):
-        at = samples.of[index]
-        if at not in stack_of:
-            budget.charge(bounds.JSON_OBJECT + bounds.JSON_VALUE * (samples.first[at + 1] - samples.first[at]))
-            stack = tuple(one + 1 for one in samples.locations_of(at))
-            stack_of[at] = stacks.setdefault(stack, len(stacks))
+        row = samples.of[index]
+        if row not in stack_of:
+            budget.charge(bounds.JSON_OBJECT + bounds.JSON_VALUE * (samples.first[row + 1] - samples.first[row]))
+            stack = tuple(one + 1 for one in samples.locations_of(row))
+            stack_of[row] = stacks.setdefault(stack, len(stacks))
         labels = [attribute(one.key, one.text or one.number, one.unit) for one in samples.labels[index]]
-        rows.append((stack_of[at], labels))
+        rows.append((stack_of[row], labels))
     profiles = []
     for kind, column in zip(profile.sample_types, samples.values, strict=False):
         entry = {
@@ -312,9 +312,9 @@ def renamed_binary(profile: Profile, whole: Messages, names: OtlpNames, skip: in
 
 def field_start(data: bytes, body: int) -> int:
     """Where the dictionary's field starts whose payload starts at `body`: before its length and its tag."""
-    at = body - 1
-    while at > 0 and data[at - 1] & 0x80:  # a length's bytes but the last are 0x80 and above; the tag is not
-        at -= 1
-    if data[at - 1 : at] != wire.tag(DICTIONARY):
-        raise ProfileError("ProfilesData", at, "the tag of its dictionary is one byte", data[at - 1 : at])
-    return at - 1
+    offset = body - 1
+    while offset > 0 and data[offset - 1] & 0x80:  # a length's bytes but the last are 0x80 and above; the tag is not
+        offset -= 1
+    if data[offset - 1 : offset] != wire.tag(DICTIONARY):
+        raise ProfileError("ProfilesData", offset, "the tag of its dictionary is one byte", data[offset - 1 : offset])
+    return offset - 1

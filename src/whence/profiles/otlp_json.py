@@ -108,11 +108,11 @@ class Text:
             else:  # in front of the tables that are there
                 cuts.append((self.start + 1, self.start + 1, f'"{name}":{json_text.written(new)},'))
         out: list[str] = []
-        at = 0
+        offset = 0
         for start, end, text in sorted(cuts):
-            out += (self.text[at:start], text)
-            at = end
-        return "".join([*out, self.text[at:]])
+            out += (self.text[offset:start], text)
+            offset = end
+        return "".join([*out, self.text[offset:]])
 
 
 def cost(text: str) -> int:
@@ -182,15 +182,15 @@ def _fill(tables: OtlpTables, dictionary: Document) -> None:
     attributes = lists(mappings, "attributeIndices", "mapping")
     names = ("memoryStart", "memoryLimit", "fileOffset", "filenameStrindex")
     columns = [field(mappings, name, "mapping") for name in names]
-    tables.mappings = [(*row, attributes[at]) for at, row in enumerate(zip(*columns, strict=True))]
+    tables.mappings = [(*row, attributes[index]) for index, row in enumerate(zip(*columns, strict=True))]
     locations = entries(dictionary, "locationTable", part)
     tables.location_mapping = field(locations, "mappingIndex", "location")
     tables.location_address = field(locations, "address", "location")
     lines: list[Any] = []
-    for at, one in enumerate(locations):
+    for index, one in enumerate(locations):
         if "lines" in one:
             rows = entries(one, "lines", "location")
-            tables.line_location.extend([at] * len(rows))
+            tables.line_location.extend([index] * len(rows))
             lines += rows
     tables.line_function, tables.line = field(lines, "functionIndex", "line"), field(lines, "line", "line")
     functions = entries(dictionary, "functionTable", part)

@@ -75,7 +75,7 @@ class OtlpTables:
 
     strings: int = 0
     text: Callable[[int], str] = str
-    # start, limit, file offset, file name, attributes
+    # start, end, file offset, file name, attributes
     mappings: list[tuple[int, int, int, int, Sequence[int]]] = field(default_factory=list)
     location_mapping: array[int] = field(default_factory=column)
     location_address: array[int] = field(default_factory=column)
@@ -101,10 +101,10 @@ def signed(value: int) -> int:
 
 def inside(indices: array[int], size: int, part: str, rule: str, first: Sequence[int] | None = None) -> None:
     """Raise unless every index is below the size of its table; `first` tells rows of several apart."""
-    at = wire.first_beyond(indices, size)
-    if at >= 0:
-        row = at if first is None else next(row for row, (a, b) in enumerate(pairwise(first)) if a <= at < b)
-        raise ProfileError(f"{part} {row}", None, rule, f"{signed(indices[at])} of {size}")
+    index = wire.first_beyond(indices, size)
+    if index >= 0:
+        row = index if first is None else next(row for row, (a, b) in enumerate(pairwise(first)) if a <= index < b)
+        raise ProfileError(f"{part} {row}", None, rule, f"{signed(indices[index])} of {size}")
 
 
 class Checked:
@@ -138,10 +138,10 @@ class Checked:
         return found
 
     def mapping(self, index: int) -> Mapping:
-        start, limit, offset, name, attributes = self.tables.mappings[index]
-        labels = {one.key: one.text for one in (self.label(at, f"mapping {index}") for at in attributes)}
+        start, end, offset, name, attributes = self.tables.mappings[index]
+        labels = {one.key: one.text for one in (self.label(row, f"mapping {index}") for row in attributes)}
         build_id = next((labels[key] for key in BUILD_IDS if labels.get(key)), "")
-        return Mapping(start, limit, offset, self.string(name, f"mapping {index}"), build_id)
+        return Mapping(start, end, offset, self.string(name, f"mapping {index}"), build_id)
 
 
 def profile_of(tables: OtlpTables, budget: Budget) -> Profile:
@@ -198,7 +198,7 @@ def _kinds(profile: Profile, checked: Checked) -> None:
     for kind in checked.tables.kinds:
         samples[kinds[_type(checked, kind)]] += len(kind.stack)
     # Each sample has a value of one type only, so a type with most samples shows most of the profile.
-    profile.default_type = max(range(len(kinds)), key=lambda at: (samples[at], at), default=0)
+    profile.default_type = max(range(len(kinds)), key=lambda index: (samples[index], index), default=0)
     checked.budget.charge(bounds.ENTRY * len(kinds) * sum(samples))
 
 
@@ -227,9 +227,9 @@ def _samples(profile: Profile, checked: Checked, skip: int) -> Samples:
     columns = {kind: index for index, kind in enumerate(profile.sample_types)}
     for kind in tables.kinds:
         out.of.extend(array("I", kind.stack))
-        at = columns[_type(checked, kind)]
+        column = columns[_type(checked, kind)]
         for index, values in enumerate(out.values):
-            values.extend(kind.value if index == at else wire.room("q", len(kind.value)))
+            values.extend(kind.value if index == column else wire.room("q", len(kind.value)))
         of_resource = (Label(PID, number=kind.pid),) if kind.pid else ()
         if not len(kind.attributes.values):
             out.labels += [of_resource] * len(kind.stack)

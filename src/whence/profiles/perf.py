@@ -10,6 +10,7 @@ before, inside the call. Names that perf knew are kept until they are overwritte
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 
 from whence.budget import Budget
@@ -17,8 +18,8 @@ from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import bounds
 from whence.profiles.kinds import GENERATED
-from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType
-from whence.profiles.perf_lines import LINE, PerfFrame, SampleHeader, behind, header_of, looks_like, place_of
+from whence.profiles.model import NO_MAPPING, Label, Lost, Profile, SampleType, Timeline
+from whence.profiles.perf_lines import LINE, LOST, PerfFrame, SampleHeader, behind, header_of, looks_like, place_of
 from whence.profiles.perf_memory import Memories, RuntimeAddresses
 from whence.profiles.text import lines_of
 
@@ -37,6 +38,7 @@ class PerfSample:
     period: int
     stack: list[int] = field(default_factory=list)
     inlined: list[Frame] = field(default_factory=list)
+    time: int | None = None
 
 
 class PerfReader:
@@ -50,7 +52,7 @@ class PerfReader:
         self.events: dict[str, None] = {}
         self.samples: dict[
             tuple[str, tuple[int, ...], tuple[Label, ...]], list[int]
-        ] = {}  # event, stack, labels -> count, period
+        ] = {}  # event, stack, labels -> count, period, its number
         self.sample: PerfSample | None = None
         self.alone = False  # whether a sample of one line was seen
         self.bare = False  # whether a sample without any frame was seen
@@ -59,6 +61,9 @@ class PerfReader:
         self.places: dict[str, PerfFrame | None] = {}  # lines repeat
         self.files: bool | None = None  # whether frames come with their file
         self.labels: dict[tuple[str, int, int], tuple[Label, ...]] = {}
+        self.events_of = array("I")  # of each sample with a time: which of `samples` it is, when, its period
+        self.times = array("q")
+        self.periods = array("q")
 
     def line(self, number: int, text: str) -> None:
         if not text.strip():
@@ -69,6 +74,7 @@ class PerfReader:
             return
         elif "PERF_RECORD_" in text:
             self.finish()
+            self.lost(text)
             self.memories.record(text)
             self.known.clear()
         else:
@@ -78,6 +84,15 @@ class PerfReader:
             else:
                 self.header(number, text, header)
 
+    def lost(self, text: str) -> None:
+        """Samples that were lost, where a line says so."""
+        found = LOST.search(text)
+        if found is not None:
+            self.budget.charge(bounds.LABEL)
+            header = header_of(text[: found.start()])
+            time, pid, tid = (header.time or 0, header.pid, header.tid) if header is not None else (0, 0, 0)
+            self.profile.lost.append(Lost(int(found["count"]), time, pid, tid or pid))
+
     def header(self, number: int, text: str, header: SampleHeader) -> None:
         self.finish()
         pid = self.memories.threads.get(header.pid, header.pid)
@@ -86,7 +101,7 @@ class PerfReader:
         if labels is None:
             found = Label("comm", key[0]), Label("pid", number=pid), Label("tid", number=key[2])
             labels = self.labels[key] = tuple(one for one in found if one.text or one.number)
-        self.sample = PerfSample(pid, labels, header.event, header.period)
+        self.sample = PerfSample(pid, labels, header.event, header.period, time=header.time)
         self.unsure = None if header.sure else (number, text)
         place = behind(header)
         if place is not None:
@@ -173,13 +188,17 @@ class PerfReader:
         counts = self.samples.get(key)
         if counts is None:
             self.budget.charge(bounds.SAMPLE + bounds.ENTRY * len(sample.stack))
-            counts = self.samples[key] = [0, 0]
+            counts = self.samples[key] = [0, 0, len(self.samples)]
         counts[0] += 1
         counts[1] = min(counts[1] + sample.period, LARGEST)
+        if sample.time is not None:
+            self.events_of.append(counts[2])
+            self.times.append(sample.time)
+            self.periods.append(min(sample.period, LARGEST))
 
     def whole(self) -> Profile:
         self.finish()
-        self.memories.settle(self.alone)
+        self.memories.place_loose_files(self.alone)
         self.memories.reorder()
         profile = self.profile
         names = [name for name in self.events if name]
@@ -187,10 +206,24 @@ class PerfReader:
         profile.sample_types += [SampleType(name.partition(":")[0], unit_of(name)) for name in names]
         profile.default_type = 1 if len(names) == 1 else 0
         self.budget.charge(bounds.ENTRY * len(self.samples) * (1 + len(names)))
-        for (event, stack, labels), (count, period) in self.samples.items():
+        for (event, stack, labels), (count, period, _) in self.samples.items():
             values = [count, *(period if name == event else 0 for name in names)]
             profile.samples.add(list(stack), values, labels)
+        if self.samples and len(self.times) == sum(count for count, _, _ in self.samples.values()):
+            profile.samples.timeline = self.timeline(names)
         return profile
+
+    def timeline(self, names: list[str]) -> Timeline:
+        """When each sample was taken."""
+        kind = [names.index(event) if event in names else -1 for event, _, _ in self.samples]
+        self.budget.charge(bounds.ENTRY * len(self.times) * (2 + len(names)))
+        values = [array("q", [1]) * len(self.times)]
+        for number in range(len(names)):
+            some = (
+                period if kind[at] == number else 0 for at, period in zip(self.events_of, self.periods, strict=True)
+            )
+            values.append(array("q", some))
+        return Timeline(self.events_of, self.times, values)
 
 
 def unit_of(event: str) -> str:

@@ -38,10 +38,12 @@ MMAP = re.compile(
     r"(?P<offset>0x[0-9a-f]{1,16}|0)(?: (?P<about>[^\]]*))?\]: (?P<mode>\S+) (?P<path>.*)$"
 )
 FORK = re.compile(r"PERF_RECORD_FORK\((?P<child>\d+):(?P<tid>\d+)\):\((?P<parent>\d+):\d+\)")
+LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?:? lost (?P<count>\d{1,18})")
 LINE = re.compile(r"\s+(?P<file>[^\s?:].*):(?P<line>[1-9]\d{0,9})(?: \(discriminator \d+\))?$")
 INTO = re.compile(r"\+0x[0-9a-f]+$")
 RUNS = re.compile(r"\s+")
 HEAD = 1024  # characters in which a header ends
+LONGEST_TIME = 19  # characters that 64 bits of nanoseconds have
 LONGEST = 1 << 16  # characters of a frame's line: names of templates are long
 INLINED = "(inlined)"
 UNKNOWN = ("[unknown]", "")
@@ -57,6 +59,7 @@ class SampleHeader(NamedTuple):
     period: int
     rest: str
     sure: bool
+    time: int | None  # nanoseconds; None where it is not told
 
 
 class PerfFrame(NamedTuple):
@@ -83,8 +86,27 @@ def header_of(text: str) -> SampleHeader | None:
             return None
     comm, pid, tid, event, period, rest = found.group("comm", "pid", "tid", "event", "period", "rest")
     return SampleHeader(
-        comm or "", int(pid or 0), int(tid or 0), event or "", int(period or 1), (rest or "") + behind, sure
+        comm or "",
+        int(pid or 0),
+        int(tid or 0),
+        event or "",
+        int(period or 1),
+        (rest or "") + behind,
+        sure,
+        time_in(found.groupdict().get("time")),
     )
+
+
+def time_in(text: str | None) -> int | None:
+    """Seconds with digits behind the point as nanoseconds.
+
+    >>> time_in("81.5"), time_in("4217.123456"), time_in(None)
+    (81500000000, 4217123456000, None)
+    """
+    if text is None or len(text) > LONGEST_TIME:
+        return None
+    seconds, _, behind = text.partition(".")
+    return int(seconds) * 10**9 + int(behind[:9].ljust(9, "0"))
 
 
 def timeless(text: str) -> re.Match[str] | None:

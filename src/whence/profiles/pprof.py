@@ -81,8 +81,8 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
         mappings, "Mapping", "id", "memory_start", "memory_limit", "file_offset", "filename", "build_id"
     )
     profile.mappings = [
-        Mapping(start, limit, offset, text(path), text(build_id))
-        for start, limit, offset, path, build_id in zip(*rows, strict=True)
+        Mapping(start, end, offset, text(path), text(build_id))
+        for start, end, offset, path, build_id in zip(*rows, strict=True)
     ]
     location_ids, wanted, profile.address = PPROF.columns(locations, "Location", "id", "mapping_id", "address")
     ids = tables.ids(location_ids, "location")
@@ -405,7 +405,7 @@ def _mapping(number: int, mapping: Mapping, flags: int, names: PprofNames) -> Do
     document: Document = {
         "id": number,
         "memory_start": mapping.start,
-        "memory_limit": mapping.limit,
+        "memory_limit": mapping.end,
         "file_offset": mapping.file_offset,
         "filename": names.string(mapping.path),
         "build_id": names.string(mapping.build_id),
@@ -422,8 +422,8 @@ def _encoded_samples(profile: Profile, names: PprofNames) -> list[bytes]:
     labels: dict[Label, bytes] = {}
     budget = bounds.writing(profile.stored, "samples with a stack each, as pprof has them,")
     for index in range(len(samples)):
-        at = samples.of[index]
-        stack = samples.first[at + 1] - samples.first[at]
+        row = samples.of[index]
+        stack = samples.first[row + 1] - samples.first[row]
         budget.charge(bounds.STRING + bounds.ENTRY * (stack + len(samples.values)))
         body = wire.payload(location, b"".join([ids[one] for one in samples.locations(index)]))
         body += wire.packed(value, [column[index] for column in samples.values])

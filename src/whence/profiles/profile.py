@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import TYPE_CHECKING, BinaryIO
 
 from whence.profiles import formats, model
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from whence.locate.locator import Locator
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report
+    from whence.profiles.top import Top
+
+
+NOTEBOOK_NODES = 20_000  # of a flame graph: a notebook keeps each page it shows
 
 
 class Profile(model.Profile):
@@ -56,20 +62,73 @@ class Profile(model.Profile):
     def write(self, path: str | os.PathLike[str], format: str = "", *, json: bool | None = None) -> None:
         """Write the profile to a file, which never holds half of it. Raises OSError, ProfileError, ValueError.
 
-        `format` is "pprof", "otlp", "folded", "speedscope" or "flamegraph", a page for people (default: by the path's
-        ending, else the one it was read in; text becomes folded stacks). `json` chooses OTLP's JSON form.
+        `format` is "pprof", "otlp", "otlp-json", "folded", "speedscope", "firefox", "top", "json", "arrow" or
+        "flamegraph", a page for people (default: by the path's ending, else the one it was read in; text becomes folded
+        stacks). `json` chooses OTLP's JSON form.
         """
         formats.write(self, path, format, json=json)
+
+    def merge(self, *others: model.Profile) -> Profile:
+        """One profile of this and the others: equal samples, and mappings of the same file, become one each."""
+        from whence.profiles.merging import merge
+
+        return Profile.of(merge([self, *others]))
+
+    def diff(self, base: model.Profile, *, normalize: bool = False) -> Profile:
+        """What changed since `base`, by functions and files, so that two builds compare; values may be negative.
+
+        With `normalize` as if both had the same sum of each sample type. Its `samples.base` has the values of `base`;
+        its flame graph shows growth in red and decline in blue. ProfileError where the profiles have no sample type in
+        common. Both want their names first: see `symbolize`.
+        """
+        from whence.profiles.difference import diff
+
+        return Profile.of(diff(self, base, normalize=normalize))
+
+    def _repr_html_(self) -> str:
+        """The flame graph, as notebooks show it."""
+        from html import escape
+
+        from whence.profiles import flamegraph
+
+        page = flamegraph.page(self, nodes=NOTEBOOK_NODES)
+        return f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: 600px; border: 0"></iframe>'
+
+    def top(self, rows: int = 30, sort: str = "self") -> Top:
+        """The `rows` functions (0: all) that have most of the default sample type, by "self" or "total".
+
+        A table as text; its rows have self, total, function, file, binary and the reason where there is no name.
+        """
+        from whence.profiles.top import top
+
+        return top(self, rows, sort)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """A pyarrow Table with a row for each sample (for each moment, where times are known): see profiles.arrow.
+
+        ImportError where pyarrow is not installed.
+        """
+        from whence.profiles.arrow import table
+
+        return table(self)
 
     def to_bytes(self, format: str, *, name: str = "", json: bool | None = None) -> bytes:
         """The bytes `write` would put into a file; `name` is the profile's in formats that have room for one."""
         return formats.to_bytes(self, format, name, json=json)
 
 
+def merge(profiles: Iterable[model.Profile]) -> Profile:
+    """One profile of all. Each is let go before the next one is taken, so an iterator of many needs little memory."""
+    from whence.profiles import merging
+
+    return Profile.of(merging.merge(profiles))
+
+
 def read(source: str | os.PathLike[str] | bytes | BinaryIO) -> Profile:
     """The profile in a file (or pipe) by its path, in an open binary file, or in bytes; in gzip or not.
 
-    pprof, OTLP, the text of `perf script` and folded stacks are told apart by their bytes; `format` then names the one.
+    The format is told by the bytes (docs/profiles.md lists those that are read); `format` then names it: "perf.data", "pprof", "otlp",
+    "perf", "folded", "firefox", "speedscope", "v8", "heap", "jemalloc", "cpu", ...
     Raises OSError, and ProfileError with what breaks which rule. All of it is read; samples are decoded when they are
     asked for. Time and memory are bounded by the stored bytes.
     """
@@ -77,4 +136,4 @@ def read(source: str | os.PathLike[str] | bytes | BinaryIO) -> Profile:
         return Profile.of(formats.from_bytes(bytes(source)))
     if isinstance(source, str | os.PathLike):
         return Profile.of(formats.open_profile(source))
-    return Profile.of(formats.from_bytes(source.read()))
+    return Profile.of(formats.from_file(source))

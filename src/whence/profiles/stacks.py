@@ -98,12 +98,12 @@ class Stacks:
         out: dict[tuple[int, ...], list[int]] = {}
         rows: dict[int, list[int]] = {}
         kinds = range(len(samples.values))
-        for at, values in zip(samples.of, zip(*samples.values, strict=True)):
-            row = rows.get(at)
+        for index, values in zip(samples.of, zip(*samples.values, strict=True)):
+            row = rows.get(index)
             if row is None:
-                size = samples.first[at + 1] - samples.first[at]
+                size = samples.first[index + 1] - samples.first[index]
                 self.budget.charge(bounds.FRAME + bounds.JSON_VALUE * size + bounds.ENTRY * len(kinds))
-                row = rows[at] = out.setdefault(tuple(samples.locations_of(at)), [0] * len(kinds))
+                row = rows[index] = out.setdefault(tuple(samples.locations_of(index)), [0] * len(kinds))
             for kind in kinds:
                 row[kind] += values[kind]
         return out

@@ -3,7 +3,7 @@
 The frame of an outer function shows the file of the call inside it. A reader that takes each frame's file from the
 range itself, as the Go package's does, then gives the same files as one that knows call sites.
 
-In: a table in order of (va, depth), as `merge` leaves it. Out: the same, with more ranges.
+In: a table in order of (vaddr, depth), as `merge` leaves it. Out: the same, with more ranges.
 
 1. A range with code of its own shows its rows' file there, and at the bytes of an inlined call the call's file.
 2. A range that shows several files is cut at the ends of calls, never inside one.
@@ -27,13 +27,13 @@ def caller_files(table: Ranges) -> Ranges:
     pieces = Pieces(len(table))
     count = pieces.cut(table)
     pick, owned = array("I", bytes(4 * count)), bytearray(count)
-    va, length, file = (array("Q", bytes(8 * count)) for _ in range(3))
-    pieces.fill(pick, va, length, file, owned)
+    vaddr, length, file = (array("Q", bytes(8 * count)) for _ in range(3))
+    pieces.fill(pick, vaddr, length, file, owned)
     del pieces
     if count > len(table):
         depth = array("I", bytes(4 * count))
         columns_kernel.gather_u32(pick, table.depth, depth)
-        table = gathered(table, Picks(pick, pick, depth, va, length))
+        table = gathered(table, Picks(pick, pick, depth, vaddr, length))
         columns_kernel.clear_unless(owned, table.line_count)
     table.file = file
     return table

@@ -1,7 +1,7 @@
 """Several tables into one, in order, repaired so that every reader of an archive answers right.
 
-In: tables in tree order (each range of depth 0 followed by the ranges inside it, by va), the best source first, all
-over one string space. Out: one table in order of (va, depth).
+In: tables in tree order (each range of depth 0 followed by the ranges inside it, by vaddr), the best source first, all
+over one string space. Out: one table in order of (vaddr, depth).
 
 1. Within a table the range of depth 0 that begins last counts at an address, then the shorter one, then the first (or
    the last) in the table: a function inside another one splits it, an alias hides the other. Sizes of 0 are dropped.
@@ -51,7 +51,7 @@ class Picks(Record):
     place: array[int]
     name: array[int]
     depth: array[int]
-    va: array[int]
+    vaddr: array[int]
     length: array[int]
 
 
@@ -107,7 +107,7 @@ def join(tables: list[Ranges]) -> Ranges:
 
 
 _COLUMNS = (
-    "va", "length", "depth", "function", "file", "line_index", "line_count", "call_file", "call_line", "source",
+    "vaddr", "length", "depth", "function", "file", "line_index", "line_count", "call_file", "call_line", "source",
     "line_offset", "line_number",
 )  # fmt: skip
 
@@ -137,7 +137,7 @@ def gathered(joined: Ranges, picks: Picks) -> Ranges:
     A column of the old table goes as soon as the new one has its own.
     """
     rows = len(picks.place)
-    out = Ranges(joined.strings, va=picks.va, length=picks.length, depth=picks.depth, starts=joined.starts)
+    out = Ranges(joined.strings, vaddr=picks.vaddr, length=picks.length, depth=picks.depth, starts=joined.starts)
     joined.length = joined.depth = array("I")
     for column, by in (("function", picks.name), ("file", picks.place), ("call_file", picks.place)):
         setattr(out, column, _u64s(rows))
@@ -155,12 +155,12 @@ def gathered(joined: Ranges, picks: Picks) -> Ranges:
         columns_kernel.gather_u32(picks.place, columns.call_column, out.columns.call_column)
         columns_kernel.gather_u32(picks.place, columns.call_discriminator, out.columns.call_discriminator)
     lines = len(out.line_offset)
-    more = columns_kernel.move_lines(picks.place, joined.va, out, lines, False)
+    more = columns_kernel.move_lines(picks.place, joined.vaddr, out, lines, False)
     for grown in (out.line_offset, out.line_number):
         grown.frombytes(bytes(4 * more))
     if out.columns is not None:
         out.columns.grow(0, more)
-    columns_kernel.move_lines(picks.place, joined.va, out, lines, True)
+    columns_kernel.move_lines(picks.place, joined.vaddr, out, lines, True)
     return out
 
 

@@ -1,7 +1,7 @@
 """From what a producer found to ranges: rows laid over scopes.
 
 In: scopes (functions and inlined calls, in tree order) and line rows (in address order) of one unit or one whole file.
-Out: ranges in order of (va, depth), appended to a table.
+Out: ranges in order of (vaddr, depth), appended to a table.
 
 1. At each address the scope that comes last in tree order counts, with the chain of scopes it stands in. For nested
    scopes that is the innermost one; where functions or sibling calls overlap, the later one wins and the earlier is
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def overlay_lines(scopes: Scopes, rows: Rows, out: Ranges, source: Source) -> None:
     """Append the ranges of these scopes and rows to `out`.
 
-    Linear in scopes and rows (sorting the scopes by va comes on top where they are not). The lock of the interpreter
+    Linear in scopes and rows (sorting the scopes by vaddr comes on top where they are not). The lock of the interpreter
     is not held while it works, so threads may do this at once, each into a table of its own.
     """
     overlay_groups(scopes, array("I", [len(scopes)]), rows, array("I", [len(rows)]), out, source)
@@ -53,7 +53,7 @@ def overlay_groups(
         raise ValueError(f"each group has scopes and rows: {len(scope_ends)} and {len(row_ends)} ends")
     sweep = overlay_kernel.Sweep(len(scopes), len(rows), len(scope_ends))
     order = array("I", bytes(4 * len(scopes)))
-    order_kernel.order_groups(scopes.va, scope_ends, order, array("I", bytes(4 * len(scopes))))
+    order_kernel.order_groups(scopes.vaddr, scope_ends, order, array("I", bytes(4 * len(scopes))))
     sweep.run(scopes, order, rows, scope_ends, row_ends)
     ranges, lines = sweep.join(scopes)
     base, line_base = len(out), len(out.line_offset)
@@ -79,7 +79,7 @@ def by_key(keys: array[int]) -> array[int]:
 def grow(out: Ranges, ranges: int, lines: int, source: int) -> None:
     """Room for so many more ranges and line entries, all zero."""
     by_range_u64, by_range_u32, by_line = bytes(8 * ranges), bytes(4 * ranges), bytes(4 * lines)
-    for column in (out.va, out.length, out.function, out.file, out.call_file):
+    for column in (out.vaddr, out.length, out.function, out.file, out.call_file):
         column.frombytes(by_range_u64)
     for column in (out.depth, out.line_index, out.line_count, out.call_line):
         column.frombytes(by_range_u32)

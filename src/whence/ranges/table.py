@@ -50,7 +50,7 @@ def check_ends(ends: Sequence[int], rows: int) -> None:
 
 
 class Scopes(Record):
-    """What a producer found: intervals [va, end) of functions and inlined calls, not yet cut or ordered.
+    """What a producer found: intervals [vaddr, end) of functions and inlined calls, not yet cut or ordered.
 
     Depth 0 is a function (one scope for each disjoint part of it); depth n+1 lies inside the scope of depth n that
     comes before it. Scopes stand in tree order: a parent before its children, siblings in any order.
@@ -58,7 +58,7 @@ class Scopes(Record):
     `call_line` is the number of one, too: it stands for the columns as well.
     """
 
-    va: array[int] = field(default_factory=_q)
+    vaddr: array[int] = field(default_factory=_q)
     end: array[int] = field(default_factory=_q)
     depth: array[int] = field(default_factory=_i)
     function: array[int] = field(default_factory=_q)  # name
@@ -68,13 +68,13 @@ class Scopes(Record):
     call_discriminator: array[int] = field(default_factory=_i)
 
     def __len__(self) -> int:
-        return len(self.va)
+        return len(self.vaddr)
 
     def check(self) -> None:
         """Raise ValueError unless the columns are of one length."""
-        check_columns(self, ("va", "end", "depth", "function", "call_file", "call_line"), "QQIQQI")
+        check_columns(self, ("vaddr", "end", "depth", "function", "call_file", "call_line"), "QQIQQI")
         if len(self.call_column) or len(self.call_discriminator):
-            check_columns(self, ("va", "call_column", "call_discriminator"), "QII")
+            check_columns(self, ("vaddr", "call_column", "call_discriminator"), "QII")
 
 
 class Locations(Record):
@@ -90,25 +90,25 @@ class Locations(Record):
 
 
 class Rows(Record):
-    """Line rows: from `va` to the next row's va the code comes from `files[file]`, `line`.
+    """Line rows: from `vaddr` to the next row's vaddr the code comes from `files[file]`, `line`.
 
-    In ascending order of va; of several rows with the same va the last one counts. `file` is an index into `files`
-    (a column of names); NO_FILE with line 0 starts a stretch that no row describes (the end of a sequence). Where
-    columns were asked for, `line` is the number of a location.
+    In ascending order of vaddr; of several rows with the same vaddr the last one counts. `file` is an index into
+    `files` (a column of names); NO_FILE with line 0 starts a stretch that no row describes (the end of a sequence).
+    Where columns were asked for, `line` is the number of a location.
     """
 
-    va: array[int] = field(default_factory=_q)
+    vaddr: array[int] = field(default_factory=_q)
     file: array[int] = field(default_factory=_i)
     line: array[int] = field(default_factory=_i)
     files: array[int] = field(default_factory=_q)  # names
     locations: Locations | None = None
 
     def __len__(self) -> int:
-        return len(self.va)
+        return len(self.vaddr)
 
     def check(self) -> None:
         """Raise ValueError unless the columns are of one length."""
-        check_columns(self, ("va", "file", "line"), "QII")
+        check_columns(self, ("vaddr", "file", "line"), "QII")
         check_columns(self, ("files",), "Q")
         if self.locations is not None:
             check_columns(self.locations, ("line", "column", "discriminator"), "III")
@@ -171,16 +171,16 @@ class ColumnNumbers(Record):
 
 
 class Ranges(Record):
-    """The table. `merge` leaves it in order of (va, depth): an inlined range follows the range it lies in.
+    """The table. `merge` leaves it in order of (vaddr, depth): an inlined range follows the range it lies in.
 
-    A range covers [va, va + length). Its lines are rows [line_index, line_index + line_count) of `line_offset` (bytes
-    from the range's va) and `line_number`; a row holds to the next one, the last to the range's end. All rows of a
-    range are of its one `file`. Ranges may share rows. `starts` says on which lines functions begin; `columns`, when
-    they were asked for, where in its line each row and call stands.
+    A range covers [vaddr, vaddr + length). Its lines are rows [line_index, line_index + line_count) of `line_offset`
+    (bytes from the range's vaddr) and `line_number`; a row holds to the next one, the last to the range's end. All rows
+    of a range are of its one `file`. Ranges may share rows. `starts` says on which lines functions begin; `columns`,
+    when they were asked for, where in its line each row and call stands.
     """
 
     strings: StringSpace
-    va: array[int] = field(default_factory=_q)
+    vaddr: array[int] = field(default_factory=_q)
     length: array[int] = field(default_factory=_q)
     depth: array[int] = field(default_factory=_i)
     function: array[int] = field(default_factory=_q)  # name
@@ -196,7 +196,7 @@ class Ranges(Record):
     columns: ColumnNumbers | None = None
 
     def __len__(self) -> int:
-        return len(self.va)
+        return len(self.vaddr)
 
     def check(self) -> None:
         """Raise ValueError unless the columns of ranges are of one length, and those of line rows."""
@@ -210,8 +210,8 @@ class Ranges(Record):
                 raise ValueError("each line row and each range has a column")
 
     def holding(self, vaddrs: Iterable[int]) -> Ranges:
-        """The ranges that hold any of the vaddrs, of a table in order of va whose ranges are all of depth 0."""
-        last = {bisect_right(self.va, vaddr) - 1 for vaddr in vaddrs}
+        """The ranges that hold any of the vaddrs, of a table in order of vaddr whose ranges are all of depth 0."""
+        last = {bisect_right(self.vaddr, vaddr) - 1 for vaddr in vaddrs}
         places = sorted(last - {-1})
         out = Ranges(self.strings, line_offset=self.line_offset, line_number=self.line_number, starts=self.starts)
         for name in PER_RANGE:
@@ -225,5 +225,5 @@ class Ranges(Record):
 
 
 PER_RANGE = (
-    "va", "length", "depth", "function", "file", "line_index", "line_count", "call_file", "call_line", "source",
+    "vaddr", "length", "depth", "function", "file", "line_index", "line_count", "call_file", "call_line", "source",
 )  # fmt: skip

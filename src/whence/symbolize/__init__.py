@@ -1,8 +1,11 @@
 """From runtime addresses of processes to frames or a reason: live ones, snapshots of them, and core files.
 
     symbolizer.py  Symbolizer: many processes at once, in batches
-    process.py     Process, Snapshot: whose addresses are named, behind one protocol
+    process.py     Snapshot, ProcessView: whose addresses are named, behind one protocol
+    live.py        Process: a live one
     core.py        Core: a core file as such a process, with the stacks of its threads
+    live_stacks.py the stacks of a live process's threads
+    stacks.py      Stack: a thread's frames with names, and why there are no more
     gone.py        the way of an address where the process is gone
     opening.py     the binary behind a mapping, with a Locator's help
     elsewhere.py   names that are in no ELF file: perf maps, kallsyms
@@ -22,20 +25,22 @@ __all__ = [
 
 _LAZY = {
     "Core": "whence.symbolize.core",
-    "NamedFrame": "whence.symbolize.core",
-    "Process": "whence.symbolize.process",
+    "NamedFrame": "whence.symbolize.stacks",
+    "Process": "whence.symbolize.live",
     "ProcessView": "whence.symbolize.process",
     "Reason": "whence.reasons",
     "Snapshot": "whence.symbolize.process",
-    "Stack": "whence.symbolize.core",
+    "Stack": "whence.symbolize.stacks",
     "Symbolized": "whence.symbolize.symbolized",
     "Symbolizer": "whence.symbolize.symbolizer",
 }  # which module has a name: profiles take a few of these modules, not the others
 
 if TYPE_CHECKING:
     from whence.reasons import Reason
-    from whence.symbolize.core import Core, NamedFrame, Stack
-    from whence.symbolize.process import Process, ProcessView, Snapshot
+    from whence.symbolize.core import Core
+    from whence.symbolize.live import Process
+    from whence.symbolize.process import ProcessView, Snapshot
+    from whence.symbolize.stacks import NamedFrame, Stack
     from whence.symbolize.symbolized import Symbolized
     from whence.symbolize.symbolizer import Symbolizer
 else:

@@ -11,48 +11,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from whence.elf import ElfFile
 from whence.symbolize.process import Snapshot
+from whence.symbolize.stacks import NamedFrame, Stack, named
 from whence.symbolize.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
     from whence.procmap.core import CoreThread
-    from whence.symbolize.symbolized import Symbolized
-    from whence.unwind import End, FoundBy, Signal
     from whence.unwind.core import ThreadStack
-
-
-class NamedFrame(NamedTuple):
-    """A frame of a stack: where it goes on, how it was found, and what `place` calls that, inlined calls first.
-
-    `sp` is its stack pointer there; `is_trampoline`: what a signal handler returns to.
-    """
-
-    pc: int
-    sp: int
-    found_by: FoundBy
-    is_trampoline: bool
-    place: Symbolized
-
-
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """The stack of a thread, innermost frame first, and why it ends: in a word, and what exactly.
-
-    `signal` is what the thread got, if any; `registers` are the innermost frame's by name. `skipped` frames between the
-    innermost 4,096 and the others were counted and not kept.
-    """
-
-    tid: int
-    signal: Signal | None
-    registers: dict[str, int]
-    frames: tuple[NamedFrame, ...]
-    end: End
-    detail: str = ""
-    skipped: int = 0
 
 
 class Core(Snapshot):
@@ -92,18 +60,24 @@ class Core(Snapshot):
 
         with ElfFile.open(self.path) as elf:
             found = core_stacks(elf, read_core(elf), symbolizer.finds, tids=tids)
-        return self._named(found, symbolizer)
+        frames = named(self, [one.unwound for one in found], symbolizer)
+        return [_stack(one, place) for one, place in zip(found, frames, strict=True)]
 
-    def _named(self, found: list[ThreadStack], symbolizer: Symbolizer) -> list[Stack]:
-        wanted = list(dict.fromkeys(frame.lookup for stack in found for frame in stack.unwound.frames))
-        place_of = dict(zip(wanted, symbolizer.symbolize(self, wanted), strict=True))
-        stacks = []
-        for tid, signal, registers, unwound in found:
-            frames = []
-            for frame in unwound.frames:
-                place = place_of[frame.lookup]
-                if frame.lookup != frame.pc:
-                    place = place.after()
-                frames.append(NamedFrame(frame.pc, frame.sp, frame.found_by, frame.is_trampoline, place))
-            stacks.append(Stack(tid, signal, registers, tuple(frames), unwound.end, unwound.detail, unwound.skipped))
-        return stacks
+    def explain_stack(self, tid: int, symbolizer: Symbolizer) -> tuple[Stack, list[str]] | None:
+        """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such
+        thread. Raises as `stacks` does."""
+        from whence.procmap.core import read_core
+        from whence.unwind.core import explain_core_stack
+
+        with ElfFile.open(self.path) as elf:
+            found = explain_core_stack(elf, read_core(elf), tid, symbolizer.finds)
+        if found is None:
+            return None
+        one, rules = found
+        (frames,) = named(self, [one.unwound], symbolizer)
+        return _stack(one, frames), rules
+
+
+def _stack(one: ThreadStack, frames: tuple[NamedFrame, ...]) -> Stack:
+    unwound = one.unwound
+    return Stack(one.tid, one.signal, one.registers, frames, unwound.end, unwound.detail, unwound.skipped)

@@ -36,7 +36,7 @@ def symbolize_gone(
     by_file: dict[tuple[str, str], tuple[SnapshotFile, list[Place]]] = {}
     for address in set(addresses):
         index = bisect_right(mappings, address, key=lambda mapping: mapping.start) - 1
-        if index < 0 or address >= mappings[index].limit:
+        if index < 0 or address >= mappings[index].end:
             known[address] = Symbolized(address, reason=Reason.UNMAPPED)
             continue
         mapping = mappings[index]

@@ -1,6 +1,5 @@
-"""Processes whose addresses are named: alive, or kept in a snapshot. One protocol for these and core files (core.py).
+"""Processes whose addresses are named: one protocol for live ones (live.py), snapshots and core files (core.py).
 
-    Process(pid)      a live process
     Snapshot(path)    what `whence pid --save-snapshot` or `Process.snapshot` kept of one
 
 Whatever has `mappings` and `build_id` can be named: a symbolizer needs no more of a process than that.
@@ -16,13 +15,10 @@ from whence.errors import MapsError, naming
 from whence.files import atomic_write, open_input
 from whence.procmap import snapshot as record
 from whence.procmap.mapping import Mapping
-from whence.procmap.resolver import Resolver
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
-
-    from whence.procmap.threads import Thread
 
 
 class ProcessView(Protocol):
@@ -37,69 +33,13 @@ class ProcessView(Protocol):
         ...
 
 
-class Process:
-    """A live process. A context manager; it keeps what it read of the process until it is closed.
+class LivePid:
+    """A process that is alive, by its pid: what a symbolizer asks the kernel about."""
 
-    `resolver` is one to share with others; by default the process has its own, over `proc_root`. Nothing is read before
-    it is asked for.
-    """
-
-    def __init__(
-        self, pid: int, *, proc_root: str | os.PathLike[str] = "/proc", resolver: Resolver | None = None
-    ) -> None:
-        self.pid = pid
-        self._resolver = resolver or Resolver(proc_root)
+    pid: int
 
     def __repr__(self) -> str:
-        return f"<whence.Process {self.pid}>"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _process, (self.pid, os.path.dirname(self._resolver.directory(self.pid)))
-
-    def __enter__(self) -> Process:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Forget what was read of the process. It stays usable, as if new."""
-        self._resolver.invalidate(self.pid)
-
-    @property
-    def directory(self) -> str:
-        """Where the process is shown: /proc/PID."""
-        return self._resolver.directory(self.pid)
-
-    def mappings(self) -> list[Mapping]:
-        """The executable mappings with their build-ids, in order of address.
-
-        Raises ProcessLookupError, PermissionError.
-        """
-        return list(self._resolver.require(self.pid))
-
-    def build_id(self, mapping: Mapping) -> str:
-        """The build-id of the very file that is mapped; "" when it has none or can't be reached."""
-        return mapping.build_id or self._resolver.build_id_of(mapping)
-
-    def threads(self) -> list[Thread]:
-        """Where each thread is, without stopping it. Raises ProcessLookupError."""
-        from whence.procmap.threads import threads
-
-        return list(threads(self.directory))
-
-    def snapshot(self) -> Snapshot:
-        """What has to be kept to name the process's addresses later, or elsewhere.
-
-        Raises ProcessLookupError, PermissionError.
-        """
-        return Snapshot.of(record.SnapshotMappings.take(self.pid, self._resolver))
-
-
-def _process(pid: int, proc_root: str) -> Process:
-    return Process(pid, proc_root=proc_root)
+        return f"<whence.{type(self).__name__} {self.pid}>"
 
 
 class Snapshot:

@@ -4,10 +4,14 @@
     expressions.py  the stack machine of their expressions, bounded
     registers.py    the registers of each machine
     unwinder.py     one thread, frame by frame, and why its stack ends
+    steps.py        frames, how each was found, and why there are no more
+    gostack.py      callers of Go's functions, and Go's switches of stacks
     memory.py       what a core kept, and what files have instead
     modules.py      which file the code of a process is of
     signals.py      signals by name, with their cause
     core.py         all of that for every thread of a core file
+    stopping.py     threads of a live process: stopped, copied, let go
+    live.py         stacks of a live process
     reading.py, constants.py   numbers, as they are written and as the standards call them
 
 Documents: DWARF 5, section 6.4; the LSB's "Exception Frames"; the psABIs of x86-64 and aarch64. Damaged input ends a
@@ -16,6 +20,6 @@ stack with a reason; it never raises, and never costs more than the bounds that 
 
 from whence.unwind.core import ThreadStack, core_stacks
 from whence.unwind.signals import Signal
-from whence.unwind.unwinder import End, FoundBy, StackFrame, Unwound
+from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 
 __all__ = ["End", "FoundBy", "Signal", "StackFrame", "ThreadStack", "Unwound", "core_stacks"]

@@ -201,11 +201,11 @@ class FrameSection:
         if self._table is None:
             return None
         starts, fdes = self._table
-        at = bisect_right(starts, vaddr - self.header_vaddr) - 1
-        if at < 0:
+        index = bisect_right(starts, vaddr - self.header_vaddr) - 1
+        if index < 0:
             return None
         try:
-            record = self._record(fdes[at] + self.header_vaddr - self.vaddr)
+            record = self._record(fdes[index] + self.header_vaddr - self.vaddr)
         except DwarfError:
             return None
         entry = record[0]
@@ -224,18 +224,18 @@ class FrameSection:
     def _scanned(self) -> list[_Entry]:
         if self._entries is None:
             found: list[_Entry] = []
-            at = 0
-            while at + 4 <= len(self.data):
-                if self.open_end and self.data[at : at + 4] == bytes(4):
+            offset = 0
+            while offset + 4 <= len(self.data):
+                if self.open_end and self.data[offset : offset + 4] == bytes(4):
                     break
                 try:
-                    entry, at = self._record(at)
+                    entry, offset = self._record(offset)
                 except DwarfError as error:
                     self.problems.append(error)
-                    next_at = self._behind(at)
+                    next_at = self._behind(offset)
                     if next_at is None:
                         break
-                    at = next_at
+                    offset = next_at
                     continue
                 if entry is not None and self._covers_code(entry):
                     found.append(entry)
@@ -249,31 +249,31 @@ class FrameSection:
             return False
         if self.code is None:
             return True
-        at = bisect_right(self.code, (entry.start, 1 << 64)) - 1
-        return at >= 0 and entry.start < self.code[at][1]
+        index = bisect_right(self.code, (entry.start, 1 << 64)) - 1
+        return index >= 0 and entry.start < self.code[index][1]
 
-    def _length(self, at: int) -> tuple[int, int, int]:
+    def _length(self, offset: int) -> tuple[int, int, int]:
         """Where a record's content begins and ends, and the size of its offsets."""
-        cursor = Cursor(self.data, self.name, at, order=self.order)
+        cursor = Cursor(self.data, self.name, offset, order=self.order)
         length, size = cursor.unsigned(4), 4
         if length == ESCAPE:
             length, size = cursor.unsigned(8), 8
         end = cursor.at + length
         if end > len(self.data):
-            raise DwarfError(self.name, at, "a record ends inside the section", f"{length:#x} bytes")
+            raise DwarfError(self.name, offset, "a record ends inside the section", f"{length:#x} bytes")
         return cursor.at, end, size
 
-    def _behind(self, at: int) -> int | None:
+    def _behind(self, offset: int) -> int | None:
         try:
-            return self._length(at)[1]
+            return self._length(offset)[1]
         except DwarfError:
             return None
 
-    def _record(self, at: int) -> tuple[_Entry | None, int]:
+    def _record(self, offset: int) -> tuple[_Entry | None, int]:
         """The FDE at an offset, None for a CIE or padding, and where the next record begins."""
-        if not 0 <= at < len(self.data):
-            raise DwarfError(self.name, None, "a record lies inside the section", f"{at:#x}")
-        start, end, size = self._length(at)
+        if not 0 <= offset < len(self.data):
+            raise DwarfError(self.name, None, "a record lies inside the section", f"{offset:#x}")
+        start, end, size = self._length(offset)
         if start == end:  # the terminator, which other records may follow, or padding
             return None, end
         cursor = Cursor(self.data, self.name, start, end, self.order)
@@ -286,12 +286,12 @@ class FrameSection:
         first = self._pointer(cursor, cie.encoding, cie.address_size)
         covered = self._pointer(cursor, cie.encoding & FORMAT_BITS, cie.address_size)
         if first is None or covered is None:
-            raise DwarfError(self.name, at, "an FDE has a start and a size", "an omitted one")
+            raise DwarfError(self.name, offset, "an FDE has a start and a size", "an omitted one")
         if covered >> self.bits - 1:
-            raise DwarfError(self.name, at, "the size of what an FDE covers is positive", f"{covered:#x}")
+            raise DwarfError(self.name, offset, "the size of what an FDE covers is positive", f"{covered:#x}")
         if cie.augmented:
             cursor.take(cursor.uleb())
-        return _Entry(first, first + covered, at, cursor.at, end, cie_at), end
+        return _Entry(first, first + covered, offset, cursor.at, end, cie_at), end
 
     def _pointer(self, cursor: Cursor, encoding: int, address_size: int) -> int | None:
         """A pointer as an encoding says, as a vaddr; None for an omitted one."""
@@ -327,25 +327,25 @@ class FrameSection:
 
     # CIEs
 
-    def _cie(self, at: int) -> Cie:
-        if at not in self._cies:
+    def _cie(self, offset: int) -> Cie:
+        if offset not in self._cies:
             try:
-                self._cies[at] = self._read_cie(at)
+                self._cies[offset] = self._read_cie(offset)
             except DwarfError as error:
-                self._cies[at] = error
-        found = self._cies[at]
+                self._cies[offset] = error
+        found = self._cies[offset]
         if isinstance(found, DwarfError):
             raise found
         return found
 
-    def _read_cie(self, at: int) -> Cie:
-        if not 0 <= at < len(self.data):
-            raise DwarfError(self.name, None, "an FDE's CIE lies inside the section", f"{at:#x}")
-        start, end, size = self._length(at)
+    def _read_cie(self, offset: int) -> Cie:
+        if not 0 <= offset < len(self.data):
+            raise DwarfError(self.name, None, "an FDE's CIE lies inside the section", f"{offset:#x}")
+        start, end, size = self._length(offset)
         cursor = Cursor(self.data, self.name, start, end, self.order)
         id_size = size if self.is_debug else 4
         if cursor.unsigned(id_size) != ((1 << 8 * id_size) - 1 if self.is_debug else 0):
-            raise DwarfError(self.name, at, "what an FDE refers to is a CIE", "another record")
+            raise DwarfError(self.name, offset, "what an FDE refers to is a CIE", "another record")
         version = cursor.u8()
         if version not in ((1, 3, 4) if self.is_debug else (1, 3)):
             raise DwarfError(self.name, cursor.at - 1, "a CIE's version is 1, 3 or 4 (.eh_frame: 1 or 3)", version)
@@ -354,7 +354,7 @@ class FrameSection:
         if version == 4:
             address_size, segment_size = cursor.u8(), cursor.u8()
             if address_size not in (4, 8) or segment_size:
-                raise DwarfError(self.name, at, "addresses have 4 or 8 bytes, and no segments", f"{address_size}")
+                raise DwarfError(self.name, offset, "addresses have 4 or 8 bytes, and no segments", f"{address_size}")
         code_align, data_align = cursor.uleb(), cursor.sleb()
         return_column = cursor.u8() if version == 1 else cursor.uleb()
         encoding, lsda_encoding, signal, augmented = int(Encoding.ABSPTR), int(Encoding.OMIT), False, False
@@ -363,7 +363,7 @@ class FrameSection:
             length = cursor.uleb()
             behind = cursor.at + length
             if behind > end:
-                raise DwarfError(self.name, at, "a CIE's augmentation data ends inside it", f"{length} bytes")
+                raise DwarfError(self.name, offset, "a CIE's augmentation data ends inside it", f"{length} bytes")
             inner = Cursor(self.data, self.name, cursor.at, behind, self.order)
             for letter in augmentation[1:].decode("latin-1"):
                 if letter == "R":
@@ -378,9 +378,11 @@ class FrameSection:
                     break
             cursor.at = behind
         elif augmentation:
-            raise DwarfError(self.name, at, 'a CIE\'s augmentation is "" or begins with "z"', augmentation)
+            raise DwarfError(self.name, offset, 'a CIE\'s augmentation is "" or begins with "z"', augmentation)
         if end - cursor.at > PROGRAM_LIMIT:
-            raise DwarfError(self.name, at, f"a CIE has at most {PROGRAM_LIMIT} bytes of instructions", end - cursor.at)
+            raise DwarfError(
+                self.name, offset, f"a CIE has at most {PROGRAM_LIMIT} bytes of instructions", end - cursor.at
+            )
         program = self.data[cursor.at : end]
         return Cie(
             code_align, data_align, return_column, encoding, lsda_encoding, augmented, signal, address_size, program

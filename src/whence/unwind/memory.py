@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
-    from whence.procmap.core import MappedFile
+    from whence.procmap.core import FileEntry
 
 
 class Unreadable(LookupError):
-    """Memory that neither the core nor a file has."""
+    """Memory that is not there: neither in `place` nor in a file."""
 
-    def __init__(self, address: int) -> None:
+    def __init__(self, address: int, place: str = "in the core") -> None:
         self.address = address
-        super().__init__(f"the memory at {address:#x} is not in the core")
+        super().__init__(f"the memory at {address:#x} is not {place}")
 
 
 class Memory(Protocol):
@@ -48,7 +48,7 @@ class CoreMemory:
     """Memory by a core's segments; `file_bytes` gives the whole bytes of a mapped file, or None."""
 
     def __init__(
-        self, elf: ElfFile, mapped: Sequence[MappedFile], file_bytes: Callable[[MappedFile], memoryview | None]
+        self, elf: ElfFile, mapped: Sequence[FileEntry], file_bytes: Callable[[FileEntry], memoryview | None]
     ) -> None:
         self._data = elf.data
         held = []
@@ -63,24 +63,24 @@ class CoreMemory:
         self._file_bytes = file_bytes
 
     def read(self, address: int, size: int) -> bytes:
-        at = bisect_right(self._starts, address) - 1
-        if at >= 0:
-            start, held, _, offset = self._held[at]
+        index = bisect_right(self._starts, address) - 1
+        if index >= 0:
+            start, held, _, offset = self._held[index]
             if address + size <= held:
                 begin = offset + address - start
                 return bytes(self._data[begin : begin + size])
         return self._read_file(address, size)
 
     def region(self, address: int) -> tuple[int, int] | None:
-        at = bisect_right(self._starts, address) - 1
-        if at >= 0 and address < self._held[at].held:
-            return self._held[at].start, self._held[at].held
+        index = bisect_right(self._starts, address) - 1
+        if index >= 0 and address < self._held[index].held:
+            return self._held[index].start, self._held[index].held
         return None
 
     def _read_file(self, address: int, size: int) -> bytes:
-        at = bisect_right(self._mapped_starts, address) - 1
-        if at >= 0 and address + size <= self._mapped[at].end:
-            entry = self._mapped[at]
+        index = bisect_right(self._mapped_starts, address) - 1
+        if index >= 0 and address + size <= self._mapped[index].end:
+            entry = self._mapped[index]
             data = self._file_bytes(entry)
             begin = entry.offset + address - entry.start
             if data is not None and begin + size <= len(data):

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from whence.elf import ElfFile
-from whence.errors import ElfError, WhenceError
+from whence.errors import ElfError, GopclntabError, WhenceError
+from whence.gopclntab import Pclntab
+from whence.gopclntab.find import SECTIONS as GO_SECTIONS
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.procmap.snapshot import stamp_of
 from whence.unwind.cfi import CallFrames, Fde
 
 if TYPE_CHECKING:
-    from whence.procmap.core import MappedFile
+    from whence.gopclntab.frames import GoFrames, GoFunction
+    from whence.procmap.core import FileEntry
     from whence.procmap.mapping import Mapping
     from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
     from whence.unwind.memory import Memory
@@ -42,8 +45,9 @@ class Finds(Protocol):
 class Module:
     """One mapped file, opened when it is needed. `elf` is None, and `why` says so, where there is none."""
 
-    def __init__(self, file: SnapshotFile, finds: Finds | None) -> None:
-        self.file, self._finds = file, finds
+    def __init__(self, file: SnapshotFile, finds: Finds | None, own: str = "") -> None:
+        """`own` is a path that leads to the very file that is mapped, where the process lives."""
+        self.file, self._finds, self._own = file, finds, own
         self.why = ""
         self.elf = self._open()
         self.frames = CallFrames([]) if self.elf is None else CallFrames.of_elf(self.elf)
@@ -51,6 +55,7 @@ class Module:
         if self.mapper is None and self.elf is not None:
             with suppress(ElfError):
                 self.mapper = AddressMapper.from_elf(self.elf)
+        self._go: GoFrames | Literal[False] | None = False
         self._debug: tuple[ElfFile, CallFrames] | None = None
         self._looked_for_debug = False
 
@@ -62,8 +67,10 @@ class Module:
 
     def _open(self) -> ElfFile | None:
         file = self.file
-        path = ""
-        if file.build_id:
+        path = self._own
+        if path:
+            pass
+        elif file.build_id:
             path = self._find(EXECUTABLE)
             self.why = "" if path else f"no file with build-id {file.build_id} ({file.path}) was found"
         elif file.stamp and _is_unchanged(file):
@@ -81,6 +88,17 @@ class Module:
         if self._finds is None:
             return ""
         return self._finds.find(build_id=self.file.build_id, path=self.file.path, kinds=(kind,)).path
+
+    @property
+    def go(self) -> GoFrames | None:
+        """Go's tables of a Go program; None for others, and where they are damaged."""
+        if self._go is False:
+            self._go = None
+            if self.elf is not None and any(self.elf.section(name) is not None for name in GO_SECTIONS):
+                with suppress(ElfError, GopclntabError):
+                    table = Pclntab.find(self.elf)
+                    self._go = table.frames() if table is not None else None
+        return self._go
 
     def fde(self, vaddr: int) -> Fde | None:
         """By the file itself, else by .debug_frame of its debug file. Raises DwarfError."""
@@ -127,13 +145,15 @@ class Modules:
             module.close()
         self._opened.clear()
 
-    def of_file(self, file: SnapshotFile) -> Module:
+    def of_file(self, file: SnapshotFile, mapping: Mapping | None = None) -> Module:
+        """`mapping` is one of it."""
         key = file.path, file.build_id
         if key not in self._opened:
-            self._opened[key] = Module(file, self._finds)
+            own = mapping.openable_path() if mapping is not None and mapping.process else ""
+            self._opened[key] = Module(file, self._finds, own)
         return self._opened[key]
 
-    def bytes_of(self, entry: MappedFile) -> memoryview | None:
+    def bytes_of(self, entry: FileEntry) -> memoryview | None:
         """The bytes of the file of an entry of NT_FILE; None where it is not at hand, or has no code."""
         if entry.start not in self._of_entry:
             # of several files that had the name one after another, the one whose code is nearest
@@ -155,28 +175,40 @@ class CoreCode:
         self._vdso_bias = 0
 
     def _at(self, address: int) -> int | None:
-        at = bisect_right(self._starts, address) - 1
-        return at if at >= 0 and address < self._mappings[at].limit else None
+        index = bisect_right(self._starts, address) - 1
+        return index if index >= 0 and address < self._mappings[index].end else None
 
     def is_code(self, address: int) -> bool:
         return self._at(address) is not None
 
     def fde(self, address: int) -> tuple[Fde, int] | None:
-        at = self._at(address)
-        if at is None:
+        index = self._at(address)
+        if index is None:
             return None
-        mapping, file = self._mappings[at], self._modules.snapshot.file_of[at]
+        mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
         if mapping.kind is Kind.VDSO:
             found = self._vdso_frames(mapping).find(address - self._vdso_bias)
             return None if found is None else (found, self._vdso_bias)
         if file is None:
             return None
-        module = self._modules.of_file(file)
+        module = self._modules.of_file(file, mapping)
         vaddr = module.mapper.vaddr(mapping, address) if module.mapper is not None else None
         if vaddr is None:
             return None
         found = module.fde(vaddr)
         return None if found is None else (found, address - vaddr)
+
+    def go(self, pc: int, lookup: int) -> GoFunction | None:
+        at = self._at(lookup)
+        file = self._modules.snapshot.file_of[at] if at is not None else None
+        if at is None or file is None:
+            return None
+        mapping = self._mappings[at]
+        module = self._modules.of_file(file, mapping)
+        if module.go is None or module.mapper is None:
+            return None
+        vaddr = module.mapper.vaddr(mapping, lookup)
+        return None if vaddr is None else module.go.find(vaddr + pc - lookup, vaddr)
 
     def _vdso_frames(self, mapping: Mapping) -> CallFrames:
         if self._vdso is None:
@@ -190,11 +222,11 @@ class CoreCode:
         return self._vdso
 
     def why_not(self, address: int) -> str:
-        at = self._at(address)
-        if at is None:
+        index = self._at(address)
+        if index is None:
             return f"{address:#x} is no address of code"
-        mapping, file = self._mappings[at], self._modules.snapshot.file_of[at]
+        mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
         if file is None:
             return f"{address:#x} is in {mapping.path or 'generated code'}, which has no call frame information there"
-        module = self._modules.of_file(file)
+        module = self._modules.of_file(file, mapping)
         return module.why or f"{mapping.path} has no call frame information for {address:#x}"

@@ -19,17 +19,17 @@ class Cursor:
     __slots__ = ("at", "data", "end", "order", "part")
 
     def __init__(
-        self, data: bytes | memoryview, part: str, at: int = 0, end: int | None = None, order: ByteOrder = "little"
+        self, data: bytes | memoryview, part: str, offset: int = 0, end: int | None = None, order: ByteOrder = "little"
     ) -> None:
-        self.data, self.part, self.at, self.order = data, part, at, order
+        self.data, self.part, self.at, self.order = data, part, offset, order
         self.end = len(data) if end is None else end
 
     def take(self, size: int) -> bytes:
-        at = self.at
-        if size < 0 or at + size > self.end:
-            raise cut_off(DwarfError, self.part, at, size, max(0, self.end - at))
-        self.at = at + size
-        return bytes(self.data[at : at + size])
+        offset = self.at
+        if size < 0 or offset + size > self.end:
+            raise cut_off(DwarfError, self.part, offset, size, max(0, self.end - offset))
+        self.at = offset + size
+        return bytes(self.data[offset : offset + size])
 
     def u8(self) -> int:
         if self.at >= self.end:

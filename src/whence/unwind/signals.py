@@ -65,13 +65,13 @@ def signal_name(number: int) -> str:
 def read_signal(number: int, info: bytes, bits: int, order: ByteOrder) -> Signal:
     """The signal of NT_PRSTATUS, with what the bytes of NT_SIGINFO, if there are any, say of it."""
     name = signal_name(number)
-    at, size = FIELDS_AT[bits], bits // 8
-    if len(info) < at + size or int.from_bytes(info[:4], order) != number:
+    offset, size = FIELDS_AT[bits], bits // 8
+    if len(info) < offset + size or int.from_bytes(info[:4], order) != number:
         return Signal(number, name)
     code = int.from_bytes(info[8:12], order, signed=True)
-    field = int.from_bytes(info[at : at + size], order)
+    field = int.from_bytes(info[offset : offset + size], order)
     if code <= 0:
-        sender = int.from_bytes(info[at : at + 4], order)
+        sender = int.from_bytes(info[offset : offset + 4], order)
         return Signal(number, name, f"sent by process {sender}" if sender else "", None, sender or None)
     if name not in ADDRESS_SIGNALS:
         return Signal(number, name)

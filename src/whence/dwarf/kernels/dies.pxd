@@ -51,7 +51,7 @@ cdef class ScopeReader:
     cdef unsigned int* path  # positions in `sorted`, outermost first
     cdef Py_ssize_t path_room
     # of scopes, as whence.ranges.Scopes has them
-    cdef readonly Column va
+    cdef readonly Column vaddr
     cdef readonly Column end
     cdef readonly Column depth
     cdef readonly Column function

@@ -258,8 +258,8 @@ def by_start(
 class ScopeReader:
     """One thread's scratch, kept from unit to unit, and the columns of what it read last.
 
-    `va` to `call_discriminator` have a row per scope, as whence.ranges.Scopes; `call_file` is still the number in the
-    unit's file table, as the line program's header has it. `scope_ends`, `start_ends`, `faults` and `fault_offsets`
+    `vaddr` to `call_discriminator` have a row per scope, as whence.ranges.Scopes; `call_file` is still the number in
+    the unit's file table, as the line program's header has it. `scope_ends`, `start_ends`, `faults` and `fault_offsets`
     have a row per unit read: where its scopes and its starts end, its fault (0: none) and the offset of that in
     .debug_info.
     """
@@ -273,7 +273,7 @@ class ScopeReader:
         self.names.seed = cython.cast(u64, cython.cast(cython.p_void, self))
         found_budget(cython.address(self.spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
         found_budget(cython.address(self.names.budget), sections.file.info.size + alt.file.info.size)
-        self.va, self.end, self.function, self.call_file = Column("Q"), Column("Q"), Column("Q"), Column("Q")
+        self.vaddr, self.end, self.function, self.call_file = Column("Q"), Column("Q"), Column("Q"), Column("Q")
         self.depth, self.call_line = Column("I"), Column("I")
         self.call_column, self.call_discriminator = Column("I"), Column("I")
         self.scope_ends, self.start_ends, self.faults = Column("I"), Column("I"), Column("I")
@@ -290,15 +290,15 @@ class ScopeReader:
 
     def _count_scopes(self):
         """All columns of scopes are as long as the first."""
-        self.end.vector.count = self.depth.vector.count = self.function.vector.count = self.va.vector.count
-        self.call_file.vector.count = self.call_line.vector.count = self.va.vector.count
+        self.end.vector.count = self.depth.vector.count = self.function.vector.count = self.vaddr.vector.count
+        self.call_file.vector.count = self.call_line.vector.count = self.vaddr.vector.count
         if self.tables.with_columns:
-            self.call_column.vector.count = self.call_discriminator.vector.count = self.va.vector.count
+            self.call_column.vector.count = self.call_discriminator.vector.count = self.vaddr.vector.count
 
     def _emit(self, node, start, end):
         """Append a scope."""
-        row: cython.Py_ssize_t = self.va.vector.count
-        if row == self.va.vector.room:
+        row: cython.Py_ssize_t = self.vaddr.vector.count
+        if row == self.vaddr.vector.room:
             self._count_scopes()
             if not (
                 self.end.reserve(1)
@@ -308,14 +308,14 @@ class ScopeReader:
                 and self.call_line.reserve(1)
                 and (not self.tables.with_columns or self.call_column.reserve(1))
                 and (not self.tables.with_columns or self.call_discriminator.reserve(1))
-                and self.va.reserve(1)
+                and self.vaddr.reserve(1)
             ):
                 return OUT_OF_MEMORY
         name: u64 = function_name(
             cython.address(self.names), cython.address(self.sections.file), cython.address(self.alt.file),
             cython.address(self.tables), node.key,
         )  # fmt: skip
-        cython.cast(cython.p_ulonglong, self.va.vector.items)[row] = start
+        cython.cast(cython.p_ulonglong, self.vaddr.vector.items)[row] = start
         cython.cast(cython.p_ulonglong, self.end.vector.items)[row] = end
         cython.cast(cython.p_uint, self.depth.vector.items)[row] = node.depth
         cython.cast(cython.p_ulonglong, self.function.vector.items)[row] = name
@@ -324,7 +324,7 @@ class ScopeReader:
         if self.tables.with_columns:
             cython.cast(cython.p_uint, self.call_column.vector.items)[row] = node.call_column
             cython.cast(cython.p_uint, self.call_discriminator.vector.items)[row] = node.call_discriminator
-        self.va.vector.count = row + 1
+        self.vaddr.vector.count = row + 1
         return 0
 
     def _collect_spans(self, unit):
@@ -517,7 +517,7 @@ class ScopeReader:
             and self.fault_offsets.reserve(units.shape[0])
         ):
             raise MemoryError
-        self.va.vector.count = 0
+        self.vaddr.vector.count = 0
         self.scope_ends.vector.count = self.start_ends.vector.count = 0
         self.faults.vector.count = self.fault_offsets.vector.count = 0
         self.names.plain.count = self.names.start_count = 0
@@ -532,7 +532,7 @@ class ScopeReader:
                         fault = self._read_unit(unit)
                 self.faults.push_u32(fault)
                 self.fault_offsets.push_u64(self.nodes.fault_offset)
-                self.scope_ends.push_u32(cython.cast(cython.uint, self.va.vector.count))
+                self.scope_ends.push_u32(cython.cast(cython.uint, self.vaddr.vector.count))
                 self.start_ends.push_u32(cython.cast(cython.uint, self.names.start_count))
         self._count_scopes()
         return self.names.plain.count, self.names.start_count

@@ -292,7 +292,7 @@ def read_table(
     formats: cython.ulonglong[512]
     end: u64 = header.program
     start: u64 = offset[0]
-    at: u64 = start
+    position: u64 = start
     count: u64
     entry: u64
     width: cython.Py_ssize_t
@@ -301,19 +301,19 @@ def read_table(
     form: u64
     value: u64
     size: u64
-    if at >= end:
+    if position >= end:
         return NO_TABLES
-    width = data[at]
-    at += 1
+    width = data[position]
+    position += 1
     for field in range(2 * width):
-        formats[field] = uleb(data, cython.address(at), end)
+        formats[field] = uleb(data, cython.address(position), end)
         formats[field] = min(formats[field], LARGEST_CODE)
-    count = uleb(data, cython.address(at), end)
-    if at > end:
+    count = uleb(data, cython.address(position), end)
+    if position > end:
         offset[0] = end
         return CUT_SHORT
     # Every form that an entry may have takes a byte at least.
-    if count > (end - at) // (width if width else 1) or (count and not width):
+    if count > (end - position) // (width if width else 1) or (count and not width):
         found[0] = count
         return TOO_MANY_ENTRIES
     if not reserve(names, count, 8) or not reserve(parents, count, 8):
@@ -328,15 +328,15 @@ def read_table(
             form = formats[2 * field + 1]
             value = 0
             size = 0
-            offset[0] = at
+            offset[0] = position
             if form == DW_FORM_string:
-                value = at
-                at = string_end(data, at, end)
+                value = position
+                position = string_end(data, position, end)
                 size = 1
             elif form in (DW_FORM_line_strp, DW_FORM_strp, DW_FORM_strp_sup, DW_FORM_sec_offset, DW_FORM_GNU_strp_alt):
                 size = header.offset_size
             elif form in (DW_FORM_udata, DW_FORM_strx, DW_FORM_sdata, DW_FORM_GNU_str_index):
-                value = uleb(data, cython.address(at), end)
+                value = uleb(data, cython.address(position), end)
             elif form in (DW_FORM_data1, DW_FORM_strx1, DW_FORM_flag):
                 size = 1
             elif form in (DW_FORM_data2, DW_FORM_strx2):
@@ -350,30 +350,30 @@ def read_table(
             elif form == DW_FORM_data16:
                 size = 16
             elif form == DW_FORM_block:
-                size = uleb(data, cython.address(at), end)
+                size = uleb(data, cython.address(position), end)
             elif form in (DW_FORM_block1, DW_FORM_block2, DW_FORM_block4):
                 value = 1 if form == DW_FORM_block1 else 2 if form == DW_FORM_block2 else 4
-                if end - at < value:
-                    at = end + 1
+                if end - position < value:
+                    position = end + 1
                 else:
-                    size = number(data + at, cython.cast(cython.int, value), big)
-                    at += value
+                    size = number(data + position, cython.cast(cython.int, value), big)
+                    position += value
             else:
                 return BAD_FORM
-            if at > end or size > end - at:
+            if position > end or size > end - position:
                 return CUT_SHORT
             if 0 < size <= 8 and form not in (
                 DW_FORM_string, DW_FORM_block, DW_FORM_block1, DW_FORM_block2, DW_FORM_block4
             ):  # fmt: skip
-                value = number(data + at, cython.cast(cython.int, size), big)
-            at += size
+                value = number(data + position, cython.cast(cython.int, size), big)
+            position += size
             if content == DW_LNCT_path:
                 name[entry] = form << FORM_SHIFT | value << 8 >> 8
             elif content == DW_LNCT_directory_index:
                 parent[entry] = value
         names.count += 1
         parents.count += 1
-    offset[0] = at
+    offset[0] = position
     return DONE
 
 
@@ -423,7 +423,7 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
     """Run the machine from where it is to the end of its program. DONE; FULL when there is no room for a row or a
     sequence; DEFINE_FILE at such an opcode, its name at `stopped_at`; NO_MEMORY; or a fault, at `stopped_at`."""
     data: bytes_at = machine.data
-    at: u64 = machine.offset
+    offset: u64 = machine.offset
     end: u64 = machine.end
     address: u64 = machine.address
     op_index: u64 = machine.op_index
@@ -459,7 +459,7 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
 
     status: cython.int = DONE
     opcode: cython.int
-    start: u64 = at
+    start: u64 = offset
     after: u64
     size: u64
     advance: u64 = 0
@@ -475,13 +475,13 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
             moves[i] = i // line_range * min_instruction
             turns[i] = i % line_range + line_base
 
-    while at < end:
-        start = at
+    while offset < end:
+        start = offset
         if rows >= room or sequence_count >= sequence_room:
             status = FULL
             break
-        opcode = data[at]
-        at += 1
+        opcode = data[offset]
+        offset += 1
         emit = 0
         if opcode >= opcode_base and opcode != 0:  # a special opcode (6.2.5.1)
             if line_range <= 0:
@@ -497,36 +497,36 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
                 op_index = advance % max_operations
             emit = 1
         elif opcode == 0:  # an extended opcode (6.2.5.3): its length tells where it ends
-            size = uleb(data, cython.address(at), end)
-            if at > end or size > end - at:
+            size = uleb(data, cython.address(offset), end)
+            if offset > end or size > end - offset:
                 status = BAD_OPCODE_LENGTH
                 break
             if size == 0:
                 continue
-            after = at + size
-            opcode = data[at]
+            after = offset + size
+            opcode = data[offset]
             if opcode == DW_LNE_end_sequence:
                 emit = 2
             elif opcode == DW_LNE_set_address:
                 if size == 1 or size > 9:
                     status = BAD_ADDRESS
                     break
-                address = number(data + at + 1, cython.cast(cython.int, size - 1), big) & mask
+                address = number(data + offset + 1, cython.cast(cython.int, size - 1), big) & mask
                 op_index = 0
             elif opcode == DW_LNE_define_file:
                 status = DEFINE_FILE
-                start = at + 1
-                at = after
+                start = offset + 1
+                offset = after
                 break
             elif opcode == DW_LNE_set_discriminator:
-                at += 1
-                discriminator = cython.cast(cython.uint, uleb(data, cython.address(at), after))
-            at = after
+                offset += 1
+                discriminator = cython.cast(cython.uint, uleb(data, cython.address(offset), after))
+            offset = after
         elif opcode == DW_LNS_copy:
             emit = 1
         elif opcode in (DW_LNS_advance_pc, DW_LNS_const_add_pc):
             if opcode == DW_LNS_advance_pc:
-                advance = uleb(data, cython.address(at), end)
+                advance = uleb(data, cython.address(offset), end)
             elif line_range <= 0:
                 status = NO_LINE_RANGE
                 break
@@ -539,28 +539,28 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
                 address = (address + min_instruction * (advance // max_operations)) & mask
                 op_index = advance % max_operations
         elif opcode == DW_LNS_advance_line:
-            line += cython.cast(cython.uint, sleb(data, cython.address(at), end))
+            line += cython.cast(cython.uint, sleb(data, cython.address(offset), end))
         elif opcode == DW_LNS_set_file:
-            file = uleb(data, cython.address(at), end)
+            file = uleb(data, cython.address(offset), end)
         elif opcode == DW_LNS_fixed_advance_pc:
-            if end - at < 2:
+            if end - offset < 2:
                 status = CUT_SHORT
                 break
-            address = (address + number(data + at, 2, big)) & mask
+            address = (address + number(data + offset, 2, big)) & mask
             op_index = 0
-            at += 2
+            offset += 2
         elif opcode == DW_LNS_set_column:
-            column = cython.cast(cython.uint, uleb(data, cython.address(at), end))
+            column = cython.cast(cython.uint, uleb(data, cython.address(offset), end))
         elif opcode == DW_LNS_set_isa:
-            uleb(data, cython.address(at), end)
+            uleb(data, cython.address(offset), end)
         elif opcode in (DW_LNS_negate_stmt, DW_LNS_set_basic_block, DW_LNS_set_prologue_end, DW_LNS_set_epilogue_begin):
             pass  # is_stmt, basic_block, prologue_end, epilogue_begin: nothing that we keep
         elif opcode <= operand_count_size:  # not a standard opcode we know: the header says how many operands it has
             for i in range(operand_counts[opcode - 1]):
-                uleb(data, cython.address(at), end)
-                if at > end:
+                uleb(data, cython.address(offset), end)
+                if offset > end:
                     break
-        if at > end:
+        if offset > end:
             status = CUT_SHORT
             break
 
@@ -618,8 +618,8 @@ def execute(machine: cython.pointer[Machine]) -> cython.int:
 
     if status == DONE and rows > first:
         status = CUT_SHORT  # a sequence that no DW_LNE_end_sequence ends has no last row
-        start = at
-    machine.offset = start if status == FULL else at
+        start = offset
+    machine.offset = start if status == FULL else offset
     machine.address = address
     machine.op_index = op_index
     machine.file = file
@@ -676,17 +676,17 @@ def sort_sequence(machine: cython.pointer[Machine], sequence: cython.pointer[Seq
         order[index] = cython.cast(cython.uint, index)
     if sort_indexes(vaddr, order, other, count):
         memcpy(order, other, 4 * count)
-    words = block + (count + 1) // 2  # behind the order
-    halves = cython.cast(cython.p_uint, words)
+    u64s = block + (count + 1) // 2  # behind the order
+    u32s = cython.cast(cython.p_uint, u64s)
     for index in range(count):
-        halves[index] = file[order[index]]
-    memcpy(file, halves, 4 * count)
+        u32s[index] = file[order[index]]
+    memcpy(file, u32s, 4 * count)
     for index in range(count):
-        halves[index] = line[order[index]]
-    memcpy(line, halves, 4 * count)
+        u32s[index] = line[order[index]]
+    memcpy(line, u32s, 4 * count)
     for index in range(count):
-        words[index] = vaddr[order[index]]
-    memcpy(vaddr, words, 8 * count)
+        u64s[index] = vaddr[order[index]]
+    memcpy(vaddr, u64s, 8 * count)
     sequence.start = vaddr[0]
     sequence.unsorted = False
     free(block)
@@ -885,77 +885,77 @@ class LinePrograms:
         header = cython.address(self._header)
         data: bytes_at = machine.data
         size: u64 = self._data.shape[0]
-        at: u64 = offset
+        position: u64 = offset
         length: u64
         value: u64
         header.offset = offset
         header.offset_size = 4
         # unit_length
-        if lacks(at, size, 4):
-            return self._fault(CUT_OFF, at, 4)
-        length = number(data + at, 4, machine.big)
-        at += 4
+        if lacks(position, size, 4):
+            return self._fault(CUT_OFF, position, 4)
+        length = number(data + position, 4, machine.big)
+        position += 4
         if is_dwarf64(length):
             header.offset_size = 8
-            if lacks(at, size, 8):
-                return self._fault(CUT_OFF, at, 8)
-            length = number(data + at, 8, machine.big)
-            at += 8
+            if lacks(position, size, 8):
+                return self._fault(CUT_OFF, position, 8)
+            length = number(data + position, 8, machine.big)
+            position += 8
         elif is_reserved_length(length):
             return self._fault(BAD_UNIT_LENGTH, offset, length)
-        if length > size - at:
+        if length > size - position:
             if self._fault(BEYOND_SECTION, offset, length) == NO_MEMORY:
                 return NO_MEMORY
             header.end = size
         else:
-            header.end = at + length
+            header.end = position + length
         # version
-        if lacks(at, size, 2):
-            return self._fault(CUT_OFF, at, 2)
-        value = number(data + at, 2, machine.big)
+        if lacks(position, size, 2):
+            return self._fault(CUT_OFF, position, 2)
+        value = number(data + position, 2, machine.big)
         if value < 2 or value > 5:
-            return self._fault(BAD_VERSION, at, value)
+            return self._fault(BAD_VERSION, position, value)
         header.version = cython.cast(cython.int, value)
-        at += 2
+        position += 2
         # address_size, segment_selector_size
         if header.version >= 5:
-            if lacks(at, size, 2):
-                return self._fault(CUT_OFF, at, 2)
-            address_size = data[at]
-            if data[at + 1]:
-                return self._fault(BAD_SEGMENT_SELECTOR_SIZE, at + 1, data[at + 1])
-            at += 2
+            if lacks(position, size, 2):
+                return self._fault(CUT_OFF, position, 2)
+            address_size = data[position]
+            if data[position + 1]:
+                return self._fault(BAD_SEGMENT_SELECTOR_SIZE, position + 1, data[position + 1])
+            position += 2
         if address_size != 8 and address_size != 4 and address_size != 2 and address_size != 1:
-            return self._fault(BAD_ADDRESS_SIZE, at, address_size)
+            return self._fault(BAD_ADDRESS_SIZE, position, address_size)
         header.address_size = cython.cast(cython.int, address_size)
         # header_length
-        if lacks(at, size, header.offset_size):
-            return self._fault(CUT_OFF, at, header.offset_size)
-        length = number(data + at, header.offset_size, machine.big)
-        at += header.offset_size
-        if at > header.end or length > header.end - at:
-            return self._fault(BAD_HEADER_LENGTH, at, length)
-        header.program = at + length
+        if lacks(position, size, header.offset_size):
+            return self._fault(CUT_OFF, position, header.offset_size)
+        length = number(data + position, header.offset_size, machine.big)
+        position += header.offset_size
+        if position > header.end or length > header.end - position:
+            return self._fault(BAD_HEADER_LENGTH, position, length)
+        header.program = position + length
         # minimum_instruction_length, maximum_operations_per_instruction, default_is_stmt, line_base, line_range,
         # opcode_base, standard_opcode_lengths
-        if lacks(at, size, 5 if header.version < 4 else 6):
-            return self._fault(CUT_OFF, at, 5 if header.version < 4 else 6)
-        machine.min_instruction_length = data[at]
+        if lacks(position, size, 5 if header.version < 4 else 6):
+            return self._fault(CUT_OFF, position, 5 if header.version < 4 else 6)
+        machine.min_instruction_length = data[position]
         machine.max_operations = 1
         if header.version >= 4:
-            at += 1
-            if data[at]:
-                machine.max_operations = data[at]
-        machine.line_base = cython.cast(cython.schar, data[at + 2])
-        machine.line_range = data[at + 3]
-        machine.opcode_base = data[at + 4]
-        at += 5
-        machine.operand_counts = data + at
+            position += 1
+            if data[position]:
+                machine.max_operations = data[position]
+        machine.line_base = cython.cast(cython.schar, data[position + 2])
+        machine.line_range = data[position + 3]
+        machine.opcode_base = data[position + 4]
+        position += 5
+        machine.operand_counts = data + position
         machine.operand_count_size = machine.opcode_base - 1 if machine.opcode_base else 0
-        if lacks(at, size, machine.operand_count_size):
-            return self._fault(CUT_OFF, at, machine.operand_count_size)
+        if lacks(position, size, machine.operand_count_size):
+            return self._fault(CUT_OFF, position, machine.operand_count_size)
         machine.address_size = header.address_size
-        header.tables = at + machine.operand_count_size
+        header.tables = position + machine.operand_count_size
         return DONE
 
     @cython.cfunc
@@ -967,22 +967,22 @@ class LinePrograms:
         machine = cython.address(self._machine)
         header = cython.address(self._header)
         tables = cython.address(self._tables)
-        at: u64 = header.tables
+        offset: u64 = header.tables
         found: u64 = 0
         status: cython.int
         tables.directories.count = tables.names.count = tables.parents.count = 0
         tables.first = 0 if header.version >= 5 else 1
-        if at >= header.program:
+        if offset >= header.program:
             status = NO_TABLES
         elif header.version >= 5:
             status = read_table(
-                machine.data, cython.address(at), header, machine.big, cython.address(tables.directories),
+                machine.data, cython.address(offset), header, machine.big, cython.address(tables.directories),
                 cython.address(tables.parents), cython.address(found),
             )  # fmt: skip
             tables.parents.count = 0
             if status == DONE:
                 status = read_table(
-                    machine.data, cython.address(at), header, machine.big, cython.address(tables.names),
+                    machine.data, cython.address(offset), header, machine.big, cython.address(tables.names),
                     cython.address(tables.parents), cython.address(found),
                 )  # fmt: skip
             resolve_indexes(
@@ -990,8 +990,8 @@ class LinePrograms:
             )
             resolve_indexes(cython.address(tables.names), self._str_offsets, str_base, header.offset_size, machine.big)
         else:
-            status = read_old_tables(machine.data, cython.address(at), header.program, tables)
-        if status != DONE and self._fault(status, at, found) == NO_MEMORY:
+            status = read_old_tables(machine.data, cython.address(offset), header.program, tables)
+        if status != DONE and self._fault(status, offset, found) == NO_MEMORY:
             return NO_MEMORY
         machine.used.count = 0
         if not reserve(cython.address(machine.used), tables.names.count + tables.first, 1):
@@ -1009,11 +1009,11 @@ class LinePrograms:
         machine = cython.address(self._machine)
         tables = cython.address(self._tables)
         unused: cython.uchar = 0
-        at: u64 = string_end(machine.data, machine.stopped_at, machine.offset)
+        offset: u64 = string_end(machine.data, machine.stopped_at, machine.offset)
         parent: u64 = 0
-        if at < machine.offset:
-            at += 1
-            parent = uleb(machine.data, cython.address(at), machine.offset)
+        if offset < machine.offset:
+            offset += 1
+            parent = uleb(machine.data, cython.address(offset), machine.offset)
         return (
             push_u64(cython.address(tables.names), INLINE | machine.stopped_at)
             and push_u64(cython.address(tables.parents), parent)
@@ -1260,7 +1260,7 @@ class LinePrograms:
         call_ends: cython.const[cython.uint][::1] = scope_ends
         start_file: cython.ulonglong[::1] = starts.file
         file_ends: cython.const[cython.uint][::1] = start_ends
-        vaddr: cython.ulonglong[::1] = rows.va
+        vaddr: cython.ulonglong[::1] = rows.vaddr
         file: cython.uint[::1] = rows.file
         line: cython.uint[::1] = rows.line
         row_ends: cython.uint[::1] = ends

@@ -137,7 +137,7 @@ cdef class UnitRanges:
     cdef _clear_incomplete(self, DwarfSections sections, const unsigned char[::1] aranges)
 
 cdef class Clipper:
-    cdef readonly Column va
+    cdef readonly Column vaddr
     cdef readonly Column file
     cdef readonly Column line
     cdef U64s spans
@@ -145,12 +145,12 @@ cdef class Clipper:
     cdef bint _reserve(self, Py_ssize_t more) noexcept nogil
     cdef bint _add_span(self, unsigned long long start, unsigned long long end) noexcept nogil
     cdef void _join(self) noexcept nogil
-    cdef bint _covers(self, unsigned long long va, unsigned long long end) noexcept nogil
+    cdef bint _covers(self, unsigned long long vaddr, unsigned long long end) noexcept nogil
     cdef void _clip(
-        self, const unsigned long long* va, const unsigned int* file, const unsigned int* line, Py_ssize_t row,
+        self, const unsigned long long* vaddr, const unsigned int* file, const unsigned int* line, Py_ssize_t row,
         Py_ssize_t rows,
     ) noexcept nogil
-    cdef void _put(self, unsigned long long va, unsigned int file, unsigned int line) noexcept nogil
+    cdef void _put(self, unsigned long long vaddr, unsigned int file, unsigned int line) noexcept nogil
 
 cdef int is_code(const File* file, unsigned long long start) noexcept nogil
 cdef int add_span(Spans* spans, unsigned long long start, unsigned long long end, unsigned int owner) noexcept nogil

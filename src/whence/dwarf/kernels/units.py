@@ -704,7 +704,7 @@ class UnitRanges:
         with (see `_clear_incomplete`)."""
         spans: Spans
         row: cython.Py_ssize_t
-        at: cython.Py_ssize_t
+        number: cython.Py_ssize_t
         count: cython.Py_ssize_t = units.shape[0] // WIDTH
         fault: cython.int
         version_2: cython.bint = False
@@ -749,13 +749,13 @@ class UnitRanges:
             ):
                 raise MemoryError
             row = 0
-            for at in range(spans.count):
-                span = cython.address(spans.items[at])
+            for number in range(spans.count):
+                span = cython.address(spans.items[number])
                 self.starts.push_u64(span.start)
                 self.ends.push_u64(span.end)
                 self.owners.push_u32(span.owner)
                 while row <= span.owner:
-                    self.first.push_u32(cython.cast(cython.uint, at))
+                    self.first.push_u32(cython.cast(cython.uint, number))
                     row += 1
             while row <= count:
                 self.first.push_u32(cython.cast(cython.uint, spans.count))
@@ -858,19 +858,19 @@ class UnitRanges:
 class Clipper:
     """The rows of groups of units, as far as they lie in the ranges that the units give, or in their functions.
 
-    `run` clips the rows of a batch into the columns `va`, `file` and `line`. One group at a time has its spans in
+    `run` clips the rows of a batch into the columns `vaddr`, `file` and `line`. One group at a time has its spans in
     `spans`: pairs of start and end, ascending and apart once they are joined.
     """
 
     def __cinit__(self):
-        self.va, self.file, self.line = Column("Q"), Column("I"), Column("I")
+        self.vaddr, self.file, self.line = Column("Q"), Column("I"), Column("I")
 
     def __dealloc__(self):
         release(cython.address(self.spans))
 
     def _reserve(self, more):
         """Room for so many more rows. False when there is no memory."""
-        return self.va.reserve(more) and self.file.reserve(more) and self.line.reserve(more)
+        return self.vaddr.reserve(more) and self.file.reserve(more) and self.line.reserve(more)
 
     def _add_span(self, start, end):
         return push_u64(cython.address(self.spans), start) and push_u64(cython.address(self.spans), end)
@@ -897,26 +897,26 @@ class Clipper:
                 count += 1
         self.spans.count = 2 * count
 
-    def _covers(self, va, end):
-        """Whether [va, end) lies in one of the joined spans."""
+    def _covers(self, vaddr, end):
+        """Whether [vaddr, end) lies in one of the joined spans."""
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = self.spans.count // 2
         middle: cython.Py_ssize_t
         while low < high:
             middle = (low + high) // 2
-            if self.spans.items[2 * middle] <= va:
+            if self.spans.items[2 * middle] <= vaddr:
                 low = middle + 1
             else:
                 high = middle
         return low > 0 and end <= self.spans.items[2 * low - 1]
 
-    def _put(self, va, file, line):
+    def _put(self, vaddr, file, line):
         """Append a row, for which there is room."""
-        row: cython.Py_ssize_t = self.va.vector.count
-        cython.cast(cython.p_ulonglong, self.va.vector.items)[row] = va
+        row: cython.Py_ssize_t = self.vaddr.vector.count
+        cython.cast(cython.p_ulonglong, self.vaddr.vector.items)[row] = vaddr
         cython.cast(cython.p_uint, self.file.vector.items)[row] = file
         cython.cast(cython.p_uint, self.line.vector.items)[row] = line
-        self.va.vector.count = self.file.vector.count = self.line.vector.count = row + 1
+        self.vaddr.vector.count = self.file.vector.count = self.line.vector.count = row + 1
 
     def run(
         self,
@@ -932,13 +932,13 @@ class Clipper:
         """Clip the rows of each group. Fills `out_ends` with where they end.
 
         The units, scopes and rows of a group are those up to its entry of `unit_ends`, `scope_ends` and `row_ends`.
-        `scopes` has the columns va, end and depth, `rows` va, file and line. All rows stay where a unit gives no
+        `scopes` has the columns vaddr, end and depth, `rows` vaddr, file and line. All rows stay where a unit gives no
         ranges. Where a row holds over the beginning of a range, it begins there.
         """
-        va: cython.const[cython.ulonglong][::1] = scopes.va
+        vaddr: cython.const[cython.ulonglong][::1] = scopes.vaddr
         end: cython.const[cython.ulonglong][::1] = scopes.end
         depth: cython.const[cython.uint][::1] = scopes.depth
-        row_va: cython.const[cython.ulonglong][::1] = rows.va
+        row_vaddr: cython.const[cython.ulonglong][::1] = rows.vaddr
         row_file: cython.const[cython.uint][::1] = rows.file
         row_line: cython.const[cython.uint][::1] = rows.line
         described = cython.cast(cython.p_uchar, ranges.described.vector.items)
@@ -953,7 +953,7 @@ class Clipper:
         span: cython.uint
         wanted: cython.bint
         good: cython.bint = True
-        self.va.vector.count = self.file.vector.count = self.line.vector.count = 0
+        self.vaddr.vector.count = self.file.vector.count = self.line.vector.count = 0
         with cython.nogil:
             for group in range(unit_ends.shape[0]):
                 wanted = row < row_ends[group]
@@ -970,20 +970,20 @@ class Clipper:
                     if not good:
                         break
                     for i in range(row, row_ends[group]):
-                        self._put(row_va[i], row_file[i], row_line[i])
+                        self._put(row_vaddr[i], row_file[i], row_line[i])
                 else:
                     self._join()
                     for i in range(scope, scope_ends[group]):
-                        if depth[i] == 0 and not self._covers(va[i], end[i]):
+                        if depth[i] == 0 and not self._covers(vaddr[i], end[i]):
                             for i in range(scope, scope_ends[group]):
-                                good = good and self._add_span(va[i], end[i])
+                                good = good and self._add_span(vaddr[i], end[i])
                             self._join()
                             break
                     good = good and self._reserve(row_ends[group] - row + self.spans.count)
                     if not good:
                         break
                     self._clip(
-                        cython.address(row_va[0]),
+                        cython.address(row_vaddr[0]),
                         cython.address(row_file[0]),
                         cython.address(row_line[0]),
                         row,
@@ -991,25 +991,25 @@ class Clipper:
                     )
                 scope = scope_ends[group]
                 row = row_ends[group]
-                out_ends[group] = cython.cast(cython.uint, self.va.vector.count)
+                out_ends[group] = cython.cast(cython.uint, self.vaddr.vector.count)
         if not good:
             raise MemoryError
 
-    def _clip(self, va, file, line, row, rows):
+    def _clip(self, vaddr, file, line, row, rows):
         """Put the rows [row, rows) that lie in the joined spans."""
         span: cython.Py_ssize_t
         first: cython.Py_ssize_t = row
         files = cython.cast(cython.p_uint, self.file.vector.items)
-        begun: cython.Py_ssize_t = self.va.vector.count
+        begun: cython.Py_ssize_t = self.vaddr.vector.count
         for span in range(self.spans.count // 2):
-            while row < rows and va[row] <= self.spans.items[2 * span]:
+            while row < rows and vaddr[row] <= self.spans.items[2 * span]:
                 row += 1
             if row > first and file[row - 1] != NO_FILE:
                 self._put(self.spans.items[2 * span], file[row - 1], line[row - 1])
-            while row < rows and va[row] < self.spans.items[2 * span + 1]:
-                self._put(va[row], file[row], line[row])
+            while row < rows and vaddr[row] < self.spans.items[2 * span + 1]:
+                self._put(vaddr[row], file[row], line[row])
                 row += 1
-            if self.va.vector.count > begun and files[self.va.vector.count - 1] != NO_FILE:
+            if self.vaddr.vector.count > begun and files[self.vaddr.vector.count - 1] != NO_FILE:
                 self._put(self.spans.items[2 * span + 1], NO_FILE, 0)
 
 

@@ -123,32 +123,32 @@ def is_block(form: u64) -> cython.bint:
 @cython.nogil
 @cython.exceptval(check=False)
 def place_of(
-    file: cython.pointer[cython.const[File]], unit: cython.pointer[cython.const[u64]], at: u64, end: u64,
+    file: cython.pointer[cython.const[File]], unit: cython.pointer[cython.const[u64]], offset: u64, end: u64,
     place: cython.p_ulonglong,
 ) -> cython.bint:  # fmt: skip
     """Whether an expression is an address, plus a number or not, and nothing else; which one."""
     data = file.info.at
     ok: cython.int = 1
     code: cython.uchar
-    if at >= end:
+    if offset >= end:
         return False
-    code = data[at]
-    at += 1
+    code = data[offset]
+    offset += 1
     if code == DW_OP_addr:
-        place[0] = fixed(data, cython.address(at), end, cython.cast(cython.int, unit[ADDRESS_SIZE]), file.big)
+        place[0] = fixed(data, cython.address(offset), end, cython.cast(cython.int, unit[ADDRESS_SIZE]), file.big)
     elif code == DW_OP_addrx or code == DW_OP_GNU_addr_index:
         place[0] = address_of(
-            file, unit, uleb(data, cython.address(at), end), DW_FORM_addrx, cython.address(ok)
+            file, unit, uleb(data, cython.address(offset), end), DW_FORM_addrx, cython.address(ok)
         )  # fmt: skip
     else:
         return False
-    if at < end:
-        code = data[at]
-        at += 1
+    if offset < end:
+        code = data[offset]
+        offset += 1
         if code != DW_OP_plus_uconst:
             return False
-        place[0] += uleb(data, cython.address(at), end)
-    return ok != 0 and at == end
+        place[0] += uleb(data, cython.address(offset), end)
+    return ok != 0 and offset == end
 
 
 @cython.final
@@ -181,7 +181,7 @@ class VariableReader:
         data = file.info.at
         fault: cython.int = 0
         ok: cython.int = 1
-        at: u64 = offset
+        position: u64 = offset
         spec: u64
         name: u64
         form: u64
@@ -199,9 +199,9 @@ class VariableReader:
         if table == cython.NULL:
             return None
         number = cython.cast(u64, unit - file.units) // WIDTH
-        code: u64 = uleb(data, cython.address(at), unit[END])
+        code: u64 = uleb(data, cython.address(position), unit[END])
         if code == 0:
-            return (0, False, at, number, []) if at <= unit[END] else None
+            return (0, False, position, number, []) if position <= unit[END] else None
         entry = entry_of_code(table, code)
         if entry == cython.NULL:
             return None
@@ -217,17 +217,17 @@ class VariableReader:
                 break
             if not spend(cython.address(self.budget), 1):
                 return None
-            form = indirect(data, cython.address(at), unit[END], form)
+            form = indirect(data, cython.address(position), unit[END], form)
             size = 0
             kind = NUMBER
             if is_block(form):
-                size = block_size(data, cython.address(at), unit[END], form, file.big)
-                value = at
+                size = block_size(data, cython.address(position), unit[END], form, file.big)
+                value = position
                 kind = BLOCK
-                skip(cython.address(at), unit[END], size)
+                skip(cython.address(position), unit[END], size)
             else:
                 value = read_form(
-                    data, cython.address(at), unit[END], cython.address(form), implicit, unit, file.big
+                    data, cython.address(position), unit[END], cython.address(form), implicit, unit, file.big
                 )  # fmt: skip
                 if is_index(form):
                     value = address_of(file, unit, value, form, cython.address(ok))
@@ -244,10 +244,10 @@ class VariableReader:
                 ):  # fmt: skip
                     value = target_of(unit, value, form)
                     kind = REFERENCE
-            if at > unit[END]:
+            if position > unit[END]:
                 return None
             attributes.append((name, kind, value, size))
-        return entry.tag, entry.children != 0, at, number, attributes
+        return entry.tag, entry.children != 0, position, number, attributes
 
     def variables(self, addresses: Column, offsets: Column):
         """Append the address of every variable that lies at one, and the offset of its DIE, unit after unit. A unit
@@ -328,7 +328,7 @@ class VariableReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def walk(
-        self, unit: cython.pointer[cython.const[u64]], at: u64, asked: cython.int, vaddr: u64, starts: Column,
+        self, unit: cython.pointer[cython.const[u64]], offset: u64, asked: cython.int, vaddr: u64, starts: Column,
         ends: Column, offsets: Column,
     ) -> u64:  # fmt: skip
         """Look at the functions and inlined calls from an offset on, to the end of the unit (LAST, FUNCTIONS) or of the
@@ -358,9 +358,9 @@ class VariableReader:
         )  # fmt: skip
         if table == cython.NULL:
             return 0
-        while at < end:
-            here = at
-            code = uleb(data, cython.address(at), end)
+        while offset < end:
+            here = offset
+            code = uleb(data, cython.address(offset), end)
             if code == 0:
                 if asked == CHAIN and level <= 1:
                     break
@@ -372,20 +372,22 @@ class VariableReader:
             has = 0
             op = table.ops + entry.first
             for step in range(entry.ops):
-                skip(cython.address(at), end, op.before)
+                skip(cython.address(offset), end, op.before)
                 form = op.form
                 if op.what == SKIP_TEXT:
-                    skip_string(data, cython.address(at), end)
+                    skip_string(data, cython.address(offset), end)
                 elif op.what == READ:
-                    value = read_form(data, cython.address(at), end, cython.address(form), op.implicit, unit, file.big)
+                    value = read_form(
+                        data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big
+                    )
                     values[op.slot] = value
                     forms[op.slot] = form
                     has |= cython.cast(cython.uint, 1) << op.slot
                 else:
-                    skip_form(data, cython.address(at), end, form, unit, file.big)
+                    skip_form(data, cython.address(offset), end, form, unit, file.big)
                 op += 1
-            skip(cython.address(at), end, entry.tail)
-            if at > end:
+            skip(cython.address(offset), end, entry.tail)
+            if offset > end:
                 break
             if entry.children:
                 level += 1
@@ -418,11 +420,11 @@ class VariableReader:
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at
         end: u64 = unit[END]
-        at: u64 = unit[DIE]
+        offset: u64 = unit[DIE]
         here: u64
         code: u64
         form: u64
-        place: u64 = 0
+        position: u64 = 0
         step: cython.uint
         fault: cython.int = 0
         found: cython.bint
@@ -432,31 +434,31 @@ class VariableReader:
         )  # fmt: skip
         if table == cython.NULL:
             return True
-        while at < end:
-            here = at
-            code = uleb(data, cython.address(at), end)
+        while offset < end:
+            here = offset
+            code = uleb(data, cython.address(offset), end)
             if code == 0:
                 continue
             entry = entry_of_code(table, code)
             if entry == cython.NULL:
                 break
             if entry.tag == DW_TAG_variable:
-                found = self.at_address(unit, entry.spec, cython.address(at), cython.address(place))
-                if found and not (addresses.push_u64(place) and offsets.push_u64(here)):
+                found = self.at_address(unit, entry.spec, cython.address(offset), cython.address(position))
+                if found and not (addresses.push_u64(position) and offsets.push_u64(here)):
                     return False
                 continue
             op = table.ops + entry.first
             for step in range(entry.ops):
-                skip(cython.address(at), end, op.before)
+                skip(cython.address(offset), end, op.before)
                 form = op.form
                 if op.what == SKIP_TEXT:
-                    skip_string(data, cython.address(at), end)
+                    skip_string(data, cython.address(offset), end)
                 elif op.what == READ:
-                    read_form(data, cython.address(at), end, cython.address(form), op.implicit, unit, file.big)
+                    read_form(data, cython.address(offset), end, cython.address(form), op.implicit, unit, file.big)
                 else:
-                    skip_form(data, cython.address(at), end, form, unit, file.big)
+                    skip_form(data, cython.address(offset), end, form, unit, file.big)
                 op += 1
-            skip(cython.address(at), end, entry.tail)
+            skip(cython.address(offset), end, entry.tail)
         return True
 
     @cython.cfunc

@@ -42,15 +42,15 @@ def store(
 @cython.nogil
 @cython.exceptval(check=False)
 def uleb(
-    content: cython.uchar[::1], at: cython.ulonglong, subtract: cython.bint, value: cython.ulonglong
+    content: cython.uchar[::1], offset: cython.ulonglong, subtract: cython.bint, value: cython.ulonglong
 ) -> cython.bint:
     """Rewrite the ULEB128 number at a place, in the bytes it has; False when it is not whole."""
-    size: cython.longlong = cython.cast(cython.longlong, at)
+    size: cython.longlong = cython.cast(cython.longlong, offset)
     shift: cython.int = 0
     old: cython.ulonglong = 0
     i: cython.longlong
     while True:
-        if size >= content.shape[0] or size - cython.cast(cython.longlong, at) >= 10:
+        if size >= content.shape[0] or size - cython.cast(cython.longlong, offset) >= 10:
             return False
         if shift < 64:
             old |= cython.cast(cython.ulonglong, content[size] & 0x7F) << shift
@@ -60,7 +60,7 @@ def uleb(
             break
     if subtract:
         value = old - value
-    for i in range(cython.cast(cython.longlong, at), size):
+    for i in range(cython.cast(cython.longlong, offset), size):
         content[i] = cython.cast(cython.uchar, (value & 0x7F) | (0x80 if i + 1 < size else 0))
         value >>= 7
     return True
@@ -92,7 +92,7 @@ def apply(
     faulty: cython.longlong = 0
     wrong: cython.int
     i: cython.longlong
-    at: cython.ulonglong
+    offset: cython.ulonglong
     info: cython.ulonglong
     value: cython.ulonglong
     kind: cython.uint
@@ -107,7 +107,7 @@ def apply(
     with cython.nogil:
         for i in range(count):
             p = cython.address(relocations[i * stride])
-            at = number(p, cython.cast(cython.uint, width), big)
+            offset = number(p, cython.cast(cython.uint, width), big)
             if mips64:
                 symbol = number(p + 8, 4, big)
                 type_ = p[15]
@@ -129,9 +129,9 @@ def apply(
                 kind = kinds[type_]
             bytes_ = kind & WIDTH
             if wrong == 0 and (
-                at > cython.cast(cython.ulonglong, content.shape[0])
-                or bytes_ > cython.cast(cython.ulonglong, content.shape[0]) - at
-                or at == cython.cast(cython.ulonglong, content.shape[0])
+                offset > cython.cast(cython.ulonglong, content.shape[0])
+                or bytes_ > cython.cast(cython.ulonglong, content.shape[0]) - offset
+                or offset == cython.cast(cython.ulonglong, content.shape[0])
             ):
                 wrong = OUTSIDE
             if wrong == 0 and symbol >= cython.cast(cython.ulonglong, symbol_count) and symbol:
@@ -159,20 +159,20 @@ def apply(
                 else:
                     value += cython.cast(cython.ulonglong, cython.cast(cython.int, info))  # sign-extended
             elif bytes_ and (kind & OPERATION == STORE or kind & OPERATION == RELATIVE):
-                value += number(cython.address(content[at]), bytes_, big)
+                value += number(cython.address(content[offset]), bytes_, big)
             if kind & OPERATION == RELATIVE:
-                value -= at
+                value -= offset
             elif kind & OPERATION == ADD:
-                value = number(cython.address(content[at]), bytes_, big) + value
+                value = number(cython.address(content[offset]), bytes_, big) + value
             elif kind & OPERATION == SUB:
-                value = number(cython.address(content[at]), bytes_, big) - value
+                value = number(cython.address(content[offset]), bytes_, big) - value
             if kind & OPERATION == STORE_ULEB or kind & OPERATION == SUB_ULEB:
-                if not uleb(content, at, kind & OPERATION == SUB_ULEB, value):
+                if not uleb(content, offset, kind & OPERATION == SUB_ULEB, value):
                     if fault == 0:
                         fault = OUTSIDE
                         faulty = i
                     continue
             else:
-                store(cython.address(content[at]), bytes_, big, value)
+                store(cython.address(content[offset]), bytes_, big, value)
             applied += 1
     return applied, fault, faulty

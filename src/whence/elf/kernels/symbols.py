@@ -6,6 +6,7 @@ are to be named. symbols.py and functions.py say what the columns mean.
 """
 
 import cython
+from cython.cimports.libc.limits import INT_MAX
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memchr, memcmp
 from cython.cimports.whence.elf.kernels.constants import (
@@ -142,33 +143,33 @@ def read(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def is_label(strings: cython.const[cython.uchar][::1], at: cython.longlong, machine: cython.uint) -> cython.bint:
+def is_label(strings: cython.const[cython.uchar][::1], offset: cython.longlong, machine: cython.uint) -> cython.bint:
     """Whether an untyped symbol's name is an assembler's mark, not a name: .L..., and mapping symbols ($a $d $t $x)."""
-    left: cython.longlong = strings.shape[0] - at
+    left: cython.longlong = strings.shape[0] - offset
     if left < 2:
         return False
-    second: cython.uchar = strings[at + 1]
-    if strings[at] == b".":
+    second: cython.uchar = strings[offset + 1]
+    if strings[offset] == b".":
         return second == b"L"
-    if strings[at] != b"$":
+    if strings[offset] != b"$":
         return False
     if machine != EM_ARM and machine != EM_AARCH64 and machine != EM_RISCV:
         return False
     if second != b"a" and second != b"d" and second != b"t" and second != b"x":
         return False
-    if left == 2 or strings[at + 2] == 0 or strings[at + 2] == b".":
+    if left == 2 or strings[offset + 2] == 0 or strings[offset + 2] == b".":
         return True
-    return machine == EM_RISCV and second == b"x" and strings[at + 2] == b"r"  # $xrv64...: code of another ISA
+    return machine == EM_RISCV and second == b"x" and strings[offset + 2] == b"r"  # $xrv64...: code of another ISA
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def length_of(strings: cython.const[cython.uchar][::1], at: cython.longlong) -> cython.longlong:
+def length_of(strings: cython.const[cython.uchar][::1], offset: cython.longlong) -> cython.longlong:
     """How long the name at an offset is, up to its NUL or the end of the names."""
-    start: cython.pointer[cython.const[cython.uchar]] = cython.address(strings[at])
-    end = cython.cast(cython.pointer[cython.const[cython.uchar]], memchr(start, 0, strings.shape[0] - at))
-    return strings.shape[0] - at if end == cython.NULL else end - start
+    start: cython.pointer[cython.const[cython.uchar]] = cython.address(strings[offset])
+    end = cython.cast(cython.pointer[cython.const[cython.uchar]], memchr(start, 0, strings.shape[0] - offset))
+    return strings.shape[0] - offset if end == cython.NULL else end - start
 
 
 @cython.cfunc
@@ -176,7 +177,7 @@ def length_of(strings: cython.const[cython.uchar][::1], at: cython.longlong) -> 
 @cython.exceptval(check=False)
 def rank_of(
     strings: cython.const[cython.uchar][::1],
-    at: cython.longlong,
+    offset: cython.longlong,
     bind: cython.uint,
     sized: cython.bint,
     preference: cython.uint,
@@ -185,27 +186,27 @@ def rank_of(
 
     Sized; a better table; not weak; global; fewer leading underscores; longer; not a SyS alias of a system call.
     """
-    end: cython.longlong = at + NAME_LIMIT
-    p: cython.longlong = at
+    end: cython.longlong = offset + NAME_LIMIT
+    p: cython.longlong = offset
     underscores: cython.longlong
     alias: cython.bint
     if end > strings.shape[0]:
         end = strings.shape[0]
     while p < end and strings[p] == b"_":
         p += 1
-    underscores = p - at
+    underscores = p - offset
     if underscores > UNDERSCORES_LIMIT:
         underscores = UNDERSCORES_LIMIT
     while p < end and strings[p]:
         p += 1
-    alias = p - at > 3 and strings[at] == b"S" and strings[at + 1] == b"y" and strings[at + 2] == b"S"
+    alias = p - offset > 3 and strings[offset] == b"S" and strings[offset + 1] == b"y" and strings[offset + 2] == b"S"
     return (
         (SIZED if sized else 0)
         | (preference & 7) << PREFERENCE_SHIFT
         | cython.cast(cython.uint, bind != STB_WEAK) << 21
         | cython.cast(cython.uint, bind == STB_GLOBAL or bind == STB_GNU_UNIQUE) << 20
         | cython.cast(cython.uint, UNDERSCORES_LIMIT - underscores) << 14
-        | cython.cast(cython.uint, p - at) << 1
+        | cython.cast(cython.uint, p - offset) << 1
         | cython.cast(cython.uint, not alias)
     )
 
@@ -488,7 +489,7 @@ class Candidates:
         key: cython.pointer(cython.ulonglong)
         order: cython.pointer(cython.uint)
         spare: cython.pointer(cython.uint)
-        if rows > 0x7FFFFFFF:
+        if rows > INT_MAX:
             raise MemoryError
         if not (vaddr.reserve(room) and length.reserve(room) and name.reserve(room) and source.reserve(room)):
             raise MemoryError
@@ -680,22 +681,22 @@ def addressed(
 
 def holds(data: cython.const[cython.uchar][::1], text: cython.const[cython.uchar][::1]):
     """Whether `text`, two bytes at least, lies somewhere in the data. Nothing is copied."""
-    at: cython.Py_ssize_t = 0
+    offset: cython.Py_ssize_t = 0
     last: cython.Py_ssize_t = data.shape[0] - text.shape[0]
     found: cython.bint = False
     if last < 0 or text.shape[0] < 2:
         return False
     with cython.nogil:
-        while at <= last:  # the second byte is the rarer one: the first is a NUL between names
+        while offset <= last:  # the second byte is the rarer one: the first is a NUL between names
             here = cython.cast(
                 cython.pointer(cython.const[cython.uchar]),
-                memchr(cython.address(data[at + 1]), text[1], last - at + 1),
+                memchr(cython.address(data[offset + 1]), text[1], last - offset + 1),
             )
             if here == cython.NULL:
                 break
-            at = here - cython.address(data[0]) - 1
-            if memcmp(cython.address(data[at]), cython.address(text[0]), text.shape[0]) == 0:
+            offset = here - cython.address(data[0]) - 1
+            if memcmp(cython.address(data[offset]), cython.address(text[0]), text.shape[0]) == 0:
                 found = True
                 break
-            at += 1
+            offset += 1
     return found

@@ -64,24 +64,24 @@ class Needles:
     @cython.nogil
     @cython.exceptval(check=False)
     def scan(self, data: cython.p_const_uchar, size: cython.Py_ssize_t, out: Column) -> cython.bint:
-        at: cython.Py_ssize_t
+        offset: cython.Py_ssize_t
         begin: cython.Py_ssize_t
         line: cython.Py_ssize_t = 0
         needle: cython.int
         bits: cython.ulonglong = 0
-        for at in range(size):
-            needle = self.first[data[at]]
+        for offset in range(size):
+            needle = self.first[data[offset]]
             if needle == 0:
                 continue
             if needle < 0:
-                if bits and not (out.push_u64(line) and out.push_u64(at) and out.push_u64(bits)):
+                if bits and not (out.push_u64(line) and out.push_u64(offset) and out.push_u64(bits)):
                     return False
                 bits = 0
-                line = at + 1
+                line = offset + 1
                 continue
             needle -= 1
             while needle >= 0:
-                begin = at - self.anchor[needle]
+                begin = offset - self.anchor[needle]
                 if (
                     not bits >> needle & 1
                     and begin >= line

@@ -155,23 +155,23 @@ def tree_index(
     nfuncdata: cython.uint = u32(last, big) if record.wide_last else last[3]
     arrays: cython.Py_ssize_t = offset + record.last_at + 4
     width: cython.int = record.pointer if record.pointer else 4
-    at: cython.Py_ssize_t
+    position: cython.Py_ssize_t
     index: cython.uint
     value: cython.ulonglong
     if record.pcdata >= npcdata or record.funcdata >= nfuncdata:
         return 0
     if npcdata > cython.cast(cython.ulonglong, size) // 4:
         return 0
-    at = arrays + 4 * cython.cast(cython.Py_ssize_t, npcdata)
+    position = arrays + 4 * cython.cast(cython.Py_ssize_t, npcdata)
     if record.pointer:
-        at += (record.pointer - at % record.pointer) % record.pointer
-    at += cython.cast(cython.Py_ssize_t, record.funcdata) * width
-    if at > size - width:
+        position += (record.pointer - position % record.pointer) % record.pointer
+    position += cython.cast(cython.Py_ssize_t, record.funcdata) * width
+    if position > size - width:
         return 0
     index = u32(data + arrays + 4 * cython.cast(cython.Py_ssize_t, record.pcdata), big)
     if index == 0:
         return 0
-    value = number(data + at, width, big)
+    value = number(data + position, width, big)
     if record.pointer:
         tree[0] = WITHOUT_TREE if value == 0 else value
     else:

@@ -97,7 +97,7 @@ class PcValues:
         self,
         table: cython.p_const_uchar,
         size: cython.Py_ssize_t,
-        at: cython.Py_ssize_t,
+        offset: cython.Py_ssize_t,
         quantum: cython.uint,
         span: cython.ulonglong,
     ) -> cython.bint:
@@ -110,17 +110,17 @@ class PcValues:
         step: cython.uint
         read: cython.longlong
         self.clear()
-        if at == 0:
+        if offset == 0:
             return True
         while True:
-            read = varint(table, size, cython.address(at))
+            read = varint(table, size, cython.address(offset))
             if read < 0:
                 return False
             delta = cython.cast(cython.uint, read)
             if delta == 0 and pc != 0:
                 break
             value += -(delta & 1) ^ (delta >> 1)
-            read = varint(table, size, cython.address(at))
+            read = varint(table, size, cython.address(offset))
             if read < 0:
                 return False
             step = cython.cast(cython.uint, read)
@@ -290,7 +290,7 @@ class RangeColumns:
     """The ranges and their rows, as columns of ranges.Ranges; `start_line` is that of the first range of a function or
     call. At most `most` ranges, and as many rows."""
 
-    va = cython.declare(Column, visibility="readonly")
+    vaddr = cython.declare(Column, visibility="readonly")
     length = cython.declare(Column, visibility="readonly")
     depth = cython.declare(Column, visibility="readonly")
     function = cython.declare(Column, visibility="readonly")
@@ -308,7 +308,7 @@ class RangeColumns:
     count: cython.Py_ssize_t
     rows: cython.Py_ssize_t
     # where the columns lie now
-    vas: cython.p_ulonglong
+    vaddrs: cython.p_ulonglong
     lengths: cython.p_ulonglong
     depths: cython.p_uint
     functions: cython.p_ulonglong
@@ -322,7 +322,7 @@ class RangeColumns:
     line_numbers: cython.p_uint
 
     def __init__(self, room: cython.Py_ssize_t, row_room: cython.Py_ssize_t, most: cython.Py_ssize_t):
-        self.va, self.length, self.function = new_column("Q"), new_column("Q"), new_column("Q")
+        self.vaddr, self.length, self.function = new_column("Q"), new_column("Q"), new_column("Q")
         self.file, self.call_file = new_column("Q"), new_column("Q")
         self.depth, self.line_index, self.line_count = new_column("I"), new_column("I"), new_column("I")
         self.call_line, self.start_line = new_column("I"), new_column("I")
@@ -341,7 +341,7 @@ class RangeColumns:
         if room <= self.room:
             return TOO_MANY if self.room >= self.most else DONE
         if not (
-            self.va.reserve(room)
+            self.vaddr.reserve(room)
             and self.length.reserve(room)
             and self.depth.reserve(room)
             and self.function.reserve(room)
@@ -354,7 +354,7 @@ class RangeColumns:
         ):
             return NO_MEMORY
         self.room = room
-        self.vas = cython.cast(cython.p_ulonglong, self.va.vector.items)
+        self.vaddrs = cython.cast(cython.p_ulonglong, self.vaddr.vector.items)
         self.lengths = cython.cast(cython.p_ulonglong, self.length.vector.items)
         self.depths = cython.cast(cython.p_uint, self.depth.vector.items)
         self.functions = cython.cast(cython.p_ulonglong, self.function.vector.items)
@@ -387,7 +387,7 @@ class RangeColumns:
     @cython.exceptval(check=False)
     @cython.inline
     def open_range(
-        self, va: cython.ulonglong, depth: cython.int, function: cython.ulonglong, start_line: cython.uint
+        self, vaddr: cython.ulonglong, depth: cython.int, function: cython.ulonglong, start_line: cython.uint
     ) -> cython.int:
         """Append a range without file, rows and call; DONE, or the fault."""
         i: cython.Py_ssize_t = self.count
@@ -396,7 +396,7 @@ class RangeColumns:
             fault = self.make_room(2 * self.room + 64)
             if fault:
                 return fault
-        self.vas[i] = va
+        self.vaddrs[i] = vaddr
         self.lengths[i] = 0
         self.depths[i] = depth
         self.functions[i] = function
@@ -414,7 +414,7 @@ class RangeColumns:
     @cython.exceptval(check=False)
     def publish(self) -> cython.void:
         """Let the columns have as many numbers as were written."""
-        self.va.vector.count = self.length.vector.count = self.depth.vector.count = self.count
+        self.vaddr.vector.count = self.length.vector.count = self.depth.vector.count = self.count
         self.function.vector.count = self.file.vector.count = self.line_index.vector.count = self.count
         self.line_count.vector.count = self.call_file.vector.count = self.call_line.vector.count = self.count
         self.start_line.vector.count = self.count
@@ -638,7 +638,9 @@ class RangeBuilder:
                         return DAMAGED
                     top.line = line
                     self.rows[self.row_count].range = top.range
-                    self.rows[self.row_count].offset = cython.cast(cython.uint, self.entry[f] + pc - out.vas[top.range])
+                    self.rows[self.row_count].offset = cython.cast(
+                        cython.uint, self.entry[f] + pc - out.vaddrs[top.range]
+                    )
                     self.rows[self.row_count].line = line
                     self.row_count += 1
                     out.line_counts[top.range] += 1
@@ -654,11 +656,11 @@ class RangeBuilder:
     @cython.exceptval(check=False)
     @cython.inline
     def open_range(
-        self, out: RangeColumns, va: cython.ulonglong, function: cython.ulonglong, start_line: cython.uint
+        self, out: RangeColumns, vaddr: cython.ulonglong, function: cython.ulonglong, start_line: cython.uint
     ) -> cython.int:
         """Append a range inside the innermost one, and make it the innermost one."""
         top: cython.pointer(Open)
-        fault: cython.int = out.open_range(va, self.level + 1, function, start_line)
+        fault: cython.int = out.open_range(vaddr, self.level + 1, function, start_line)
         if fault:
             return fault
         self.level += 1
@@ -675,7 +677,7 @@ class RangeBuilder:
     def close_range(self, out: RangeColumns, f: cython.Py_ssize_t, pc: cython.uint) -> cython.void:
         """End the innermost range at a pc."""
         i: cython.Py_ssize_t = self.opened[self.level].range
-        out.lengths[i] = self.entry[f] + pc - out.vas[i]
+        out.lengths[i] = self.entry[f] + pc - out.vaddrs[i]
 
     @cython.cfunc
     @cython.nogil
@@ -767,7 +769,7 @@ class RangeBuilder:
         offset."""
         i: cython.Py_ssize_t
         row: cython.pointer(LineRow)
-        at: cython.uint
+        index: cython.uint
         fault: cython.int
         if out.rows + self.row_count > out.row_room:
             fault = out.make_row_room(2 * out.row_room + self.row_count)
@@ -781,8 +783,8 @@ class RangeBuilder:
             out.line_counts[i] = 0
         for i in range(self.row_count):
             row = self.rows + i
-            at = out.line_indexes[row.range] + out.line_counts[row.range]
-            out.line_offsets[at] = row.offset
-            out.line_numbers[at] = row.line
+            index = out.line_indexes[row.range] + out.line_counts[row.range]
+            out.line_offsets[index] = row.offset
+            out.line_numbers[index] = row.line
             out.line_counts[row.range] += 1
         return DONE

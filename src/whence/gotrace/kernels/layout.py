@@ -54,14 +54,14 @@ class Layout:
     def put(self, kind: cython.int, words: list) -> None:
         """The words before the numbers of a type's line; of type 0, before those of a frame and before data."""
         index: cython.int
-        at: cython.int
+        row: cython.int
         if not 0 <= kind < TYPES or len(words) > PIECES or any(len(word) > PIECE for word in words):
             raise ValueError(f"no room for the words of event {kind}")
         for index in range(len(words)):
             word: bytes = words[index]
-            at = kind * PIECES + index
-            memcpy(cython.address(self.pieces[at * PIECE]), cython.cast(cython.p_const_char, word), len(word))
-            self.sizes[at] = len(word)
+            row = kind * PIECES + index
+            memcpy(cython.address(self.pieces[row * PIECE]), cython.cast(cython.p_const_char, word), len(word))
+            self.sizes[row] = len(word)
 
     def type_of(self, name: bytes) -> int:
         """The type in a name's slot; 0 for none. It need not have that name."""

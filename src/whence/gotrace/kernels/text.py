@@ -42,10 +42,33 @@ from cython.cimports.whence.gotrace.kernels.uvarint import (
 )
 from cython.cimports.whence.kernels.bytes import MORE
 from cython.cimports.whence.kernels.checks import belong
+from cython.cimports.whence.kernels.utf8 import (
+    LAST_CHARACTER,
+    ONE_BYTE_END,
+    REPLACEMENT,
+    SURROGATES,
+    SURROGATES_END,
+    THREE_BYTES_END,
+    TWO_BYTES_END,
+    utf8_character,
+)
 
 ROOM = cython.declare(cython.int, 512)  # bytes that the longest line without data needs
 
 # Quoted strings (strconv.Quote, strconv.Unquote)
+
+
+# White space beyond ASCII (unicode.IsSpace)
+NEXT_LINE = cython.declare(cython.uint, 0x85)
+NO_BREAK_SPACE = cython.declare(cython.uint, 0xA0)
+OGHAM_SPACE = cython.declare(cython.uint, 0x1680)
+EN_QUAD = cython.declare(cython.uint, 0x2000)  # the first of eleven spaces
+HAIR_SPACE = cython.declare(cython.uint, 0x200A)  # the last
+LINE_SEPARATOR = cython.declare(cython.uint, 0x2028)
+PARAGRAPH_SEPARATOR = cython.declare(cython.uint, 0x2029)
+NARROW_NO_BREAK_SPACE = cython.declare(cython.uint, 0x202F)
+MATHEMATICAL_SPACE = cython.declare(cython.uint, 0x205F)
+IDEOGRAPHIC_SPACE = cython.declare(cython.uint, 0x3000)
 
 
 @cython.cfunc
@@ -63,41 +86,6 @@ def printable(character: cython.uint, changes: cython.p_const_uint, count: cytho
         else:
             high = middle
     return low & 1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def character_size(at: cython.p_const_uchar, end: cython.p_const_uchar, character: cython.p_uint) -> cython.int:
-    """Length of the UTF-8 character at `at` and which it is; 0 when the bytes there are not UTF-8."""
-    left: cython.Py_ssize_t = end - at
-    first: cython.uint = at[0]
-    value: cython.uint
-    size: cython.int
-    i: cython.int
-    if first < 0xC2 or first > 0xF4:
-        return 0
-    if first < 0xE0:
-        size = 2
-        value = first & 0x1F
-    elif first < 0xF0:
-        size = 3
-        value = first & 0x0F
-    else:
-        size = 4
-        value = first & 0x07
-    if left < size:
-        return 0
-    for i in range(1, size):
-        if at[i] & 0xC0 != 0x80:
-            return 0
-        value = value << 6 | (at[i] & 0x3F)
-    if size == 3 and (value < 0x800 or (0xD800 <= value <= 0xDFFF)):
-        return 0
-    if size == 4 and (value < 0x10000 or value > 0x10FFFF):
-        return 0
-    character[0] = value
-    return size
 
 
 @cython.cfunc
@@ -121,7 +109,7 @@ def put_quoted(
     at: cython.p_const_uchar,
     end: cython.p_const_uchar,
     out: cython.p_uchar,
-    limit: cython.p_uchar,
+    room_end: cython.p_uchar,
     changes: cython.p_const_uint,
     count: cython.Py_ssize_t,
 ) -> cython.p_uchar:
@@ -130,16 +118,16 @@ def put_quoted(
     byte: cython.uchar
     character: cython.uint = 0
     size: cython.int
-    if limit - out < 16:
+    if room_end - out < 16:
         return cython.NULL
     out[0] = 34
     out += 1
     while at < end:
-        if limit - out < 16:
+        if room_end - out < 16:
             return cython.NULL
         byte = at[0]
-        if byte >= 0x80:
-            size = character_size(at, end, cython.address(character))
+        if byte >= ONE_BYTE_END:
+            size = utf8_character(at, end - at, cython.address(character))
             if size == 0:
                 out = put_hex(out, 120, byte, 2)
                 at += 1
@@ -147,7 +135,7 @@ def put_quoted(
                 if printable(character, changes, count):
                     memcpy(out, at, size)
                     out += size
-                elif character < 0x10000:
+                elif character < THREE_BYTES_END:
                     out = put_hex(out, 117, character, 4)
                 else:
                     out = put_hex(out, 85, character, 8)
@@ -176,14 +164,14 @@ def put_quoted(
 @cython.exceptval(check=False)
 def put_character(to: cython.p_uchar, character: cython.uint) -> cython.p_uchar:
     """A code point in UTF-8."""
-    if character < 0x80:
+    if character < ONE_BYTE_END:
         to[0] = character
         return to + 1
-    if character < 0x800:
+    if character < TWO_BYTES_END:
         to[0] = 0xC0 | character >> 6
         to[1] = 0x80 | (character & 0x3F)
         return to + 2
-    if character < 0x10000:
+    if character < THREE_BYTES_END:
         to[0] = 0xE0 | character >> 12
         to[1] = 0x80 | (character >> 6 & 0x3F)
         to[2] = 0x80 | (character & 0x3F)
@@ -257,12 +245,12 @@ def escaped(
         return cython.NULL
     for i in range(digits):
         digit = digit_of(at[i], base)
-        if digit < 0 or value > 0x10FFFFF:
+        if digit < 0 or value > LAST_CHARACTER:
             return cython.NULL
         value = value * base + digit
     at += digits
     if digits > 3:
-        if value > 0x10FFFF or 0xD800 <= value <= 0xDFFF:
+        if value > LAST_CHARACTER or SURROGATES <= value < SURROGATES_END:
             return cython.NULL
         to[0] = put_character(to[0], value)
         return at
@@ -277,7 +265,11 @@ def escaped(
 @cython.nogil
 @cython.exceptval(check=False)
 def put_unquoted(
-    at: cython.p_const_uchar, end: cython.p_const_uchar, to: cython.p_uchar, limit: cython.p_uchar, fault: cython.p_int
+    at: cython.p_const_uchar,
+    end: cython.p_const_uchar,
+    to: cython.p_uchar,
+    room_end: cython.p_uchar,
+    fault: cython.p_int,
 ) -> cython.p_uchar:
     """What a Go literal (all of at..end) stands for, as strconv.Unquote has it; returns where the next byte goes."""
     quote: cython.uchar
@@ -293,7 +285,7 @@ def put_unquoted(
     if quote == ord("`"):
         if memchr(at, 96, end - at) != cython.NULL:
             fault[0] = BAD_QUOTE
-        elif limit - to < end - at:
+        elif room_end - to < end - at:
             fault[0] = FULL
         else:
             while at < end:
@@ -306,7 +298,7 @@ def put_unquoted(
         fault[0] = BAD_QUOTE
         return to
     while at < end:
-        if limit - to < 8:
+        if room_end - to < 8:
             fault[0] = FULL
             return to
         if quote == ord("'") and characters == 1:
@@ -322,9 +314,9 @@ def put_unquoted(
             fault[0] = BAD_QUOTE
             return to
         else:
-            size = 1 if at[0] < 0x80 else character_size(at, end, cython.address(character))
+            size = 1 if at[0] < ONE_BYTE_END else utf8_character(at, end - at, cython.address(character))
             if size == 0:
-                to = put_character(to, 0xFFFD)
+                to = put_character(to, REPLACEMENT)
                 at += 1
             else:
                 memcpy(to, at, size)
@@ -372,22 +364,24 @@ Token = cython.struct(start=cython.p_const_uchar, stop=cython.p_const_uchar)
 @cython.exceptval(check=False)
 def space_size(at: cython.p_const_uchar, end: cython.p_const_uchar) -> cython.int:
     """Bytes of the white space (unicode.IsSpace) at `at`; 0 when something else is there."""
-    byte: cython.uint = at[0]
-    last: cython.uint
-    if byte < 0x80:
-        return byte == ord(" ") or 9 <= byte <= 13
-    if byte == 0xC2:
-        return 2 if end - at > 1 and (at[1] == 0x85 or at[1] == 0xA0) else 0
-    if end - at < 3 or at[1] & 0xC0 != 0x80:
-        return 0
-    last = at[2]
-    if byte == 0xE1:
-        return 3 if at[1] == 0x9A and last == 0x80 else 0
-    if byte == 0xE2 and at[1] == 0x80:
-        return 3 if 0x80 <= last <= 0x8A or last == 0xA8 or last == 0xA9 or last == 0xAF else 0
-    if byte == 0xE2 and at[1] == 0x81:
-        return 3 if last == 0x9F else 0
-    return 3 if byte == 0xE3 and at[1] == 0x80 and last == 0x80 else 0
+    character: cython.uint = at[0]
+    size: cython.int = 1
+    if character < ONE_BYTE_END:
+        return character == ord(" ") or 9 <= character <= 13
+    size = utf8_character(at, end - at, cython.address(character))
+    if (
+        character == NEXT_LINE
+        or character == NO_BREAK_SPACE
+        or character == OGHAM_SPACE
+        or EN_QUAD <= character <= HAIR_SPACE
+        or character == LINE_SEPARATOR
+        or character == PARAGRAPH_SEPARATOR
+        or character == NARROW_NO_BREAK_SPACE
+        or character == MATHEMATICAL_SPACE
+        or character == IDEOGRAPHIC_SPACE
+    ):
+        return size
+    return 0
 
 
 @cython.cfunc
@@ -469,7 +463,7 @@ def read_data(
     line: cython.p_const_uchar,
     stop: cython.p_const_uchar,
     to: cython.p_uchar,
-    limit: cython.p_uchar,
+    room_end: cython.p_uchar,
     keep_padding: cython.bint,
     where: cython.pointer(cython.p_const_uchar),
     fault: cython.p_int,
@@ -509,16 +503,16 @@ def read_data(
     while at < end:  # the same from the right: the spaces are of one, two or three bytes
         if space_size(end - 1, end) == 1:
             end -= 1
-        elif end - at > 1 and (end - 2)[0] >= 0x80 and space_size(end - 2, end) == 2:
+        elif end - at > 1 and (end - 2)[0] >= ONE_BYTE_END and space_size(end - 2, end) == 2:
             end -= 2
-        elif end - at > 2 and (end - 3)[0] >= 0x80 and space_size(end - 3, end) == 3:
+        elif end - at > 2 and (end - 3)[0] >= ONE_BYTE_END and space_size(end - 3, end) == 3:
             end -= 3
         else:
             break
-    if limit - to < 32:
+    if room_end - to < 32:
         fault[0] = FULL
         return to
-    done = put_unquoted(at, end, room, limit, fault)
+    done = put_unquoted(at, end, room, room_end, fault)
     if fault[0] != FINE:
         return to
     length = done - room
@@ -552,7 +546,7 @@ def put_decimal(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
     rest: cython.ulonglong
     part: cython.uint
     buffer: cython.uchar[20]
-    at: cython.int = 20
+    offset: cython.int = 20
     if value < 10:
         out[0] = cython.cast(cython.uchar, 48 + value)
         return out + 1
@@ -571,24 +565,24 @@ def put_decimal(out: cython.p_uchar, value: cython.ulonglong) -> cython.p_uchar:
         return out + 4
     rest = value
     while rest > WHENCE_32_BITS:
-        at -= 2
+        offset -= 2
         part = cython.cast(cython.uint, rest % 100)
         rest = rest // 100
-        memcpy(cython.address(buffer[at]), digits + 2 * part, 2)
+        memcpy(cython.address(buffer[offset]), digits + 2 * part, 2)
     small = cython.cast(cython.uint, rest)
     while small >= 100:
-        at -= 2
+        offset -= 2
         high = small // 100
-        memcpy(cython.address(buffer[at]), digits + 2 * (small - 100 * high), 2)
+        memcpy(cython.address(buffer[offset]), digits + 2 * (small - 100 * high), 2)
         small = high
     if small < 10:
-        at -= 1
-        buffer[at] = cython.cast(cython.uchar, 48 + small)
+        offset -= 1
+        buffer[offset] = cython.cast(cython.uchar, 48 + small)
     else:
-        at -= 2
-        memcpy(cython.address(buffer[at]), digits + 2 * small, 2)
-    memcpy(out, cython.address(buffer[at]), 20 - at)
-    return out + (20 - at)
+        offset -= 2
+        memcpy(cython.address(buffer[offset]), digits + 2 * small, 2)
+    memcpy(out, cython.address(buffer[offset]), 20 - offset)
+    return out + (20 - offset)
 
 
 @cython.cfunc
@@ -633,7 +627,7 @@ def put_number(
 @cython.exceptval(check=False)
 def put_frames(
     to: cython.p_uchar,
-    limit: cython.p_uchar,
+    room_end: cython.p_uchar,
     at: cython.pointer(cython.p_const_uchar),
     end: cython.p_const_uchar,
     count: cython.ulonglong,
@@ -646,7 +640,7 @@ def put_frames(
     index: cython.int
     value: cython.ulonglong = 0
     while frame < count:
-        if limit - to < ROOM:
+        if room_end - to < ROOM:
             fault[0] = FULL
             return to
         for index in range(FRAME_NUMBERS):
@@ -663,7 +657,7 @@ def put_frames(
 @cython.exceptval(check=False)
 def put_data(
     to: cython.p_uchar,
-    limit: cython.p_uchar,
+    room_end: cython.p_uchar,
     at: cython.pointer(cython.p_const_uchar),
     end: cython.p_const_uchar,
     layout: Layout,
@@ -690,10 +684,10 @@ def put_data(
             to[0] = 32
             to += 1
             extra -= 1
-    to = put_quoted(at[0], at[0] + size, to, limit, cython.address(changes[0]), changes.shape[0])
-    if to == cython.NULL or to == limit:
+    to = put_quoted(at[0], at[0] + size, to, room_end, cython.address(changes[0]), changes.shape[0])
+    if to == cython.NULL or to == room_end:
         fault[0] = FULL
-        return limit
+        return room_end
     at[0] += size
     return to
 
@@ -713,7 +707,7 @@ def from_wire(
     are used up. CUT: the last event goes on past `stop`. FULL: `out` has no room for the next event.
     """
     fault: cython.int = FINE
-    where: cython.Py_ssize_t = start
+    offset: cython.Py_ssize_t = start
     events: cython.Py_ssize_t = 0
     belong(start >= 0)
     if start >= stop or stop > data.shape[0] or changes.shape[0] == 0:
@@ -723,7 +717,7 @@ def from_wire(
     end: cython.p_const_uchar = base + stop
     mark: cython.p_const_uchar = at
     begin: cython.p_uchar = cython.address(out[0])
-    limit: cython.p_uchar = begin + out.shape[0]
+    room_end: cython.p_uchar = begin + out.shape[0]
     to: cython.p_uchar = begin
     done: cython.p_uchar = begin
     counts: cython.p_const_uchar = layout.counts
@@ -739,7 +733,7 @@ def from_wire(
         while at < end:
             mark = at
             done = to
-            if limit - to < ROOM:
+            if room_end - to < ROOM:
                 fault = FULL
                 break
             kind = at[0]
@@ -762,19 +756,23 @@ def from_wire(
                 if index == 1:
                     second = value
             if fault == FINE and flags[kind] & IS_STACK:
-                to = put_frames(to, limit, cython.address(at), end, second, layout, keep_padding, cython.address(fault))
+                to = put_frames(
+                    to, room_end, cython.address(at), end, second, layout, keep_padding, cython.address(fault)
+                )
             elif fault == FINE and flags[kind] & HAS_DATA:
-                to = put_data(to, limit, cython.address(at), end, layout, changes, keep_padding, cython.address(fault))
+                to = put_data(
+                    to, room_end, cython.address(at), end, layout, changes, keep_padding, cython.address(fault)
+                )
             if fault != FINE:
                 break
             to[0] = 10
             to += 1
             events += 1
         if fault != FINE:
-            where = at - base
+            offset = at - base
             at = mark
             to = done
-    return (at - base, to - begin, events, fault, where)
+    return (at - base, to - begin, events, fault, offset)
 
 
 # Text to wire
@@ -825,7 +823,7 @@ def take_full_line(cursor: cython.pointer(Cursor)) -> cython.bint:
     """The same, passing over lines that are empty or only a comment."""
     token: Token
     while take_line(cursor):
-        if cursor.line < cursor.stop and 35 < cursor.line[0] < 0x80:
+        if cursor.line < cursor.stop and ord("#") < cursor.line[0] < ONE_BYTE_END:
             return True
         token = next_token(cursor.line, cursor.stop)
         if token.start < token.stop:
@@ -927,7 +925,7 @@ def read_name(cursor: cython.pointer(Cursor), layout: Layout, name: cython.point
     piece: cython.p_const_uchar
     name.start = cursor.line
     name.stop = cursor.line
-    while name.stop < cursor.stop and 35 < name.stop[0] < 0x80:
+    while name.stop < cursor.stop and ord("#") < name.stop[0] < ONE_BYTE_END:
         name.stop += 1
     if name.stop == name.start or (name.stop < cursor.stop and name.stop[0] != ord(" ")):
         name[0] = next_token(cursor.line, cursor.stop)
@@ -952,7 +950,7 @@ def read_frames(
     layout: Layout,
     count: cython.ulonglong,
     to: cython.p_uchar,
-    limit: cython.p_uchar,
+    room_end: cython.p_uchar,
     keep_padding: cython.bint,
     fault: cython.p_int,
 ) -> cython.p_uchar:
@@ -960,7 +958,7 @@ def read_frames(
     frame: cython.ulonglong = 0
     ignored: cython.ulonglong = 0
     while frame < count:
-        if limit - to < ROOM:
+        if room_end - to < ROOM:
             fault[0] = FULL
             return to
         if not take_full_line(cursor):
@@ -998,11 +996,11 @@ def to_wire(
         return (start, 0, 0, 0, FINE, start, 0, 0)
     base: cython.p_const_uchar = cython.address(data[0])
     begin: cython.p_uchar = cython.address(out[0])
-    limit: cython.p_uchar = begin + out.shape[0]
+    room_end: cython.p_uchar = begin + out.shape[0]
     to: cython.p_uchar = begin
     done: cython.p_uchar = begin
     kind: cython.int = 0
-    told: cython.int = 0
+    fault_kind: cython.int = 0
     second: cython.ulonglong = 0
     mark: cython.p_const_uchar = base + start
     mark_lines: cython.Py_ssize_t = 0
@@ -1021,7 +1019,7 @@ def to_wire(
             mark = cursor.at
             mark_lines = cursor.lines
             done = to
-            told = 0
+            fault_kind = 0
             if not take_full_line(cython.address(cursor)):
                 # Only lines that say nothing were left, or a line that goes on.
                 if cursor.at < cursor.end:
@@ -1029,7 +1027,7 @@ def to_wire(
                 mark = cursor.at
                 mark_lines = cursor.lines
                 break
-            if limit - to < ROOM:
+            if room_end - to < ROOM:
                 fault = FULL
                 break
             kind = read_name(cython.address(cursor), layout, cython.address(name))
@@ -1037,7 +1035,7 @@ def to_wire(
                 cursor.where = name.start
                 fault = BAD_NAME
                 break
-            told = kind
+            fault_kind = kind
             to[0] = cython.cast(cython.uchar, kind)
             to = read_arguments(
                 name.stop,
@@ -1054,8 +1052,10 @@ def to_wire(
             if fault != FINE:
                 break
             if layout.flags[kind] & IS_STACK:
-                told = 0
-                to = read_frames(cython.address(cursor), layout, second, to, limit, keep_padding, cython.address(fault))
+                fault_kind = 0
+                to = read_frames(
+                    cython.address(cursor), layout, second, to, room_end, keep_padding, cython.address(fault)
+                )
             elif layout.flags[kind] & HAS_DATA:
                 if not take_full_line(cython.address(cursor)):
                     fault = CUT
@@ -1064,7 +1064,7 @@ def to_wire(
                         cursor.line,
                         cursor.stop,
                         to,
-                        limit,
+                        room_end,
                         keep_padding,
                         cython.address(cursor.where),
                         cython.address(fault),
@@ -1074,4 +1074,4 @@ def to_wire(
             events += 1
     if fault != FINE:
         to = done
-    return (mark - base, to - begin, events, mark_lines, fault, cursor.where - base, told, cursor.argument)
+    return (mark - base, to - begin, events, mark_lines, fault, cursor.where - base, fault_kind, cursor.argument)

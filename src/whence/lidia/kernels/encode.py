@@ -49,7 +49,7 @@ def store(out: cython.p_uchar, value: cython.ulonglong, width: cython.int) -> cy
 class Survey:
     """What widths and flags depend on.
 
-    `ordered`: by (va, depth). `tidy`: ordered, functions lie apart, none is empty, and what is inlined lies in them.
+    `ordered`: by (vaddr, depth). `tidy`: ordered, functions lie apart, none is empty, and what is inlined lies in them.
     `most_line` is the greatest field of a line entry. `fault` is the first range whose line rows are not rows of the
     table, or -1.
     """
@@ -57,14 +57,14 @@ class Survey:
     ordered = cython.declare(cython.bint, visibility="readonly")
     tidy = cython.declare(cython.bint, visibility="readonly")
     functions = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    most_va = cython.declare(cython.ulonglong, visibility="readonly")
+    most_vaddr = cython.declare(cython.ulonglong, visibility="readonly")
     most_length = cython.declare(cython.ulonglong, visibility="readonly")
     most_line = cython.declare(cython.uint, visibility="readonly")
     fault = cython.declare(cython.Py_ssize_t, visibility="readonly")
 
     def __cinit__(self, columns: object, lines: cython.bint):
         """`lines`: whether line rows are stored. Reads every range and, where `lines`, every row of each."""
-        va: cython.const[cython.ulonglong][::1] = columns.va
+        vaddr: cython.const[cython.ulonglong][::1] = columns.vaddr
         length: cython.const[cython.ulonglong][::1] = columns.length
         depth: cython.const[cython.uint][::1] = columns.depth
         first: cython.const[cython.uint][::1] = columns.line_index
@@ -76,27 +76,28 @@ class Survey:
         rows: cython.ulonglong = offset.shape[0]
         until: cython.ulonglong = 0
         belong(
-            min(length.shape[0], depth.shape[0], first.shape[0], count.shape[0]) >= va.shape[0]
+            min(length.shape[0], depth.shape[0], first.shape[0], count.shape[0]) >= vaddr.shape[0]
             and number.shape[0] == offset.shape[0]
         )
         self.ordered = self.tidy = True
         self.fault = -1
         with cython.nogil:
-            for index in range(va.shape[0]):
-                if va[index] > self.most_va:
-                    self.most_va = va[index]
+            for index in range(vaddr.shape[0]):
+                if vaddr[index] > self.most_vaddr:
+                    self.most_vaddr = vaddr[index]
                 if length[index] > self.most_length:
                     self.most_length = length[index]
                 if index and (
-                    va[index] < va[index - 1] or (va[index] == va[index - 1] and depth[index] < depth[index - 1])
+                    vaddr[index] < vaddr[index - 1]
+                    or (vaddr[index] == vaddr[index - 1] and depth[index] < depth[index - 1])
                 ):
                     self.ordered = False
                 if depth[index] == 0:
                     self.functions += 1
-                    if length[index] == 0 or va[index] < until:
+                    if length[index] == 0 or vaddr[index] < until:
                         self.tidy = False
-                    until = va[index] + length[index]
-                elif self.functions == 0 or va[index] + length[index] > until:
+                    until = vaddr[index] + length[index]
+                elif self.functions == 0 or vaddr[index] + length[index] > until:
                     self.tidy = False
                 if lines:
                     row = first[index]
@@ -116,7 +117,7 @@ class Survey:
 class RangeEncoder:
     """The VA table and the range table of columns whose names are numbers of strings, a piece at a time."""
 
-    _va: cython.const[cython.ulonglong][::1]
+    _vaddr: cython.const[cython.ulonglong][::1]
     _length: cython.const[cython.ulonglong][::1]
     _depth: cython.const[cython.uint][::1]
     _function: cython.const[cython.uint][::1]
@@ -130,7 +131,7 @@ class RangeEncoder:
 
     def __cinit__(self, columns: object, string: cython.const[cython.ulonglong][::1], lines: cython.bint):
         """`string` says at which offset each string lies; without `lines` no range has line entries."""
-        self._va, self._length, self._depth = columns.va, columns.length, columns.depth
+        self._vaddr, self._length, self._depth = columns.vaddr, columns.length, columns.depth
         self._function, self._file = columns.function, columns.file
         self._line_index, self._line_count = columns.line_index, columns.line_count
         self._call_file, self._call_line = columns.call_file, columns.call_line
@@ -145,7 +146,7 @@ class RangeEncoder:
         )
 
     def __len__(self):
-        return self._va.shape[0]
+        return self._vaddr.shape[0]
 
     def va_table(self, low: cython.Py_ssize_t, high: cython.Py_ssize_t, width: cython.int):
         """Bytes of the VA table, of ranges [low, high)."""
@@ -156,7 +157,7 @@ class RangeEncoder:
         out: cython.p_uchar = cython.address(view[0])
         with cython.nogil:
             for index in range(low, high):
-                out = store(out, self._va[index], width)
+                out = store(out, self._vaddr[index], width)
         return bytes(room)
 
     def range_table(self, low: cython.Py_ssize_t, high: cython.Py_ssize_t, width: cython.int):

@@ -24,7 +24,7 @@ from cython.cimports.whence.lidia.kernels.queries import (
     size_of,
     source_of,
     start_of,
-    va_of,
+    vaddr_of,
     view_of,
 )
 
@@ -45,12 +45,12 @@ class StoredRows:
         view_of(self._v, cython.address(data[0]) if data.shape[0] else cython.NULL, data.shape[0], sections)
 
     def row(self, index: cython.Py_ssize_t):
-        """(va, length, depth, function, file, line index, line count, call file, call line, source) of a range; None
+        """(vaddr, length, depth, function, file, line index, line count, call file, call line, source) of a range; None
         when there is no such range."""
         if index < 0 or index >= self._view.count:
             return None
         fields: list = [field(self._v, index, number) for number in range(RANGE_FIELDS)]
-        return (va_of(self._v, index), *fields, source_of(self._v, index))
+        return (vaddr_of(self._v, index), *fields, source_of(self._v, index))
 
     def columns(self, index: cython.Py_ssize_t):
         """The columns and the discriminators of a range's line entries, and those of its call. The range and its
@@ -80,7 +80,7 @@ class StoredRows:
 
     def lines(self, index: cython.ulonglong, count: cython.ulonglong, make: object):
         """Line entries, each made by `make` of (offset, line); None when they are not in the tables."""
-        at: cython.ulonglong
+        number: cython.ulonglong
         width: cython.int = self._view.line_width
         entry: cython.pointer(cython.const[cython.uchar])
         if count == 0:
@@ -88,8 +88,8 @@ class StoredRows:
         if index > self._view.lines or count > self._view.lines - index:
             return None
         out: list = []
-        for at in range(index, index + count):
-            entry = self._view.line + at * (LINE_FIELDS * width)
+        for number in range(index, index + count):
+            entry = self._view.line + number * (LINE_FIELDS * width)
             out.append(make(load(entry, width), load(entry + width, width)))
         return tuple(out)
 
@@ -150,7 +150,7 @@ class Inspection:
         count: cython.ulonglong
         depth: cython.ulonglong
         length: cython.ulonglong
-        va: cython.ulonglong
+        vaddr: cython.ulonglong
         name: cython.ulonglong
         missing: cython.bint
         closed: cython.ulonglong = v.string_size  # names that NULs end begin before the last NUL
@@ -158,14 +158,14 @@ class Inspection:
         while v.nul and closed and v.string[closed - 1]:
             closed -= 1
         for index in range(v.count):
-            va = va_of(v, index)
+            vaddr = vaddr_of(v, index)
             length = field(v, index, LENGTH)
             depth = field(v, index, DEPTH)
             if v.source != cython.NULL or v.runs:
                 self._counts[source_of(v, index)] += 1
             if depth == 0:
                 self.functions += 1
-                if self.untidy < 0 and (length == 0 or va < until):
+                if self.untidy < 0 and (length == 0 or vaddr < until):
                     self.untidy = index
                 until = end_of(v, index)
             elif self.untidy < 0 and (self.functions == 0 or end_of(v, index) > until):
@@ -185,7 +185,9 @@ class Inspection:
                 if self.empty < 0:
                     self.empty = index
             if index and self.unordered < 0:
-                if va < va_of(v, index - 1) or (va == va_of(v, index - 1) and depth < field(v, index - 1, DEPTH)):
+                if vaddr < vaddr_of(v, index - 1) or (
+                    vaddr == vaddr_of(v, index - 1) and depth < field(v, index - 1, DEPTH)
+                ):
                     self.unordered = index
             if self.name_outside < 0:
                 for number in range(RANGE_FIELDS):
@@ -202,15 +204,15 @@ class Inspection:
 
 def count_strings(data: cython.const[cython.uchar][::1]):
     """(strings, where the table stops parsing) of a length-prefixed table; it parses whole when that is its size."""
-    at: cython.ulonglong = 0
+    offset: cython.ulonglong = 0
     size: cython.ulonglong = data.shape[0]
     length: cython.ulonglong
     found: cython.Py_ssize_t = 0
     with cython.nogil:
-        while size - at >= LENGTH_PREFIX:
-            length = load(cython.address(data[at]), 4)
-            if length > size - at - LENGTH_PREFIX:
+        while size - offset >= LENGTH_PREFIX:
+            length = load(cython.address(data[offset]), 4)
+            if length > size - offset - LENGTH_PREFIX:
                 break
-            at += LENGTH_PREFIX + length
+            offset += LENGTH_PREFIX + length
             found += 1
-    return found, at
+    return found, offset

@@ -111,7 +111,7 @@ class LocatedLines:
         line: cython.const[cython.uint][::1] = ranges.line_number
         column: cython.const[cython.uint][::1] = ranges.columns.line_column
         discriminator: cython.const[cython.uint][::1] = ranges.columns.line_discriminator
-        at: cython.Py_ssize_t
+        number: cython.Py_ssize_t
         row: cython.Py_ssize_t
         start: cython.Py_ssize_t
         first: cython.Py_ssize_t = 0
@@ -119,17 +119,17 @@ class LocatedLines:
         if not numbers.reserve(index.shape[0]):
             raise MemoryError
         with cython.nogil:
-            for at in range(index.shape[0]):
-                if count[at] == 0:
+            for number in range(index.shape[0]):
+                if count[number] == 0:
                     numbers.push_u32(0)
                     continue
                 run.first = self._entries.count
-                run.count = count[at]
+                run.count = count[number]
                 if not reserve(cython.address(self._entries), run.count, cython.sizeof(Entry)):
                     first = -1
                     break
                 entries = cython.cast(cython.pointer[Entry], self._entries.items)
-                start = index[at]
+                start = index[number]
                 for row in range(start, start + run.count):
                     entry = entries + self._entries.count
                     memset(entry, 0, cython.sizeof(Entry))

@@ -48,7 +48,7 @@ cdef enum:
 
 
 cdef struct View:
-    const unsigned char *va
+    const unsigned char *vaddrs
     const unsigned char *range
     const unsigned char *string
     const unsigned char *line
@@ -97,7 +97,7 @@ cdef inline int view_of(View *v, const unsigned char *base, Py_ssize_t size, obj
         or (sections.starts and not _lies_inside(sections.start_offset, sections.starts, START_SIZE, size))
     ):
         raise ValueError("sections outside of the archive")
-    v.va = base + <Py_ssize_t>sections.va_offset
+    v.vaddrs = base + <Py_ssize_t>sections.va_offset
     v.va_width = sections.va_width
     v.count = sections.ranges
     v.range = base + <Py_ssize_t>sections.range_offset
@@ -131,8 +131,8 @@ cdef inline unsigned long long load(const unsigned char *at, int width) noexcept
     return u64(at, False)
 
 
-cdef inline unsigned long long va_of(View *v, Py_ssize_t index) noexcept nogil:
-    return load(v.va + index * v.va_width, v.va_width)
+cdef inline unsigned long long vaddr_of(View *v, Py_ssize_t index) noexcept nogil:
+    return load(v.vaddrs + index * v.va_width, v.va_width)
 
 
 cdef inline unsigned long long field(View *v, Py_ssize_t index, int number) noexcept nogil:
@@ -141,9 +141,9 @@ cdef inline unsigned long long field(View *v, Py_ssize_t index, int number) noex
 
 cdef inline unsigned long long end_of(View *v, Py_ssize_t index) noexcept nogil:
     """Where a range ends; one that would leave the address space ends with it."""
-    cdef unsigned long long va = va_of(v, index)
+    cdef unsigned long long vaddr = vaddr_of(v, index)
     cdef unsigned long long length = field(v, index, LENGTH)
-    return va + length if length <= ~va else <unsigned long long>-1
+    return vaddr + length if length <= ~vaddr else <unsigned long long>-1
 
 
 cdef inline int source_of(View *v, Py_ssize_t index) noexcept nogil:
@@ -196,7 +196,7 @@ cdef enum:
 
 
 cdef inline long long entry_of(View *v, Py_ssize_t index, unsigned long long offset) noexcept nogil:
-    """The number of the line entry for an offset from the range's VA; NO_ENTRY or ENTRY_OUTSIDE where there is none."""
+    """The number of the line entry for an offset from the range's vaddr; NO_ENTRY or ENTRY_OUTSIDE where there is none."""
     cdef unsigned long long first = field(v, index, LINE_INDEX), count = field(v, index, LINE_COUNT)
     cdef unsigned long long low = 0, high = count, middle
     cdef int size = LINE_FIELDS * v.line_width
@@ -284,7 +284,7 @@ cdef inline long long size_of(View *v, unsigned long long offset) noexcept nogil
 
 
 cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr) noexcept nogil:
-    """The last range whose VA is at or below the address, or -1."""
+    """The last range whose vaddr is at or below the address, or -1."""
     cdef Py_ssize_t low = 0, left = v.count, half
     if v.va_width == 4 and vaddr > <unsigned int>-1:
         return v.count - 1
@@ -303,7 +303,7 @@ cdef inline Py_ssize_t last_range(View *v, unsigned long long vaddr) noexcept no
         left = v.count - low if v.count - low < SAMPLED else SAMPLED
     while left > 0:
         half = left >> 1
-        if va_of(v, low + half) <= vaddr:
+        if vaddr_of(v, low + half) <= vaddr:
             low += half + 1
             left -= half + 1
         else:
@@ -324,7 +324,7 @@ cdef inline int chain_at(View *v, Py_ssize_t index, unsigned long long vaddr, un
     cdef unsigned int *links = v.up
     while index >= 0 and found < MOST_FRAMES:
         mine = field(v, index, DEPTH)
-        if mine < depth and vaddr < end_of(v, index) and va_of(v, index) <= vaddr:
+        if mine < depth and vaddr < end_of(v, index) and vaddr_of(v, index) <= vaddr:
             out[found] = <unsigned int>index
             found += 1
             depth = mine

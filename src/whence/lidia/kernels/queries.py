@@ -2,13 +2,13 @@
 answers in text need.
 
 The rule, which for archives of whence is plain nesting and for others is never less than the Go package's answer: from
-the last range whose VA is at or below the address go to the ranges before it; those that cover the address, each of a
-smaller depth than the last, are the frames, up to the first one of depth 0.
+the last range whose vaddr is at or below the address go to the ranges before it; those that cover the address, each of
+a smaller depth than the last, are the frames, up to the first one of depth 0.
 
 To find them either step back range by range (one address), or climb `up` links (many): up[i] is the nearest range
-before i that still covers i's VA, found for all ranges in one pass. A range that covers an address is always among the
-links of the last range at or below that address, so both give the same frames. Steps are counted; once they have cost
-more than the pass would, the links are made.
+before i that still covers i's vaddr, found for all ranges in one pass. A range that covers an address is always among
+the links of the last range at or below that address, so both give the same frames. Steps are counted; once they have
+cost more than the pass would, the links are made.
 
 Everything read from the archive is checked where it is used.
 """
@@ -188,9 +188,9 @@ class Archive:
         up: cython.p_uint
         sample: cython.p_ulonglong
         samples: cython.Py_ssize_t = (self.count + SAMPLED - 1) // SAMPLED
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         top: cython.uint = NONE
-        va: cython.ulonglong
+        vaddr: cython.ulonglong
         if self._view.up != cython.NULL:
             return
         up = cython.cast(cython.p_uint, malloc((self.count + 1) * 4))
@@ -200,15 +200,15 @@ class Archive:
             free(sample)
             raise MemoryError
         with cython.nogil:
-            for at in range(samples):
-                sample[at] = va_of(self.view, at * SAMPLED)
-            for at in range(self.count):
-                va = va_of(self.view, at)
-                while top != NONE and end_of(self.view, top) <= va:
+            for index in range(samples):
+                sample[index] = vaddr_of(self.view, index * SAMPLED)
+            for index in range(self.count):
+                vaddr = vaddr_of(self.view, index)
+                while top != NONE and end_of(self.view, top) <= vaddr:
                     top = up[top]
-                up[at] = top
-                if field(self.view, at, LENGTH):
-                    top = cython.cast(cython.uint, at)
+                up[index] = top
+                if field(self.view, index, LENGTH):
+                    top = cython.cast(cython.uint, index)
         if self._view.up == cython.NULL:
             self._view.samples = samples
             self._view.sample = sample
@@ -313,7 +313,7 @@ class Archive:
             count = chain_at(self.view, index, vaddr, chain)
         if count <= 0:
             return ()
-        entry = entry_of(self.view, chain[0], vaddr - va_of(self.view, chain[0]))
+        entry = entry_of(self.view, chain[0], vaddr - vaddr_of(self.view, chain[0]))
         if entry == ENTRY_OUTSIDE:
             self.fault = LINES_OUTSIDE
             self.fault_index = chain[0]
@@ -335,7 +335,7 @@ class Archive:
         found: FrameColumns = FrameColumns()
         ranges: Column = found.range_index
         starts: cython.p_uint = cython.cast(cython.p_uint, sized(found.starts, vaddrs.shape[0] + 1))
-        at: cython.Py_ssize_t = 0
+        index: cython.Py_ssize_t = 0
         count: cython.int = 0
         unknown: cython.Py_ssize_t = 0
         vaddr: cython.ulonglong
@@ -343,12 +343,12 @@ class Archive:
         if vaddrs.shape[0] > self.count // 256:
             self.link()
         starts[0] = 0
-        while room and at < vaddrs.shape[0]:
+        while room and index < vaddrs.shape[0]:
             if count < 0:
                 self.link()
             with cython.nogil:
-                while at < vaddrs.shape[0]:
-                    vaddr = vaddrs[at]
+                while index < vaddrs.shape[0]:
+                    vaddr = vaddrs[index]
                     count = 0
                     if vaddr >= back:
                         room = ranges.reserve(MOST_FRAMES) and ranges.vector.count <= MOST_ROWS
@@ -365,8 +365,8 @@ class Archive:
                             break
                     ranges.vector.count += count
                     unknown += count == 0
-                    at += 1
-                    starts[at] = cython.cast(cython.uint, ranges.vector.count)
+                    index += 1
+                    starts[index] = cython.cast(cython.uint, ranges.vector.count)
         if not room:
             raise MemoryError
         found.unknown = unknown
@@ -385,7 +385,7 @@ class Archive:
         inlined: cython.p_uchar = cython.cast(cython.p_uchar, sized(found.inlined, frames))
         source: cython.p_uchar = cython.cast(cython.p_uchar, sized(found.source, frames))
         faulty: Column = found.faulty
-        at: cython.Py_ssize_t
+        row: cython.Py_ssize_t
         to: cython.Py_ssize_t
         index: cython.uint
         entry: cython.longlong
@@ -396,13 +396,13 @@ class Archive:
             column = cython.cast(cython.p_uint, sized(found.column, frames))
             discriminator = cython.cast(cython.p_uint, sized(found.discriminator, frames))
         with cython.nogil:
-            for at in range(vaddrs.shape[0]):
-                for to in range(starts[at], starts[at + 1]):
+            for row in range(vaddrs.shape[0]):
+                for to in range(starts[row], starts[row + 1]):
                     index = ranges[to]
-                    if to == starts[at]:
-                        entry = entry_of(self.view, index, vaddrs[at] - back - va_of(self.view, index))
+                    if to == starts[row]:
+                        entry = entry_of(self.view, index, vaddrs[row] - back - vaddr_of(self.view, index))
                         if entry == ENTRY_OUTSIDE:
-                            room = faulty.push_u32(cython.cast(cython.uint, at)) and room
+                            room = faulty.push_u32(cython.cast(cython.uint, row)) and room
                         lines[to] = line_of(self.view, entry)
                         file[to] = field(self.view, index, FILE)
                         if column != cython.NULL:
@@ -428,12 +428,12 @@ class Archive:
         out: cython.uint[::1],
     ):
         """On which line the function of each frame starts; 0 where it is not known."""
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         if not line.shape[0] == function.shape[0] == file.shape[0] == out.shape[0]:
             raise ValueError("function, file and line have a row each for every frame")
         with cython.nogil:
-            for at in range(line.shape[0]):
-                out[at] = start_of(self.view, function[at], file[at], line[at])
+            for index in range(line.shape[0]):
+                out[index] = start_of(self.view, function[index], file[index], line[index])
 
     def texts(self, offsets: cython.const[cython.ulonglong][::1], function: cython.bint, most: cython.longlong):
         """The texts at offsets, a list; "" for one that does not lie in the strings. Each distinct one is made once.
@@ -685,6 +685,9 @@ class Texts:
         if not 0 <= row < self.offset.vector.count:
             raise IndexError(row)
         return 0
+
+    def __len__(self):
+        return self.offset.vector.count
 
     def key(self, row: cython.Py_ssize_t):
         """The offset of a row's text in the strings."""

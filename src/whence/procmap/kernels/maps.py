@@ -1,6 +1,6 @@
 """The text of /proc/PID/maps into columns: one pass, no copy.
 
-A line is `start-limit perms offset major:minor inode   name`: hexadecimal but for the inode; the name is the rest of
+A line is `start-end perms offset major:minor inode   name`: hexadecimal but for the inode; the name is the rest of
 the line and may hold spaces. A line that is not so is counted, its offset kept, and the next one read.
 """
 
@@ -32,24 +32,24 @@ def hex_digit(c: cython.uchar) -> cython.int:
 @cython.inline
 def hex_number(
     data: cython.const[cython.uchar][::1],
-    at: cython.Py_ssize_t,
+    offset: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
     value: cython.pointer[cython.ulonglong],
 ) -> cython.Py_ssize_t:
     """Read 1 to 16 hexadecimal digits at `at`. Returns the offset after them, or -1."""
     total: cython.ulonglong = 0
-    first: cython.Py_ssize_t = at
+    first: cython.Py_ssize_t = offset
     digit: cython.int
-    while at < end:
-        digit = hex_digit(data[at])
+    while offset < end:
+        digit = hex_digit(data[offset])
         if digit < 0:
             break
         total = (total << 4) | cython.cast(cython.ulonglong, digit)
-        at += 1
-    if at == first or at - first > 16:
+        offset += 1
+    if offset == first or offset - first > 16:
         return -1
     value[0] = total
-    return at
+    return offset
 
 
 @cython.cfunc
@@ -58,20 +58,20 @@ def hex_number(
 @cython.inline
 def decimal_number(
     data: cython.const[cython.uchar][::1],
-    at: cython.Py_ssize_t,
+    offset: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
     value: cython.pointer[cython.ulonglong],
 ) -> cython.Py_ssize_t:
     """Read 1 to 20 decimal digits at `at`. Returns the offset after them, or -1."""
     total: cython.ulonglong = 0
-    first: cython.Py_ssize_t = at
-    while at < end and b"0" <= data[at] <= b"9":
-        total = total * 10 + cython.cast(cython.ulonglong, data[at] - ZERO)
-        at += 1
-    if at == first or at - first > 20:
+    first: cython.Py_ssize_t = offset
+    while offset < end and b"0" <= data[offset] <= b"9":
+        total = total * 10 + cython.cast(cython.ulonglong, data[offset] - ZERO)
+        offset += 1
+    if offset == first or offset - first > 20:
         return -1
     value[0] = total
-    return at
+    return offset
 
 
 @cython.cfunc
@@ -79,12 +79,12 @@ def decimal_number(
 @cython.exceptval(check=False)
 @cython.inline
 def separator(
-    data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t, wanted: cython.uchar
+    data: cython.const[cython.uchar][::1], offset: cython.Py_ssize_t, end: cython.Py_ssize_t, wanted: cython.uchar
 ) -> cython.Py_ssize_t:
     """The offset after the byte `wanted` at `at`, or -1 (also when `at` is -1 already)."""
-    if at < 0 or at >= end or data[at] != wanted:
+    if offset < 0 or offset >= end or data[offset] != wanted:
         return -1
-    return at + 1
+    return offset + 1
 
 
 def parse_maps(
@@ -96,7 +96,7 @@ def parse_maps(
     Returns (rows, bad lines, offset): the offset is where reading stopped, len(data) unless the columns were full.
     """
     starts: cython.ulonglong[::1] = columns.start
-    limits: cython.ulonglong[::1] = columns.limit
+    ends: cython.ulonglong[::1] = columns.end
     permissions: cython.uchar[::1] = columns.permissions
     offsets: cython.ulonglong[::1] = columns.offset
     devices: cython.ulonglong[::1] = columns.device
@@ -109,10 +109,10 @@ def parse_maps(
     rows: cython.Py_ssize_t = 0
     wrong: cython.Py_ssize_t = 0
     line: cython.Py_ssize_t = 0
-    at: cython.Py_ssize_t
-    end: cython.Py_ssize_t
+    position: cython.Py_ssize_t
+    line_end: cython.Py_ssize_t
     start: cython.ulonglong = 0
-    limit: cython.ulonglong = 0
+    end: cython.ulonglong = 0
     offset: cython.ulonglong = 0
     major: cython.ulonglong = 0
     minor: cython.ulonglong = 0
@@ -120,59 +120,59 @@ def parse_maps(
     bits: cython.uint
     with cython.nogil:
         while line < size:
-            end = line
-            while end < size and data[end] != b"\n":
-                end += 1
-            if end == line:  # an empty line says nothing
-                line = end + 1
+            line_end = line
+            while line_end < size and data[line_end] != b"\n":
+                line_end += 1
+            if line_end == line:  # an empty line says nothing
+                line = line_end + 1
                 continue
             if rows >= room:
                 break
             bits = 0
-            at = hex_number(data, line, end, cython.address(start))
-            at = separator(data, at, end, b"-")
-            if at >= 0:
-                at = hex_number(data, at, end, cython.address(limit))
-            at = separator(data, at, end, b" ")
-            if at >= 0 and at + 4 <= end:
-                bits |= READ if data[at] == b"r" else 0
-                bits |= WRITE if data[at + 1] == b"w" else 0
-                bits |= EXECUTE if data[at + 2] == b"x" else 0
-                bits |= SHARED if data[at + 3] == b"s" else 0
-                at = separator(data, at + 4, end, b" ")
+            position = hex_number(data, line, line_end, cython.address(start))
+            position = separator(data, position, line_end, b"-")
+            if position >= 0:
+                position = hex_number(data, position, line_end, cython.address(end))
+            position = separator(data, position, line_end, b" ")
+            if position >= 0 and position + 4 <= line_end:
+                bits |= READ if data[position] == b"r" else 0
+                bits |= WRITE if data[position + 1] == b"w" else 0
+                bits |= EXECUTE if data[position + 2] == b"x" else 0
+                bits |= SHARED if data[position + 3] == b"s" else 0
+                position = separator(data, position + 4, line_end, b" ")
             else:
-                at = -1
-            if at >= 0:
-                at = hex_number(data, at, end, cython.address(offset))
-            at = separator(data, at, end, b" ")
-            if at >= 0:
-                at = hex_number(data, at, end, cython.address(major))
-            at = separator(data, at, end, b":")
-            if at >= 0:
-                at = hex_number(data, at, end, cython.address(minor))
-            at = separator(data, at, end, b" ")
-            if at >= 0:
-                at = decimal_number(data, at, end, cython.address(inode))
-            if at >= 0 and at < end and data[at] != b" ":
-                at = -1
-            if at < 0 or limit <= start or major >> 32 != 0 or minor >> 32 != 0:
+                position = -1
+            if position >= 0:
+                position = hex_number(data, position, line_end, cython.address(offset))
+            position = separator(data, position, line_end, b" ")
+            if position >= 0:
+                position = hex_number(data, position, line_end, cython.address(major))
+            position = separator(data, position, line_end, b":")
+            if position >= 0:
+                position = hex_number(data, position, line_end, cython.address(minor))
+            position = separator(data, position, line_end, b" ")
+            if position >= 0:
+                position = decimal_number(data, position, line_end, cython.address(inode))
+            if position >= 0 and position < line_end and data[position] != b" ":
+                position = -1
+            if position < 0 or end <= start or major >> 32 != 0 or minor >> 32 != 0:
                 if wrong < bad_room:
                     bad[wrong] = line
                 wrong += 1
-                line = end + 1
+                line = line_end + 1
                 continue
             if bits & wanted == wanted:
-                while at < end and data[at] == b" ":
-                    at += 1
+                while position < line_end and data[position] == b" ":
+                    position += 1
                 starts[rows] = start
-                limits[rows] = limit
+                ends[rows] = end
                 permissions[rows] = bits
                 offsets[rows] = offset
                 # makedev(3): stat(2) tells devices so
                 devices[rows] = (minor & 0xFF) | ((major & 0xFFF) << 8) | ((minor >> 8) << 20) | ((major >> 12) << 44)
                 inodes[rows] = inode
-                name_starts[rows] = at
-                name_ends[rows] = end
+                name_starts[rows] = position
+                name_ends[rows] = line_end
                 rows += 1
-            line = end + 1
+            line = line_end + 1
     return rows, wrong, line if line < size else size

@@ -18,8 +18,9 @@ import os
 import re
 
 from whence.interrupts import interruptible
+from whence.profiles.difference import both
 from whence.profiles.flamegraph.data import encoded
-from whence.profiles.flamegraph.tree import NODES, tree
+from whence.profiles.flamegraph.tree import NODES, TYPES, tree
 from whence.profiles.model import Profile
 
 __all__ = ["page", "page_bytes", "tree"]
@@ -38,11 +39,15 @@ def page(profile: Profile, title: str = "", *, nodes: int = NODES) -> str:
 @interruptible
 def page_bytes(profile: Profile, title: str = "", *, nodes: int = NODES) -> bytes:
     """The HTML file, in UTF-8; bytes of a name that are no UTF-8 show as ?."""
+    shown, compared = profile, 0
+    if profile.samples.base:
+        shown = both(profile, TYPES // 2)
+        compared = len(shown.sample_types) // 2
     parts = {
         b"title": html.escape(title or "profile").encode("utf-8", "replace"),
         b"style": part("page.css"),
         b"script": part("page.js"),
-        b"data": encoded(tree(profile, nodes)),
+        b"data": encoded(tree(shown, nodes), compared),
     }
     # in one pass: what is put in is not looked through for places again
     return PLACE.sub(lambda place: parts[place[1]], part("page.html"))

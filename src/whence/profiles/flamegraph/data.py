@@ -1,6 +1,7 @@
 """A tree as the page reads it: JSON with texts as lists, and numbers as base64 of zigzag LEB128.
 
     types, type         [type, unit] of each, and which is shown first
+    compared            of a difference: how many types; type k of the base is types[compared + k]. Else 0
     names, files        texts, each once
     binaries, reasons
     groups              what has a hue of its own, the largest first: a binary, or a package in the binary that has most
@@ -35,8 +36,11 @@ SAFE = str.maketrans({code: chr(0x2400 + code) for code in range(32)} | {0x7F: "
 GROUPS = 200  # hues of their own; a browser has a legend to show
 
 
-def encoded(tree: Tree) -> bytes:
-    """The JSON in UTF-8, which can stand in a <script> of HTML. Surrogates, which no UTF-8 has, show as ?."""
+def encoded(tree: Tree, compared: int = 0) -> bytes:
+    """The JSON in UTF-8, which can stand in a <script> of HTML. Surrogates, which no UTF-8 has, show as ?.
+
+    `compared` says that each of so many types stands again behind them all, as the base of a difference has it.
+    """
     texts = StringNumbers()
     frames = tree.frames
     names = [texts.number(one.name) for one in frames]
@@ -47,10 +51,11 @@ def encoded(tree: Tree) -> bytes:
     labels = [texts.number(one) for one in groups]
     types = [[texts.number(part) for part in one] for one in tree.types]
     shown = texts.cut()
-    smaller = next((at for at, one in enumerate(frames) if one == Shown(SMALLER)), -1)
+    smaller = next((index for index, one in enumerate(frames) if one == Shown(SMALLER)), -1)
     data = {
         "types": [[shown[part] for part in one] for one in types],
         "type": tree.default_type,
+        "compared": compared,
         **listed("name", "names", names, shown),
         **listed("file", "files", files, shown),
         **listed("binary", "binaries", binaries, shown),
@@ -151,5 +156,5 @@ def grouped(tree: Tree) -> tuple[list[str], list[int]]:
         sizes[key] = sizes.get(key, 0) + value
     sizes.pop(("", SMALLER), None)
     order = sorted(sizes, key=lambda key: (-sizes[key], key))[:GROUPS]
-    numbers = {key: at for at, key in enumerate(order)}
+    numbers = {key: index for index, key in enumerate(order)}
     return [inside or binary or "no binary" for binary, inside in order], [numbers.get(key, -1) for key in labels]

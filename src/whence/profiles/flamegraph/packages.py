@@ -49,18 +49,18 @@ def namespace(name: str) -> str:
         name = name[1:].lstrip("&*").removeprefix("mut ").removeprefix("dyn ")
     name = name.replace("(anonymous namespace)", "{anonymous}")
     depth, start = 0, 0
-    for at, letter in enumerate(name):
+    for index, letter in enumerate(name):
         if letter in "<[{":
             depth += 1
         elif letter in ">]}":
             depth -= depth > 0
         elif depth == 0 and letter == " ":
-            start = at + 1
-        elif depth == 0 and letter == "(" and at > start:
+            start = index + 1
+        elif depth == 0 and letter == "(" and index > start:
             break
-        elif depth == 0 and letter == ":" and name.startswith("::", at):
-            first = name[start:at].partition("<")[0].lstrip("*&")
+        elif depth == 0 and letter == ":" and name.startswith("::", index):
+            first = name[start:index].partition("<")[0].lstrip("*&")
             if first:
                 return first
-            start = at + 2
+            start = index + 2
     return ""

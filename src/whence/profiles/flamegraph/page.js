@@ -46,6 +46,7 @@ const reason = (i) => (i === 0 ? "" : reasonOf(frameOf[i]));
 const binaryOf = (frame) => data.binaries[frames.binary[frame]];
 const groupOf = (frame) => (frames.group[frame] ? data.groups[frames.group[frame] - 1] : "");
 const hue = (group) => ((group - 1) * 137.508 + 40) % 360;
+const compared = data.compared; // of a difference: how many types, each followed so many further by its base's; else 0
 const UNNAMED = "is:unnamed"; // as a search: every frame without a name
 const INSIDE = "in:"; // as a search: every frame of an item of the legend
 
@@ -107,6 +108,12 @@ function paint(element, frame) {
   else element.classList.add("plain");
 }
 
+// Red is what grew, blue what shrank, the more of it the stronger.
+function tint(element, change, size) {
+  element.classList.add(change > 0 ? "more" : change < 0 ? "less" : "same");
+  element.style.setProperty("--change", `${size ? Math.round(15 + (85 * Math.abs(change)) / size) : 0}%`);
+}
+
 // A text in so many pixels: its middle goes first, for names differ at their ends.
 const pen = document.createElement("canvas").getContext("2d");
 pen.font = "12px system-ui, sans-serif";
@@ -127,21 +134,44 @@ function fit(text, pixels) {
   return "";
 }
 
-const state = { type: data.type, zoom: 0, at: -1, flipped: false, past: [], hits: null, theme: "", listed: false, sort: "self", up: false, rows: LIST_ROWS };
-let total = new Float64Array(count);
+const state = { type: data.type, zoom: 0, at: -1, flipped: false, past: [], hits: null, theme: "", listed: false, sort: "self", up: false, rows: LIST_ROWS, normalized: false };
+let total = new Float64Array(count); // what a node is as wide as
+let grown = total; // of a difference: the new values, and what of the base's they are compared with
+let before = total;
+let factor = 1; // what the base's values are multiplied by: both sides are as large then
 
-// What ends in a node; a loss (in a difference of profiles) has no width.
-const own = (i) => Math.max(0, self[state.type]?.[i] ?? 0);
+// What ends in a node; a negative value has no width. A difference is as wide as both sides together.
+const part = (type, i) => Math.max(0, self[type]?.[i] ?? 0);
+const base = (i) => (compared ? factor * part(state.type + compared, i) : 0);
+const own = (i) => part(state.type, i) + base(i);
+const change = (i) => grown[i] - before[i];
+const ownChange = (i) => part(state.type, i) - base(i);
+
+function sums(value) {
+  const out = new Float64Array(count);
+  for (let i = count - 1; i >= 0; i--) {
+    out[i] += value(i);
+    if (i > 0) out[parent[i]] += out[i];
+  }
+  return out;
+}
 
 function addUp() {
-  total = new Float64Array(count);
-  for (let i = count - 1; i >= 0; i--) {
-    total[i] += own(i);
-    if (i > 0) total[parent[i]] += total[i];
+  factor = 1;
+  if (compared) {
+    grown = sums((i) => part(state.type, i));
+    before = sums(base);
+    if (state.normalized && grown[0] && before[0]) {
+      factor = grown[0] / before[0];
+      before = sums(base);
+    }
   }
+  total = sums(own);
 }
 
 function amount(value) {
+  if (value < 0) return `-${amount(-value)}`;
+  value = Number(value.toFixed(value < 10 ? 2 : 0)); // normalized ones have a fraction
   const unit = data.types[state.type]?.[1] ?? "";
   const scaled = (steps) => {
     for (const [size, label] of steps) if (size > 1 && value >= size) return `${(value / size).toFixed(2)} ${label}`;
@@ -152,6 +182,10 @@ function amount(value) {
   return `${value.toLocaleString("en")}${unit && unit !== "count" ? ` ${unit}` : ""}`;
 }
 const share = (value) => `${total[0] ? ((100 * value) / total[0]).toFixed(2) : "0.00"} %`;
+
+const signed = (value, text) => (value > 0 ? `+${text}` : text);
+const whole = () => before[0] || grown[0] || 1;
+const changed = (value) => signed(value, `${((100 * value) / whole()).toFixed(2)} %`); // as a share of the base's whole
 
 const ancestors = (i) => {
   const out = [];
@@ -223,14 +257,15 @@ function show() {
     else {
       const shared = pixels > 200 && node > 0;
       box.append(Object.assign(document.createElement("span"), { textContent: fit(name(node), pixels - PADDING - (shared ? 60 : 0)) }));
-      if (shared) box.dataset.share = share(total[node]);
+      if (shared) box.dataset.share = compared ? changed(change(node)) : share(total[node]);
     }
     box.dataset.node = node;
     box.style.left = `${100 * left}%`;
     box.style.width = `${100 * width}%`;
     box.style.top = `${at}px`;
     if (node) {
-      paint(box, frameOf[node]);
+      if (compared) tint(box, change(node), total[node]);
+      else paint(box, frameOf[node]);
       box.style.setProperty("--shade", `${shade(frameOf[node])}%`);
     }
     boxes.set(node, box);
@@ -270,8 +305,20 @@ function facts(node) {
     title: name(node),
     reason: reason(node),
     place: [node ? binaryOf(frameOf[node]) : "", file && (lines.length ? `${file}:${lines.join(", ")}` : file)].filter(Boolean).join(" · "),
-    size: `total ${amount(total[node])} (${share(total[node])}) · self ${amount(own(node))} (${share(own(node))})`,
+    size: compared ? sizes(node) : `total ${amount(total[node])} (${share(total[node])}) · self ${amount(own(node))} (${share(own(node))})`,
   };
+}
+
+// Both sides of a difference, and what changed.
+function sizes(node) {
+  const side = (name, value, all) => `${name} ${amount(value)} (${((100 * value) / (all || 1)).toFixed(2)} %)`;
+  const [more, less] = [change(node), ownChange(node)];
+  return [
+    side("new", grown[node], grown[0]),
+    side("base", before[node], before[0]),
+    `change ${signed(more, amount(more))} (${changed(more)})`,
+    `self ${signed(less, amount(less))}`,
+  ].join(" · ");
 }
 
 function describe(node) {
@@ -373,6 +420,21 @@ function legend() {
     if (frames.reason[frame]) unnamed += own(i);
   }
   bar.replaceChildren();
+  if (compared) {
+    for (const [kind, label, sign] of [["more", "grew", 1], ["less", "shrank", -1]]) {
+      let value = 0;
+      for (let i = 0; i < count; i++) value += Math.max(0, sign * ownChange(i));
+      const item = document.createElement("span");
+      const dot = document.createElement("i");
+      dot.className = kind;
+      item.append(dot, `${label} ${changed(sign * value)}`);
+      bar.append(item);
+    }
+    const item = document.createElement("small");
+    item.textContent = `new ${amount(grown[0])}, base ${amount(before[0])}`;
+    bar.append(item);
+    return;
+  }
   const add = (label, value, text, group, kind) => {
     const item = document.createElement("span");
     const dot = document.createElement("i");
@@ -406,8 +468,8 @@ function functions() {
   for (let i = Math.max(1, state.zoom); i < after[state.zoom]; i++) {
     while (callers.length && depth[callers.at(-1)] >= depth[i]) open[frameOf[callers.pop()]]--;
     const frame = frameOf[i];
-    selfs[frame] += own(i);
-    if (!open[frame]) totals[frame] += total[i];
+    selfs[frame] += compared ? ownChange(i) : own(i);
+    if (!open[frame]) totals[frame] += compared ? change(i) : total[i];
     open[frame]++;
     callers.push(i);
   }
@@ -424,12 +486,13 @@ function list() {
   el("functions").setAttribute("aria-pressed", String(state.listed));
   if (!state.listed) return;
   const { selfs, totals } = functions();
+  const size = compared ? Math.abs : (value) => value; // of a difference, what changed most is first
   const compare = {
-    self: (x, y) => selfs[y] - selfs[x] || totals[y] - totals[x],
-    total: (x, y) => totals[y] - totals[x] || selfs[y] - selfs[x],
+    self: (x, y) => size(selfs[y]) - size(selfs[x]) || size(totals[y]) - size(totals[x]),
+    total: (x, y) => size(totals[y]) - size(totals[x]) || size(selfs[y]) - size(selfs[x]),
     function: (x, y) => (nameOf(x) < nameOf(y) ? -1 : nameOf(x) > nameOf(y) ? 1 : x - y),
   }[state.sort];
-  const order = [...selfs.keys()].filter((frame) => totals[frame] > 0).sort(state.up ? (x, y) => compare(y, x) : compare);
+  const order = [...selfs.keys()].filter((frame) => totals[frame] > 0 || (compared && (totals[frame] || selfs[frame]))).sort(state.up ? (x, y) => compare(y, x) : compare);
   const table = document.createElement("table");
   const header = table.createTHead().insertRow();
   for (const column of COLUMNS) {
@@ -452,8 +515,7 @@ function list() {
   const room = Math.max(120, panel.clientWidth - 2 * 75 - 20) * TEXT_ROWS * 0.9;
   for (const frame of order.slice(0, state.rows)) {
     const row = body.insertRow();
-    row.insertCell().textContent = share(selfs[frame]);
-    row.insertCell().textContent = share(totals[frame]);
+    for (const value of [selfs[frame], totals[frame]]) row.insertCell().textContent = compared ? changed(value) : share(value);
     const cell = row.insertCell();
     cell.textContent = fit(nameOf(frame), room);
     cell.title = [nameOf(frame), binaryOf(frame), data.files[frames.file[frame]]].filter(Boolean).join("\n");
@@ -502,6 +564,15 @@ function toggleTheme() {
   save();
 }
 
+// Another type, or the base at another scale.
+function remeasure() {
+  addUp();
+  legend();
+  list();
+  search(el("search").value);
+  describe(state.zoom);
+}
+
 function toggleList() {
   state.listed = !state.listed;
   list();
@@ -517,19 +588,23 @@ function save() {
   if (state.type !== data.type) part.set("t", state.type);
   if (state.theme) part.set("theme", state.theme);
   if (state.listed) part.set("list", 1);
+  if (state.normalized) part.set("normalized", 1);
   history.replaceState(null, "", part.size ? `#${part}` : location.pathname + location.search);
 }
 
 function restore() {
   const part = new URLSearchParams(location.hash.slice(1));
-  const whole = (key, limit, other) => (Number(part.get(key)) < limit && part.has(key) ? Math.max(0, Number(part.get(key)) | 0) : other);
+  const number = (key, limit, other) => (Number(part.get(key)) < limit && part.has(key) ? Math.max(0, Number(part.get(key)) | 0) : other);
   el("note").textContent = [
     data.pruned && `Only the ${(frameOf.filter((frame) => frame !== data.smaller).length - 1).toLocaleString("en")} largest frames are shown; frames named ${nameOf(data.smaller)} stand for the rest.`,
     data.depth && `Calls deeper than ${data.depth.toLocaleString("en")} frames are left out.`,
   ].filter(Boolean).join(" ");
   el("note").hidden = !el("note").textContent;
-  state.type = whole("t", data.types.length, data.type);
-  state.zoom = whole("z", count, 0);
+  state.type = number("t", compared || data.types.length, data.type);
+  state.normalized = compared > 0 && part.has("normalized");
+  el("normalize").hidden = !compared;
+  el("normalize").setAttribute("aria-pressed", String(state.normalized));
+  state.zoom = number("z", count, 0);
   state.theme = ["dark", "light"].includes(part.get("theme")) ? part.get("theme") : "";
   state.listed = part.has("list");
   theme(state.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
@@ -567,10 +642,15 @@ el("back").onclick = back;
 el("flip").onclick = () => { state.flipped = !state.flipped; draw(); graph.scrollTop = state.flipped ? graph.scrollHeight : 0; show(); };
 el("theme").onclick = toggleTheme;
 el("functions").onclick = toggleList;
+el("normalize").onclick = () => {
+  state.normalized = !state.normalized;
+  el("normalize").setAttribute("aria-pressed", String(state.normalized));
+  remeasure();
+};
 el("keys").onclick = () => el("help").showModal();
 el("help").onclick = () => el("help").close();
-el("type").append(...data.types.map(([type, unit], i) => new Option(unit ? `${type} (${unit})` : type, i, i === data.type, i === data.type)));
-el("type").onchange = (event) => { state.type = Number(event.target.value); addUp(); legend(); list(); search(el("search").value); };
+el("type").append(...data.types.slice(0, compared || data.types.length).map(([type, unit], i) => new Option(unit ? `${type} (${unit})` : type, i, i === data.type, i === data.type)));
+el("type").onchange = (event) => { state.type = Number(event.target.value); remeasure(); };
 addEventListener("resize", () => { draw(); list(); });
 addEventListener("keydown", (event) => {
   if (el("help").open) {
@@ -589,6 +669,7 @@ addEventListener("keydown", (event) => {
   else if (event.key === "i") el("flip").click();
   else if (event.key === "t") toggleTheme();
   else if (event.key === "l") toggleList();
+  else if (event.key === "n" && compared) el("normalize").click();
   else if (event.key === "?") el("help").showModal();
 });
 restore();

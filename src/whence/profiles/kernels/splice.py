@@ -52,7 +52,7 @@ def splice(
     flags: cython.const[cython.uchar][::1] = new.flags
     field: Field
     inner: Field
-    at: cython.Py_ssize_t = start
+    offset: cython.Py_ssize_t = start
     to: cython.Py_ssize_t = 0
     kept: cython.Py_ssize_t
     size: cython.Py_ssize_t
@@ -84,15 +84,15 @@ def splice(
     base: cython.p_uchar = cython.cast(cython.p_uchar, cython.address(data[0]))
     target: cython.p_uchar = cython.address(out[0])
     with cython.nogil:
-        while at < stop:
-            read_field(base, at, stop, cython.address(field))
+        while offset < stop:
+            read_field(base, offset, stop, cython.address(field))
             if field.fault:
                 break
             if field.number == location_number and field.wire == LENGTH:
                 location += 1
                 if location + 1 < first.shape[0] and first[location] < first[location + 1]:
-                    memcpy(target + to, base + pending, at - pending)
-                    to += at - pending
+                    memcpy(target + to, base + pending, offset - pending)
+                    to += offset - pending
                     size = 0
                     inside = field.start
                     while inside < field.end:
@@ -104,7 +104,7 @@ def splice(
                         inside = inner.end
                     if inner.fault:
                         field.fault = inner.fault
-                        at = inside
+                        offset = inside
                         break
                     for k in range(first[location], first[location + 1]):
                         kept = varint_size(function_tag) + varint_size(functions[k])
@@ -135,8 +135,8 @@ def splice(
             elif field.number == mapping_number and field.wire == LENGTH:
                 mapping += 1
                 if mapping < flags.shape[0] and flags[mapping]:
-                    memcpy(target + to, base + pending, at - pending)
-                    to += at - pending
+                    memcpy(target + to, base + pending, offset - pending)
+                    to += offset - pending
                     extra = 0
                     for bit in range(4):
                         if (flags[mapping] >> bit) & 1:
@@ -150,11 +150,11 @@ def splice(
                             to = put_varint(target, to, (flag_number + bit) << 3 | VARINT)
                             to = put_varint(target, to, 1)
                     pending = field.end
-            at = field.end
+            offset = field.end
         if not field.fault:
             memcpy(target + to, base + pending, stop - pending)
             to += stop - pending
-    return to, field.fault, at
+    return to, field.fault, offset
 
 
 def emit(

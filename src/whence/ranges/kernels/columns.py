@@ -7,36 +7,36 @@ from cython.cimports.whence.kernels.checks import all_below, belong
 def gather_u64(
     pick: cython.const[cython.uint][::1], column: cython.const[cython.ulonglong][::1], out: cython.ulonglong[::1]
 ):
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     belong(out.shape[0] >= pick.shape[0] and all_below(pick, pick.shape[0], column.shape[0]))
     with cython.nogil:
-        for at in range(pick.shape[0]):
-            out[at] = column[pick[at]]
+        for index in range(pick.shape[0]):
+            out[index] = column[pick[index]]
 
 
 def gather_u32(pick: cython.const[cython.uint][::1], column: cython.const[cython.uint][::1], out: cython.uint[::1]):
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     belong(out.shape[0] >= pick.shape[0] and all_below(pick, pick.shape[0], column.shape[0]))
     with cython.nogil:
-        for at in range(pick.shape[0]):
-            out[at] = column[pick[at]]
+        for index in range(pick.shape[0]):
+            out[index] = column[pick[index]]
 
 
 def gather_u8(pick: cython.const[cython.uint][::1], column: cython.const[cython.uchar][::1], out: cython.uchar[::1]):
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     belong(out.shape[0] >= pick.shape[0] and all_below(pick, pick.shape[0], column.shape[0]))
     with cython.nogil:
-        for at in range(pick.shape[0]):
-            out[at] = column[pick[at]]
+        for index in range(pick.shape[0]):
+            out[index] = column[pick[index]]
 
 
 def add(column: cython.uint[::1], start: cython.Py_ssize_t, base: cython.uint):
     """Add `base` to the column from `start` on."""
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     belong(start >= 0)
     with cython.nogil:
-        for at in range(start, column.shape[0]):
-            column[at] += base
+        for index in range(start, column.shape[0]):
+            column[index] += base
 
 
 def locate(numbers: cython.uint[::1], start: cython.Py_ssize_t, locations, column: cython.uint[::1], discriminator):
@@ -47,27 +47,27 @@ def locate(numbers: cython.uint[::1], start: cython.Py_ssize_t, locations, colum
     discriminators: cython.const[cython.uint][::1] = locations.discriminator
     out: cython.uint[::1] = discriminator
     count: cython.Py_ssize_t = lines.shape[0]
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     location: cython.uint
     with cython.nogil:
-        for at in range(start, numbers.shape[0]):
-            location = numbers[at]
+        for index in range(start, numbers.shape[0]):
+            location = numbers[index]
             if location >= count:
-                numbers[at] = 0
+                numbers[index] = 0
                 continue
-            numbers[at] = lines[location]
-            column[at] = columns[location]
-            out[at] = discriminators[location]
+            numbers[index] = lines[location]
+            column[index] = columns[location]
+            out[index] = discriminators[location]
 
 
 def clear_unless(kept: cython.const[cython.uchar][::1], column: cython.uint[::1]):
     """Make the rows 0 that are not to be kept."""
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     belong(column.shape[0] >= kept.shape[0])
     with cython.nogil:
-        for at in range(kept.shape[0]):
-            if not kept[at]:
-                column[at] = 0
+        for index in range(kept.shape[0]):
+            if not kept[index]:
+                column[index] = 0
 
 
 def move_lines(places, old_vaddrs, table, free_row: cython.Py_ssize_t, write: cython.bint):
@@ -77,8 +77,8 @@ def move_lines(places, old_vaddrs, table, free_row: cython.Py_ssize_t, write: cy
     Without `write` nothing is changed. Returns how many rows are needed.
     """
     pick: cython.const[cython.uint][::1] = places
-    old_va: cython.const[cython.ulonglong][::1] = old_vaddrs
-    va: cython.const[cython.ulonglong][::1] = table.va
+    old_vaddr: cython.const[cython.ulonglong][::1] = old_vaddrs
+    vaddr: cython.const[cython.ulonglong][::1] = table.vaddr
     length: cython.const[cython.ulonglong][::1] = table.length
     index: cython.uint[::1] = table.line_index
     count: cython.uint[::1] = table.line_count
@@ -87,7 +87,7 @@ def move_lines(places, old_vaddrs, table, free_row: cython.Py_ssize_t, write: cy
     with_columns: cython.bint = table.columns is not None
     column: cython.uint[::1] = table.columns.line_column if with_columns else table.line_number
     discriminator: cython.uint[::1] = table.columns.line_discriminator if with_columns else table.line_number
-    at: cython.Py_ssize_t
+    position: cython.Py_ssize_t
     rows: cython.Py_ssize_t = 0
     low: cython.ulonglong
     high: cython.ulonglong
@@ -95,18 +95,18 @@ def move_lines(places, old_vaddrs, table, free_row: cython.Py_ssize_t, write: cy
     shift: cython.ulonglong
     row: cython.ulonglong
     belong(
-        min(va.shape[0], length.shape[0], index.shape[0], count.shape[0]) >= pick.shape[0]
-        and all_below(pick, pick.shape[0], old_va.shape[0])
+        min(vaddr.shape[0], length.shape[0], index.shape[0], count.shape[0]) >= pick.shape[0]
+        and all_below(pick, pick.shape[0], old_vaddr.shape[0])
         and 0 <= free_row <= min(offset.shape[0], number.shape[0])
     )
     with cython.nogil:
-        for at in range(pick.shape[0]):
-            shift = va[at] - old_va[pick[at]]
-            low = index[at]
-            high = low + count[at]
+        for position in range(pick.shape[0]):
+            shift = vaddr[position] - old_vaddr[pick[position]]
+            low = index[position]
+            high = low + count[position]
             if high > cython.cast(cython.ulonglong, free_row):
                 high = low
-            while high > low and offset[high - 1] >= shift + length[at]:
+            while high > low and offset[high - 1] >= shift + length[position]:
                 high -= 1
             skip = low
             while shift and skip + 1 < high and offset[skip + 1] <= shift:
@@ -125,9 +125,9 @@ def move_lines(places, old_vaddrs, table, free_row: cython.Py_ssize_t, write: cy
                             column[free_row + rows] = column[row]
                             discriminator[free_row + rows] = discriminator[row]
                         rows += 1
-                    index[at] = cython.cast(cython.uint, free_row + rows - (high - skip))
+                    index[position] = cython.cast(cython.uint, free_row + rows - (high - skip))
                 else:
                     rows += high - skip
             if write:
-                count[at] = cython.cast(cython.uint, high - skip)
+                count[position] = cython.cast(cython.uint, high - skip)
     return rows

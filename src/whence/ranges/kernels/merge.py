@@ -5,6 +5,7 @@ A *root* is a range of depth 0; its *tree* is the root and the deeper ranges aft
 """
 
 import cython
+from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.whence.kernels.checks import all_below, belong
 
@@ -16,19 +17,19 @@ NEVER = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 @cython.nogil
 @cython.exceptval(check=False)
 @cython.inline
-def _end(va: cython.ulonglong, length: cython.ulonglong) -> cython.ulonglong:
+def _end(vaddr: cython.ulonglong, length: cython.ulonglong) -> cython.ulonglong:
     """Where a range ends; one that would leave the address space ends with it."""
-    return va + length if length <= NEVER - va else NEVER
+    return vaddr + length if length <= NEVER - vaddr else NEVER
 
 
 def count_roots(depth: cython.const[cython.uint][::1], low: cython.Py_ssize_t, high: cython.Py_ssize_t):
     """How many roots the places [low, high) have. The first place is a root, whatever its depth says."""
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     found: cython.Py_ssize_t = 1 if low < high else 0
-    belong(low >= 0 and high <= depth.shape[0])
+    belong(0 <= low <= high <= depth.shape[0])
     with cython.nogil:
-        for at in range(low + 1, high):
-            if depth[at] == 0:
+        for index in range(low + 1, high):
+            if depth[index] == 0:
                 found += 1
     return found
 
@@ -36,27 +37,27 @@ def count_roots(depth: cython.const[cython.uint][::1], low: cython.Py_ssize_t, h
 def list_roots(table, low: cython.Py_ssize_t, high: cython.Py_ssize_t, roots):
     """Fill the Stretches of the roots of [low, high). 0: they are in order and apart; 1: they need sorting or overlap
     or are empty."""
-    va: cython.const[cython.ulonglong][::1] = table.va
+    vaddr: cython.const[cython.ulonglong][::1] = table.vaddr
     length: cython.const[cython.ulonglong][::1] = table.length
     depth: cython.const[cython.uint][::1] = table.depth
     place: cython.uint[::1] = roots.place
     start: cython.ulonglong[::1] = roots.start
     end: cython.ulonglong[::1] = roots.end
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     to: cython.Py_ssize_t = 0
     untidy: cython.bint = False
     room: cython.Py_ssize_t = min(place.shape[0], start.shape[0], end.shape[0])
-    belong(low >= 0 and high <= min(va.shape[0], length.shape[0], depth.shape[0]))
+    belong(low >= 0 and high <= min(vaddr.shape[0], length.shape[0], depth.shape[0]))
     with cython.nogil:
-        for at in range(low, high):
-            if depth[at] and at != low:
+        for index in range(low, high):
+            if depth[index] and index != low:
                 continue
             if to >= room:
                 break
-            place[to] = cython.cast(cython.uint, at)
-            start[to] = va[at]
-            end[to] = _end(va[at], length[at])
-            if length[at] == 0 or (to and start[to] < end[to - 1]):
+            place[to] = cython.cast(cython.uint, index)
+            start[to] = vaddr[index]
+            end[to] = _end(vaddr[index], length[index])
+            if length[index] == 0 or (to and start[to] < end[to - 1]):
                 untidy = True
             to += 1
     return untidy
@@ -72,12 +73,12 @@ def cover(roots, order, stack, out):
     out_start: cython.ulonglong[::1] = out.start
     out_end: cython.ulonglong[::1] = out.end
     out_root: cython.uint[::1] = out.place
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     open: cython.Py_ssize_t = 0
     found: cython.Py_ssize_t = 0
     position: cython.ulonglong = 0
     until: cython.ulonglong
-    limit: cython.ulonglong
+    next_start: cython.ulonglong
     top: cython.uint
     belong(
         all_below(sequence, sequence.shape[0], min(start.shape[0], end.shape[0]))
@@ -85,14 +86,14 @@ def cover(roots, order, stack, out):
         and min(out_start.shape[0], out_end.shape[0], out_root.shape[0]) >= 2 * sequence.shape[0]
     )
     with cython.nogil:
-        for at in range(sequence.shape[0] + 1):
-            limit = start[sequence[at]] if at < sequence.shape[0] else NEVER
-            while open and position < limit:
+        for index in range(sequence.shape[0] + 1):
+            next_start = start[sequence[index]] if index < sequence.shape[0] else NEVER
+            while open and position < next_start:
                 top = open_roots[open - 1]
                 if end[top] <= position:
                     open -= 1
                     continue
-                until = end[top] if end[top] < limit else limit
+                until = end[top] if end[top] < next_start else next_start
                 if found and out_root[found - 1] == top and out_end[found - 1] == position:
                     out_end[found - 1] = position = until
                     continue
@@ -101,9 +102,9 @@ def cover(roots, order, stack, out):
                 out_root[found] = top
                 found += 1
                 position = until
-            if at < sequence.shape[0]:
-                position = limit
-                open_roots[open] = sequence[at]
+            if index < sequence.shape[0]:
+                position = next_start
+                open_roots[open] = sequence[index]
                 open += 1
     return found
 
@@ -187,7 +188,8 @@ def layer(functions, best, low, out):
 @cython.final
 @cython.cclass
 class MergePlan:
-    """Which range goes where: for each row of the table to be, the place it comes from, its name's place, va, length.
+    """Which range goes where: for each row of the table to be, the place it comes from, its name's place, vaddr,
+    length.
 
     A tree that is covered by several stretches appears in each, clipped. The chains this repeats have a budget (only
     tables that overlap all over need much of it); when it is spent, a stretch repeats its root alone.
@@ -200,7 +202,7 @@ class MergePlan:
     _levels: cython.Py_ssize_t
     _u64s: cython.p_ulonglong
     _u32s: cython.p_uint
-    _va: cython.p_ulonglong
+    _vaddr: cython.p_ulonglong
     _length: cython.p_ulonglong
     _level_end: cython.p_ulonglong
     _pick: cython.p_uint
@@ -211,15 +213,15 @@ class MergePlan:
     _chain: cython.p_uint
 
     def __cinit__(self, ranges: cython.Py_ssize_t, stretches: cython.Py_ssize_t):
-        belong(0 <= ranges <= 0xFFFFFFFF and 0 <= stretches <= 0xFFFFFFFF)
+        belong(0 <= ranges <= UINT_MAX and 0 <= stretches <= UINT_MAX)
         self._ranges = ranges
         self._capacity = 4 * (ranges + stretches) + 16
         self._u64s = cython.cast(cython.p_ulonglong, malloc((2 * self._capacity + ranges + 2) * 8))
         self._u32s = cython.cast(cython.p_uint, malloc((3 * self._capacity + 3 * ranges + 6) * 4))
         if self._u64s == cython.NULL or self._u32s == cython.NULL:
             raise MemoryError
-        self._va = self._u64s
-        self._length = self._va + self._capacity
+        self._vaddr = self._u64s
+        self._length = self._vaddr + self._capacity
         self._level_end = self._length + self._capacity
         self._pick = self._u32s
         self._name = self._pick + self._capacity
@@ -240,7 +242,7 @@ class MergePlan:
         place: cython.uint,
         name: cython.uint,
         level: cython.Py_ssize_t,
-        va: cython.ulonglong,
+        vaddr: cython.ulonglong,
         end: cython.ulonglong,
         low: cython.ulonglong,
         high: cython.ulonglong,
@@ -250,11 +252,11 @@ class MergePlan:
             level = self._levels
         if level and self._level_end[level - 1] < high:
             high = self._level_end[level - 1]
-        if va < low or end > high:
+        if vaddr < low or end > high:
             self.changed = True
-            va = low if va < low else va
+            vaddr = low if vaddr < low else vaddr
             end = high if end > high else end
-        if va >= end or self.rows >= self._capacity:
+        if vaddr >= end or self.rows >= self._capacity:
             self.changed = True
             return
         self._level_end[level] = end
@@ -262,13 +264,13 @@ class MergePlan:
         self._pick[self.rows] = place
         self._name[self.rows] = name
         self._depth[self.rows] = cython.cast(cython.uint, level)
-        self._va[self.rows] = va
-        self._length[self.rows] = end - va
+        self._vaddr[self.rows] = vaddr
+        self._length[self.rows] = end - vaddr
         self.rows += 1
 
     def make(self, table, table_bounds, stretches_found):
         """Plan the rows of the stretches, in their order. `table_bounds`: where the tables begin, and the end."""
-        va: cython.const[cython.ulonglong][::1] = table.va
+        vaddr: cython.const[cython.ulonglong][::1] = table.vaddr
         length: cython.const[cython.ulonglong][::1] = table.length
         depth: cython.const[cython.uint][::1] = table.depth
         bounds: cython.const[cython.uint][::1] = table_bounds
@@ -277,8 +279,8 @@ class MergePlan:
         place: cython.const[cython.uint][::1] = stretches_found.place
         name: cython.const[cython.uint][::1] = stretches_found.name
         stretches: cython.Py_ssize_t = start.shape[0]
-        count: cython.Py_ssize_t = va.shape[0]
-        at: cython.Py_ssize_t
+        count: cython.Py_ssize_t = vaddr.shape[0]
+        index: cython.Py_ssize_t
         border: cython.Py_ssize_t = 0
         level: cython.uint = 0
         budget: cython.Py_ssize_t = 2 * (count + stretches)
@@ -293,27 +295,27 @@ class MergePlan:
         )
         self.rows = 0
         with cython.nogil:
-            for at in range(count):
-                if border < bounds.shape[0] and bounds[border] == at:
+            for index in range(count):
+                if border < bounds.shape[0] and bounds[border] == index:
                     level = 0
-                    while border < bounds.shape[0] and bounds[border] == at:
+                    while border < bounds.shape[0] and bounds[border] == index:
                         border += 1
-                elif depth[at] <= level:
-                    level = depth[at]
+                elif depth[index] <= level:
+                    level = depth[index]
                 else:
                     level += 1
-                self._chain[level] = cython.cast(cython.uint, at)
-                self._parent[at] = self._chain[level - 1] if level else NONE
-                self._cursor[at] = cython.cast(cython.uint, at)
-            for at in range(stretches):
-                root = place[at]
+                self._chain[level] = cython.cast(cython.uint, index)
+                self._parent[index] = self._chain[level - 1] if level else NONE
+                self._cursor[index] = cython.cast(cython.uint, index)
+            for index in range(stretches):
+                root = place[index]
                 self._levels = 0
                 place_at = self._cursor[root]
                 # the ranges of this tree that began in an earlier stretch and reach into this one: the root's chain
                 while (
                     place_at < count
                     and (place_at == root or self._parent[place_at] != NONE)
-                    and va[place_at] < start[at]
+                    and vaddr[place_at] < start[index]
                 ):
                     place_at += 1
                 self._cursor[root] = place_at
@@ -322,26 +324,30 @@ class MergePlan:
                     place_at -= 1
                     while place_at != root and place_at != NONE and budget > 0:
                         budget -= 1
-                        if _end(va[place_at], length[place_at]) > start[at]:
+                        if _end(vaddr[place_at], length[place_at]) > start[index]:
                             self._chain[links] = place_at
                             links += 1
                         place_at = self._parent[place_at]
-                    self._put(root, name[at], 0, va[root], _end(va[root], length[root]), start[at], end[at])
+                    self._put(
+                        root, name[index], 0, vaddr[root], _end(vaddr[root], length[root]), start[index], end[index]
+                    )
                     while links:
                         links -= 1
                         place_at = self._chain[links]
                         self._put(
-                            place_at, place_at, depth[place_at], va[place_at],
-                            _end(va[place_at], length[place_at]), start[at], end[at],
+                            place_at, place_at, depth[place_at], vaddr[place_at],
+                            _end(vaddr[place_at], length[place_at]), start[index], end[index],
                         )  # fmt: skip
                 place_at = self._cursor[root]
                 while (
-                    place_at < count and (place_at == root or self._parent[place_at] != NONE) and va[place_at] < end[at]
+                    place_at < count
+                    and (place_at == root or self._parent[place_at] != NONE)
+                    and vaddr[place_at] < end[index]
                 ):
                     self._put(
-                        place_at, name[at] if place_at == root else place_at,
-                        0 if place_at == root else depth[place_at], va[place_at],
-                        _end(va[place_at], length[place_at]), start[at], end[at],
+                        place_at, name[index] if place_at == root else place_at,
+                        0 if place_at == root else depth[place_at], vaddr[place_at],
+                        _end(vaddr[place_at], length[place_at]), start[index], end[index],
                     )  # fmt: skip
                     place_at += 1
                 self._cursor[root] = place_at
@@ -352,17 +358,17 @@ class MergePlan:
         pick: cython.uint[::1] = picks.place
         name: cython.uint[::1] = picks.name
         depth: cython.uint[::1] = picks.depth
-        va: cython.ulonglong[::1] = picks.va
+        vaddr: cython.ulonglong[::1] = picks.vaddr
         length: cython.ulonglong[::1] = picks.length
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         same: cython.bint = not self.changed
-        belong(min(pick.shape[0], name.shape[0], depth.shape[0], va.shape[0], length.shape[0]) >= self.rows)
+        belong(min(pick.shape[0], name.shape[0], depth.shape[0], vaddr.shape[0], length.shape[0]) >= self.rows)
         with cython.nogil:
-            for at in range(self.rows):
-                pick[at] = self._pick[at]
-                name[at] = self._name[at]
-                depth[at] = self._depth[at]
-                va[at] = self._va[at]
-                length[at] = self._length[at]
-                same = same and pick[at] == at and name[at] == at
+            for index in range(self.rows):
+                pick[index] = self._pick[index]
+                name[index] = self._name[index]
+                depth[index] = self._depth[index]
+                vaddr[index] = self._vaddr[index]
+                length[index] = self._length[index]
+                same = same and pick[index] == index and name[index] == index
         return same

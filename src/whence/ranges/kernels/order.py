@@ -15,15 +15,15 @@ def order(
     `first` is below the number of keys.
     """
     count: cython.Py_ssize_t = keys.shape[0]
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     turn: cython.bint
     if count == 0 or first.shape[0] < count or second.shape[0] < count:
         return 0
     belong(fresh or all_below(first, count, count))
     with cython.nogil:
         if fresh:
-            for at in range(count):
-                first[at] = cython.cast(cython.uint, at)
+            for index in range(count):
+                first[index] = cython.cast(cython.uint, index)
         turn = sort_indexes(cython.address(keys[0]), cython.address(first[0]), cython.address(second[0]), count)
     return turn
 
@@ -36,7 +36,7 @@ def order_groups(
 ):
     """The places 0, 1, 2, ... in `first`, those of each group in ascending order of key: `ends` says where each group
     ends. Equal keys keep their order. Both columns have room for all keys; the last end is no more."""
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     group: cython.Py_ssize_t
     start: cython.Py_ssize_t = 0
     count: cython.Py_ssize_t
@@ -44,8 +44,8 @@ def order_groups(
         return
     belong(min(first.shape[0], second.shape[0]) >= keys.shape[0] and are_ends(ends, keys.shape[0]))
     with cython.nogil:
-        for at in range(keys.shape[0]):
-            first[at] = cython.cast(cython.uint, at)
+        for index in range(keys.shape[0]):
+            first[index] = cython.cast(cython.uint, index)
         for group in range(ends.shape[0]):
             count = ends[group] - start
             if count > 1 and sort_indexes(

@@ -3,7 +3,7 @@
 State, all of it in `Sweep`
     heap      the scopes that are open here, the one that counts (the last in tree order) on top
     stack     the ranges that are open here: a chain from depth 0 to the owner of the position
-    ranges    finished and open ranges, in the order they were opened: (va, depth)
+    ranges    finished and open ranges, in the order they were opened: (vaddr, depth)
     lines     line entries, linked by range: a parent's entries come before and after those of its children
 
 Every stretch between two events (a scope begins, the top scope ends, a row begins) has one owner and one row. Work is
@@ -12,6 +12,7 @@ only scopes that overlap without being nested can cause, have a budget; when it 
 """
 
 import cython
+from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.whence.kernels.checks import are_ends, belong
 from cython.cimports.whence.kernels.heap import pop, push
@@ -29,11 +30,11 @@ FAR = cython.declare(cython.ulonglong, 0xFFFF)  # the largest offset a two-byte 
 def are_of_groups(order: cython.const[cython.uint][::1], ends: cython.const[cython.uint][::1]) -> cython.bint:
     """Whether each place in the order is one of its own group's. The ends ascend to no more than its size."""
     group: cython.Py_ssize_t
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     start: cython.Py_ssize_t = 0
     for group in range(ends.shape[0]):
-        for at in range(start, ends[group]):
-            if order[at] < start or order[at] >= ends[group]:
+        for index in range(start, ends[group]):
+            if order[index] < start or order[index] >= ends[group]:
                 return False
         start = ends[group]
     return True
@@ -60,7 +61,7 @@ class Sweep:
     _path: cython.p_uint
     _stack_range: cython.p_uint
     _stack_scope: cython.p_uint
-    _va: cython.p_ulonglong
+    _vaddr: cython.p_ulonglong
     _end: cython.p_ulonglong
     _file: cython.p_ulonglong
     _depth: cython.p_uint
@@ -80,14 +81,14 @@ class Sweep:
         most_stretches: cython.Py_ssize_t = rows + 2 * scopes + 8 * groups
         most: cython.Py_ssize_t = most_stretches + 10 * scopes + 16 * groups
         per_scope: cython.Py_ssize_t = scopes + 2
-        belong(0 <= scopes <= 0xFFFFFFFF and 0 <= rows <= 0xFFFFFFFF and 0 <= groups <= 0xFFFFFFFF)
+        belong(0 <= scopes <= UINT_MAX and 0 <= rows <= UINT_MAX and 0 <= groups <= UINT_MAX)
         self._scopes, self._rows, self._groups = scopes, rows, groups
         self._u64s = cython.cast(cython.p_ulonglong, malloc(3 * most * 8))
         self._u32s = cython.cast(cython.p_uint, malloc((7 * per_scope + 6 * most + 3 * most_stretches) * 4))
         if self._u64s == cython.NULL or self._u32s == cython.NULL:
             raise MemoryError
-        self._va = self._u64s
-        self._end = self._va + most
+        self._vaddr = self._u64s
+        self._end = self._vaddr + most
         self._file = self._end + most
         self._parent = self._u32s
         self._level = self._parent + per_scope
@@ -117,55 +118,55 @@ class Sweep:
         self, depth: cython.pointer(cython.const[cython.uint]), first: cython.Py_ssize_t, last: cython.Py_ssize_t
     ) -> cython.void:
         """Parents, levels and roots from the depths; a depth that skips a level is taken as the next one."""
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         level: cython.uint = 0
-        for at in range(first, last):
-            level = 0 if at == first else depth[at] if depth[at] <= level else level + 1
-            self._level[at] = level
-            self._path[level] = cython.cast(cython.uint, at)
+        for index in range(first, last):
+            level = 0 if index == first else depth[index] if depth[index] <= level else level + 1
+            self._level[index] = level
+            self._path[level] = cython.cast(cython.uint, index)
             if level == 0:
-                self._parent[at] = NONE
-                self._root[at] = cython.cast(cython.uint, at)
+                self._parent[index] = NONE
+                self._root[index] = cython.cast(cython.uint, index)
             else:
-                self._parent[at] = self._path[level - 1]
-                self._root[at] = self._root[self._parent[at]]
+                self._parent[index] = self._path[level - 1]
+                self._root[index] = self._root[self._parent[index]]
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _begin(self, scope: cython.uint, level: cython.Py_ssize_t, va: cython.ulonglong) -> cython.void:
+    def _begin(self, scope: cython.uint, level: cython.Py_ssize_t, vaddr: cython.ulonglong) -> cython.void:
         """A range of the scope begins, and lies on the stack."""
-        at: cython.Py_ssize_t = self.ranges
+        index: cython.Py_ssize_t = self.ranges
         self.ranges += 1
-        self._va[at] = va
-        self._end[at] = va
-        self._file[at] = UNSET
-        self._depth[at] = cython.cast(cython.uint, level)
-        self._scope[at] = scope
-        self._count[at] = 0
-        self._line[at] = 0
-        self._stack_range[level] = cython.cast(cython.uint, at)
+        self._vaddr[index] = vaddr
+        self._end[index] = vaddr
+        self._file[index] = UNSET
+        self._depth[index] = cython.cast(cython.uint, level)
+        self._scope[index] = scope
+        self._count[index] = 0
+        self._line[index] = 0
+        self._stack_range[level] = cython.cast(cython.uint, index)
         self._stack_scope[level] = scope
         self._open = level + 1
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _close(self, keep: cython.Py_ssize_t, va: cython.ulonglong) -> cython.void:
+    def _close(self, keep: cython.Py_ssize_t, vaddr: cython.ulonglong) -> cython.void:
         """The ranges deeper than `keep` end."""
         while self._open > keep:
             self._open -= 1
-            self._end[self._stack_range[self._open]] = va
+            self._end[self._stack_range[self._open]] = vaddr
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _enter(self, owner: cython.uint, va: cython.ulonglong) -> cython.void:
+    def _enter(self, owner: cython.uint, vaddr: cython.ulonglong) -> cython.void:
         """Make the stack the owner's chain: keep what is common, close the rest, open what is missing."""
         level: cython.Py_ssize_t = self._level[owner]
         scope: cython.uint = owner
         top: cython.Py_ssize_t
-        self._close(level + 1, va)
+        self._close(level + 1, vaddr)
         while level >= self._open:
             self._path[level] = scope
             scope = self._parent[scope]
@@ -176,49 +177,49 @@ class Sweep:
             scope = self._parent[scope]
             level -= 1
         level += 1
-        self._close(level, va)
+        self._close(level, vaddr)
         self._budget -= top + 1 - level
         while level <= top:
-            self._begin(self._path[level], level, va)
+            self._begin(self._path[level], level, vaddr)
             level += 1
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _own(self, va: cython.ulonglong, file: cython.ulonglong, line: cython.uint) -> cython.void:
+    def _own(self, vaddr: cython.ulonglong, file: cython.ulonglong, line: cython.uint) -> cython.void:
         """The innermost open range has this file and line from here on: cut it where its file changes."""
         level: cython.Py_ssize_t = self._open - 1
-        at: cython.uint = self._stack_range[level]
+        index: cython.uint = self._stack_range[level]
         entry: cython.uint
-        if self._file[at] == UNSET:
-            self._file[at] = file
-        elif self._file[at] != file or (self._line[at] != line and va - self._va[at] > FAR):
-            self._end[at] = va
-            self._begin(self._stack_scope[level], level, va)
-            at = self._stack_range[level]
-            self._file[at] = file
-        if self._line[at] == line:
+        if self._file[index] == UNSET:
+            self._file[index] = file
+        elif self._file[index] != file or (self._line[index] != line and vaddr - self._vaddr[index] > FAR):
+            self._end[index] = vaddr
+            self._begin(self._stack_scope[level], level, vaddr)
+            index = self._stack_range[level]
+            self._file[index] = file
+        if self._line[index] == line:
             return
         entry = cython.cast(cython.uint, self.lines)
         self.lines += 1
-        self._offset[entry] = cython.cast(cython.uint, va - self._va[at])
+        self._offset[entry] = cython.cast(cython.uint, vaddr - self._vaddr[index])
         self._number[entry] = line
-        if self._count[at] == 0:
-            self._first[at] = entry
+        if self._count[index] == 0:
+            self._first[index] = entry
         else:
-            self._next[self._last[at]] = entry
-        self._last[at] = entry
-        self._count[at] += 1
-        self._line[at] = line
+            self._next[self._last[index]] = entry
+        self._last[index] = entry
+        self._count[index] += 1
+        self._line[index] = line
 
     def run(self, scopes_found, order, rows_found, scope_ends, row_ends):
-        """Sweep Scopes and Rows; returns (ranges, line entries). `order` lists the scopes of each group by va;
+        """Sweep Scopes and Rows; returns (ranges, line entries). `order` lists the scopes of each group by vaddr;
         `scope_ends` and `row_ends` say where each group's scopes and rows end. All columns have the promised sizes."""
-        va: cython.const[cython.ulonglong][::1] = scopes_found.va
+        vaddr: cython.const[cython.ulonglong][::1] = scopes_found.vaddr
         end: cython.const[cython.ulonglong][::1] = scopes_found.end
         depth: cython.const[cython.uint][::1] = scopes_found.depth
-        by_va: cython.const[cython.uint][::1] = order
-        row_va: cython.const[cython.ulonglong][::1] = rows_found.va
+        by_vaddr: cython.const[cython.uint][::1] = order
+        row_vaddr: cython.const[cython.ulonglong][::1] = rows_found.vaddr
         row_file: cython.const[cython.uint][::1] = rows_found.file
         row_line: cython.const[cython.uint][::1] = rows_found.line
         files: cython.const[cython.ulonglong][::1] = rows_found.files
@@ -238,15 +239,15 @@ class Sweep:
         position: cython.ulonglong
         following: cython.ulonglong
         belong(
-            va.shape[0] <= self._scopes
-            and min(end.shape[0], depth.shape[0], by_va.shape[0]) >= va.shape[0]
-            and row_va.shape[0] <= self._rows
-            and min(row_file.shape[0], row_line.shape[0]) >= row_va.shape[0]
+            vaddr.shape[0] <= self._scopes
+            and min(end.shape[0], depth.shape[0], by_vaddr.shape[0]) >= vaddr.shape[0]
+            and row_vaddr.shape[0] <= self._rows
+            and min(row_file.shape[0], row_line.shape[0]) >= row_vaddr.shape[0]
             and ends_of_scopes.shape[0] <= self._groups
             and ends_of_rows.shape[0] >= ends_of_scopes.shape[0]
-            and are_ends(ends_of_scopes, va.shape[0])
-            and are_ends(ends_of_rows, row_va.shape[0])
-            and are_of_groups(by_va, ends_of_scopes)
+            and are_ends(ends_of_scopes, vaddr.shape[0])
+            and are_ends(ends_of_rows, row_vaddr.shape[0])
+            and are_of_groups(by_vaddr, ends_of_scopes)
         )
         self.ranges = self.lines = 0
         with cython.nogil:
@@ -261,28 +262,28 @@ class Sweep:
                 position = NEVER
                 if next_scope < scopes:
                     self._plant(cython.address(depth[0]), next_scope, scopes)
-                    position = va[by_va[next_scope]]
-                if next_row < rows and row_va[next_row] < position:
-                    position = row_va[next_row]
+                    position = vaddr[by_vaddr[next_scope]]
+                if next_row < rows and row_vaddr[next_row] < position:
+                    position = row_vaddr[next_row]
                 while True:
-                    while next_row < rows and row_va[next_row] <= position:
+                    while next_row < rows and row_vaddr[next_row] <= position:
                         described = row_file[next_row] < known
                         file = files[row_file[next_row]] if described else 0
                         line = row_line[next_row] if described else 0
                         next_row += 1
                     while self._heap_size and end[self._heap[0]] <= position:
                         pop(self._heap, cython.address(self._heap_size))
-                    while next_scope < scopes and va[by_va[next_scope]] <= position:
-                        scope = by_va[next_scope]
+                    while next_scope < scopes and vaddr[by_vaddr[next_scope]] <= position:
+                        scope = by_vaddr[next_scope]
                         next_scope += 1
                         if end[scope] > position:
                             push(self._heap, cython.address(self._heap_size), scope)
                     following = NEVER
                     owner = NONE
                     if next_row < rows:
-                        following = row_va[next_row]
-                    if next_scope < scopes and va[by_va[next_scope]] < following:
-                        following = va[by_va[next_scope]]
+                        following = row_vaddr[next_row]
+                    if next_scope < scopes and vaddr[by_vaddr[next_scope]] < following:
+                        following = vaddr[by_vaddr[next_scope]]
                     if self._heap_size:
                         owner = self._heap[0] if self._budget > 0 else self._root[self._heap[0]]
                         if end[self._heap[0]] < following:
@@ -308,7 +309,7 @@ class Sweep:
         function: cython.const[cython.ulonglong][::1] = scopes.function
         call_file: cython.const[cython.ulonglong][::1] = scopes.call_file
         call_line: cython.const[cython.uint][::1] = scopes.call_line
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         left: cython.Py_ssize_t = self.ranges
         known: cython.uint = 0  # levels whose last range lies in the range that lies around this one
         level: cython.uint
@@ -316,19 +317,19 @@ class Sweep:
         other: cython.uint
         belong(min(function.shape[0], call_file.shape[0], call_line.shape[0]) >= self._scopes)
         with cython.nogil:
-            for at in range(self.ranges):
-                level = self._depth[at]
+            for index in range(self.ranges):
+                level = self._depth[index]
                 if level and level < known:
                     one = self._scope[self._path[level]]
-                    other = self._scope[at]
+                    other = self._scope[index]
                     if (
                         function[one] == function[other] and call_file[one] == call_file[other]
                         and call_line[one] == call_line[other]
-                        and self._joined(self._path[level], cython.cast(cython.uint, at))
+                        and self._joined(self._path[level], cython.cast(cython.uint, index))
                     ):  # fmt: skip
                         left -= 1
                         continue
-                self._path[level] = cython.cast(cython.uint, at)
+                self._path[level] = cython.cast(cython.uint, index)
                 known = level + 1
         return left, self.lines
 
@@ -337,11 +338,11 @@ class Sweep:
     @cython.exceptval(check=False)
     def _joined(self, one: cython.uint, other: cython.uint) -> cython.bint:
         """Let the first range take the second's bytes and lines, where one range can say what both say."""
-        shift: cython.ulonglong = self._va[other] - self._va[one]
+        shift: cython.ulonglong = self._vaddr[other] - self._vaddr[one]
         described: cython.bint = self._file[one] != UNSET and self._file[other] != UNSET
         entry: cython.uint = self._first[other]
         step: cython.uint
-        if self._end[one] != self._va[other] or (described and self._file[one] != self._file[other]):
+        if self._end[one] != self._vaddr[other] or (described and self._file[one] != self._file[other]):
             return False
         if described and self._line[one] and (self._count[other] == 0 or self._offset[entry]):
             return False  # the second may begin with bytes of line 0, which no entry says
@@ -376,7 +377,7 @@ class Sweep:
         function: cython.const[cython.ulonglong][::1] = scopes.function
         call_file: cython.const[cython.ulonglong][::1] = scopes.call_file
         call_line: cython.const[cython.uint][::1] = scopes.call_line
-        out_va: cython.ulonglong[::1] = out.va
+        out_vaddr: cython.ulonglong[::1] = out.vaddr
         out_length: cython.ulonglong[::1] = out.length
         out_depth: cython.uint[::1] = out.depth
         out_function: cython.ulonglong[::1] = out.function
@@ -387,45 +388,45 @@ class Sweep:
         out_call_line: cython.uint[::1] = out.call_line
         out_offset: cython.uint[::1] = out.line_offset
         out_number: cython.uint[::1] = out.line_number
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         to: cython.Py_ssize_t = base - 1
         step: cython.uint
         scope: cython.uint
         entry: cython.uint = 0
         line: cython.Py_ssize_t = line_base
         left: cython.Py_ssize_t = base
-        for at in range(self.ranges):
-            left += self._scope[at] != GONE
+        for index in range(self.ranges):
+            left += self._scope[index] != GONE
         belong(
             base >= 0
             and line_base >= 0
             and min(function.shape[0], call_file.shape[0], call_line.shape[0]) >= self._scopes
-            and min(out_va.shape[0], out_length.shape[0], out_depth.shape[0], out_function.shape[0]) >= left
+            and min(out_vaddr.shape[0], out_length.shape[0], out_depth.shape[0], out_function.shape[0]) >= left
             and min(out_file.shape[0], out_index.shape[0], out_count.shape[0]) >= left
             and min(out_call_file.shape[0], out_call_line.shape[0]) >= left
             and min(out_offset.shape[0], out_number.shape[0]) - line_base >= self.lines
         )
         with cython.nogil:
-            for at in range(self.ranges):
-                scope = self._scope[at]
+            for index in range(self.ranges):
+                scope = self._scope[index]
                 if scope == GONE:
                     continue
                 to += 1
-                out_va[to] = self._va[at]
-                out_length[to] = self._end[at] - self._va[at]
-                out_depth[to] = self._depth[at]
-                out_file[to] = 0 if self._file[at] == UNSET else self._file[at]
+                out_vaddr[to] = self._vaddr[index]
+                out_length[to] = self._end[index] - self._vaddr[index]
+                out_depth[to] = self._depth[index]
+                out_file[to] = 0 if self._file[index] == UNSET else self._file[index]
                 out_function[to] = 0 if scope == NONE else function[scope]
-                if scope != NONE and self._depth[at]:
+                if scope != NONE and self._depth[index]:
                     out_call_file[to] = call_file[scope]
                     out_call_line[to] = call_line[scope]
-                out_index[to] = cython.cast(cython.uint, line) if self._count[at] else 0
-                out_count[to] = self._count[at]
-                if self._count[at]:
-                    entry = self._first[at]
-                for step in range(self._count[at]):
+                out_index[to] = cython.cast(cython.uint, line) if self._count[index] else 0
+                out_count[to] = self._count[index]
+                if self._count[index]:
+                    entry = self._first[index]
+                for step in range(self._count[index]):
                     out_offset[line] = self._offset[entry]
                     out_number[line] = self._number[entry]
                     line += 1
-                    if step + 1 < self._count[at]:
+                    if step + 1 < self._count[index]:
                         entry = self._next[entry]

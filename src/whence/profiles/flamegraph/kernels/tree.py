@@ -9,6 +9,7 @@ children, so time goes into what is shown, and no more nodes are made than are k
 import cython
 from cython.cimports.libc.math import fabs
 from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.whence.kernels.bytes import MORE
 from cython.cimports.whence.kernels.checks import all_below, belong
 
 NEVER = cython.declare(cython.uint, 0xFFFFFFFF)
@@ -20,20 +21,20 @@ def shares(
     of: cython.const[cython.uint][::1], values: cython.const[cython.longlong][::1], weight: cython.double[::1]
 ) -> tuple[int, int, int]:
     """Add to each stack's weight the share its samples have of all values."""
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     total: cython.double = 0
     samples: cython.Py_ssize_t = of.shape[0]
     fault: cython.int = 0
     if values.shape[0] != samples:
         return 0, STACK_FAULT, 0
     with cython.nogil:
-        for at in range(samples):
-            total += fabs(cython.cast(cython.double, values[at]))
-        for at in range(samples if total > 0 else 0):
-            if of[at] >= cython.cast(cython.ulonglong, weight.shape[0]):
+        for index in range(samples):
+            total += fabs(cython.cast(cython.double, values[index]))
+        for index in range(samples if total > 0 else 0):
+            if of[index] >= cython.cast(cython.ulonglong, weight.shape[0]):
                 fault = STACK_FAULT
                 break
-            weight[of[at]] += fabs(cython.cast(cython.double, values[at])) / total
+            weight[of[index]] += fabs(cython.cast(cython.double, values[index])) / total
     return samples, fault, 0
 
 
@@ -48,7 +49,7 @@ def equal_stacks(
 
     `table` has 0xFFFFFFFF in each place, a power of two of places, more than stacks. Returns how many differ.
     """
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     found: cython.Py_ssize_t = 0
     stacks: cython.Py_ssize_t = same.shape[0]
     mask: cython.ulonglong = table.shape[0] - 1
@@ -64,15 +65,15 @@ def equal_stacks(
     if first.shape[0] != stacks + 1 or weight.shape[0] != stacks or table.shape[0] <= stacks:
         return 0, STACK_FAULT, 0
     with cython.nogil:
-        for at in range(stacks):
-            low = first[at]
-            if first[at + 1] < low or first[at + 1] > cython.cast(cython.ulonglong, stack.shape[0]):
+        for index in range(stacks):
+            low = first[index]
+            if first[index + 1] < low or first[index + 1] > cython.cast(cython.ulonglong, stack.shape[0]):
                 fault = STACK_FAULT
                 break
-            same[at] = cython.cast(cython.uint, at)
-            if weight[at] == 0:
+            same[index] = cython.cast(cython.uint, index)
+            if weight[index] == 0:
                 continue
-            length = first[at + 1] - low
+            length = first[index + 1] - low
             hash = length
             for k in range(length >> 1):  # two at a time
                 pair = cython.cast(cython.ulonglong, stack[low + 2 * k]) << 32 | stack[low + 2 * k + 1]
@@ -84,11 +85,11 @@ def equal_stacks(
             slot = hash & mask
             for probe in range(PROBES):
                 if table[slot] == NEVER:
-                    table[slot] = cython.cast(cython.uint, at)
+                    table[slot] = cython.cast(cython.uint, index)
                     found += 1
                     break
                 other = table[slot]
-                if other > cython.cast(cython.ulonglong, at):
+                if other > cython.cast(cython.ulonglong, index):
                     fault = STACK_FAULT
                     break
                 if first[other + 1] - first[other] == length:
@@ -96,9 +97,9 @@ def equal_stacks(
                     while k < length and stack[first[other] + k] == stack[low + k]:
                         k += 1
                     if k == length:
-                        same[at] = cython.cast(cython.uint, other)
-                        weight[other] += weight[at]
-                        weight[at] = 0
+                        same[index] = cython.cast(cython.uint, other)
+                        weight[other] += weight[index]
+                        weight[index] = 0
                         break
                 slot = (slot + 1) & mask
             else:
@@ -115,7 +116,7 @@ def depths(
     depth: cython.uint[::1],
 ) -> tuple[int, int, int]:
     """How many frames each stack with a weight has, up to `limit`. Checks every location they name."""
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     k: cython.ulonglong
     total: cython.ulonglong
     stacks: cython.Py_ssize_t = depth.shape[0]
@@ -124,23 +125,23 @@ def depths(
     if first.shape[0] != stacks + 1 or weight.shape[0] != stacks or of_location.shape[0] < 1:
         return 0, STACK_FAULT, 0
     with cython.nogil:
-        for at in range(stacks):
-            if fault or first[at + 1] > cython.cast(cython.ulonglong, stack.shape[0]):
+        for index in range(stacks):
+            if fault or first[index + 1] > cython.cast(cython.ulonglong, stack.shape[0]):
                 fault = STACK_FAULT
                 break
             total = 0
-            for k in range(first[at], first[at + 1] if weight[at] > 0 else first[at]):
+            for k in range(first[index], first[index + 1] if weight[index] > 0 else first[index]):
                 if stack[k] >= locations:
                     fault = STACK_FAULT
                     break
                 total += of_location[stack[k] + 1] - of_location[stack[k]]
-            depth[at] = cython.cast(cython.uint, total) if total < limit else limit
+            depth[index] = cython.cast(cython.uint, total) if total < limit else limit
     return stacks, fault, 0
 
 
 def level(sizes: cython.const[cython.uint][::1], budget: cython.ulonglong, limit: cython.uint) -> int:
     """The greatest number up to `limit` to which all sizes can be cut so that their sum is within the budget."""
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     low: cython.ulonglong = 0
     high: cython.ulonglong = limit
     middle: cython.ulonglong
@@ -149,8 +150,8 @@ def level(sizes: cython.const[cython.uint][::1], budget: cython.ulonglong, limit
         middle = high
         while low < high:
             total = 0
-            for at in range(sizes.shape[0]):
-                total += sizes[at] if sizes[at] < middle else middle
+            for index in range(sizes.shape[0]):
+                total += sizes[index] if sizes[index] < middle else middle
             if total <= budget:
                 low = middle
             else:
@@ -251,15 +252,15 @@ class Growth:
         self.of_location, self.place, self.frame_of, self.line_of = locations
         self.frames, self.keep, self.deepest, self.lines = frames, max(keep, 1), deepest, min(lines, 255)
         count: cython.Py_ssize_t = self.first.shape[0] - 1
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         alive: cython.Py_ssize_t = 0
         below: cython.Py_ssize_t = self._frames_of_all()
         self.bucket = -1
         self.fault = STACK_FAULT if below < 0 or self.walkers != cython.NULL else 0
         if self.fault:
             return
-        for at in range(count):
-            alive += self.weight[at] > 0
+        for index in range(count):
+            alive += self.weight[index] > 0
         self.order, self.spare, self.child = room("I", alive), room("I", alive), room("I", alive)
         self.head, self.tail = room("I", BUCKETS), room("I", BUCKETS)
         self.node_of_frame = room("I", frames + 1)
@@ -274,12 +275,12 @@ class Growth:
         if self.walkers == cython.NULL or self.node == cython.NULL:
             raise MemoryError
         alive = 0
-        for at in range(count):
-            self.walkers[at].weight = self.weight[at]
-            self.walkers[at].cursor = self.first[at + 1]
-            self.walkers[at].left = self.first[at + 1] - self.first[at]
-            if self.weight[at] > 0:
-                self.order[alive] = cython.cast(cython.uint, at)
+        for index in range(count):
+            self.walkers[index].weight = self.weight[index]
+            self.walkers[index].cursor = self.first[index + 1]
+            self.walkers[index].left = self.first[index + 1] - self.first[index]
+            if self.weight[index] > 0:
+                self.order[alive] = cython.cast(cython.uint, index)
                 alive += 1
         self.node[0].high = cython.cast(cython.uint, alive)
         self.node[0].frame = self.frames
@@ -293,7 +294,7 @@ class Growth:
     @cython.exceptval(check=False)
     def _frames_of_all(self) -> cython.Py_ssize_t:
         """How many frames all stacks have together; -1 where a column names what is not in another."""
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         k: cython.ulonglong
         total: cython.ulonglong = 0
         stacks: cython.Py_ssize_t = self.first.shape[0] - 1
@@ -302,24 +303,24 @@ class Growth:
             return -1
         if self.line_of.shape[0] != self.frame_of.shape[0]:
             return -1
-        for at in range(self.frame_of.shape[0]):
-            if self.frame_of[at] >= self.frames:
+        for index in range(self.frame_of.shape[0]):
+            if self.frame_of[index] >= self.frames:
                 return -1
-        for at in range(self.place.shape[0]):
-            if self.place[at] >= cython.cast(cython.ulonglong, self.frame_of.shape[0]):
+        for index in range(self.place.shape[0]):
+            if self.place[index] >= cython.cast(cython.ulonglong, self.frame_of.shape[0]):
                 return -1
-        for at in range(locations):
-            if self.of_location[at] > self.of_location[at + 1]:
+        for index in range(locations):
+            if self.of_location[index] > self.of_location[index + 1]:
                 return -1
         if self.of_location[locations] > cython.cast(cython.ulonglong, self.place.shape[0]):
             return -1
-        for at in range(stacks):
-            if self.first[at] > self.first[at + 1] or self.first[at + 1] > cython.cast(
+        for index in range(stacks):
+            if self.first[index] > self.first[index + 1] or self.first[index + 1] > cython.cast(
                 cython.ulonglong, self.stack.shape[0]
             ):
                 return -1
-            if self.weight[at] > 0:
-                for k in range(self.first[at], self.first[at + 1]):
+            if self.weight[index] > 0:
+                for k in range(self.first[index], self.first[index + 1]):
                     if self.stack[k] >= cython.cast(cython.ulonglong, locations):
                         return -1
                     total += self.of_location[self.stack[k] + 1] - self.of_location[self.stack[k]]
@@ -375,46 +376,46 @@ class Growth:
     @cython.exceptval(check=False)
     def _note_lines(self, node: cython.uint) -> cython.void:
         """The lines a node's stacks are at, heaviest first; without those that are not known."""
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         k: cython.Py_ssize_t
-        place: cython.uint
+        row: cython.uint
         walker: cython.pointer(Walker)
         found: cython.Py_ssize_t = 0
         rows: cython.Py_ssize_t = 0
         base: cython.Py_ssize_t = self.line_rows
         if self.node[node].high - self.node[node].low == 1:  # as most nodes far from the root
-            place = self.walkers[self.order[self.node[node].low]].here
-            if self.line_of[place] != 0:
-                self.line[base] = self.line_of[place]
+            row = self.walkers[self.order[self.node[node].low]].here
+            if self.line_of[row] != 0:
+                self.line[base] = self.line_of[row]
                 rows = 1
             self.node[node].line_at = cython.cast(cython.uint, base)
             self.node[node].line_count = cython.cast(cython.uchar, rows)
             self.line_rows += rows
             return
-        for at in range(self.node[node].low, self.node[node].high):
-            walker = cython.address(self.walkers[self.order[at]])
-            place = walker.here
-            if self.node_of_place[place] != node:
-                self.node_of_place[place] = node
-                self.place_weight[place] = 0
-                self.met[found] = place
+        for index in range(self.node[node].low, self.node[node].high):
+            walker = cython.address(self.walkers[self.order[index]])
+            row = walker.here
+            if self.node_of_place[row] != node:
+                self.node_of_place[row] = node
+                self.place_weight[row] = 0
+                self.met[found] = row
                 found += 1
-            self.place_weight[place] += walker.weight
-        for at in range(found):
-            place = self.met[at]
-            if self.line_of[place] == 0:
+            self.place_weight[row] += walker.weight
+        for index in range(found):
+            row = self.met[index]
+            if self.line_of[row] == 0:
                 continue
             k = rows if rows < self.lines else self.lines - 1
-            if rows == self.lines and self.place_weight[self.line[base + k]] >= self.place_weight[place]:
+            if rows == self.lines and self.place_weight[self.line[base + k]] >= self.place_weight[row]:
                 continue
-            while k > 0 and self.place_weight[self.line[base + k - 1]] < self.place_weight[place]:
+            while k > 0 and self.place_weight[self.line[base + k - 1]] < self.place_weight[row]:
                 self.line[base + k] = self.line[base + k - 1]
                 k -= 1
-            self.line[base + k] = place
+            self.line[base + k] = row
             if rows < self.lines:
                 rows += 1
-        for at in range(base, base + rows):
-            self.line[at] = self.line_of[self.line[at]]
+        for index in range(base, base + rows):
+            self.line[index] = self.line_of[self.line[index]]
         self.node[node].line_at = cython.cast(cython.uint, base)
         self.node[node].line_count = cython.cast(cython.uchar, rows)
         self.line_rows += rows
@@ -424,7 +425,7 @@ class Growth:
     @cython.exceptval(check=False)
     def _take_apart(self, node: cython.uint) -> cython.void:
         """Move each stack of a node to the child its next frame leads to; one without a next frame ends here."""
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         base: cython.Py_ssize_t = self.nodes
         low: cython.Py_ssize_t = self.node[node].low
         high: cython.Py_ssize_t = self.node[node].high
@@ -434,8 +435,8 @@ class Growth:
         frame: cython.uint
         child: cython.uint
         too_deep: cython.bint = below > self.deepest
-        for at in range(low, high):
-            walker = cython.address(self.walkers[self.order[at]])
+        for index in range(low, high):
+            walker = cython.address(self.walkers[self.order[index]])
             while walker.next == walker.until and walker.left > 0:
                 walker.left -= 1
                 walker.cursor -= 1
@@ -443,7 +444,7 @@ class Growth:
                 walker.next = self.of_location[self.stack[walker.cursor] + 1]
             if walker.next == walker.until:
                 walker.end = node
-                self.child[at] = 0
+                self.child[index] = 0
                 continue
             walker.next -= 1
             walker.here = self.place[walker.next]
@@ -460,24 +461,24 @@ class Growth:
                 self.node[child].depth = below
             self.node[child].high += 1
             self.node[child].total += walker.weight
-            self.child[at] = child
-        for at in range(base, self.nodes):
-            self.node[at].low = cython.cast(cython.uint, start)
-            start += self.node[at].high
-            self.node[at].high = self.node[at].low
+            self.child[index] = child
+        for index in range(base, self.nodes):
+            self.node[index].low = cython.cast(cython.uint, start)
+            start += self.node[index].high
+            self.node[index].high = self.node[index].low
             if not too_deep:
-                self._wait(cython.cast(cython.uint, at))
+                self._wait(cython.cast(cython.uint, index))
         self.cut |= too_deep and self.nodes > base
         if self.nodes == base + 1 and start == high:  # all went the same way
             self.node[base].high = cython.cast(cython.uint, high)
             return
-        for at in range(low, high):
-            child = self.child[at]
+        for index in range(low, high):
+            child = self.child[index]
             if child:
-                self.spare[self.node[child].high] = self.order[at]
+                self.spare[self.node[child].high] = self.order[index]
                 self.node[child].high += 1
-        for at in range(low, start):
-            self.order[at] = self.spare[at]
+        for index in range(low, start):
+            self.order[index] = self.spare[index]
 
     def lay_out(self, same, room):
         """The kept nodes and those that stand for the rest, a node before its children and those before its siblings.
@@ -495,7 +496,7 @@ class Growth:
         sibling: cython.uint[::1] = room("I", count)
         rest: cython.uint[::1] = room("I", count)
         row_of: cython.uint[::1] = room("I", count)
-        at: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         k: cython.Py_ssize_t
         rows: cython.Py_ssize_t = 0
         rests: cython.Py_ssize_t = 0
@@ -503,13 +504,13 @@ class Growth:
         node: cython.uint = 0
         previous: cython.uint = 0
         with cython.nogil:
-            for at in range(count - 1, 0, -1):
-                if self.node[at].kept:
-                    sibling[at] = head[self.node[at].parent]
-                    head[self.node[at].parent] = cython.cast(cython.uint, at)
+            for index in range(count - 1, 0, -1):
+                if self.node[index].kept:
+                    sibling[index] = head[self.node[index].parent]
+                    head[self.node[index].parent] = cython.cast(cython.uint, index)
                 else:
-                    rests += rest[self.node[at].parent] == 0
-                    rest[self.node[at].parent] = 1
+                    rests += rest[self.node[index].parent] == 0
+                    rest[self.node[index].parent] = 1
         rows = self.kept_nodes + rests
         out_parent, out_frame, out_up = room("I", rows), room("I", rows), room("q", rows)
         out_count, out_lines, out_end = room("q", rows), room("q", self.line_rows), room("I", first_of.shape[0])
@@ -549,13 +550,13 @@ class Growth:
                 if node == 0:
                     break
                 node = sibling[node]
-            for at in range(1, count):
-                if not self.node[at].kept:
-                    row_of[at] = rest[self.node[at].parent]
-                    for k in range(self.node[at].low, self.node[at].high):
-                        self.walkers[self.order[k]].end = cython.cast(cython.uint, at)
-            for at in range(first_of.shape[0]):
-                end[at] = row_of[self.walkers[first_of[at]].end]
+            for index in range(1, count):
+                if not self.node[index].kept:
+                    row_of[index] = rest[self.node[index].parent]
+                    for k in range(self.node[index].low, self.node[index].high):
+                        self.walkers[self.order[k]].end = cython.cast(cython.uint, index)
+            for index in range(first_of.shape[0]):
+                end[index] = row_of[self.walkers[first_of[index]].end]
         return out_parent, out_frame, out_up, out_count, out_lines, out_end, rests, bool(self.cut)
 
 
@@ -566,19 +567,19 @@ def sums(
     out: cython.longlong[::1],
 ) -> tuple[int, int, int]:
     """Add each sample's value to the node its stack ends in."""
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     fault: cython.int = 0
     if values.shape[0] != of.shape[0]:
         return 0, STACK_FAULT, 0
     belong(all_below(end, end.shape[0], out.shape[0]))
     with cython.nogil:
-        for at in range(of.shape[0]):
-            if of[at] >= cython.cast(cython.ulonglong, end.shape[0]):
+        for index in range(of.shape[0]):
+            if of[index] >= cython.cast(cython.ulonglong, end.shape[0]):
                 fault = STACK_FAULT
                 break
-            out[end[of[at]]] = cython.cast(
+            out[end[of[index]]] = cython.cast(
                 cython.longlong,
-                cython.cast(cython.ulonglong, out[end[of[at]]]) + cython.cast(cython.ulonglong, values[at]),
+                cython.cast(cython.ulonglong, out[end[of[index]]]) + cython.cast(cython.ulonglong, values[index]),
             )
     return of.shape[0], fault, 0
 
@@ -590,19 +591,19 @@ def renumbered(
 
     `number` has a zero for each frame there was; used[i] is what frame i was.
     """
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     found: cython.uint = 0
     if out.shape[0] != frame.shape[0] or used.shape[0] < number.shape[0]:
         return 0
     with cython.nogil:
-        for at in range(1, frame.shape[0]):
-            if frame[at] >= cython.cast(cython.ulonglong, number.shape[0]):
+        for index in range(1, frame.shape[0]):
+            if frame[index] >= cython.cast(cython.ulonglong, number.shape[0]):
                 continue
-            if number[frame[at]] == 0:
-                used[found] = frame[at]
+            if number[frame[index]] == 0:
+                used[found] = frame[index]
                 found += 1
-                number[frame[at]] = found
-            out[at] = cython.cast(cython.longlong, number[frame[at]]) - 1
+                number[frame[index]] = found
+            out[index] = cython.cast(cython.longlong, number[frame[index]]) - 1
         if frame.shape[0]:
             out[0] = -1
     return found
@@ -612,25 +613,25 @@ def by_frame(
     frame: cython.const[cython.longlong][::1], values: cython.const[cython.longlong][::1], out: cython.double[::1]
 ) -> None:
     """Add the size of each node's value to its frame's."""
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     with cython.nogil:
-        for at in range(min(frame.shape[0], values.shape[0])):
-            if frame[at] >= 0 and frame[at] < out.shape[0]:
-                out[frame[at]] += fabs(cython.cast(cython.double, values[at]))
+        for index in range(min(frame.shape[0], values.shape[0])):
+            if frame[index] >= 0 and frame[index] < out.shape[0]:
+                out[frame[index]] += fabs(cython.cast(cython.double, values[index]))
 
 
 def packed(values: cython.const[cython.longlong][::1], out: cython.uchar[::1]) -> int:
     """The values as ULEB128 numbers, signs in the lowest bit (zigzag); at most ten bytes each. Returns how many."""
-    at: cython.Py_ssize_t
+    index: cython.Py_ssize_t
     to: cython.Py_ssize_t = 0
     number: cython.ulonglong
     with cython.nogil:
-        for at in range(values.shape[0] if out.shape[0] >= 10 * values.shape[0] else 0):
-            number = cython.cast(cython.ulonglong, values[at]) << 1
-            if values[at] < 0:
+        for index in range(values.shape[0] if out.shape[0] >= 10 * values.shape[0] else 0):
+            number = cython.cast(cython.ulonglong, values[index]) << 1
+            if values[index] < 0:
                 number = ~number
-            while number >= 0x80:
-                out[to] = cython.cast(cython.uchar, number & 0x7F | 0x80)
+            while number >= MORE:
+                out[to] = cython.cast(cython.uchar, number & (MORE - 1) | MORE)
                 number >>= 7
                 to += 1
             out[to] = cython.cast(cython.uchar, number)

@@ -1,0 +1,160 @@
+"""A profile of a live process: the stacks of its threads, taken again and again.
+
+    profile = profiles.sample(1234, every=0.01, seconds=10)
+    profile.write("wall.pb.gz")
+
+Each sample of a thread counts 1 and the time between samples as wall-clock time; as processor time, too, where the
+thread was running (state R of proc_pid_stat(5)). Threads that sleep are sampled as those that run.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from typing import TYPE_CHECKING
+
+from whence.errors import WhenceError
+from whence.model import Frame
+from whence.profiles.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
+from whence.profiles.profile import Profile
+from whence.symbolize.live import Process
+from whence.symbolize.live_stacks import LiveStacks
+from whence.symbolize.symbolizer import Symbolizer
+from whence.unwind.unwinder import INNER_KEPT
+
+if TYPE_CHECKING:
+    from whence import procmap
+    from whence.unwind import Unwound
+    from whence.unwind.live import LiveStack
+
+NANOSECONDS = 10**9  # of a second
+WALL = SampleType("wall", "nanoseconds")
+TYPES = (SampleType("samples", "count"), WALL, SampleType("cpu", "nanoseconds"))
+LEFT_OUT = Frame("[frames left out]")  # of a stack that is longer than what is kept
+ENDED = "ZXx"  # states of threads that are no more
+SHORTEST = 0.0001  # seconds between samples: stopping threads takes that long
+
+
+def sample(
+    process: int | Process, *, every: float = 0.01, seconds: float | None = None, symbolizer: Symbolizer | None = None
+) -> Profile:
+    """Sample the stacks of a process's threads `every` so many seconds, for so many `seconds` (None: until it ends).
+
+    `symbolizer` names the frames in the end (default: one of its own). Where taking a sample takes longer than `every`,
+    there are fewer, and each counts for more. Raises ProcessLookupError and PermissionError when there is nothing to
+    sample, WhenceError with the cause and a remedy where no thread may be stopped; ValueError for times that are not
+    positive.
+    """
+    if not every >= SHORTEST or (seconds is not None and not seconds > 0):
+        raise ValueError(f"every is {SHORTEST} seconds at least, and seconds is more than 0")
+    if symbolizer is None:
+        with Symbolizer() as own:
+            return sample(process, every=every, seconds=seconds, symbolizer=own)
+    whose = process if isinstance(process, Process) else Process(process)
+    with whose.live_stacks(symbolizer) as live:
+        sampler = Sampler(live, whose.pid, symbolizer)
+        sampler.run(every, seconds)
+        return sampler.profile()
+
+
+class Sampler:
+    """Stacks on their way to a profile."""
+
+    def __init__(self, live: LiveStacks, pid: int, symbolizer: Symbolizer) -> None:
+        self._live, self._pid, self._symbolizer = live, pid, symbolizer
+        self._profile = Profile(list(TYPES), default_type=1)
+        self._mappings: dict[tuple[int, str], int] = {}
+        self._locations: dict[int, int] = {}  # by the address that is looked up
+        self._left_out = -1
+        self._index: dict[tuple[tuple[int, ...], tuple[Label, ...]], int] = {}
+        self._events: list[tuple[int, int, bool]] = []  # which sample, when, whether the thread was running
+        self.rounds = 0
+
+    def run(self, every: float, seconds: float | None) -> None:
+        """Take samples. Raises OSError where not even the first could be taken."""
+        began = time.monotonic()
+        self._profile.time_ns = time.time_ns()
+        at = 0
+        while seconds is None or at * every < seconds:
+            time.sleep(max(0.0, began + at * every - time.monotonic()))
+            now = time.monotonic()
+            if seconds is not None and now - began >= seconds:
+                break
+            try:
+                stacks = self._live.copies()
+            except (ProcessLookupError, FileNotFoundError):
+                if not self.rounds:
+                    raise
+                break
+            if all(stack.state in ENDED for stack in stacks):  # its parent has not waited for it yet
+                break
+            why = stacks[0].why
+            if why is not None and not any(stack.registers for stack in stacks) and not self.rounds:
+                fault = f"no thread of process {self._pid} could be stopped: {why.detail}"
+                raise WhenceError(fault).with_hint(why.remedy)
+            self._add(stacks, int(now * NANOSECONDS))
+            self.rounds += 1
+            at = max(at + 1, int((time.monotonic() - began) / every))
+        self._profile.duration_ns = int((time.monotonic() - began) * NANOSECONDS)
+        self._profile.period, self._profile.period_type = int(every * NANOSECONDS), WALL
+
+    def profile(self) -> Profile:
+        """What was sampled: equal stacks of a thread in a state are one sample."""
+        profile, events = self._profile, self._events
+        wall = profile.duration_ns // max(1, self.rounds)
+        values = [[(1, wall, wall * running)[at] for _, _, running in events] for at in range(len(TYPES))]
+        totals = [[0] * len(TYPES) for _ in self._index]
+        for at, column in enumerate(values):
+            for (index, _, _), value in zip(events, column, strict=True):
+                totals[index][at] += value
+        for (stack, labels), index in self._index.items():
+            profile.samples.add(list(stack), totals[index], labels)
+        profile.samples.timeline = Timeline(
+            array("I", [index for index, _, _ in events]),
+            array("q", [when for _, when, _ in events]),
+            [array("q", column) for column in values],
+        )
+        self._name()
+        return profile
+
+    def _add(self, stacks: list[LiveStack], when: int) -> None:
+        for stack in stacks:
+            if not stack.unwound.frames:
+                continue
+            numbers = Label("pid", number=self._pid), Label("tid", number=stack.tid)
+            key = self._stack(stack.unwound), (Label("comm", stack.name), *numbers, Label("state", stack.state))
+            index = self._index.setdefault(key, len(self._index))
+            self._events.append((index, when, stack.state == "R"))
+
+    def _stack(self, unwound: Unwound) -> tuple[int, ...]:
+        """Locations, innermost first; one in the place of those that were counted and not kept."""
+        found = [self._location(frame.lookup) for frame in unwound.frames]
+        if unwound.skipped:
+            if self._left_out < 0:
+                self._left_out = self._profile.location(NO_MAPPING, 0, (LEFT_OUT,))
+            found.insert(INNER_KEPT, self._left_out)
+        return tuple(found)
+
+    def _location(self, address: int) -> int:
+        if address not in self._locations:
+            self._locations[address] = self._profile.location(NO_MAPPING, address)
+        return self._locations[address]
+
+    def _name(self) -> None:
+        """The mapping of each location, and its frames or the reason why it has none."""
+        profile = self._profile
+        for answer in self._symbolizer.symbolize(self._live.whose(), list(self._locations)):
+            location = self._locations[answer.address]
+            if answer.mapping is not None:
+                profile.mapping[location] = self._mapping(answer.mapping)
+            profile.frames[location] = answer.frames
+            if answer.reason is not None:
+                profile.reasons[location] = answer.reason.word
+
+    def _mapping(self, mapping: procmap.Mapping) -> int:
+        key = mapping.start, mapping.path
+        if key not in self._mappings:
+            self._mappings[key] = len(self._profile.mappings)
+            path = mapping.path or f"[{mapping.kind.value}]"
+            self._profile.mappings.append(Mapping(mapping.start, mapping.limit, mapping.offset, path, mapping.build_id))
+        return self._mappings[key]

@@ -1,0 +1,258 @@
+"""A folder as a place for objects: a key is a path below it.
+
+A file appears under its name when it is whole and on the disk (whence.files). `create` links a file that was written
+beside; `replace` compares and renames while it holds a lock of the folder, which the kernel lets go when its holder
+ends. Files whose names begin with `.whence-` are being written, or were when their writer was killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from whence.files import O_ALWAYS, O_NOFOLLOW, O_NONBLOCK, TEMPORARY, atomic_write, failure, open_looked_at
+from whence.store.objects import Stat, too_large
+
+CHUNK = 1 << 20
+INCOMING = f"{TEMPORARY}incoming"  # files that were received and not yet looked at
+GUARD = f"{TEMPORARY}lock"
+STALE_SECONDS = 24 * 3600  # after so long what was being written is given up
+
+
+class Folder:
+    """Objects below a folder, which is made when the first is written."""
+
+    read_only = False
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(os.path.abspath(root))
+        self.url = str(self.root)
+
+    def __repr__(self) -> str:
+        return f"<Folder {self.root}>"
+
+    def _path(self, key: str) -> Path:
+        parts = key.split("/")
+        if any(part in ("", ".", "..") or "\0" in part or part.startswith(TEMPORARY) for part in parts):
+            raise failure("EINVAL", f"{key!r} is no name of an object")
+        return self.root.joinpath(*parts)
+
+    @staticmethod
+    def _stat(key: str, status: os.stat_result) -> Stat:
+        tag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+        return Stat(key, status.st_size, status.st_mtime, tag)
+
+    def head(self, key: str) -> Stat | None:
+        try:
+            status = os.lstat(self._path(key))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return self._stat(key, status) if stat.S_ISREG(status.st_mode) else None
+
+    @contextmanager
+    def _opened(self, key: str) -> Iterator[tuple[BinaryIO, Stat] | None]:
+        try:
+            descriptor = open_looked_at(self._path(key), follow=False)
+        except (FileNotFoundError, NotADirectoryError):
+            yield None
+            return
+        with open(descriptor, "rb", buffering=0) as file:
+            yield file, self._stat(key, os.fstat(descriptor))
+
+    def read(self, key: str, limit: int) -> tuple[bytes, Stat] | None:
+        with self._opened(key) as found:
+            if found is None:
+                return None
+            file, status = found
+            content = file.read(limit + 1)
+            if len(content) > limit:
+                raise too_large(key, status.size, limit)
+            return content, status
+
+    def read_range(self, key: str, start: int, end: int, tag: str = "") -> bytes:
+        with self._opened(key) as found:
+            if found is None:
+                raise failure("ENOENT", f"there is no {key}")
+            file, status = found
+            if tag and status.tag != tag:
+                raise failure("ESTALE", f"{key} was replaced meanwhile")
+            content = os.pread(file.fileno(), end - start, start)
+            if len(content) != end - start:
+                raise failure("EIO", f"{key} has {status.size} bytes, not those from {start} to {end}")
+            return content
+
+    def fetch(self, key: str, file: BinaryIO) -> Stat | None:
+        with self._opened(key) as found:
+            if found is None:
+                return None
+            shutil.copyfileobj(found[0], file, CHUNK)
+            return found[1]
+
+    def put(self, key: str, content: bytes | Path, *, move: bool = False) -> None:
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if move and isinstance(content, Path):
+            with open(content, "rb") as file:
+                os.fsync(file.fileno())
+            os.chmod(content, 0o666 & ~_umask())
+            try:
+                os.replace(content, path)
+                return
+            except OSError:  # on another file system
+                pass
+        with atomic_write(path) as out:
+            if isinstance(content, bytes):
+                out.write(content)
+            else:
+                with open(content, "rb") as source:
+                    shutil.copyfileobj(source, out, CHUNK)
+
+    def create(self, key: str, content: bytes) -> str:
+        path = self._path(key)
+        for _ in range(3):  # who removes an object may remove its folder
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                return self._create(path, key, content)
+        raise failure("EIO", f"the folder of {key} is removed again and again")
+
+    def _create(self, path: Path, key: str, content: bytes) -> str:
+        beside = path.with_name(TEMPORARY + os.urandom(12).hex())
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_NOFOLLOW | O_ALWAYS
+        with open(os.open(beside, flags, 0o666), "wb") as file:
+            file.write(content)
+        try:
+            os.link(beside, path)
+            return self._stat(key, os.lstat(path)).tag
+        except FileExistsError:
+            return ""
+        finally:
+            with suppress(FileNotFoundError):
+                beside.unlink()
+
+    def replace(self, key: str, content: bytes, tag: str) -> str:
+        path = self._path(key)
+        with self._guarded():
+            found = self.head(key)
+            if found is None or found.tag != tag:
+                return ""
+            with atomic_write(path) as out:
+                out.write(content)
+            return self._stat(key, os.lstat(path)).tag
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Hold the folder's lock: between a look at an object and what replaces it."""
+        flags = os.O_RDWR | os.O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_ALWAYS
+        descriptor = os.open(self.root / GUARD, flags, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def copy(self, source: str, target: str) -> None:
+        """A hard link, where the file system has them: files of a store are replaced, never written to."""
+        old, new = self._path(source), self._path(target)
+        new.parent.mkdir(parents=True, exist_ok=True)
+        beside = new.with_name(TEMPORARY + os.urandom(12).hex())
+        try:
+            os.link(old, beside)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            self.put(target, old)
+            return
+        os.replace(beside, new)
+        with suppress(FileNotFoundError):  # rename of two links to one file leaves both
+            beside.unlink()
+
+    def delete(self, key: str) -> bool:
+        path = self._path(key)
+        try:
+            path.unlink()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        parent = path.parent
+        while parent != self.root and parent.parent != self.root:  # folders that are empty now
+            try:
+                parent.rmdir()
+            except OSError:
+                break
+            parent = parent.parent
+        return True
+
+    def list(self, prefix: str) -> Iterator[Stat]:
+        waiting = [prefix]
+        while waiting:
+            folder = waiting.pop()
+            try:
+                entries = list(os.scandir(self._path(folder.rstrip("/")) if folder else self.root))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            for entry in entries:
+                if entry.name.startswith(TEMPORARY):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(f"{folder}{entry.name}/")
+                elif entry.is_file(follow_symlinks=False):
+                    with suppress(FileNotFoundError):
+                        yield self._stat(folder + entry.name, entry.stat(follow_symlinks=False))
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        try:
+            with os.scandir(self._path(prefix.rstrip("/")) if prefix else self.root) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(TEMPORARY):
+                        yield entry.name
+        except (FileNotFoundError, NotADirectoryError):
+            return
+
+    def path(self, key: str) -> Path | None:
+        return self._path(key) if self.head(key) is not None else None
+
+    def spool(self) -> str:
+        folder = self.root / INCOMING
+        folder.mkdir(parents=True, exist_ok=True)
+        return str(folder)
+
+    def touch(self, key: str) -> None:
+        """Let the time of change of an object be now; it is made when it is not there."""
+        path = self._path(key)
+        try:
+            os.utime(path, follow_symlinks=False)
+        except FileNotFoundError:
+            self.put(key, b"")
+
+    def sweep(self) -> int:
+        """Remove what writers that were killed left behind a day ago or before; returns how many bytes that frees."""
+        freed = 0
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                path = os.path.join(folder, name)
+                if name == GUARD or not (name.startswith(TEMPORARY) or os.path.basename(folder) == INCOMING):
+                    continue
+                with suppress(OSError):
+                    status = os.lstat(path)
+                    if time.time() - status.st_mtime > STALE_SECONDS:
+                        os.unlink(path)
+                        freed += status.st_size
+        return freed
+
+    def close(self) -> None:
+        pass
+
+
+def _umask() -> int:
+    """The umask, which can only be read by setting it: from /proc, where that tells."""
+    with suppress(OSError), open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return 0o022

@@ -1,0 +1,122 @@
+"""The names of a store's objects. Every name is made here, of ids that were checked first.
+
+    whence-store.json                       says that this is a store, and of which version
+    buildid/ID/debuginfo, executable        the files, as debuginfod's addresses name them (with .zst: packed)
+    buildid/ID/lidia                        the archive that was made of them
+    buildid/ID/meta.json                    what they are: size, hash, quality, date, where each came from
+    debugid/DEBUGID                         a text: the build-id of this debug id (Breakpad's, Mozilla's)
+    sources/ID.zip                          source files that the debug info names
+    locks/ID                                who is changing this build-id, and until when
+    index/base.json, index/log/NAME.json    what `ls` prints; made again from the rest at any time
+    wanted/ID.json                          questions that this build-id had no answer for
+    used/ID                                 its time of change is when the build-id answered last
+    symbolizer/TENANT/ID                    archives where Pyroscope looks for them
+    .build-id/ab/cdef.debug                 debug files where gdb looks for them
+
+>>> file_key("ab12", "debuginfo")
+'buildid/ab12/debuginfo'
+>>> checked_id("../../etc/passwd")
+Traceback (most recent call last):
+whence.errors.WrongUse: a build-id is 1 to 64 bytes in lower-case hex, not '../../etc/passwd'
+"""
+
+from __future__ import annotations
+
+import re
+
+from whence.errors import WrongUse
+from whence.locate.search import FileKind
+
+ID_BYTES = 64
+ID = re.compile(rf"(?:[0-9a-f]{{2}}){{1,{ID_BYTES}}}")
+TENANT = re.compile(r"[0-9A-Za-z!_*'().-]{1,150}")  # what Grafana's databases take
+DEBUG_ID = re.compile(r"[0-9A-F]{32}[0-9a-fA-F]{1,8}")
+
+ARCHIVE, DEBUGINFO, EXECUTABLE = FileKind.ARCHIVE, FileKind.DEBUGINFO, FileKind.EXECUTABLE
+ELF_KINDS = (DEBUGINFO, EXECUTABLE)
+KINDS = (DEBUGINFO, EXECUTABLE, ARCHIVE)
+PACKED = ".zst"
+
+MARKER = "whence-store.json"
+FILES, DEBUG_IDS, SOURCES = "buildid/", "debugid/", "sources/"
+LOCKS, WANTED, USED = "locks/", "wanted/", "used/"
+INDEX, LOG = "index/base.json", "index/log/"
+SYMBOLIZER, GDB = "symbolizer/", ".build-id/"
+
+
+def is_id(build_id: str) -> bool:
+    """Whether a text is a build-id as a store names files by it."""
+    return ID.fullmatch(build_id) is not None
+
+
+def checked_id(build_id: str) -> str:
+    """The build-id. Raises WrongUse for what is none."""
+    if not is_id(build_id):
+        raise WrongUse(f"a build-id is 1 to {ID_BYTES} bytes in lower-case hex, not {build_id[:200]!r}")
+    return build_id
+
+
+def file_key(build_id: str, kind: str, packed: bool = False) -> str:
+    """The object of one file of a build-id."""
+    if kind not in KINDS:
+        raise WrongUse(f"a store has {', '.join(KINDS)} of a build-id, not {kind[:200]!r}")
+    return f"{FILES}{checked_id(build_id)}/{kind}{PACKED if packed else ''}"
+
+
+def meta_key(build_id: str) -> str:
+    return f"{FILES}{checked_id(build_id)}/meta.json"
+
+
+def folder_key(build_id: str) -> str:
+    """What the keys of all files of a build-id begin with."""
+    return f"{FILES}{checked_id(build_id)}/"
+
+
+def lock_key(build_id: str) -> str:
+    return LOCKS + checked_id(build_id)
+
+
+def wanted_key(build_id: str) -> str:
+    return f"{WANTED}{checked_id(build_id)}.json"
+
+
+def used_key(build_id: str) -> str:
+    return USED + checked_id(build_id)
+
+
+def sources_key(build_id: str) -> str:
+    return f"{SOURCES}{checked_id(build_id)}.zip"
+
+
+def debug_id_key(debug_id: str) -> str:
+    """The object of a debug id. Raises WrongUse for what is none."""
+    if not DEBUG_ID.fullmatch(debug_id):
+        raise WrongUse(f"a debug id is 32 upper-case hex digits and an age, not {debug_id[:200]!r}")
+    return DEBUG_IDS + debug_id
+
+
+def symbolizer_key(tenant: str, build_id: str) -> str:
+    """Where Pyroscope looks for the archive of a build-id. Raises WrongUse for what is no tenant."""
+    if not TENANT.fullmatch(tenant) or tenant in (".", ".."):
+        raise WrongUse(f"a tenant has up to 150 letters, digits and !_*'().-, not {tenant[:200]!r}")
+    return f"{SYMBOLIZER}{tenant}/{checked_id(build_id)}"
+
+
+def gdb_key(build_id: str) -> str:
+    """Where gdb looks for the debug file of a build-id. Raises WrongUse for one of a single byte, which has no name."""
+    if len(checked_id(build_id)) < 4:
+        raise WrongUse(f"gdb's layout has no name for a build-id of one byte, {build_id}")
+    return f"{GDB}{build_id[:2]}/{build_id[2:]}.debug"
+
+
+def debug_id_of(build_id: str, *, little_endian: bool = True) -> str:
+    """The debug id of an ELF file: the first 16 bytes of its build-id as a GUID, and age 0.
+
+    >>> debug_id_of("e16fc13894712498dd9ed272a0c8c0f9850a94da")
+    '38C16FE171949824DD9ED272A0C8C0F90'
+    """
+    guid = bytearray(bytes.fromhex(checked_id(build_id))[:16].ljust(16, b"\0"))
+    if little_endian:
+        for start, end in ((0, 4), (4, 6), (6, 8)):
+            guid[start:end] = guid[start:end][::-1]
+    return guid.hex().upper() + "0"

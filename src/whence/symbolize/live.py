@@ -1,0 +1,121 @@
+"""A live process: its mappings and threads, and the stacks of these with names.
+
+with whence.Process(1234) as process:
+    for stack in process.stacks():
+        print(stack.tid, stack.name, [frame.place.frames for frame in stack.frames])
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from whence.procmap import snapshot as record
+from whence.procmap.mapping import Mapping
+from whence.procmap.resolver import Resolver
+from whence.symbolize.process import LivePid, Snapshot
+from whence.symbolize.symbolizer import Symbolizer
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from whence.procmap.threads import Thread
+    from whence.symbolize.live_stacks import LiveStacks
+    from whence.symbolize.stacks import Stack
+
+
+class Process(LivePid):
+    """A live process. A context manager; it keeps what it read of the process until it is closed.
+
+    `resolver` is one to share with others; by default the process has its own, over `proc_root`. Nothing is read before
+    it is asked for.
+    """
+
+    def __init__(
+        self, pid: int, *, proc_root: str | os.PathLike[str] = "/proc", resolver: Resolver | None = None
+    ) -> None:
+        self.pid = pid
+        self._resolver = resolver or Resolver(proc_root)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _process, (self.pid, os.path.dirname(self._resolver.directory(self.pid)))
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget what was read of the process. It stays usable, as if new."""
+        self._resolver.invalidate(self.pid)
+
+    @property
+    def directory(self) -> str:
+        """Where the process is shown: /proc/PID."""
+        return self._resolver.directory(self.pid)
+
+    def mappings(self) -> list[Mapping]:
+        """The executable mappings with their build-ids, in order of address.
+
+        Raises ProcessLookupError, PermissionError.
+        """
+        return list(self._resolver.require(self.pid))
+
+    def build_id(self, mapping: Mapping) -> str:
+        """The build-id of the very file that is mapped; "" when it has none or can't be reached."""
+        return mapping.build_id or self._resolver.build_id_of(mapping)
+
+    def threads(self) -> list[Thread]:
+        """Where each thread is, without stopping it. Raises ProcessLookupError."""
+        from whence.procmap.threads import threads
+
+        return list(threads(self.directory))
+
+    def stacks(self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None) -> list[Stack]:
+        """The stack of every thread, or of those of `tids`, by tid, with names.
+
+        The threads are stopped together for as long as copying their registers and stacks takes, a few milliseconds
+        (`Stack.held`), and unwound afterwards. Files that the symbolizer's Locator finds help (default: a symbolizer of
+        its own). A thread that could not be stopped has what is known without, and `Stack.missing` says why. Raises
+        ProcessLookupError.
+        """
+        from whence.symbolize.live_stacks import denied
+
+        if symbolizer is None:
+            with Symbolizer(resolver=self._resolver) as own:
+                return self.stacks(own, tids=tids)
+        try:
+            with self.live_stacks(symbolizer) as live:
+                return live.take(tids)
+        except PermissionError:
+            return denied(self.directory, tids)
+
+    def explain_stack(self, tid: int, symbolizer: Symbolizer) -> tuple[Stack, list[str]] | None:
+        """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such
+        thread. Raises ProcessLookupError, PermissionError."""
+        with self.live_stacks(symbolizer) as live:
+            return live.explain(tid)
+
+    def live_stacks(self, symbolizer: Symbolizer) -> LiveStacks:
+        """Its stacks as often as they are asked for: what is learnt of its files is kept in between.
+
+        Raises ProcessLookupError, PermissionError.
+        """
+        from whence.symbolize.live_stacks import LiveStacks
+
+        return LiveStacks(self.pid, self._resolver, symbolizer)
+
+    def snapshot(self) -> Snapshot:
+        """What has to be kept to name the process's addresses later, or elsewhere.
+
+        Raises ProcessLookupError, PermissionError.
+        """
+        return Snapshot.of(record.SnapshotMappings.take(self.pid, self._resolver))
+
+
+def _process(pid: int, proc_root: str) -> Process:
+    return Process(pid, proc_root=proc_root)

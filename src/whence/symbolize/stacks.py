@@ -1,0 +1,69 @@
+"""Stacks of threads, with names: what cores and live processes answer with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from whence.reasons import Missing
+    from whence.symbolize.process import ProcessView
+    from whence.symbolize.symbolized import Symbolized
+    from whence.symbolize.symbolizer import Symbolizer
+    from whence.unwind import End, FoundBy, Signal, Unwound
+
+
+class NamedFrame(NamedTuple):
+    """A frame of a stack: where it goes on, how it was found, and what `place` calls that, inlined calls first.
+
+    `sp` is its stack pointer there; `is_trampoline`: what a signal handler returns to.
+    """
+
+    pc: int
+    sp: int
+    found_by: FoundBy
+    is_trampoline: bool
+    place: Symbolized
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The stack of a thread, innermost frame first, and why it ends: in a word, and what exactly.
+
+    `signal` is what the thread got, if any; `registers` are the innermost frame's by name. `skipped` frames between the
+    innermost 4,096 and the others were counted and not kept.
+
+    A thread of a live process has a `name` and a `state` (proc_pid_stat(5)), `held` is for how many seconds it was
+    stopped, at most, and `missing` says why it was not, where it was not.
+    """
+
+    tid: int
+    signal: Signal | None
+    registers: dict[str, int]
+    frames: tuple[NamedFrame, ...]
+    end: End
+    detail: str = ""
+    skipped: int = 0
+    name: str = ""
+    state: str = ""
+    held: float = 0.0
+    missing: Missing | None = None
+
+
+def named(
+    process: int | ProcessView, stacks: Sequence[Unwound], symbolizer: Symbolizer
+) -> list[tuple[NamedFrame, ...]]:
+    """The frames of each stack with their names: one search for all of them."""
+    wanted = list(dict.fromkeys(frame.lookup for stack in stacks for frame in stack.frames))
+    place_of = dict(zip(wanted, symbolizer.symbolize(process, wanted), strict=True))
+    found = []
+    for stack in stacks:
+        frames = []
+        for frame in stack.frames:
+            place = place_of[frame.lookup]
+            if frame.lookup != frame.pc:
+                place = place.after()
+            frames.append(NamedFrame(frame.pc, frame.sp, frame.found_by, frame.is_trampoline, place))
+        found.append(tuple(frames))
+    return found

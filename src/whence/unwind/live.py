@@ -1,0 +1,244 @@
+"""The stack of every thread of a live process: stopped for as long as copying takes, unwound afterwards.
+
+    with LiveProcess(1234, "/proc/1234", SnapshotMappings.take(1234), locator) as process:
+        for stack in process.stacks():
+            print(stack.tid, stack.name, stack.unwound.end, [hex(frame.pc) for frame in stack.unwound.frames])
+
+What unwinding needs beyond the copied stacks (code, tables of the program, stacks that a signal handler was switched
+to) is read from memory after the threads went on; where that memory can be written to, the stack's detail says so.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from whence.elf.kernels import constants
+from whence.procmap.threads import Thread, threads
+from whence.reasons import Missing
+from whence.unwind.memory import Unreadable
+from whence.unwind.modules import CoreCode, Modules
+from whence.unwind.registers import MACHINES
+from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
+from whence.unwind.stopping import (
+    Outcome,
+    StackPointer,
+    Stopped,
+    StoppedThread,
+    stop_threads,
+    why_denied,
+    why_not_stopped,
+)
+from whence.unwind.unwinder import STEPS_LIMIT, Unwinder
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from whence.procmap.snapshot import SnapshotMappings
+    from whence.unwind.modules import Finds
+    from whence.unwind.registers import Machine
+
+PAGE = 4096
+PAGES_KEPT = 4096  # of memory, read after the threads went on
+# By this machine's name (uname(2)), which processes run on it: ELF machine and bits by the size of a register set
+HOSTS = {
+    "x86_64": {216: (constants.EM_X86_64, 64), 68: (constants.EM_386, 32)},
+    "aarch64": {272: (constants.EM_AARCH64, 64), 72: (constants.EM_ARM, 32)},
+}
+STATUS_REGISTERS_AT = {64: 112, 32: 72}  # pr_reg in struct elf_prstatus
+
+
+class LiveStack(NamedTuple):
+    """A thread of a live process: its name, its state before it was stopped, its registers by name, and its stack.
+
+    `held` is for how many seconds it was stopped, at most; `why` why it was not.
+    """
+
+    tid: int
+    name: str
+    state: str
+    registers: dict[str, int]
+    unwound: Unwound
+    held: float = 0.0
+    why: Missing | None = None
+
+
+def unseen_stacks(directory: str, tids: Collection[int] | None = None) -> list[LiveStack]:
+    """The threads of a process that may not be looked into: names and states, and why there is no more.
+
+    Raises OSError when it is gone.
+    """
+    found = []
+    for thread in threads(directory):
+        if tids is None or thread.tid in tids:
+            why = why_denied(directory, thread.tid)
+            unwound = Unwound((), End.NO_REGISTERS, why.detail)
+            found.append(LiveStack(thread.tid, thread.name, thread.state, {}, unwound, why=why))
+    return found
+
+
+class LiveMemory:
+    """Memory of a live process (memory.Memory): stacks as they were copied, everything else as it is now."""
+
+    def __init__(self, directory: str) -> None:
+        self._path = f"{directory}/mem"
+        self._file = -1
+        self._pages: dict[int, bytes] = {}
+        self._copies: list[tuple[int, memoryview]] = []
+        self._starts: list[int] = []
+        self.read_later = 0  # an address that was read after the threads went on, and could have changed; 0: none
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def renew(self, stopped: Stopped) -> None:
+        """From now on the memory as it was when these threads were stopped."""
+        self._pages.clear()
+        self._regions = stopped.regions
+        self._copies = sorted(
+            ((one.stack_start, one.stack) for one in stopped.threads if len(one.stack)), key=lambda one: one[0]
+        )
+        self._starts = [start for start, _ in self._copies]
+
+    def read(self, address: int, size: int) -> bytes:
+        at = bisect_right(self._starts, address) - 1
+        if at >= 0:
+            start, data = self._copies[at]
+            if address + size <= start + len(data):
+                return bytes(data[address - start : address - start + size])
+        found = self._page(address)[address % PAGE : address % PAGE + size]
+        while len(found) < size:
+            found += self._page(address + len(found))[: size - len(found)]
+        return found
+
+    def _page(self, address: int) -> bytes:
+        number = address // PAGE
+        if number not in self._pages:
+            region = self._regions.index(address)
+            if region is None:
+                raise Unreadable(address, "in the process")
+            if len(self._pages) >= PAGES_KEPT:
+                self._pages.clear()
+            if self._regions.writable[region]:
+                self.read_later = address
+            self._pages[number] = self._now(number * PAGE)
+            if not self._pages[number]:
+                raise Unreadable(address, "in the process")
+        return self._pages[number]
+
+    def _now(self, start: int) -> bytes:
+        try:
+            if self._file < 0:
+                self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            return os.pread(self._file, PAGE, start)
+        except (OSError, OverflowError):
+            return b""
+
+    def region(self, address: int) -> tuple[int, int] | None:
+        at = self._regions.index(address)
+        return None if at is None else (self._regions.start[at], self._regions.end[at])
+
+
+class LiveProcess:
+    """A live process whose stacks are asked for, once or many times. A context manager: it holds files open.
+
+    `directory` is the process's in /proc, `snapshot` what it has mapped, `finds` (a Locator) knows of debug files.
+    """
+
+    def __init__(self, pid: int, directory: str, snapshot: SnapshotMappings, finds: Finds | None = None) -> None:
+        self.pid, self.directory, self._finds = pid, directory, finds
+        self._memory = LiveMemory(directory)
+        self._sets = HOSTS.get(os.uname().machine, {})
+        self._machines = {size: MACHINES[key] for size, key in self._sets.items() if key in MACHINES}
+        self._unwinders: dict[int, Unwinder] = {}
+        self._unwinder_class: type[Unwinder] = Unwinder
+        self._modules: Modules | None = None
+        self.use(snapshot)
+
+    def use(self, snapshot: SnapshotMappings) -> None:
+        """What the process has mapped by now."""
+        if self._modules is not None:
+            self._modules.close()
+        self._modules = Modules(snapshot, self._finds)
+        self._unwinders.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._modules is not None:
+            self._modules.close()
+        self._memory.close()
+
+    def stacks(self, tids: Collection[int] | None = None) -> list[LiveStack]:
+        """Stop the threads (those of `tids`), copy them, let them go, and unwind the copies.
+
+        Raises OSError when the process is gone or its memory map may not be read.
+        """
+        layouts = [
+            StackPointer(size, machine.status_at[machine.sp] - STATUS_REGISTERS_AT[machine.bits], machine.word)
+            for size, machine in self._machines.items()
+        ]
+        about = {thread.tid: thread for thread in threads(self.directory)}
+        stopped = stop_threads(self.pid, self.directory, layouts, tids)
+        self._memory.renew(stopped)
+        for unwinder in self._unwinders.values():
+            unwinder.steps_left = STEPS_LIMIT
+        return [
+            self._stack(thread, about.get(thread.tid, Thread(thread.tid, "", "?")))
+            for thread in stopped.threads
+            if thread.outcome is not Outcome.GONE
+        ]
+
+    def explain(self, tid: int) -> tuple[LiveStack, list[str]] | None:
+        """One thread, and by which rule the caller of each frame was found; None for no such thread.
+
+        Raises OSError as `stacks` does.
+        """
+        from whence.unwind.explaining import ExplainingUnwinder, rules_of
+
+        self._unwinder_class = ExplainingUnwinder
+        self._unwinders.clear()
+        try:
+            found = self.stacks([tid])
+            ways = [way for one in self._unwinders.values() if isinstance(one, ExplainingUnwinder) for way in one.ways]
+        finally:
+            self._unwinder_class = Unwinder
+            self._unwinders.clear()
+        return (found[0], rules_of(found[0].unwound, ways)) if found else None
+
+    def _stack(self, thread: StoppedThread, about: Thread) -> LiveStack:
+        size = len(thread.registers)
+        machine = self._machines.get(size)
+        if machine is None:
+            why = why_not_stopped(thread, self.directory) if thread.outcome is not Outcome.COPIED else None
+            detail = why.detail if why is not None else f"{size} bytes of registers are of no machine that is unwound"
+            place = () if about.pc is None else (StackFrame(about.pc, about.sp or 0, FoundBy.REGISTERS, exact=True),)
+            unwound = Unwound(place, End.NO_REGISTERS, detail)
+            return LiveStack(thread.tid, about.name, about.state, {}, unwound, thread.held, why)
+        status = bytes(STATUS_REGISTERS_AT[machine.bits]) + thread.registers
+        pc, values = machine.read_status(status, "little")
+        self._memory.read_later = 0
+        unwound = self._unwinder(size, machine).unwind(pc, values, machine.thread_pointer(status, "little"))
+        if self._memory.read_later:
+            later = f"memory at {self._memory.read_later:#x} was read after the thread went on"
+            unwound = unwound._replace(detail="; ".join(filter(None, (unwound.detail, later))))
+        registers = machine.named(pc, values)
+        return LiveStack(thread.tid, about.name, about.state, registers, unwound, thread.held)
+
+    def _unwinder(self, size: int, machine: Machine) -> Unwinder:
+        if size not in self._unwinders:
+            assert self._modules is not None
+            code = CoreCode(self._modules, self._memory)
+            self._unwinders[size] = self._unwinder_class(machine, code, self._memory)
+        return self._unwinders[size]

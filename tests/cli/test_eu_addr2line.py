@@ -1,0 +1,205 @@
+"""whence under the name eu-addr2line: elfutils' options and text, and an answer to every line."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.helpers.drop_ins import asked, link, tool
+from tests.helpers.programs import folder
+from whence.cli.eu_addr2line import Responder, settings_of
+from whence.elf import ElfFile
+
+SOURCE = r"""
+int counter = 7;
+volatile int sink;
+namespace ns {
+static inline __attribute__((always_inline)) int inner(int x) { sink = x; sink++; return x * counter + x; }
+static inline __attribute__((always_inline)) int outer(int x) {
+    int r = inner(x) * 3;
+    {
+        volatile int q = r;
+        r += q;
+    }
+    sink = r;
+    return r;
+}
+struct S {
+    static __attribute__((noinline)) int run(int x) {
+        counter++;
+        return outer(x) + 3;
+    }
+};
+__attribute__((noinline)) int plain(decltype(nullptr), int x) { return x + counter; }
+}
+int main(int argc, char **) {
+    for (int i = 0; i < argc; i++)
+        if (sink)
+            sink += ns::S::run(argc);
+    return ns::S::run(argc) + ns::plain(nullptr, argc);
+}
+"""
+FUNCTIONS = ("main", "_ZN2ns1S3runEi", "_ZN2ns5plainEDni")
+OPTIONS = (
+    "", "-a", "-f", "-i", "-f -i", "-f -i -C", "-s", "-s -f -i", "-S", "-x", "-S -f", "-x -f -i", "--relative", "-A -f",
+    "--pretty-print", "-f --pretty-print", "-f -i --pretty-print", "-a -f -i -S --pretty-print", "-x --pretty-print -C",
+    "--functions --inlines --addresses", "--symbols -a", "-Cignored -f", "-afi", "--basenames --demangle=x -f",
+)  # fmt: skip
+SOME_OPTIONS = ("-f -i -C", "-x -f -i", "-a -f -i -S --pretty-print", "--relative")
+
+
+def original() -> str:
+    """elfutils' program by its bare name, which its messages begin with."""
+    tool("eu-addr2line")
+    return "eu-addr2line"
+
+
+@functools.cache
+def program(compiler: str, *flags: str) -> Path:
+    """The program above; with .debug_aranges, which eu-addr2line needs."""
+    source = folder() / "eu.cpp"
+    source.write_text(SOURCE)
+    out = folder() / f"eu-{compiler}{''.join(flags)}"
+    subprocess.run([tool(compiler), "-O2", "-g", *flags, str(source), "-o", str(out)], check=True)
+    return out
+
+
+def addresses(path: Path) -> list[str]:
+    """Every byte of the functions, and places outside of them that both call unknown."""
+    found = []
+    with ElfFile.open(path) as elf:
+        symbols = elf.symbols(".symtab")
+        for at in range(len(symbols)):
+            if symbols.name(at) in FUNCTIONS:
+                found += [f"{symbols.value[at] + offset:#x}" for offset in range(symbols.size[at])]
+    return [*found, "0x0", "0xffffffffffffffff", "-1"]
+
+
+@pytest.mark.parametrize(
+    ("compiler", "flags", "options"),
+    [
+        *(("g++", "", options) for options in OPTIONS),
+        *(("g++", "-no-pie -gdwarf-4", options) for options in SOME_OPTIONS),
+        *(("clang++-14", "-gdwarf-aranges -fdebug-info-for-profiling", options) for options in ("-fiC", "-afi", "-x")),
+    ],
+)
+def test_the_answers_are_those_of_elfutils(compiler: str, flags: str, options: str) -> None:
+    path = program(compiler, *flags.split())
+    words = ["-e", str(path), *options.split()]
+    questions = "".join(f"{address}\n" for address in addresses(path))
+    theirs = asked(original(), *words, stdin=questions).stdout.decode()
+    assert asked(str(link("eu-addr2line")), *words, stdin=questions).stdout.decode() == theirs
+    assert theirs.count("\n") > 100
+
+
+def test_symbols_and_offsets_are_questions_too() -> None:
+    path = program("g++")
+    questions = [
+        "main",
+        "main+0x4",
+        "main+4",
+        "main+010",
+        "_ZN2ns1S3runEi+0x1",
+        "main+0x4000",
+        "main-1",
+        "0X10",
+        " 1180",
+    ]
+    words = ["-e", str(path), "-f", "-S", *questions]
+    theirs, ours = (asked(name, *words) for name in (original(), str(link("eu-addr2line"))))
+    assert ours.stdout == theirs.stdout
+    assert ours.returncode == theirs.returncode == 0
+    assert ours.stderr == theirs.stderr
+
+
+@pytest.mark.parametrize("junk", ["", ",", "zz", "0x", "nothing+0x10", "CODE 1180", "(.text)0x10", '"'])
+def test_what_elfutils_leave_without_an_answer_is_unknown(junk: str) -> None:
+    """A caller that reads to the end of an answer waits for ever if there is none."""
+    path = program("g++")
+    done = asked(str(link("eu-addr2line")), "-f", "-e", str(path), stdin=f"{junk}\nmain\n{junk}\n")
+    theirs = asked(original(), "-f", "-e", str(path), stdin=f"{junk}\nmain\n{junk}\n")
+    assert done.stdout == b"??\n??:0\n" + theirs.stdout + b"??\n??:0\n"
+    assert done.stderr == theirs.stderr
+    assert done.returncode == theirs.returncode == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--bogus",), ("-Q",), ("-e",), ("--s",), ("--inlines=3",), ("--executable",), ("-e", "/nonexistent", "1")],
+)
+def test_a_wrong_command_line_is_refused_as_elfutils_refuse_it(words: tuple[str, ...]) -> None:
+    theirs, ours = (asked(name, *words) for name in (original(), str(link("eu-addr2line"))))
+    assert (ours.returncode, ours.stdout) == (theirs.returncode, b"")
+    if words[:1] != ("-e",):
+        assert ours.stderr == theirs.stderr
+    assert ours.stderr.startswith(b"eu-addr2line: ")
+
+
+def test_what_elfutils_have_and_whence_has_not_is_refused_in_a_line() -> None:
+    for option in ("-k", "-K", "--offline-kernel=6.1"):
+        done = asked(str(link("eu-addr2line")), option, "0x10")
+        assert done.returncode == 64
+        assert done.stderr.count(b"\n") == 1
+
+
+def test_help_names_every_option_and_the_version_the_program() -> None:
+    done = asked(str(link("eu-addr2line")), "--help")
+    assert done.returncode == 0
+    theirs = asked(original(), "--help").stdout.decode()
+    for word in itertools.chain.from_iterable(line.split() for line in theirs.splitlines()):
+        if word.startswith("--"):
+            name = word.rstrip(",").partition("[")[0].partition("=")[0]
+            assert name in done.stdout.decode(), name
+    assert asked(str(link("eu-addr2line")), "-V").stdout.startswith(b"eu-addr2line (elfutils)")
+
+
+def test_runtime_addresses_are_of_a_process_or_of_its_mappings(tmp_path: Path) -> None:
+    """elfutils name this very process, by its pid and by its maps; so do we."""
+    import ctypes
+
+    address = ctypes.cast(ctypes.CDLL(None).qsort, ctypes.c_void_p).value
+    kept = tmp_path / "maps"
+    kept.write_bytes(Path("/proc/self/maps").read_bytes())
+    for words in (("-p", str(os.getpid())), ("-M", str(kept))):
+        theirs, ours = (
+            asked(name, "-a", "-S", *words, f"{address:#x}").stdout.decode().splitlines()
+            for name in (original(), str(link("eu-addr2line")))
+        )
+        assert ours[:2] == theirs[:2]
+        assert "qsort" in ours[1]
+    done = asked(str(link("eu-addr2line")), "-p", "0x10", "1")
+    assert done.returncode == 64
+    done = asked(str(link("eu-addr2line")), "-M", str(tmp_path / "none"), "1")
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+@functools.cache
+def responder(options: str) -> Responder:
+    return Responder(settings_of("eu-addr2line", ["-e", sys.executable, *options.split()]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(line=st.binary(max_size=200), options=st.sampled_from(["-f", "-f -i -C", "-x --pretty-print -a"]))
+@example(line=b"0" * 70000, options="-f")
+@example(line=b"main+99999999999999999999999", options="-f")
+@example(line=b"(((((", options="-f")
+@example(line=b"_start+" + b"9" * 5000, options="-f")
+def test_any_line_has_one_whole_answer(line: bytes, options: str) -> None:
+    answer = responder(options).answer(line)
+    assert answer.endswith(b"\n")
+    assert answer.count(b"\n") >= (1 if "pretty" in options else 2)
+
+
+def test_perf_and_others_find_the_end_of_an_answer() -> None:
+    """`,` and -1, which callers send for the sake of an answer that they know."""
+    path = program("g++")
+    done = asked(str(link("eu-addr2line")), "-f", "-i", "-e", str(path), stdin=",\n-1\n0xffffffffffffffff\n")
+    assert done.stdout == b"??\n??:0\n" * 3

@@ -1,0 +1,301 @@
+"""Many profiles: named by one process, merged, compared."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.helpers.profiles import BASE, made, names, profile_of, program_profile
+from tests.helpers.programs import compiled
+from whence.cli import main
+from whence.errors import ProfileError
+from whence.model import Frame
+from whence.profiles import Profile, folded, formats, merge, pprof, read, speedscope, top
+from whence.profiles.binaries import Binaries
+from whence.profiles.difference import both, diff
+from whence.profiles.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three profiles of the test program, one of them in perf's words, and a broken one between."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    profile = program_profile(compiled())
+    profile.mappings.append(Mapping(0x1000, 0x2000, 0, "/gone/libvendor.so", "12" * 20))
+    profile.samples.add([profile.location(1, 0x1800)], [3])
+    (tmp_path / "a.pb.gz").write_bytes(pprof.write(profile))
+    (tmp_path / "b.pb.gz").write_bytes(b"\x1f\x8b nothing of the kind")
+    (tmp_path / "c.txt").write_text("main;work 3\n")
+    (tmp_path / "d.pb").write_bytes(pprof.write(profile, compress=False))
+    return tmp_path
+
+
+def paths(folder: Path) -> list[str]:
+    return [str(folder / name) for name in ("a.pb.gz", "b.pb.gz", "c.txt", "d.pb")]
+
+
+def test_many_files_are_named_each_on_its_own_and_a_broken_one_costs_itself(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = folder / "out"
+    assert main(["profile", *paths(folder), "-o", str(out), "--json", "--jobs", "2"]) == 3
+    said = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [Path(one["file"]).name for one in said] == ["a.pb.gz", "b.pb.gz", "c.txt", "d.pb"]
+    assert [(one["named"], one["unnamed"]) for one in said] == [(3, 1), (0, 0), (2, 0), (3, 1)]
+    assert said[1]["error"]
+    assert "b.pb.gz" in said[1]["reason"]
+    assert said[1]["output"] == ""
+    assert said[0]["reason"] == f"the mapped file is not on this machine (/gone/libvendor.so, build-id {'12' * 20})"
+    assert all(one["seconds"] >= 0 for one in said)
+    assert sorted(one.name for one in out.iterdir()) == ["a.pb.gz", "c.folded", "d.pb"]
+    assert read(out / "a.pb.gz").frames[0][-1].function == "main"
+    assert read(out / "d.pb").frames == read(out / "a.pb.gz").frames
+
+
+def test_many_files_open_each_binary_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    search = Binaries._search
+
+    def noted(self: Binaries, found: object, addresses: int) -> None:
+        asked.append(found.mapping.path)  # type: ignore[attr-defined]
+        search(self, found, addresses)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Binaries, "_search", noted)
+    assert main(["profile", *[str(folder / name) for name in ("a.pb.gz", "d.pb")], "-o", str(folder / "out")]) == 0
+    assert asked == [str(compiled()), "/gone/libvendor.so"]
+
+
+def test_files_of_one_name_keep_the_folders_that_differ(folder: Path) -> None:
+    for name in ("x", "y"):
+        (folder / name).mkdir()
+        (folder / name / "cpu.txt").write_text(f"{name} 1\n")
+    inputs = [str(folder / name / "cpu.txt") for name in ("x", "y")]
+    assert main(["profile", *inputs, "-o", str(folder / "out"), "--format", "speedscope"]) == 0
+    assert (folder / "out" / "x" / "cpu.speedscope.json").exists()
+    assert (folder / "out" / "y" / "cpu.speedscope.json").exists()
+
+
+def test_one_file_into_a_folder_is_named_into_it(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = folder / "out"
+    out.mkdir()
+    assert main(["profile", str(folder / "a.pb.gz"), "-o", str(out), "--flamegraph", str(folder / "pages")]) == 0
+    assert (out / "a.pb.gz").exists()
+    assert (folder / "pages" / "a.html").read_text().startswith("<!doctype html>")
+    assert "1 files" in capfd.readouterr().err
+
+
+def test_several_files_want_a_folder_and_never_overwrite_themselves(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", *paths(folder)]) == 2
+    assert "-o is the folder" in capfd.readouterr().err
+    assert main(["profile", *paths(folder), "-o", str(folder / "a.pb.gz")]) == 2
+    before = (folder / "a.pb.gz").read_bytes()
+    assert main(["profile", str(folder / "a.pb.gz"), str(folder / "d.pb"), "-o", str(folder)]) == 3
+    assert "is the profile itself" in capfd.readouterr().err
+    assert (folder / "a.pb.gz").read_bytes() == before
+    assert main(["profile", "-", "-", "--merge", "-o", "x"]) == 2
+
+
+def test_each_file_is_judged_by_itself(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(folder / "a.pb.gz"), str(folder / "c.txt"), "--fail-under", "90", "--coverage"]) == 1
+    said = capfd.readouterr()
+    assert "a.pb.gz: 66.7 % named, under 90 %" in said.err
+    assert "c.txt: " not in said.err
+    assert "c.txt:\n" in said.out
+
+
+def test_files_that_were_asked_least_recently_are_closed_beyond_a_bound() -> None:
+    profile = program_profile(compiled())
+    with Binaries() as binaries:
+        profile.mappings += [profile.mappings[0]._replace(build_id="", path=f"/gone/{at}") for at in range(20)]
+        for mapping in profile.mappings:
+            binaries.search(mapping)
+        binaries.search(profile.mappings[0])
+        binaries.trim(1 << 40, 3)
+        assert [one.mapping.path for one in binaries.searches] == ["/gone/18", "/gone/19", str(compiled())]
+        binaries.trim(1 << 40, 0)
+        assert binaries.searches == []
+        assert binaries.search(profile.mappings[0]).opened is not None
+
+
+# merging
+
+
+def test_merging_adds_equal_samples_of_a_file_wherever_it_lay() -> None:
+    first, other = Profile.of(made()), made()
+    moved = other.mappings[1]
+    other.mappings[1] = moved._replace(start=moved.start + 0x5000, limit=moved.limit + 0x5000)
+    other.address[2] += 0x5000
+    merged = merge([first, other])
+    assert len(merged.address) == 3
+    assert len(merged.samples) == 2
+    assert folded.write(merged) == "main;libz.so.1+0x1f20 20\nmain;work;inner<1:2> 180\n"
+    assert first.merge(other).samples == merged.samples
+
+
+def test_merging_keeps_labels_types_and_memory_of_processes_apart() -> None:
+    one = profile_of([(["a"], 1)])
+    one.samples.labels[0] = (Label("pid", number=1),)
+    two = profile_of([(["a"], 2)])
+    two.sample_types = [SampleType("space", "bytes")]
+    for profile in (one, two):
+        profile.mappings.append(Mapping(1, 9, 0, "//anon"))
+        profile.samples.add([profile.location(0, 5)], [4])
+    merged = merge([one, two])
+    assert merged.sample_types == [SampleType("type0", "count"), SampleType("space", "bytes")]
+    assert [list(column) for column in merged.samples.values] == [[1, 4, 0, 0], [0, 0, 2, 4]]
+    assert len(merged.mappings) == 2
+    assert merge([]).sample_types == []
+
+
+def test_merging_keeps_times_where_all_profiles_have_them() -> None:
+    one, two = profile_of([(["a"], 2)]), profile_of([(["b"], 1), (["a"], 1)])
+    one.samples.timeline = Timeline(array("I", [0, 0]), array("q", [5, 7]), [array("q", [1, 1])])
+    two.samples.timeline = Timeline(array("I", [1, 0]), array("q", [6, 8]), [array("q", [1, 1])])
+    timeline = merge([one, two]).samples.timeline
+    assert timeline is not None
+    assert (list(timeline.sample), list(timeline.time)) == ([0, 0, 0, 1], [5, 7, 6, 8])
+    two.samples.timeline = None
+    assert merge([one, two]).samples.timeline is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.tuples(names, st.integers(1, 9))), max_size=4))
+def test_merged_folded_stacks_are_the_sum(parts: list[list[tuple[list[str], int]]]) -> None:
+    whole = profile_of([one for part in parts for one in part])
+    merged = merge(profile_of(part) for part in parts)
+    assert folded.write(merged) == folded.write(whole)
+    again = read(pprof.write(merged))
+    assert folded.write(again) == folded.write(whole)
+
+
+def test_merging_names_once_and_writes_one(folder: Path) -> None:
+    out = folder / "one.folded"
+    inputs = [str(folder / name) for name in ("a.pb.gz", "d.pb")]
+    assert main(["profile", "--merge", *inputs, "-o", str(out)]) == 0
+    lines = out.read_text().splitlines()
+    assert "main 4" in lines
+    assert "sum 4" in lines
+
+
+# differences
+
+
+def change(new: list[tuple[list[str], int]], base: list[tuple[list[str], int]], **options: bool) -> str:
+    return folded.write(diff(profile_of(new), profile_of(base), **options))
+
+
+def test_a_difference_is_new_less_base() -> None:
+    assert change([(["a", "b"], 5), (["a"], 1)], [(["a", "b"], 2), (["c"], 4)]) == "a 1\na;b 3\nc -4\n"
+
+
+def test_a_difference_can_be_normalized() -> None:
+    assert change([(["a"], 6), (["b"], 6)], [(["a"], 2), (["b"], 1)], normalize=True) == "a -2\nb 2\n"
+    assert change([(["a"], 6)], [], normalize=True) == "a 6\n"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(names, st.integers(1, 9))))
+def test_a_profile_less_itself_is_nothing(stacks: list[tuple[list[str], int]]) -> None:
+    profile = profile_of(stacks)
+    for normalize in (False, True):
+        found = diff(profile, profile, normalize=normalize)
+        assert not any(value for column in found.samples.values for value in column)
+
+
+def build(folder: str, base: int, line: int, *, file: bool = True) -> Profile:
+    """One program as two builds have it: other folders, addresses, lines and inlined calls."""
+    profile = Profile([SampleType("cpu", "nanoseconds")], [Mapping(base, base + 0x1000, 0, f"{folder}/app")])
+    path = f"{folder}/a.c" if file else ""
+    work = Frame("work", path, line, inlined=line > 5)
+    if line > 5:
+        stack = [profile.location(0, base + line, (work, Frame("main", path, 2)))]
+    else:
+        stack = [profile.location(0, base + line, (work,)), profile.location(0, base + 2, (Frame("main", path, 1),))]
+    profile.samples.add(stack, [line])
+    profile.samples.add([profile.location(0, base + 0x800)], [1])
+    return profile
+
+
+@pytest.mark.parametrize("file", [True, False])
+def test_two_builds_compare_by_function_and_file(file: bool) -> None:
+    found = build("/build/2", 0x7000, 9).diff(build("/build/1", 0x4000, 3, file=file))
+    assert folded.write(found) == "[app] 0\nmain;work 6\n"
+
+
+def test_functions_of_one_name_in_two_files_stay_apart() -> None:
+    def profile(*files: str) -> Profile:
+        made = Profile([SampleType("samples", "count")])
+        for file in files:
+            made.samples.add([made.location(NO_MAPPING, 0, (Frame("init", file),))], [1])
+        return made
+
+    found = profile("/2/a.c", "/2/b.c").diff(profile("/1/a.c"))
+    assert sorted(zip((frames[0].file for frames in found.frames), found.samples.values[0])) == [
+        ("/2/a.c", 0), ("/2/b.c", 1),
+    ]  # fmt: skip
+
+
+def test_profiles_without_a_common_type_do_not_compare() -> None:
+    other = profile_of([(["a"], 1)])
+    other.sample_types = [SampleType("space", "bytes")]
+    with pytest.raises(ProfileError, match="no sample type in common"):
+        diff(profile_of([(["a"], 1)]), other)
+
+
+@pytest.mark.parametrize("format", [*formats.WRITTEN, formats.PAGE])
+def test_every_format_bears_a_difference(format: str) -> None:
+    found = Profile.of(diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 2)])))
+    assert formats.to_bytes(found, format, "x")
+
+
+def test_pprof_and_tables_have_negative_values() -> None:
+    found = Profile.of(diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 7)])))
+    assert folded.write(read(pprof.write(found))) == "a;b 5\na;c -7\n"
+    assert [(row.function, row.self, row.total) for row in top.top(found).rows] == [
+        ("c", -7, -7), ("b", 5, 5), ("a", 0, -2),
+    ]  # fmt: skip
+
+
+def test_speedscope_has_what_grew_and_what_shrank() -> None:
+    found = diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 7)]))
+    grown, shrunk = json.loads(speedscope.write(found))["profiles"]
+    assert (grown["name"], grown["weights"]) == ("type0", [5])
+    assert (shrunk["name"], shrunk["weights"]) == ("type0, less than the base", [7])
+
+
+def test_both_sides_of_a_difference_are_kept() -> None:
+    found = both(diff(profile_of([(["a"], 5)]), profile_of([(["a"], 2), (["b"], 3)])))
+    assert [list(column) for column in found.samples.values] == [[5, 0], [2, 3]]
+    only = diff(profile_of([(["a"], 5)]), profile_of([(["b"], 3)])).filter(lambda sample: "b" in sample.functions)
+    assert [list(column) for column in (*only.samples.values, *only.samples.base)] == [[-3], [3]]
+
+
+def test_the_command_compares_with_a_base(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    base = program_profile(compiled())
+    base.samples.values[0][0] = 7
+    base.mappings[0] = base.mappings[0]._replace(start=BASE + 0x1000, limit=base.mappings[0].limit + 0x1000)
+    for at in range(3):
+        base.address[at] += 0x1000
+    old = folder / "old.pb.gz"
+    old.write_bytes(pprof.write(base))
+    new = str(folder / "a.pb.gz")
+    assert main(["profile", new, "--base", str(old), "--format", "folded"]) == 0
+    said = capfd.readouterr().out
+    assert "main -5\n" in said
+    assert "sum 0\n" in said
+    assert main(["profile", new, "--normalize"]) == 2
+    assert main(["profile", new, new, "--base", str(old), "-o", "x"]) == 2
+    assert main(["profile", new, "--base", str(old), "--flamegraph", str(folder / "d.html")]) == 0
+
+
+def test_a_notebook_shows_the_flame_graph() -> None:
+    shown = Profile.of(made())._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    assert "&lt;!doctype html&gt;" in shown

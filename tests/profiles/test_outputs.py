@@ -1,0 +1,271 @@
+"""What a profile is written as beside pprof and OTLP: tables for people, JSON, Arrow, Firefox Profiler, speedscope."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import subprocess
+from array import array
+from pathlib import Path
+from time import sleep
+from uuid import uuid4
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.helpers.firefox import stacks_of
+from tests.helpers.perf_text import TWO_THREADS
+from tests.helpers.profiles import REASON, made, names, profile_of
+from whence.cli import main
+from whence.model import Frame
+from whence.profiles import Profile, arrow, breakpad, firefox, folded, formats, perf, plain_json, pprof, speedscope, top
+from whence.profiles.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
+
+
+def test_a_table_has_the_functions_with_most_self_first() -> None:
+    found = top.top(made())
+    assert [(row.self, row.total, row.function) for row in found.rows] == [
+        (90, 90, "inner<1;2>"), (10, 10, "libz.so.1+0x1f20"), (0, 100, "main"), (0, 90, "work"),
+    ]  # fmt: skip
+    assert (found.whole, found.unit, found.functions) == (100, "nanoseconds", 4)
+    assert found.rows[1].reason == REASON
+    assert [row.function for row in top.top(made(), 2, "total").rows] == ["main", "inner<1;2>"]
+
+
+def test_a_recursive_function_counts_once_in_its_total() -> None:
+    profile = profile_of([(["main", "f", "f", "f"], 5), (["main", "f"], 2)])
+    rows = {row.function: (row.self, row.total) for row in top.top(profile).rows}
+    assert rows == {"f": (7, 7), "main": (0, 7)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(names, st.integers(1, 9))))
+def test_selfs_add_up_to_the_whole_of_all_stacks_that_have_frames(
+    names_and_values: list[tuple[list[str], int]],
+) -> None:
+    found = top.top(profile_of(names_and_values), 0)
+    assert sum(row.self for row in found.rows) == sum(value for stack, value in names_and_values if stack)
+    assert all(row.self <= row.total <= found.whole for row in found.rows)
+
+
+def test_the_table_goes_to_the_terminal_by_an_option(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "in.pb"
+    path.write_bytes(pprof.write(made(), compress=False))
+    assert main(["profile", str(path), "--top", "1", "--sort", "total"]) == 0
+    said = capfd.readouterr().out.splitlines()
+    assert said[0] == "cpu: 100 ns in 4 functions, 1 of them below"
+    assert said[1].split() == ["self", "total", "function", "file", "binary", "reason"]
+    assert said[2].split() == ["0", "ns", "0.0%", "100", "ns", "100.0%", "main", "/src/a.c", "app"]
+    assert len(said) == 3
+    assert main(["profile", str(path), "--format", "top", "--sample-type", "samples"]) == 0
+    assert capfd.readouterr().out.startswith("samples: 3 in 4 functions\n")
+    assert main(["profile", str(path), "--top", "3", "--format", "pprof"]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["profile", str(path), "--top", "-3"])
+
+
+def test_json_has_the_whole_profile(tmp_path: Path) -> None:
+    profile = made()
+    profile.samples.labels[0] = (Label("comm", "app"), Label("pid", number=7))
+    profile.mappings[1] = profile.mappings[1]._replace(start=0xFFFFFFFF81000000, limit=0)
+    document = json.loads(plain_json.write(profile, "x"))
+    assert document["sample_types"][1] == {"type": "cpu", "unit": "nanoseconds"}
+    assert document["default_type"] == 1
+    assert document["mappings"][1]["start"] == "0xffffffff81000000"
+    location = document["locations"][1]
+    assert location["frames"][0] == {"function": "inner<1;2>", "file": "/src/b.c", "line": 3, "inlined": True}
+    assert document["locations"][2]["reason"] == REASON
+    sample = document["samples"][0]
+    assert (sample["values"], sample["labels"]) == ([1, 30], {"comm": "app", "pid": 7})
+    assert [document["locations"][at]["frames"][-1]["function"] for at in document["stacks"][sample["stack"]]] == [
+        "work", "main",
+    ]  # fmt: skip
+
+
+def test_arrow_has_a_row_for_each_sample_with_its_frames() -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.ipc.open_stream(arrow.write(made())).read_all()
+    assert table.column_names == ["samples", "cpu", "stack", "labels"]
+    assert table["cpu"].to_pylist() == [30, 10, 60]
+    assert table.field("cpu").metadata == {b"unit": b"nanoseconds"}
+    first, second, _ = table["stack"].to_pylist()
+    assert [(one["function"], one["inlined"], one["line"]) for one in first] == [
+        ("inner<1;2>", True, 3), ("work", False, 5), ("main", False, 9),
+    ]  # fmt: skip
+    assert second[0]["function"] is None
+    assert (second[0]["reason"], second[0]["binary"], second[0]["address"]) == (REASON, "libz.so.1", 0x700F20)
+
+
+def test_arrow_has_a_row_for_each_moment_where_times_are_known() -> None:
+    pytest.importorskip("pyarrow")
+    table = perf_profile().to_arrow()
+    assert table["time"].to_pylist() == [10_000_300_000, 10_000_100_000, 10_000_200_000]
+    assert table["cpu-clock"].to_pylist() == [100, 200, 300]
+    assert dict(table["labels"].to_pylist()[1]) == {"comm": "app", "pid": "42", "tid": "43"}
+
+
+def perf_profile() -> Profile:
+    return Profile.of(perf.read(TWO_THREADS))
+
+
+def test_perf_text_keeps_when_each_sample_was_taken_and_what_was_lost() -> None:
+    profile = perf.read(TWO_THREADS + TWO_THREADS.replace(" 10.0", " 11.0"))
+    timeline = profile.samples.timeline
+    assert timeline is not None
+    assert len(profile.samples) == 3
+    assert list(timeline.sample) == [0, 1, 2, 0, 1, 2]
+    assert [list(column) for column in profile.samples.values] == [[2, 2, 2], [200, 400, 600]]
+    assert [timeline.time[at] for at in timeline.in_order()][:3] == [10_000_100_000, 10_000_200_000, 10_000_300_000]
+    assert [(one.samples, one.time, one.tid) for one in profile.lost] == [
+        (33, 10_000_250_000, 43),
+        (33, 11_000_250_000, 43),
+    ]
+
+
+def test_a_filter_keeps_the_times_of_what_it_keeps() -> None:
+    profile = perf_profile().filter(lambda sample: "main" in sample.functions)
+    timeline = profile.samples.timeline
+    assert timeline is not None
+    assert list(timeline.sample) == [0, 1]
+    assert list(timeline.values[1]) == [100, 300]
+
+
+def test_firefox_has_the_stacks_with_inlined_calls_files_and_categories() -> None:
+    document = json.loads(firefox.write(made(), "made"))
+    assert document["meta"]["preprocessedProfileVersion"] >= 49
+    assert stacks_of(document) == [
+        ["main", "work", "inner<1;2>"],
+        ["main", "libz.so.1+0x1f20"],
+        ["main", "work", "inner<1;2>"],
+    ]
+    frames, functions = document["shared"]["frameTable"], document["shared"]["funcTable"]
+    strings = document["shared"]["stringArray"]
+    rows = {strings[functions["name"][function]]: at for at, function in enumerate(frames["func"])}
+    outer, inner = rows["work"], rows["inner<1;2>"]
+    assert frames["address"][outer] == frames["address"][inner] == 0x2000
+    assert (frames["inlineDepth"][outer], frames["inlineDepth"][inner]) == (0, 1)
+    assert (frames["line"][outer], frames["line"][inner]) == (5, 3)
+    source = functions["source"][frames["func"][inner]]
+    assert strings[document["shared"]["sources"]["filename"][source]] == "/src/b.c"
+    assert [one["name"] for one in document["libs"]] == ["app", "libz.so.1"]
+    assert document["threads"][0]["samples"]["weight"] == [30 / 1e6, 10 / 1e6, 60 / 1e6]
+    assert document["threads"][0]["samples"]["weightType"] == "tracing-ms"
+
+
+def test_firefox_has_threads_processes_times_and_what_was_lost() -> None:
+    document = json.loads(firefox.write(perf_profile()))
+    threads = document["threads"]
+    assert [(one["name"], one["pid"], one["tid"], one["isMainThread"]) for one in threads] == [
+        ("app", "42", 42, True), ("app", "42", 43, False),
+    ]  # fmt: skip
+    assert stacks_of(document, 0) == [["main", "early"], ["main", "late"]]
+    assert threads[0]["samples"]["time"] == [0.1, 0.2]
+    assert threads[1]["samples"]["time"] == [0.0]
+    markers = threads[1]["markers"]
+    assert (markers["data"], markers["startTime"]) == ([{"type": "LostSamples", "count": 33}], [0.15])
+    assert threads[0]["markers"]["length"] == 0
+
+
+def test_firefox_says_kernel_and_generated_code_by_category() -> None:
+    profile = profile_of([])
+    profile.mappings = [Mapping(1, 1 << 63, 0, "[kernel.kallsyms]_text"), Mapping(5, 9, 0, "//anon")]
+    stack = [profile.location(0, 0xFFFFFFFF81000000, (Frame("k"),)), profile.location(1, 6, (Frame("jit"),))]
+    profile.samples.add([*stack, profile.location(NO_MAPPING, 0, (Frame("x"),))], [1])
+    document = json.loads(firefox.write(profile))
+    names = [document["meta"]["categories"][one]["name"] for one in document["shared"]["frameTable"]["category"]]
+    assert names == ["Other", "Generated code", "Kernel"]
+
+
+@pytest.mark.parametrize(
+    ("build_id", "debug_id"),
+    [
+        ("04a4564439753cf113ec8a9a8a0b8c3c2f2f2f2f", "4456A4047539F13C13EC8A9A8A0B8C3C0"),
+        ("ab", "000000AB000000000000000000000000" + "0"),
+        ("", breakpad.UNKNOWN),
+        ("go/id", breakpad.UNKNOWN),
+    ],
+)
+def test_a_build_id_becomes_the_id_that_firefox_knows_files_by(build_id: str, debug_id: str) -> None:
+    assert breakpad.debug_id(build_id) == debug_id
+    if len(build_id) == 40:
+        assert breakpad.build_id(debug_id) == build_id[:32]
+
+
+def test_speedscope_is_in_order_of_time_where_times_are_known() -> None:
+    document = json.loads(speedscope.write(perf_profile()))
+    names = [one["name"] for one in document["shared"]["frames"]]
+    found = {one["name"]: one for one in document["profiles"]}
+    assert list(found) == ["samples · app 42", "samples · app 43", "cpu-clock · app 42", "cpu-clock · app 43"]
+    main = found["cpu-clock · app 42"]
+    assert [[names[at] for at in row] for row in main["samples"]] == [["main", "early"], ["main", "late"]]
+    assert (main["weights"], main["unit"], main["endValue"]) == ([300, 100], "nanoseconds", 400)
+    assert document["profiles"][document["activeProfileIndex"]] is main or document["activeProfileIndex"] == 2
+
+
+def test_speedscope_adds_up_neighbours_with_equal_stacks() -> None:
+    profile = profile_of([(["a", "b"], 3), (["a"], 1)])
+    profile.samples.timeline = Timeline(array("I", [0, 1, 0, 0]), array("q", [1, 9, 2, 10]), [array("q", [1] * 4)])
+    (found,) = json.loads(speedscope.write(profile))["profiles"]
+    assert found["weights"] == [2, 1, 1]
+
+
+@pytest.mark.parametrize("ending", [".firefox.json", ".firefox.json.gz"])
+def test_the_ending_chooses_firefox_and_gzip(tmp_path: Path, ending: str) -> None:
+    out = tmp_path / f"out{ending}"
+    formats.write(made(), out)
+    data = gzip.decompress(out.read_bytes()) if ending.endswith("gz") else out.read_bytes()
+    assert json.loads(data)["threads"][0]["name"] == out.name
+
+
+@pytest.mark.parametrize("format", formats.WRITTEN)
+def test_each_format_bears_an_empty_profile_and_one_without_types(format: str) -> None:
+    for profile in (Profile(), Profile([SampleType("samples", "count")]), Profile.of(folded.read("a;b 1\n"))):
+        assert isinstance(formats.to_bytes(profile, format, "x"), bytes)
+
+
+@pytest.mark.parametrize("format", formats.WRITTEN)
+def test_each_format_bears_names_that_are_no_text(format: str) -> None:
+    profile = Profile.of(folded.read(b"a\xff;b\x00c\xed\xa0\x80 1\n".decode("utf-8", "surrogateescape")))
+    profile.reasons[profile.location(NO_MAPPING, 5)] = "why\udcff"
+    assert formats.to_bytes(profile, format, "x\udcff")
+
+
+PEER = Path(__file__).parents[2] / ".cache" / "npm" / "node_modules" / ".bin" / "profiler-cli"
+
+
+def peer() -> list[str]:
+    """The front end's own command line; `make frontends` installs it."""
+    if not PEER.exists() or shutil.which("node") is None:
+        pytest.skip("npm's @firefox-devtools/profiler-cli is not installed: make frontends")
+    return ["node", str(PEER)]
+
+
+def test_the_front_end_of_firefox_profiler_opens_what_is_written(tmp_path: Path) -> None:
+    command, path = peer(), tmp_path / "made.json"
+    session = f"whence{uuid4().hex}"
+    formats.write(perf_profile(), path, "firefox")
+
+    def said(*words: str) -> str:
+        for _ in range(20):
+            run = subprocess.run([*command, *words, "--session", session], capture_output=True, text=True, timeout=60)
+            if "most likely still starting" not in run.stderr:
+                break
+            sleep(0.5)  # it gives itself half a second, which a busy machine has not
+        assert run.returncode == 0 or "already running" in run.stderr, run.stderr
+        return run.stdout
+
+    try:
+        said("load", str(path))
+        info, tree, functions, markers = (
+            said("profile", "info"), said("thread", "samples-top-down"), said("thread", "functions"),
+            said("thread", "markers", "--thread", "t-1"),
+        )  # fmt: skip
+    finally:
+        subprocess.run([*command, "stop", session], capture_output=True, timeout=60)
+    assert "2 threads across 1 processes" in info
+    assert "app!main [total: 100.0%, self: 0.0%]" in tree
+    assert re.search(r"app!early - self: \S+ \(75\.0%\), total: \S+ \(75\.0%\)", functions)
+    assert "LostSamples" in markers or "Lost samples" in markers

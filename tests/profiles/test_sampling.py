@@ -1,0 +1,118 @@
+"""Profiles of live processes: where they spend their time, in any format."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import whence
+from tests.helpers.live import compiled, running
+from whence import profiles
+from whence.cli.main import main
+from whence.errors import WhenceError
+
+if not sys.platform.startswith("linux"):
+    pytest.skip("stopping threads is Linux's", allow_module_level=True)
+
+PROGRAM = """#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile unsigned long count;
+__attribute__((noinline)) static void often(void) { for (int i = 0; i < 3000000; i++) count++; }
+__attribute__((noinline)) static void seldom(void) { for (int i = 0; i < 1000000; i++) count++; }
+static void *nap(void *x) { for (;;) pause(); return x; }
+int main(int argc, char **argv) {
+    pthread_t t;
+    pthread_create(&t, 0, nap, 0);
+    usleep(20000);
+    puts("ready");
+    fflush(stdout);
+    for (long left = atol(argv[1]); left; left--) { often(); seldom(); }
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("sampled"), "-pthread", source=PROGRAM)
+
+
+def total(profile: profiles.Profile, function: str, type: int = 1) -> int:
+    """A value of all samples with a function."""
+    return sum(
+        profile.samples.values[type][at]
+        for at in range(len(profile.samples))
+        if function in profiles.Sample(profile, at).functions
+    )
+
+
+def test_functions_have_their_share_of_the_time(program: Path) -> None:
+    with running([program, "1000000"]) as (pid, _):
+        profile = profiles.sample(pid, every=0.005, seconds=1.5)
+    assert [one.type for one in profile.sample_types] == ["samples", "wall", "cpu"]
+    assert 1.4e9 < profile.duration_ns < 4e9
+    whole = total(profile, "main")
+    assert 0.5 < total(profile, "often") / whole < 0.95
+    assert 0.05 < total(profile, "seldom") / whole < 0.5
+    assert total(profile, "often") + total(profile, "seldom") >= 0.9 * whole
+    assert total(profile, "nap") == pytest.approx(whole, rel=0.05)  # it sleeps, and is there
+    assert total(profile, "nap", 2) < total(profile, "main", 2)
+    assert whole == pytest.approx(profile.duration_ns, rel=0.05)
+    timeline = profile.samples.timeline
+    assert timeline is not None
+    assert len(timeline) == sum(profile.samples.values[0])
+    assert list(timeline.time) == sorted(timeline.time)
+    samples = [profiles.Sample(profile, at) for at in range(len(profile.samples))]
+    assert {one.labels["pid"] for one in samples} == {pid}
+    assert {one.labels["comm"] for one in samples} == {"program"}
+    assert len({one.labels["tid"] for one in samples}) == 2
+
+
+@pytest.mark.parametrize("name", ["p.pb.gz", "p.folded", "p.otlp", "p.speedscope.json", "p.firefox.json"])
+def test_the_command_writes_any_format(program: Path, tmp_path: Path, name: str) -> None:
+    with running([program, "1000000"]) as (pid, _):
+        command = ["pid", str(pid), "--every", "0.02", "--for", "0.1", "-o", str(tmp_path / name)]
+        assert main([*command, "--flamegraph", str(tmp_path / "page.html")]) == 0
+    data = (tmp_path / name).read_bytes()
+    assert data
+    if name in ("p.pb.gz", "p.folded", "p.otlp"):
+        read = profiles.read(tmp_path / name)
+        assert total(read, "nap", 0) > 0
+    assert b"__libc_pause" in (tmp_path / "page.html").read_bytes()
+
+
+def test_a_process_that_ends_is_a_profile_until_then(program: Path) -> None:
+    child = subprocess.Popen([program, "40"], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    with child.stdout:
+        child.stdout.readline()
+        profile = profiles.sample(child.pid, every=0.01)
+        child.wait()
+    assert total(profile, "often") > total(profile, "seldom") > 0
+    assert total(profile, "_start") > 0
+
+
+def test_options_of_a_profile_go_with_sampling(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running([program, "1000000"]) as (pid, _):
+        assert main(["pid", str(pid), "-o", "x.pb.gz"]) == 2
+        assert "goes with --every or --for" in capsys.readouterr().err
+        with pytest.raises(SystemExit, match="2"):
+            main(["pid", str(pid), "--every", "0", "-o", "x.pb.gz"])
+        assert "--every" in capsys.readouterr().err
+        assert main(["pid", str(pid), "--for", "0.1", "--top", "3"]) == 0
+        assert capsys.readouterr().out.startswith("wall: ")
+    with pytest.raises(ValueError, match="every"):
+        profiles.sample(pid, every=0)
+    with pytest.raises(ProcessLookupError):
+        profiles.sample(pid)
+
+
+def test_where_no_thread_may_be_stopped_there_is_an_error_with_the_remedy() -> None:
+    with pytest.raises(WhenceError, match="could be stopped: a process can't trace itself"):
+        profiles.sample(whence.Process(os.getpid()), seconds=1)

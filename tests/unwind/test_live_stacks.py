@@ -1,0 +1,339 @@
+"""Stacks of live processes: whole, of every thread, and nobody left stopped."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import whence
+from tests.helpers.live import compiled, running
+from whence.cli.main import main
+from whence.reasons import Reason
+from whence.unwind import End
+from whence.unwind.stopping import StackPointer, stop_threads
+
+if not sys.platform.startswith("linux"):
+    pytest.skip("stopping threads is Linux's", allow_module_level=True)
+
+PROGRAM = """#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static volatile unsigned long spins;
+static volatile int handled;
+__attribute__((noinline)) static void wait_here(int deep) {
+    volatile char place[100];
+    place[0] = deep;
+    if (deep) wait_here(deep - 1); else for (;;) pause();
+    spins += place[0];
+}
+__attribute__((noinline)) static void spin(void) { for (;;) spins++; }
+static void *sleeper(void *x) { prctl(PR_SET_NAME, "sleeper"); wait_here(5); return x; }
+static void *runner(void *x) { prctl(PR_SET_NAME, "runner"); spin(); return x; }
+static void handler(int s) { handled++; }
+static void on_other_stack(int s) { wait_here(2); }
+__attribute__((noinline)) static int deep(int n) {
+    volatile int a[2];
+    a[0] = n;
+    return n ? deep(n - 1) + a[0] : pause();
+}
+int main(int argc, char **argv) {
+    pthread_t t;
+    int threads = argc > 2 ? atoi(argv[2]) : 0;
+    static char stack[65536];
+    stack_t other = {stack, 0, sizeof stack};
+    struct sigaction action = {.sa_handler = on_other_stack, .sa_flags = SA_ONSTACK};
+    for (int i = 0; i < threads; i++) pthread_create(&t, 0, sleeper, 0);
+    if (argv[1][0] == 'r' || argv[1][0] == 'z') pthread_create(&t, 0, argv[1][0] == 'r' ? runner : sleeper, 0);
+    if (argv[1][0] == 's') signal(SIGRTMIN, handler);
+    usleep(20000);
+    puts("ready");
+    fflush(stdout);
+    switch (argv[1][0]) {
+    case 'v': if (!vfork()) { sleep(100); _exit(0); } break;
+    case 'z': pthread_exit(0);
+    case 'a': sigaltstack(&other, 0); sigaction(SIGUSR1, &action, 0); raise(SIGUSR1); break;
+    case 'd': return deep(atoi(argv[3]));
+    case 's': { char c; while (read(0, &c, 1) != 0) {} printf("%d\\n", handled); return 0; }
+    case 'e': getchar(); return 7;
+    }
+    wait_here(3);
+    return 0;
+}
+"""
+LAYOUTS = [StackPointer(216, 152, 8), StackPointer(272, 248, 8)]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("live"), "-pthread", source=PROGRAM)
+
+
+def functions(stack: whence.Stack) -> list[str]:
+    return [one.function for frame in stack.frames for one in frame.place.frames]
+
+
+def states(pid: int) -> list[str]:
+    found = []
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        text = Path(f"/proc/{pid}/task/{tid}/stat").read_text()
+        found.append(text[text.rfind(")") + 2])
+    return found
+
+
+def until(holds: Callable[[], bool], seconds: float = 10) -> bool:
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def test_every_thread_has_its_whole_stack_the_running_ones_too(program: Path) -> None:
+    with running([program, "r", "2"]) as (pid, _), whence.Process(pid) as process:
+        first, *others = process.stacks()
+        assert (first.tid, first.name, first.end) == (pid, "program", End.COMPLETE)
+        assert functions(first)[-8:-3] == ["wait_here", "wait_here", "wait_here", "wait_here", "main"]
+        assert sorted(one.name for one in others) == ["runner", "sleeper", "sleeper"]
+        for stack in others:
+            inner = {"runner": ["spin", "runner"], "sleeper": ["wait_here"] * 6 + ["sleeper"]}[stack.name]
+            found = functions(stack)
+            assert [one for one in found if one in inner] == inner
+            assert found[-2] == "start_thread"
+            assert (stack.end, stack.detail, stack.missing) == (End.COMPLETE, "", None)
+        assert until(lambda: "t" not in states(pid))
+        assert [one.tid for one in process.stacks(tids=[others[0].tid])] == [others[0].tid]
+
+
+def test_threads_are_stopped_for_milliseconds(program: Path) -> None:
+    """The best of some: other programs may have the processors meanwhile."""
+    with running([program, "r", "200"]) as (pid, _):
+        found = [stop_threads(pid, f"/proc/{pid}", LAYOUTS) for _ in range(10)]
+        assert {len(one.threads) for one in found} == {202}
+        assert any(all(thread.registers for thread in one.threads) for one in found)
+        assert 0 < min(one.held for one in found) < 0.01
+
+
+SAMPLE = """
+import sys
+from whence.unwind.stopping import StackPointer, stop_threads
+pid = int(sys.argv[1])
+print("ready", flush=True)
+while True:
+    stop_threads(pid, f"/proc/{pid}", [StackPointer(216, 152, 8), StackPointer(272, 248, 8)])
+"""
+
+
+def test_a_kill_while_threads_are_stopped_lets_them_go(program: Path) -> None:
+    with running([program, "r", "100"]) as (pid, _):
+        for _ in range(3):
+            with running([sys.executable, "-c", SAMPLE, str(pid)]) as (sampler, _):
+
+                def is_caught(sampler: int = sampler) -> bool:
+                    """Whether it is stopped itself while it holds threads of the program."""
+                    os.kill(sampler, signal.SIGSTOP)
+                    if until(lambda: set(states(sampler)) == {"T"}, 1) and "t" in states(pid):
+                        return True
+                    os.kill(sampler, signal.SIGCONT)
+                    return False
+
+                assert until(is_caught, 20), "it was never caught in the middle"
+                os.kill(sampler, signal.SIGKILL)
+                assert until(lambda: "t" not in states(pid))
+        assert [stack.end for stack in whence.Process(pid).stacks()] == [End.COMPLETE] * 102
+
+
+def test_the_parent_of_a_vfork_is_blocked_and_gets_loose(program: Path) -> None:
+    with running([program, "v"]) as (pid, _):
+        assert until(lambda: states(pid) == ["D"])
+        (stack,) = whence.Process(pid).stacks()
+        assert stack.end is End.NO_REGISTERS
+        assert stack.missing is not None
+        assert "blocked in the kernel" in stack.detail
+        assert functions(stack)[-1:] == ["__GI___vfork"] or stack.frames  # where it is, by /proc
+        (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGKILL)
+        assert until(lambda: states(pid) == ["S"])
+        assert "TracerPid:\t0\n" in Path(f"/proc/{pid}/status").read_text()
+
+
+def test_what_was_stopped_before_stays_so(program: Path) -> None:
+    with running([program, "r"]) as (pid, _):
+        os.kill(pid, signal.SIGSTOP)
+        assert until(lambda: set(states(pid)) == {"T"})
+        assert [stack.end for stack in whence.Process(pid).stacks()] == [End.COMPLETE] * 2
+        assert until(lambda: set(states(pid)) == {"T"})
+        os.kill(pid, signal.SIGCONT)
+        assert until(lambda: set(states(pid)) == {"R", "S"})
+
+
+def test_no_signal_is_lost(program: Path) -> None:
+    child = subprocess.Popen([program, "s"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with child.stdin, child.stdout:
+        assert child.stdout.readline() == "ready\n"
+        sent = 300
+
+        def send() -> None:
+            for _ in range(sent):
+                os.kill(child.pid, signal.SIGRTMIN)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        while sender.is_alive():
+            stop_threads(child.pid, f"/proc/{child.pid}", LAYOUTS)
+        sender.join()
+        stop_threads(child.pid, f"/proc/{child.pid}", LAYOUTS)
+        child.stdin.close()
+        assert child.stdout.read() == f"{sent}\n"
+    assert child.wait() == 0
+
+
+def test_the_exit_code_of_our_own_child_stays_for_who_waits_for_it(program: Path) -> None:
+    for _ in range(5):
+        child = subprocess.Popen([program, "e"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert child.stdin is not None
+        assert child.stdout is not None
+        with child.stdin, child.stdout:
+            child.stdout.readline()
+            child.stdin.close()
+            for _ in range(20):
+                try:
+                    stop_threads(child.pid, f"/proc/{child.pid}", LAYOUTS)
+                except OSError:
+                    break
+        assert child.wait() == 7
+
+
+def test_a_process_whose_first_thread_has_ended_still_has_the_others(program: Path) -> None:
+    with running([program, "z", "1"]) as (pid, _):
+        assert until(lambda: "Z" in states(pid))
+        found = {stack.name: stack for stack in whence.Process(pid).stacks()}
+        assert found["sleeper"].end is End.COMPLETE
+        assert functions(found["sleeper"])[-3] == "sleeper"
+
+
+def test_a_handler_on_a_stack_of_its_own_leads_to_what_it_interrupted(program: Path) -> None:
+    with running([program, "a"]) as (pid, _):
+        assert until(lambda: states(pid) == ["S"])
+        (stack,) = whence.Process(pid).stacks()
+        found = functions(stack)
+        assert found.index("on_other_stack") < found.index("main")
+        assert stack.end is End.COMPLETE
+        assert [frame.is_trampoline for frame in stack.frames].count(True) == 1
+
+
+def test_a_deep_stack_keeps_both_ends_and_counts_the_middle(program: Path) -> None:
+    with running([program, "d", "0", "60000"]) as (pid, _):
+        assert until(lambda: states(pid) == ["S"])
+        (stack,) = whence.Process(pid).stacks()
+        assert stack.end is End.COMPLETE
+        assert len(stack.frames) == 4096 + 256
+        assert stack.skipped > 55_000
+
+
+def test_the_command_prints_each_style(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running([program, "r", "1"]) as (pid, _):
+        assert main(["pid", str(pid), "--stop"]) == 0
+        about, *out = capsys.readouterr().out.splitlines()
+        assert about == f"process {pid}, {program} r 1, {program}"
+        threads = [line for line in out if line.startswith("thread")]
+        assert len(threads) == 3
+        assert re.fullmatch(rf"thread {pid} program \(S, stopped for \d+\.\d ms\)", threads[0])
+        assert out.count("  end: complete: the outermost frame is reached") == 3
+        assert main(["pid", str(pid), "--stop", "--thread", str(pid), "--json", "--registers"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["tid"], told["name"], told["state"], told["end"]) == (pid, "program", "S", "complete")
+        assert told["stopped_ms"] > 0
+        assert told["process"] == {
+            "pid": pid, "command": "program", "arguments": f"{program} r 1", "executable": str(program)
+        }  # fmt: skip
+        assert told["registers"]
+        assert main(["pid", str(pid), "--stop", "--style", "gdb", "--thread", str(pid)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert re.fullmatch(rf"#\d +0x[0-9a-f]{{16}} in wait_here \(\) at {re.escape(str(program))}\.c:\d+", lines[3])
+        assert main(["pid", str(pid), "--stop", "--thread", "1"]) == 2
+        assert "has no thread 1" in capsys.readouterr().err
+
+
+@contextmanager
+def traced(pid: int) -> Iterator[None]:
+    """Somebody else traces the first thread of a process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    done, seized = threading.Event(), threading.Event()
+
+    def seize() -> None:
+        if libc.ptrace(0x4206, pid, None, None) == 0:
+            seized.set()
+        done.wait()
+
+    thread = threading.Thread(target=seize)
+    thread.start()
+    try:
+        if not seized.wait(5):
+            pytest.skip("nothing may be traced here")
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_thread_that_is_traced_already_says_by_whom(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running([program, "r"]) as (pid, _), traced(pid):
+        assert until(lambda: sorted(states(pid)) == ["R", "S"])
+        first, second = whence.Process(pid).stacks()
+        assert first.missing is not None
+        assert first.missing.reason is Reason.NOT_TRACEABLE
+        assert f"process {os.getpid()} traces it already" in first.missing.detail
+        assert f"let process {os.getpid()} detach" in first.missing.remedy
+        assert functions(first)[0]  # where it sleeps is known all the same
+        assert second.end is End.COMPLETE
+        assert main(["pid", str(pid), "--stop"]) == 1
+        assert "1 x not-traceable: let process" in capsys.readouterr().err
+
+
+def test_without_the_right_names_and_states_are_known_and_the_remedy(program: Path) -> None:
+    if os.geteuid() or shutil.which("setpriv") is None:
+        pytest.skip("needs root, and setpriv to drop a right")
+    with running([program, "r", "1"]) as (pid, _):
+        words = ["setpriv", "--inh-caps=-sys_ptrace", "--bounding-set=-sys_ptrace", sys.executable, "-m", "whence.cli"]
+        done = subprocess.run([*words, "pid", str(pid), "--stop"], capture_output=True, text=True)
+        if "COMPLETE" in done.stdout.upper():
+            pytest.skip("the right could not be dropped")
+        assert done.returncode == 1
+        assert re.findall(r"^thread \d+ (\w+) \(\w\)$", done.stdout, re.MULTILINE)[0] == "program"
+        assert done.stdout.count("end: no-registers: the thread's registers are not known (") == 3
+        assert "3 x not-traceable: run as root, or with CAP_SYS_PTRACE" in done.stderr
+
+
+def test_a_process_says_of_itself_that_it_can_not_be_stopped() -> None:
+    found = whence.Process(os.getpid()).stacks()
+    assert {stack.end for stack in found} == {End.NO_REGISTERS}
+    assert found[0].missing is not None
+    assert "faulthandler" in found[0].missing.remedy
+
+
+def test_a_process_that_is_gone_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    with pytest.raises(ProcessLookupError):
+        whence.Process(child.pid).stacks()
+    assert main(["pid", str(child.pid), "--stop"]) == 3
+    assert "there is no process" in capsys.readouterr().err
