@@ -177,9 +177,9 @@ def locator_of(options: Namespace, *, given: list[str] | None = None, columns: b
     if options.store:
         from whence.store import Store
 
-        folder = None if options.no_cache else cache_root(options)
+        kept = None if options.no_cache else cache()
         who = getattr(options, "command", "")
-        stores = [Store(store_place(word), cache=folder).source(who) for word in dict.fromkeys(options.store)]
+        stores = [Store(store_place(word)).source(who, cache=kept) for word in dict.fromkeys(options.store)]
     with Locator(
         dirs=options.debug_dir,
         files=[*(given or ()), *options.binary],

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Protocol
 
+    from whence.binary import Binary
     from whence.locate.cache import Cache
+
+    Demangle = bool | Callable[[str], str]
 
     class Fetcher(Protocol):
         """What a debuginfod client does: the file of a build-id, or None."""
@@ -59,12 +62,13 @@ OWN_PATH = "own path"
 class Candidate:
     """A file that may answer, with its build-ids. An ELF file is open until it is handed over or closed."""
 
-    __slots__ = ("_waiting", "build_ids", "how", "is_archive", "is_package", "path")
+    __slots__ = ("_open", "_waiting", "build_ids", "how", "is_archive", "is_package", "path")
 
     def __init__(
         self, path: str, how: str, build_ids: tuple[str, ...] = (), *, is_archive: bool = False,
-        elf: ElfFile | None = None,
+        elf: ElfFile | None = None, open_archive: Callable[[Demangle], Binary] | None = None,
     ) -> None:  # fmt: skip
+        self._open = open_archive
         self.path, self.how, self.build_ids, self.is_archive = path, how, build_ids, is_archive
         self.is_package = elf is not None and elf.section(PACKAGE_INDEX) is not None  # of split units
         self._waiting = [] if elf is None else [elf]  # taken from by one thread only
@@ -82,6 +86,10 @@ class Candidate:
             return self._waiting.pop()
         except IndexError:
             return ElfFile.open(self.path)
+
+    def opened(self, demangle: Demangle) -> Binary | None:
+        """An archive that lies in no file, open; None where the path leads to it. Raises OSError, LidiaError."""
+        return self._open(demangle) if self._open is not None else None
 
     def __enter__(self) -> Candidate:
         return self

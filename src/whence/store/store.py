@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from whence.binary import Binary
+    from whence.locate.cache import Cache
     from whence.locate.search import FileKind
     from whence.store.leases import Lease as HeldLease
     from whence.store.objects import Objects, Stat
@@ -60,16 +62,16 @@ class Store:
     """A store in a folder or a bucket. A context manager; safe from several threads, and with other processes' stores.
 
     `place` is a folder, an address (s3://, gs://, az://, memory://, http://, https://) or Objects. Nothing is written
-    before something is put. `cache` is a folder for what is fetched from a bucket (without one: temporary files).
-    `jobs` is the number of threads (None: one a core). With `compress` ELF files are stored packed by zstd where that
-    pays; they are handed out unpacked, but no longer by a mere web server.
+    before something is put. `cache` is for what is fetched from a bucket, a Cache or its folder (without one:
+    temporary files). `jobs` is the number of threads (None: one a core). With `compress` ELF files are stored packed by
+    zstd where that pays; they are handed out unpacked, but no longer by a mere web server.
     """
 
     def __init__(
         self,
         place: str | os.PathLike[str] | Objects,
         *,
-        cache: str | os.PathLike[str] | None = None,
+        cache: Cache | str | os.PathLike[str] | None = None,
         jobs: int | None = None,
         compress: bool = False,
     ) -> None:
@@ -106,10 +108,10 @@ class Store:
         known = meta.read(found[0], build_id) if found is not None else None
         if known is not None and known.files:
             return known
-        return self._unknown(build_id)
+        return self._unknown(build_id) if self._is_foreign() else None
 
     def _unknown(self, build_id: str) -> Meta | None:
-        """The same of files that nobody described: put there by hand, or by a writer that was killed."""
+        """The same of files that nobody described: put there by hand, or by other programs."""
         there = {kind: self.status(build_id, kind) for kind in KINDS}
         files = {str(kind): Held(one.size, "", added=int(one.modified)) for kind, one in there.items() if one}
         return Meta(build_id, files) if files else None
@@ -159,6 +161,19 @@ class Store:
                     raise FileNotFoundError(2, f"{status.key} was removed meanwhile")
             yield out
 
+    def fetch(self, build_id: str, kind: str, file: BinaryIO) -> None:
+        """Write a file of a build-id, unpacked, into another. Raises FileNotFoundError, OSError."""
+        status = self.status(build_id, kind)
+        if status is not None and not status.key.endswith(names.PACKED):
+            if self.objects.fetch(status.key, file) is None:
+                raise FileNotFoundError(2, f"{status.key} was removed meanwhile")
+            return
+        with self.file(build_id, kind) as path:
+            if path is None:
+                raise FileNotFoundError(2, f"there is no {file_key(build_id, kind)}")
+            with open(path, "rb") as source:
+                shutil.copyfileobj(source, file, CHUNK)
+
     def status(self, build_id: str, kind: str) -> Stat | None:
         """What is known of a file's object, wherever it lies; None when it is not there."""
         found = self.objects.head(file_key(build_id, kind))
@@ -205,11 +220,12 @@ class Store:
             return None
         return Content.of_file(path, stack)
 
-    def source(self, who: str = "") -> StoreSource:
-        """The store as a source of a Locator. `who` asks: it is written down with what was not found."""
+    def source(self, who: str = "", *, cache: Cache | str | os.PathLike[str] | None = None) -> StoreSource:
+        """The store as a source of a Locator. `who` asks: it is written down with what was not found. Files of a bucket
+        are kept in `cache`, a Cache or its folder (default: the store's)."""
         from whence.store.source import StoreSource
 
-        return StoreSource(self, who, self._cache)
+        return StoreSource(self, who, self._cache if cache is None else cache)
 
     def wanted(self) -> Iterable[Question]:
         """Build-ids that were asked for and are not there, those asked for most first."""
