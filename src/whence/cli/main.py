@@ -33,7 +33,9 @@ COMMANDS = {
     "trace": ("trace", "raw Go execution traces: text, wire, info, verify, filter, anonymize and more"),
     "profile": ("profile", "name the addresses of pprof, OTLP and perf profiles"),
     "filter": ("filter", "copy a log with the frames in it named"),
+    "columns": ("columns", "name the addresses of a table: Parquet, Arrow, CSV, JSON lines"),
     "store": ("store", "keep the best debug files of every build-id, and archives of them, for everyone"),
+    "serve": ("serve", "a store over HTTP: debuginfod, symbolication, named profiles, uploads"),
     "explain": ("explain", "the whole chain for one address: what was tried and what answered"),
 }
 

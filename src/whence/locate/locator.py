@@ -234,7 +234,8 @@ class Locator:
             search = self.search(wanted, demangle=demangle)
             if search.opened is None:
                 raise FileNotFoundError(2, f"no file for {wanted} ({'; '.join(map(str, search.tried))})")
-            return search.opened.binary
+            found: Binary = search.opened.binary
+            return found
         if is_archive(name):
             return open_archive(name, demangle=demangle)
         elf = open_elf(name)
@@ -245,7 +246,8 @@ class Locator:
             archive = self._archive_for(elf, demangle) if every else None
             if archive is not None:
                 elf.close()
-                return archive.binary
+                made: Binary = archive.binary
+                return made
             options["jobs"] = options.get("jobs") or self.jobs
             options["columns"] = options.get("columns") or self.columns
             return Binary.from_elf(elf, debug_files=self.debug_files, demangle=demangle, **options)
