@@ -174,7 +174,9 @@ def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
     return found
 
 
-STORE_AND_ITS_PARTS = frozenset(f"whence.store.{name}" for name in ("archiving", "fetching", "intake", "source", "store"))
+STORE_AND_ITS_PARTS = frozenset(
+    f"whence.store.{name}" for name in ("archiving", "fetching", "intake", "source", "store")
+)
 """A Store hands itself to its parts, whose annotations name it: a circle for type checkers alone, still to be cut."""
 
 
