@@ -22,10 +22,13 @@ from whence.profiles.perfdata.compressed import Unpacker
 from whence.profiles.perfdata.kernels import constants
 from whence.profiles.perfdata.kernels.records import Records
 from whence.profiles.perfdata.kernels.replay import Replay, of_kind
+from whence.profiles.perfdata.source import SpoolSource
 
 if TYPE_CHECKING:
     from whence.profiles.perfdata.source import Source
 
+SOURCE_SHIFT = 48  # where a sample's registers are: number of the source << SOURCE_SHIFT | offset in it
+USER_FIELDS = constants.HAS_REGS_USER | constants.HAS_STACK_USER
 PIECE = 4 << 20  # bytes that are read at a time
 ANONYMOUS = ("//anon", "/anon_hugepage")
 NO_CPU = 0xFFFFFFFF
@@ -56,6 +59,9 @@ class Reader:
         self.ids: dict[int, int] = {}  # id -> event
         self.notes: list[str] = []
         self.damaged = 0  # records of perf's own that break their rules
+        self.sources: list[Source] = []  # of streams, by number
+        self.spool: SpoolSource | None = None
+        self.spool_number = 0
         self._add_events(self.header.events)
 
     # events
@@ -85,9 +91,11 @@ class Reader:
 
     # streams
 
-    def read_stream(self, source: Source, begin: int, end: int, base: int = 0) -> None:
-        """The records of source[begin:end]; their registers and stack bytes are found again from byte `base` on."""
+    def read_stream(self, source: Source, begin: int, end: int) -> None:
+        """The records of source[begin:end]."""
         unpacker = Unpacker(source.size)
+        base = len(self.sources) << SOURCE_SHIFT
+        self.sources.append(source)
         at = begin
         while at < end:
             data = source.read(at, min(PIECE, end - at))
@@ -139,8 +147,16 @@ class Reader:
             unpacker.rest = data[at:]
 
     def _spooled(self, data: bytes) -> int:
-        """Where unpacked records are found again."""
-        return 0
+        """Where unpacked records are found again: those with registers and stack bytes go into a temporary file."""
+        if not any(one.sample_type & USER_FIELDS for one in self.events):
+            return 0
+        if self.spool is None:
+            from tempfile import TemporaryFile
+
+            self.spool = SpoolSource(TemporaryFile())  # noqa: SIM115 - closed with the source
+            self.spool_number = len(self.sources)
+            self.sources.append(self.spool)
+        return (self.spool_number << SOURCE_SHIFT) + self.spool.append(data)
 
     def _own_record(self, kind: int, misc: int, record: bytes, body: bytes) -> int:
         """What a record says; returns how many bytes behind it are no records."""
@@ -178,13 +194,40 @@ class Reader:
         if records.join_deferred():
             self.note("call chains that were to come later did not: those samples have only the kernel's part")
         self._flag_maps()
-        replay = Replay(records, self.seed ^ (1 << 63) - 1)
+        replay = self.new_replay()
         replay.run(False)
         profile = Profile(stored=bounds.stored(self.budget))
+        self.fill(profile, replay)
+        self._describe(profile)
+        if len(records.sample_user):
+            from whence.profiles.perfdata.stacks import UserStacks
+
+            profile.unwinding = UserStacks(self)
+            for source in self.sources:
+                source.keep()
+        return profile
+
+    def new_replay(self) -> Replay:
+        """The samples, to be taken in order of time."""
+        return Replay(self.records, self.seed ^ (1 << 63) - 1)
+
+    def fill(self, profile: Profile, replay: Replay) -> None:
+        """Put the locations and samples of a replay that is done into a profile."""
         self._locations(profile, replay)
         self._samples(profile, replay)
-        self._describe(profile, replay)
-        return profile
+
+    def bytes_at(self, where: int, size: int) -> bytes | memoryview:
+        """Bytes of a sample, by where `read_stream` found it."""
+        return self.sources[where >> SOURCE_SHIFT].read(where & (1 << SOURCE_SHIFT) - 1, size)
+
+    def map_facts(self, number: int) -> tuple[str, str, int, int]:
+        """Of a map: its name, build-id, file offset and flags."""
+        records = self.records
+        flags = records.map_flags[number]
+        name = features.decoded(records.text(records.map_name[number]))
+        about = records.text(records.map_about[number])
+        told = features.map_build_id(about) if flags & constants.MAP_BUILD_ID else self._build_id(name)
+        return name, told, records.map_offset[number], flags
 
     def _flag_maps(self) -> None:
         """Mark the maps of memory without a file: perf maps name what is there, and each process has its own."""
@@ -239,20 +282,16 @@ class Reader:
             mode = pid - FIRST_OTHER_MODE
             return (Mapping(path=OTHER_MODES[mode]) if mode in OTHER_MODES else None), ()
         records = self.records
-        flags = records.map_flags[number]
-        name = features.decoded(records.text(records.map_name[number]))
+        name, build_id, offset, flags = self.map_facts(number)
         start, size = records.map_start[number], records.map_size[number]
         limit = min(start + size, (1 << 64) - 1)
         if flags & constants.MAP_CODE:
             return Mapping(start, limit, 0, name), (Frame(name, source=NameSource.KALLSYMS),)
         if flags & constants.MAP_GENERATED:
             return Mapping(start, limit, 0, f"/tmp/perf-{pid}.map" if name.startswith(ANONYMOUS) else name), ()
-        offset = records.map_offset[number]
         if name.startswith("[") and not name.startswith("[kernel"):
             offset = 0
-        about = records.text(records.map_about[number])
-        told = features.map_build_id(about) if flags & constants.MAP_BUILD_ID else self._build_id(name)
-        return Mapping(start, limit, offset, name, told), ()
+        return Mapping(start, limit, offset, name, build_id), ()
 
     def _build_id(self, name: str) -> str:
         known = self.features.build_ids
@@ -319,7 +358,7 @@ class Reader:
             out.append(tuple(labels))
         return out
 
-    def _describe(self, profile: Profile, replay: Replay) -> None:
+    def _describe(self, profile: Profile) -> None:
         records = self.records
         profile.comments = self.features.comments()
         counts = records.record_counts

@@ -129,12 +129,12 @@ class Replay:
                 while self.step_at < steps and (step_time[self.step_order.items[self.step_at]] <= sample_time[sample]):
                     self._step(self.step_order.items[self.step_at])
                     self.step_at += 1
-                if stops and user[sample] != NO_USER:
-                    found = sample
-                    break
                 process = self._process(cython.cast(cython.uint, thread[sample] >> 32))
                 if process >= 0 and self._row(process).before:
                     self._see_program(raw[sample], process)
+                if stops and user[sample] != NO_USER:
+                    found = sample
+                    break
                 if process < 0 or not self._resolve(raw[sample], process, cython.address(number)):
                     self.failed = True
                     break
@@ -180,6 +180,22 @@ class Replay:
             raise MemoryError
         found: cython.uint = self._find(self._row(process).root, address)
         return self._node(found).map if found else -1
+
+    def maps_of(self, pid: cython.uint) -> list:
+        """What a process has mapped now, in order of address: start, end and the number of the map."""
+        process: cython.Py_ssize_t = self._process(pid)
+        node: cython.uint = self._row(process).root if process >= 0 else 0
+        waiting: list = []
+        out: list = []
+        while node or waiting:
+            if node:
+                waiting.append(node)
+                node = self._node(node).left
+            else:
+                node = waiting.pop()
+                out.append((self._node(node).start, self._node(node).end, self._node(node).map))
+                node = self._node(node).right
+        return out
 
     def epoch_of(self, pid: cython.uint) -> int:
         """A number that is another one once the maps of a process have changed."""
