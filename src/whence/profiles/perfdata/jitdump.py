@@ -1,11 +1,14 @@
-"""jitdump: what a JIT compiler writes down of its code, with times, moves and lines (tools/perf/util/jitdump.h of Linux).
+"""jitdump: what a JIT compiler writes down of its code, with times, moves and lines (Linux, tools/perf/util/jitdump.h).
 
     header   u32 magic "JiTD", u32 version 1, u32 its size, u32 ELF machine, u32, u32 pid, u64 time, u64 flags
     record   u32 type, u32 size, u64 time, then
       0 LOAD          u32 pid, tid, u64 vaddr, address, size, index, name NUL, the code
       1 MOVE          u32 pid, tid, u64 vaddr, old address, new address, size, index
-      2 DEBUG_INFO    u64 address, u64 count, count x {u64 address, u32 line, u32 discriminator, file NUL}: before its LOAD
+      2 DEBUG_INFO    u64 address, count, then count x {u64 address, u32 line, discriminator, file NUL}: before its LOAD
       3 CLOSE         4 UNWINDING_INFO
+
+V8 (0xdeadbeef behind the machine) adds the 64 bytes of an ELF header to the addresses of lines, and writes senseless
+file names of some scripts: rows with such are left out.
 
 Records begin at the header's own size. A file name of ff 00 is the one before it. A record that is cut ends the file:
 the process was killed. Times are those of CLOCK_MONOTONIC, or of the processor's counter (bit 0 of the flags).
@@ -28,6 +31,7 @@ HEADER, RECORD = 40, 16
 LOAD, MOVE, DEBUG_INFO, CLOSE = range(4)
 LOADED, MOVED, DEBUGGED = struct.calcsize("<IIQQQQ"), struct.calcsize("<IIQQQQQ"), 16
 COUNTER_TIMES = 1  # a bit of the flags
+V8_PADDING, V8_SHIFT = 0xDEADBEEF, 0x40
 SAME_FILE = b"\xff"
 
 
@@ -67,7 +71,7 @@ def read(data: bytes, budget: Budget | None = None) -> JitDump:
         raise ProfileError("jitdump", 0, 'the magic is "JiTD"', data[:4], fault=fault, code=WRONG_KIND)
     if len(data) < HEADER:
         raise ProfileError("jitdump", 0, f"the header has {HEADER} bytes", f"{len(data)}")
-    version, size, _, _, pid, _, flags = struct.unpack_from(order + "IIIIIQQ", data, 4)
+    version, size, _, padding, pid, _, flags = struct.unpack_from(order + "IIIIIQQ", data, 4)
     if version != 1:
         raise ProfileError("jitdump", 4, "the version is 1", str(version))
     out = JitDump(pid, bool(flags & COUNTER_TIMES))
@@ -88,7 +92,7 @@ def read(data: bytes, budget: Budget | None = None) -> JitDump:
                     by_index[index] = moved = Code(time, new, length, old.name, old.lines)
                     out.code.append(moved)
             elif kind == DEBUG_INFO:
-                address, rows = debug_info(body, order, budget)
+                address, rows = debug_info(body, order, V8_SHIFT if padding == V8_PADDING else 0, budget)
                 lines[address] = rows
             elif kind == CLOSE:
                 break
@@ -114,8 +118,8 @@ def loaded(body: bytes, order: str, time: int, lines: dict[int, tuple[tuple[int,
     return Code(time, address, size, name, lines.pop(address, ()))
 
 
-def debug_info(body: bytes, order: str, budget: Budget) -> tuple[int, tuple[tuple[int, int, str], ...]]:
-    """The address of the code, and its rows of lines."""
+def debug_info(body: bytes, order: str, shift: int, budget: Budget) -> tuple[int, tuple[tuple[int, int, str], ...]]:
+    """The address of the code, and its rows of lines; `shift` is what their addresses have too much."""
     address, count = struct.unpack_from(order + "QQ", body)
     at = DEBUGGED
     file = ""
@@ -128,6 +132,10 @@ def debug_info(body: bytes, order: str, budget: Budget) -> tuple[int, tuple[tupl
         if body[at + 16 : end] != SAME_FILE:
             file = body[at + 16 : end].decode("utf-8", "surrogateescape")
         budget.charge(bounds.FRAME)
-        rows.append((max(0, where - address), line, file))
+        if not file.isprintable():
+            return address, ()
+        rows.append((max(0, where - address - shift), line, file))
         at = end + 1
+    if len(body) - at >= 8:  # more than padding: a name had zeros in it
+        return address, ()
     return address, tuple(sorted(rows, key=lambda row: row[0]))
