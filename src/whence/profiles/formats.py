@@ -100,16 +100,16 @@ def open_profile(path: str | os.PathLike[str]) -> Profile:
             profile.format = perfdata.FORMAT
             return profile
     with open_input(path, ProfileError) as file, naming(os.fspath(path)):
-        return from_file(file)
+        return from_file(file, os.path.dirname(path))
 
 
-def from_file(file: BinaryIO) -> Profile:
+def from_file(file: BinaryIO, folder: str | os.PathLike[str] = "") -> Profile:
     """The profile in an open binary file or pipe. A recording of perf's is read in pieces, anything else whole."""
     from whence.profiles import perfdata
 
     head = file.read(perfdata.MAGIC_BYTES)
     if perfdata.is_recording(head) and isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO):
-        profile = perfdata.from_file(file, head)
+        profile = perfdata.from_file(file, head, os.fspath(folder))
         profile.format = perfdata.FORMAT
         return profile
     return from_bytes(head + file.read())

@@ -65,6 +65,9 @@ def name(
     if isinstance(binaries, Locator):
         with Binaries(binaries) as opened:
             return name(profile, opened, overwrite=overwrite, demangle=demangle, progress=progress)
+    if profile.unwinding is not None:
+        waiting, profile.unwinding = profile.unwinding, None
+        waiting.unwind(profile, binaries.locator)
     readable = _readable(demangler(demangle), profile.system_names)
     groups: dict[int, list[int]] = {}
     for location, row in enumerate(profile.mapping):
