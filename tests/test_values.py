@@ -36,6 +36,7 @@ from whence.lidia.render import Renderer
 from whence.mapped import MappedFile
 from whence.model import Source
 from whence.procmap.maps import parse
+from whence.profiles.kernels.wire import IdLists
 from whence.ranges import Ranges, Rows, Scopes, StringSpace
 from whence.ranges.merge import merge
 from whence.ranges.overlay import overlay_groups
@@ -413,3 +414,22 @@ def test_sections_outside_of_an_archive_are_refused(data: st.DataObject, archive
     with suppress(*REFUSED):
         archive = queries_kernel.Archive(archived, sections, 7)
         archive.find_frames(column_of(data.draw, "Q"), 0)
+
+
+@many
+@given(st.data(), st.binary(max_size=60), st.integers(0, 3))
+def test_lists_of_ids_are_read_into_the_room_there_is_or_refused(data: st.DataObject, raw: bytes, values: int) -> None:
+    """What `check` counted is what `read` fills, for any bytes and any table of ids."""
+    ids = column_of(data.draw, "Q")
+    order = array("Q", sorted(range(len(ids)), key=ids.__getitem__)) if data.draw(st.booleans()) else ids
+    middle = data.draw(st.integers(0, len(raw)))
+    starts, ends = array("Q", [0, middle]), array("Q", [middle, data.draw(st.sampled_from([len(raw), 1 << 40]))])
+    with suppress(*REFUSED):
+        lists = IdLists((raw, starts, ends), (ids, order), 1, 2, values)
+        held, _ = lists.check()
+        room = data.draw(st.sampled_from([max(held, 0), 0, 3]))
+        first, stack, out = array("Q", [0] * 3), array("I", [0] * room), array("q", [0] * 2 * values)
+        if lists.read(first, stack, out):
+            assert first[2] == held <= room
+            assert all(one < len(ids) for one in stack[:held])
+        stack.append(1)  # nothing holds on to the columns

@@ -145,8 +145,8 @@ def what_answers(binary: Binary, vaddr: int, otherwise: str) -> tuple[Frames, li
     """The frames, and as steps the ranges and line rows behind them."""
     table = binary.table_for((vaddr,))
     steps = []
-    for place in table.lookup_many([vaddr]).range_index:
-        one = table[place]
+    for index in table.lookup_many([vaddr]).range_index:
+        one = table[index]
         row = next((row for row in reversed(one.line_table) if row[0] <= vaddr - one.vaddr), None)
         said = f"line row +{row[0]:#x}: line {row[1]}" if row else "no line row"
         call = f", called at {one.call_file}:{one.call_line}" if one.depth else ""

@@ -160,7 +160,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     that everyone can write to.
     """
     given = os.fspath(path)
-    told = None
+    reported = None
     try:
         with _target(given) as target:
             if target.through is not None:
@@ -171,10 +171,10 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 try:
                     yield file
                 except OSError as error:  # of another file, when it has a name
-                    told = error.filename and error
+                    reported = error.filename and error
                     raise
     except OSError as error:
-        if error is not told:
+        if error is not reported:
             error.filename, error.filename2 = given, None
         raise
 

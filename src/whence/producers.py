@@ -265,13 +265,13 @@ def take_linkage_names(table: Ranges, symbols: Ranges, bare: Iterable[int]) -> N
     """
     raw = table.strings.raw
     alone = {name for name in bare if b"::" not in raw(name)}  # else something does stand around it
-    for place, name in enumerate(table.function):
-        if name in alone and not table.depth[place]:
-            index = bisect_right(symbols.vaddr, table.vaddr[place]) - 1
-            if index >= 0 and table.vaddr[place] < symbols.vaddr[index] + symbols.length[index]:
+    for row, name in enumerate(table.function):
+        if name in alone and not table.depth[row]:
+            index = bisect_right(symbols.vaddr, table.vaddr[row]) - 1
+            if index >= 0 and table.vaddr[row] < symbols.vaddr[index] + symbols.length[index]:
                 symbol = symbols.function[index]
                 if raw(symbol).startswith(LINKAGE_NAMES):
-                    table.function[place] = symbol
+                    table.function[row] = symbol
 
 
 GO_SYMBOLS = b"\0runtime.pc"  # how the names of runtime.pclntab and runtime.pcheader begin

@@ -94,6 +94,11 @@ class Reason(enum.Enum):
         "give addresses in hex, with or without 0x",
     )
 
+    NO_BUILD_ID = (
+        "no build-id says which file the address is of",
+        "give build-ids in hex, as readelf -n prints them, or as bytes",
+    )
+
     def __init__(self, sentence: str, remedy: str) -> None:
         self.sentence = sentence
         self.remedy = remedy
@@ -243,8 +248,8 @@ def server(root: str = "/") -> str:
     """The debuginfod server of this kind of Linux (os-release(5)); the one that asks all of them otherwise."""
     try:
         with open(os.path.join(root, "etc/os-release"), encoding="utf-8", errors="replace") as file:
-            told = dict(line.rstrip("\n").split("=", 1) for line in file if "=" in line)
+            release = dict(line.rstrip("\n").split("=", 1) for line in file if "=" in line)
     except OSError:
         return ANY_SERVER
-    kinds = f"{told.get('ID', '')} {told.get('ID_LIKE', '')}".replace('"', "").split()
+    kinds = f"{release.get('ID', '')} {release.get('ID_LIKE', '')}".replace('"', "").split()
     return next((SERVERS[one] for one in kinds if one in SERVERS), ANY_SERVER)

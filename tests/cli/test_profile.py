@@ -165,7 +165,7 @@ def test_a_size_of_the_cache_that_is_none_is_wrong_use(
     ("data", "said"),
     [
         (b"", "the file is empty"),
-        (b"PERFILE2" + bytes(100), "perf script"),
+        (b"PERFFILE" + bytes(100), "perf script"),
         (b"\x7fELF" + bytes(60), "an ELF file"),
         (b"FLR\0\0\2", "jfrconv"),
         (b"<html><body>404</body></html>", "HTML"),

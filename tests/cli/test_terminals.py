@@ -109,6 +109,6 @@ def test_what_any_command_prints_is_guarded(capfd: pytest.CaptureFixture[str]) -
 
 
 def test_the_coverage_of_a_profile_has_a_line_for_each_binary_whatever_its_name() -> None:
-    row = coverage.Row(f"/x/{HOSTILE}", "", 1, 1, 1, 1, Counter(), "", [])
+    row = coverage.CoverageRow(f"/x/{HOSTILE}", "", 1, 1, 1, 1, Counter(), "", [])
     assert len(coverage.text([row]).splitlines()) == 3
     assert not ACTIVE.search(coverage.text([row]))

@@ -188,7 +188,7 @@ def test_a_folder_that_holds_files_and_no_marker_is_not_used_and_that_is_said_on
     before = someones(root)
     root.chmod(0o700)
     said: list[str] = []
-    cache = Cache(root, limit_bytes=0, say=said.append)
+    cache = Cache(root, limit_bytes=0, notify=said.append)
     assert cache.get("abcd.lidia") is None
     with pytest.raises(OSError, match="holds files"):
         cache.put("abcd.lidia", writes(archive("abcd")))
@@ -201,7 +201,7 @@ def test_a_folder_that_holds_files_and_no_marker_is_not_used_and_that_is_said_on
 @pytest.mark.parametrize("mode", [0o777, 0o755, 0o750, 0o1777])
 def test_a_cache_that_others_may_use_is_not_used(tmp_path: Path, mode: int) -> None:
     said: list[str] = []
-    cache = Cache(tmp_path / "cache", say=said.append)
+    cache = Cache(tmp_path / "cache", notify=said.append)
     cache.put("abcd.lidia", writes(archive("abcd")))
     cache.root.chmod(mode)
     assert cache.get("abcd.lidia") is None
@@ -288,7 +288,7 @@ def test_a_cache_of_another_user_is_not_used(tmp_path: Path) -> None:
     cache.put("abcd.lidia", writes(archive("abcd")))
     os.chown(cache.root, 65534, 65534)
     said: list[str] = []
-    assert Cache(cache.root, say=said.append).get("abcd.lidia") is None
+    assert Cache(cache.root, notify=said.append).get("abcd.lidia") is None
     assert "it belongs to another user" in said[0]
     os.chown(cache.root, 0, 0)
     os.chown(cache.path("abcd.lidia"), 65534, 65534)

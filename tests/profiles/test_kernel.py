@@ -20,7 +20,7 @@ from whence.locate.locator import Locator
 from whence.locate.names import module_of, same_name
 from whence.profiles.binaries import Binaries
 from whence.profiles.kernel import is_kernel
-from whence.profiles.kinds import Kind, kind_of
+from whence.profiles.kinds import AddressKind, kind_of
 from whence.profiles.model import NO_MAPPING, Mapping, Profile, SampleType
 from whence.profiles.naming import name
 from whence.profiles.symbol_lists import SymbolLists
@@ -224,15 +224,15 @@ def test_which_file_is_called_like_which_mapping() -> None:
 @pytest.mark.parametrize(
     ("path", "address", "kind"),
     [
-        ("[xfs]", 0xFFFFFFFFC0401000, Kind.KERNEL), ("[jit]", 0x7F0000001000, Kind.GENERATED),
-        ("[unknown]", 0x7F0000001000, Kind.NOWHERE), ("[unknown]", 0xFFFFFFFF81000000, Kind.KERNEL),
-        ("[vdso]", 0x7FFF00001000, Kind.PAGE), ("[kernel.kallsyms]_stext", 0x1000, Kind.KERNEL),
-        ("", 0x7F0000001000, Kind.GENERATED), ("", 0xFFFFFFFF81000000, Kind.KERNEL),
-        ("/lib/modules/6.1/xfs.ko.xz", 0x1000, Kind.KERNEL), ("/tmp/perf-7.map", 0x1000, Kind.GENERATED),
-        ("/root/.debug/jit/jitted-7-1.so", 0x1000, Kind.FILE), ("/usr/lib/libc.so.6", 0x1000, Kind.FILE),
+        ("[xfs]", 0xFFFFFFFFC0401000, AddressKind.KERNEL), ("[jit]", 0x7F0000001000, AddressKind.GENERATED),
+        ("[unknown]", 0x7F0000001000, AddressKind.NOWHERE), ("[unknown]", 0xFFFFFFFF81000000, AddressKind.KERNEL),
+        ("[vdso]", 0x7FFF00001000, AddressKind.PAGE), ("[kernel.kallsyms]_stext", 0x1000, AddressKind.KERNEL),
+        ("", 0x7F0000001000, AddressKind.GENERATED), ("", 0xFFFFFFFF81000000, AddressKind.KERNEL),
+        ("/lib/modules/6.1/xfs.ko.xz", 0x1000, AddressKind.KERNEL), ("/tmp/perf-7.map", 0x1000, AddressKind.GENERATED),
+        ("/root/.debug/jit/jitted-7-1.so", 0x1000, AddressKind.FILE), ("/usr/lib/libc.so.6", 0x1000, AddressKind.FILE),
     ],
 )  # fmt: skip
-def test_the_mapping_and_the_address_say_where_to_look(path: str, address: int, kind: Kind) -> None:
+def test_the_mapping_and_the_address_say_where_to_look(path: str, address: int, kind: AddressKind) -> None:
     assert kind_of(Mapping(path=path), address) is kind
 
 

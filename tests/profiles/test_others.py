@@ -32,7 +32,7 @@ CASES = {
     ),
     "lz4": (bytes.fromhex("04224d186440a7") + b"\x20\0\0\0\xf0\x05something", "packed by lz4", "lz4 -dc"),
     "JFR": (b"FLR\0\0\2\0\1", "a JFR recording", "jfrconv"),
-    "perf.data": (b"PERFILE2" + bytes(96), "perf's own recording", "perf script"),
+    "perf.data 1": (b"PERFFILE" + bytes(96), "perf's own recording, version 1", "perf script"),
     "xz": (b"\xfd7zXZ\0", "packed by xz", "xz -dc"),
 }
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from whence._version import __version__
 from whence.cli import streams
 from whence.cli.getopt_long import FLAG, MAY_HAVE_VALUE, NEEDS_VALUE, Option, Refused, parsed
-from whence.cli.modules import Modules
+from whence.cli.modules import OpenModules
 from whence.cli.spelling import spelling
 from whence.cli.symbolizer_protocol import ADDRESS_END, UsageError, serve
 from whence.errors import MapsError, WhenceError, plain
@@ -35,7 +35,7 @@ from whence.procmap.address_mapper import AddressMapper
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from whence.cli.modules import Module
+    from whence.cli.modules import OpenModule
     from whence.model import Frame, Frames
     from whence.procmap.mapping import Mapping
 
@@ -144,7 +144,7 @@ class Responder:
         told = settings.told
         self._pretty = "pretty-print" in told
         self._named = spelling("GNU") if "demangle" in told else str
-        self.modules = Modules(
+        self.modules = OpenModules(
             settings.program, settings.debug_dirs, "linkage", "listed" if "relative" in told else "joined"
         )
         self._place_of = places_of(settings)
@@ -214,12 +214,12 @@ class Responder:
     def _complain(self, words: str) -> None:
         print(f"{self.settings.program}: {words}", file=sys.stderr)
 
-    def _fail_without_unit(self, module: Module, vaddr: int, frames: Frames) -> None:
+    def _fail_without_unit(self, module: OpenModule, vaddr: int, frames: Frames) -> None:
         if "inlines" in self.settings.told and not (frames and frames[-1].source == Source.DWARF):
             producers = module.binary.producers
             self.failed = producers is None or not producers.units_at([vaddr])
 
-    def _names(self, module: Module | None, vaddr: int, frames: Frames) -> str:
+    def _names(self, module: OpenModule | None, vaddr: int, frames: Frames) -> str:
         """What stands before the place: the function's name, the symbol's, both, or nothing."""
         told = self.settings.told
         symbols = bool(told & {"symbols", "symbols-sections"})
@@ -242,12 +242,12 @@ class Responder:
             return ""
         return " ".join(parts) + " at " if self._pretty else "\n".join(parts) + "\n"
 
-    def _other_name(self, module: Module | None, vaddr: int) -> str:
+    def _other_name(self, module: OpenModule | None, vaddr: int) -> str:
         """What names an address that no symbol does: a stub of the PLT, a function of .gopclntab."""
         frames = module.other_frames(vaddr) if module is not None else ()
         return frames[0].function if frames else ""
 
-    def _symbol(self, module: Module | None, vaddr: int) -> str:
+    def _symbol(self, module: OpenModule | None, vaddr: int) -> str:
         """A symbol with an offset, and with -x its section; without one a place in a file that can be anywhere."""
         symbol = module.eu_symbol(vaddr) if module is not None else None
         if module is None or symbol is None:

@@ -1,5 +1,7 @@
 """`whence explain FILE|PID ADDRESS`: the whole chain for one address, each step with what came of it.
 
+`--stack TID` instead of an address: how each frame of a thread's stack was found, in a core file or a live process.
+
 A live process: mapping, how its file was opened, whether the build-id is the same, file offset, vaddr. A file: segment
 and section, every debug file that was looked for, what each source of names says, other names of the place, and the
 range and line row that answered; or what is missing and what to do.
@@ -15,11 +17,16 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 from whence.binary import Binary, is_archive, open_archive, open_elf
+from whence.cli.answers import executable_mappings, frame_text
+from whence.cli.answers import where as where_text
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
 from whence.cli.options import add_json_option, add_locator_options, locator_of
 from whence.cli.words import address, plain
+from whence.errors import WrongUse
 from whence.explanation import Step, frame_steps
 from whence.locate.search import Wanted
+from whence.unwind.steps import End
+from whence.unwind.unwinder import INNER_KEPT
 
 if TYPE_CHECKING:
     from whence.locate.locator import Locator
@@ -28,22 +35,30 @@ if TYPE_CHECKING:
 
 
 def configure(parser: ArgumentParser) -> None:
-    parser.add_argument("where", metavar="FILE|PID", help="an ELF file, an archive, or a live process")
-    parser.add_argument("address", metavar="ADDRESS", help="a vaddr of the file, or a runtime address of the process")
+    parser.add_argument("where", metavar="FILE|PID", help="an ELF file, an archive, a core file, or a live process")
+    parser.add_argument(
+        "address", nargs="?", metavar="ADDRESS", help="a vaddr of the file, or a runtime address of the process"
+    )
+    parser.add_argument("--stack", type=int, metavar="TID", help="how each frame of a thread's stack is found, instead")
     add_json_option(parser, "the steps as JSON")
     add_locator_options(parser)
 
 
 def run(options: Namespace) -> int:
+    if (options.address is None) is (options.stack is None):
+        raise WrongUse("either an ADDRESS is explained or, with --stack TID, a thread's stack")
     try:
-        asked = address(options.address)
+        asked = 0 if options.address is None else address(options.address)
     except ValueError as error:
         print(f"whence explain: {plain(error)}", file=sys.stderr)
         return WRONG_USE
     steps: list[Step] = []
     live = options.where.isdecimal() and not os.path.exists(options.where)
     with locator_of(options) as locator:
-        chain = of_process(int(options.where), asked, locator) if live else of_file(options.where, asked, locator)
+        if options.stack is not None:
+            chain = of_stack(options.where, live, options.stack, locator)
+        else:
+            chain = of_process(int(options.where), asked, locator) if live else of_file(options.where, asked, locator)
         for step in chain:
             steps.append(step)
             if not options.json:
@@ -52,6 +67,37 @@ def run(options: Namespace) -> int:
     if options.json:
         print(json.dumps({"answered": answered, "steps": [step._asdict() for step in steps]}))
     return ANSWERED if answered else SOME_UNKNOWN
+
+
+# a stack
+
+
+def of_stack(where: str, live: bool, tid: int, locator: Locator) -> Iterator[Step]:
+    """Each frame of a thread of a live process or a core, and the rule by which its caller was found."""
+    from whence.cli.stacks import ending
+    from whence.symbolize import Core, Process, Symbolizer
+
+    with Symbolizer(locator=locator, demangle=True) as symbolizer:
+        whose = Process(int(where), resolver=symbolizer.resolver) if live else Core(where)
+        if isinstance(whose, Process):
+            executable_mappings(whose)
+        found = whose.explain_stack(tid, symbolizer)
+        if found is None:
+            threads = whose.threads() if isinstance(whose, Process) else whose.threads
+            known = ", ".join(str(thread.tid) for thread in threads) or "none"
+            raise WrongUse(f"{where} has no thread {tid} (it has {known})")
+    stack, rules = found
+    for number, (frame, rule) in enumerate(zip(stack.frames, rules, strict=True)):
+        yield Step(f"#{number}", where_text(frame.place))
+        yield Step("found by", str(frame.found_by))
+        for one in frame.place.frames:
+            yield Step("function", frame_text(one))
+        yield Step("caller by", rule)
+        if stack.skipped and number == INNER_KEPT - 1:
+            yield Step("", f"{stack.skipped:,} frames that were counted and not kept")
+    yield Step("answer", ending(stack), stack.end is End.COMPLETE)
+    if stack.missing is not None:
+        yield Step("to do", stack.missing.remedy)
 
 
 # a process

@@ -154,12 +154,12 @@ def apply(settings: Settings, option: Option, name: str, value: str) -> None:
     elif option.value == MANY:
         settings.debug_dirs.append(value)
     elif option.setting in ("help", "version"):
-        raise Told(usage(settings.program) if option.setting == "help" else version(settings.program))
+        raise Printed(usage(settings.program) if option.setting == "help" else version(settings.program))
     else:
         setattr(settings, option.setting, value if option.value == TEXT else option.value)
 
 
-class Told(Exception):
+class Printed(Exception):
     """What --help or --version prints."""
 
 
@@ -182,8 +182,8 @@ def main() -> int:
     variable = "LLVM_ADDR2LINE_OPTS" if "addr2line" in program else "LLVM_SYMBOLIZER_OPTS"
     try:
         settings = settings_of(program, shell_words(os.environ.get(variable, "")) + sys.argv[1:])
-    except Told as told:
-        sys.stdout.write(str(told))
+    except Printed as printed:
+        sys.stdout.write(str(printed))
         return 0
     except UsageError as refused:
         sys.stderr.write(str(refused))

@@ -33,6 +33,7 @@ COMMANDS = {
     "trace": ("trace", "raw Go execution traces: text, wire, info, verify, filter, anonymize and more"),
     "profile": ("profile", "name the addresses of pprof, OTLP and perf profiles"),
     "filter": ("filter", "copy a log with the frames in it named"),
+    "columns": ("columns", "name the addresses of a table: Parquet, Arrow, CSV, JSON lines"),
     "store": ("store", "keep the best debug files of every build-id, and archives of them, for everyone"),
     "explain": ("explain", "the whole chain for one address: what was tried and what answered"),
 }
@@ -118,7 +119,7 @@ def guarded(words: list[str]) -> int:
         streams.give_up()
         if debug:
             raise
-        print(f"whence: {plain(worded(error))}", file=sys.stderr)
+        print(f"whence: {plain(message_of(error))}", file=sys.stderr)
         return WRONG_USE if isinstance(error, WrongUse) else BROKEN_INPUT
     except KeyboardInterrupt:
         print("whence: interrupted", file=sys.stderr)
@@ -161,11 +162,11 @@ def answer(words: list[str], debug: bool) -> int:
     return status
 
 
-def worded(error: WhenceError | OSError | MemoryError) -> str:
+def message_of(error: WhenceError | OSError | MemoryError) -> str:
     """An error in a line, with its remedy."""
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or error}"
+        prefix = f"{error.filename}: " if error.filename else ""
+        return f"{prefix}{error.strerror or error}"
     if isinstance(error, MemoryError):
         return "there is not enough memory"
     hint = f" ({error.hint})" if error.hint else ""

@@ -39,18 +39,18 @@ class Element(NamedTuple):
     places: list[int]
 
 
-class Module(NamedTuple):
+class MarkupModule(NamedTuple):
     number: int
     name: str
     build_id: str
 
 
-class Mapping(NamedTuple):
+class MarkupMapping(NamedTuple):
     """[start, start + size) of a process shows the module from `vaddr` on."""
 
     start: int
     size: int
-    module: Module
+    module: MarkupModule
     mode: str
     vaddr: int
 
@@ -61,9 +61,9 @@ class Mapping(NamedTuple):
 class Malformed(Exception):
     """A fault of an element, and where in the line it is."""
 
-    def __init__(self, fault: str, place: int) -> None:
+    def __init__(self, fault: str, offset: int) -> None:
         super().__init__(fault)
-        self.place = place
+        self.place = offset
 
 
 class MarkupFilter:
@@ -71,9 +71,9 @@ class MarkupFilter:
 
     def __init__(self, responder: Responder) -> None:
         self._responder = responder
-        self._modules: dict[int, Module] = {}
-        self._mappings: list[Mapping] = []
-        self._described: tuple[Module, list[Mapping]] | None = None  # a module whose line is not ended yet
+        self._modules: dict[int, MarkupModule] = {}
+        self._mappings: list[MarkupMapping] = []
+        self._described: tuple[MarkupModule, list[MarkupMapping]] | None = None  # a module whose line is not ended yet
         self._line = ""
         self._end = "\n"
 
@@ -119,7 +119,7 @@ class MarkupFilter:
         if node.fields[2] != "elf":
             raise Malformed("unknown module type", node.places[2])
         check_count(node, 4)
-        module = Module(integer(node, 0, "module ID"), node.fields[1], matched(node, 3, BUILD_ID, "build ID"))
+        module = MarkupModule(integer(node, 0, "module ID"), node.fields[1], matched(node, 3, BUILD_ID, "build ID"))
         if module.number in self._modules:
             raise Malformed("duplicate module ID", node.places[0])
         if len(self._modules) < MAPPINGS_MAX:
@@ -138,7 +138,7 @@ class MarkupFilter:
         if module is None:
             raise Malformed("unknown module ID", node.places[3])
         mode = matched(node, 4, MODE, "mode").lower()
-        mapping = Mapping(start, size, module, mode, address(node, 5))
+        mapping = MarkupMapping(start, size, module, mode, address(node, 5))
         for other in self._mappings:
             if start < other.start + other.size and other.start < start + size:
                 raise Malformed(f"overlapping mmap: #{other.module.number:#x} {other}", node.places[0])
@@ -176,8 +176,8 @@ class MarkupFilter:
 
     def _pc(self, node: Element) -> str:
         check_count(node, 1, at_least=True)
-        where = address(node, 0) - returned(node, 1, default=False)
-        frames = self._frames(node, where)
+        runtime = address(node, 0) - returned(node, 1, default=False)
+        frames = self._frames(node, runtime)
         if frames is None or not frames[1]:
             return raw(node)
         inner, outer = frames[1][0], frames[1][-1]
@@ -187,49 +187,49 @@ class MarkupFilter:
         check_count(node, 2, at_least=True)
         if not node.fields[0].isdecimal():
             raise Malformed(f"expected frame number; found '{node.fields[0]}'", node.places[0])
-        where = address(node, 1) - returned(node, 2, default=True)
-        found = self._frames(node, where)
+        runtime = address(node, 1) - returned(node, 2, default=True)
+        found = self._frames(node, runtime)
         if found is None:
             return raw(node)
         mapping, frames = found
-        place = f"({mapping.module.name}+{where - mapping.start + mapping.vaddr:#x})"
+        place = f"({mapping.module.name}+{runtime - mapping.start + mapping.vaddr:#x})"
         number = f"#{int(node.fields[0])}".rjust(6)
         lines = []
         for index, frame in enumerate(frames or (None,)):
             last = index >= len(frames) - 1
-            told = ""
+            shown = ""
             if frame is not None:
                 file = frame.file or "??"
-                told = f"{self._responder.readable(frame.function)} {file}:{frame.line}:{frame.column} "
-            lines.append(f"{number}{'   ' if last else f'.{index + 1:<2}'} {where:#018x} {told}{place}")
+                shown = f"{self._responder.readable(frame.function)} {file}:{frame.line}:{frame.column} "
+            lines.append(f"{number}{'   ' if last else f'.{index + 1:<2}'} {runtime:#018x} {shown}{place}")
         return self._end.join(lines)
 
     def _data(self, node: Element) -> str:
         check_count(node, 1)
-        where = address(node, 0)
-        mapping = self._mapping(node, where)
+        runtime = address(node, 0)
+        mapping = self._mapping(node, runtime)
         if mapping is None:
             return raw(node)
-        found = self._responder.variable(self._question(mapping, where, "DATA"))
+        found = self._responder.variable(self._question(mapping, runtime, "DATA"))
         return self._responder.readable(found[0].name) if found is not None else raw(node)
 
-    def _mapping(self, node: Element, where: int) -> Mapping | None:
+    def _mapping(self, node: Element, runtime: int) -> MarkupMapping | None:
         for mapping in self._mappings:
-            if mapping.start <= where < mapping.start + mapping.size:
+            if mapping.start <= runtime < mapping.start + mapping.size:
                 return mapping
         self._report("no mmap covers address", node.places[0])
         return None
 
-    def _question(self, mapping: Mapping, where: int, kind: str) -> Question:
-        vaddr = where - mapping.start + mapping.vaddr
+    def _question(self, mapping: MarkupMapping, runtime: int, kind: str) -> Question:
+        vaddr = runtime - mapping.start + mapping.vaddr
         return Question(kind, f"BUILDID:{mapping.module.build_id}", vaddr, b"")
 
-    def _frames(self, node: Element, where: int) -> tuple[Mapping, Frames] | None:
+    def _frames(self, node: Element, runtime: int) -> tuple[MarkupMapping, Frames] | None:
         """The mapping and the frames of an address; None where no module that was found covers it."""
-        mapping = self._mapping(node, where)
+        mapping = self._mapping(node, runtime)
         if mapping is None:
             return None
-        question = self._question(mapping, where, "CODE")
+        question = self._question(mapping, runtime, "CODE")
         if self._responder.modules[question.module] is None:
             return None
         return mapping, self._responder.frames(question)
@@ -265,7 +265,7 @@ def raw(node: Element) -> str:
     return f"[[[{node.text[3:-3]}]]]"
 
 
-def described(module: Module) -> str:
+def described(module: MarkupModule) -> str:
     return f'[[[ELF module #{module.number:#x} "{module.name}"'
 
 

@@ -39,7 +39,7 @@ ARCHITECTURE = re.compile(
 )
 
 
-class Module:
+class OpenModule:
     """A file that answers questions: its debug info, its symbols, and what else names addresses."""
 
     def __init__(self, path: str, locator: Locator, names: NameStyle, paths: PathStyle) -> None:
@@ -228,7 +228,7 @@ def indexed(elf: ElfFile | None, *tables: str) -> SymbolIndex | None:
     return None
 
 
-class Modules:
+class OpenModules:
     """The files that were asked about, each opened once; the least recently asked ones are closed beyond a bound."""
 
     def __init__(
@@ -241,15 +241,15 @@ class Modules:
         except (WhenceError, OSError) as error:
             self.complain(package, error)
             self._locator = Locator(dirs=dirs or None)
-        self._open: OrderedDict[str, Module | None] = OrderedDict()
+        self._open: OrderedDict[str, OpenModule | None] = OrderedDict()
 
-    def __getitem__(self, name: str) -> Module | None:
+    def __getitem__(self, name: str) -> OpenModule | None:
         """The module of that name; None when it can't be read, which is said on stderr once."""
         if name in self._open:
             self._open.move_to_end(name)
             return self._open[name]
         try:
-            self._open[name] = Module(self.path_of(name), self._locator, self._names, self._paths)
+            self._open[name] = OpenModule(self.path_of(name), self._locator, self._names, self._paths)
         except (WhenceError, OSError, ValueError, MemoryError) as error:
             self.complain(name, error)
             self._open[name] = None

@@ -126,7 +126,7 @@ def store_place(word: str) -> str:
     return os.path.join(user, "whence", "store")
 
 
-def say(line: str) -> None:
+def notify(line: str) -> None:
     print(line, file=sys.stderr)
 
 
@@ -137,8 +137,8 @@ def servers(options: Namespace) -> list[str]:
     out: list[str] = []
     for one in options.debuginfod:
         if one == FROM_ENVIRONMENT:
-            told = os.environ.get("DEBUGINFOD_URLS", "").split()
-            known = [one for one in told if not one.startswith("ima:")]  # Fedora's way to ask elfutils for signatures
+            listed = os.environ.get("DEBUGINFOD_URLS", "").split()
+            known = [one for one in listed if not one.startswith("ima:")]  # Fedora's way to ask elfutils for signatures
             if not known:
                 raise WrongUse("--debuginfod without a URL takes DEBUGINFOD_URLS, which is not set")
             out += known
@@ -153,7 +153,7 @@ def client(options: Namespace, cache: Cache) -> Debuginfod | None:
     asked = servers(options)
     from whence.locate.debuginfod import Debuginfod, allowing
 
-    log = say if options.verbose else lambda line: None
+    log = notify if options.verbose else lambda line: None
     return Debuginfod(asked, cache, allow=allowing(options.debuginfod_allow or ["*"]), log=log)
 
 
@@ -169,7 +169,7 @@ def locator_of(options: Namespace, *, given: list[str] | None = None) -> Iterato
 
         if not made:
             limit = int(options.cache_size * (1 << 30))
-            made.append(Cache(cache_root(options), limit, lambda line: say(f"whence: {line}")))
+            made.append(Cache(cache_root(options), limit, lambda line: notify(f"whence: {line}")))
         return made[0]
 
     stores = []
@@ -187,7 +187,7 @@ def locator_of(options: Namespace, *, given: list[str] | None = None) -> Iterato
         debuginfod=client(options, cache()) if options.debuginfod else None,
         sources=stores,
         jobs=options.jobs,
-        log=say if options.verbose else None,
+        log=notify if options.verbose else None,
     ) as locator:
         yield locator
 

@@ -122,7 +122,7 @@ def run(options: Namespace) -> int:
     from whence.profiles.coverage import shown as in_percent
 
     report = Report(profile, reports)
-    tell(report, options, sys.stdout if options.output != "-" else sys.stderr)
+    print_report(report, options, sys.stdout if options.output != "-" else sys.stderr)
     if options.fail_under is not None and not report.reaches(options.fail_under):
         said = in_percent(report.named_percent)
         print(f"whence profile: {said} named, under {options.fail_under:g} %", file=sys.stderr)
@@ -174,21 +174,22 @@ def tell_skipped(profile: Profile, title: str) -> None:
             f"({rule}; found {shown(line)})",
             file=sys.stderr,
         )
+    for note in profile.notes:
+        print(f"whence profile: {plain(title)}: {plain(note)}", file=sys.stderr)
 
 
-def tell(report: Report, options: Namespace, where: object) -> None:
+def print_report(report: Report, options: Namespace, stream: object) -> None:
     if options.json:
-        print(json.dumps(report.as_json()), file=where)  # type: ignore[call-overload]
+        print(json.dumps(report.as_json()), file=stream)  # type: ignore[call-overload]
     elif options.coverage:
-        print(report, end="", file=where)  # type: ignore[call-overload]
+        print(report, end="", file=stream)  # type: ignore[call-overload]
 
 
 def standard_input(options: Namespace) -> Profile:
     from whence.profiles import read
 
-    data = sys.stdin.buffer.read()
     with naming("<stdin>"), Progress("reading", quiet=options.quiet):
-        return read(data)
+        return read(sys.stdin.buffer)
 
 
 def shown_on(progress: Progress) -> Callable[[str, int, int], None]:

@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from whence import cores
-from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, worded
+from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, message_of
 from whence.cli.options import locator_of
 from whence.cli.profile_output import choose_type, format_asked
 from whence.cli.progress import Progress
@@ -61,7 +61,7 @@ def run_files(options: Namespace) -> int:
             done += 1
             broken += job.error is not None
             under += job.under
-            job.tell()
+            job.show()
     if not options.json:
         left = f", {broken:,} of them could not be read or written" if broken else ""
         print(f"whence profile: {done:,} files{left}, {time.monotonic() - began:.1f} s", file=sys.stderr)
@@ -169,16 +169,16 @@ class ProfileJob:
             "named": named,
             "unnamed": sum(one.locations for one in self.files) - named,
             "seconds": round(self.seconds, 4),
-            "reason": most if self.error is None else worded(self.error),
+            "reason": most if self.error is None else message_of(self.error),
             "error": getattr(self.error, "code", "unreadable") if self.error is not None else "",
         }
 
-    def tell(self) -> None:
+    def show(self) -> None:
         """A line of JSON on stdout; or what went wrong on stderr, and the coverage that was asked for."""
         if self.options.json:
             print(json.dumps(self.as_json()), flush=True)
         elif self.error is not None:
-            print(f"whence profile: {plain(worded(self.error))}", file=sys.stderr)
+            print(f"whence profile: {plain(message_of(self.error))}", file=sys.stderr)
         elif self.report is not None and self.options.coverage:
             print(f"{plain(self.path)}:\n{self.report}")
         if self.under and self.report is not None:

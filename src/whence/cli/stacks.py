@@ -37,8 +37,8 @@ def tids_wanted(command: str, thread: str, tids: Sequence[int], whose: str) -> l
     wanted = [tid for tid in tids if str(tid) == thread]
     if not wanted:
         known = ", ".join(map(str, tids)) or "none"
-        told = f"{plain(whose)} has no thread {plain(thread)} (it has {known})"
-        print(f"whence {command}: {told}", file=sys.stderr)
+        message = f"{plain(whose)} has no thread {plain(thread)} (it has {known})"
+        print(f"whence {command}: {message}", file=sys.stderr)
     return wanted
 
 
@@ -87,13 +87,13 @@ def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: 
     """Print stacks, remedies on stderr; returns the exit code: whether all of them are whole and all frames named."""
     if not as_json:
         print(about)
-    told = any(stack.signal is not None and stack.signal.cause for stack in stacks)
+    any_cause = any(stack.signal is not None and stack.signal.cause for stack in stacks)
     for stack in stacks:
         if as_json:
             print(json.dumps({**stack_object(stack, registers), "process": about.as_object()}))
             continue
         # Linux notes the signal that ended a process with each of its threads, its cause with the one that got it.
-        got = stack.signal is not None and (not told or bool(stack.signal.cause))
+        got = stack.signal is not None and (not any_cause or bool(stack.signal.cause))
         print(title(stack) + (f" {stack.signal}" if got else ""))
         if registers:
             print("\n".join(register_lines(stack)))

@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from whence.cli import streams
-from whence.cli.modules import Modules
+from whence.cli.modules import OpenModules
 from whence.cli.spelling import spelling
 from whence.errors import ElfError, WhenceError
 from whence.files import open_regular
@@ -31,7 +31,7 @@ from whence.model import Frame, FrameStart, Source
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from whence.cli.modules import Module
+    from whence.cli.modules import OpenModule
     from whence.dwarf.variables import Local
     from whence.elf.nearest import Symbol
     from whence.model import Frames, NameStyle, PathStyle
@@ -176,7 +176,7 @@ class Responder:
             "relative" if settings.paths == "relative" else "once" if settings.version >= ONCE else "joined"
         )
         names: NameStyle = "short" if settings.functions == "short" else "linkage"
-        self.modules = Modules(settings.program, settings.debug_dirs, names, paths, settings.package)
+        self.modules = OpenModules(settings.program, settings.debug_dirs, names, paths, settings.package)
         spelled = spelling("GNU" if settings.binutils else settings.version)
         self._named: Callable[[str], str] = spelled if settings.demangle else str
         self._gap = " at " if settings.pretty else "\n"
@@ -188,7 +188,7 @@ class Responder:
             settings.addresses or settings.adjust or settings.hexadecimal
         )  # fmt: skip
         self._by_symbols = settings.functions == "linkage"
-        self._last: tuple[bytes | None, Module] | None = None  # what the last question called its module
+        self._last: tuple[bytes | None, OpenModule] | None = None  # what the last question called its module
 
     def answer(self, line: bytes) -> bytes:
         """The whole answer to one line, with its terminator."""
@@ -301,7 +301,7 @@ class Responder:
             self._last = None
             return []
 
-    def _from_module(self, question: Question, answer: Callable[[Module, int], T]) -> T | None:
+    def _from_module(self, question: Question, answer: Callable[[OpenModule, int], T]) -> T | None:
         """What the module of a question answers; None when there is none, or it turns out to be broken."""
         address = self._vaddr(question)
         module = self.modules[question.module] if address is not None else None
@@ -368,8 +368,10 @@ class Responder:
     def _location(self, frame: Frame, innermost: Frame) -> str:
         file = self.file(frame) or "??"
         if self.settings.binutils:
-            told = discriminated(innermost) if frame.line else ""  # binutils keep it for the records of the callers
-            return f"{file}:{frame.line or '?'}{told}"
+            discriminator = (
+                discriminated(innermost) if frame.line else ""
+            )  # binutils keep it for the records of the callers
+            return f"{file}:{frame.line or '?'}{discriminator}"
         return f"{file}:{frame.line}{columned(frame) if self.settings.style == 'LLVM' else discriminated(frame)}"
 
     def _verbose(self, frame: Frame, begin: FrameStart) -> str:

@@ -126,13 +126,13 @@ class Paths:
         ref = known.get(key)
         if ref is None:
             try:
-                ref = self.compose(comp_dir, *key)
+                ref = self.join_path(comp_dir, *key)
             except DwarfError:
                 ref = 0
             known[key] = ref
         return ref
 
-    def compose(self, comp_dir: bytes, directory: int, name: int) -> int:
+    def join_path(self, comp_dir: bytes, directory: int, name: int) -> int:
         """The name reference of a path of two places (form << 56 | number); directory -1 is none."""
         folder = self.text(directory) if directory >= 0 else b""
         own = folder == comp_dir  # directory 0 of version 5

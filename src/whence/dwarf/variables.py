@@ -324,8 +324,8 @@ def _ordered(keys: Column, column: Column) -> array[int]:
 def _elements(subrange: Die) -> int:
     """How many elements a dimension of an array has; 1 when it does not say."""
     count = 1
-    if (told := subrange.number(constants.DW_AT_count)) is not None:
-        count = told
+    if (stated := subrange.number(constants.DW_AT_count)) is not None:
+        count = stated
     if (upper := subrange.number(constants.DW_AT_upper_bound)) is not None:
         count = _signed(upper) - _signed(subrange.number(constants.DW_AT_lower_bound) or 0) + 1
     return count

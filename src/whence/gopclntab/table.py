@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from whence.elf import ElfFile
 from whence.gopclntab.find import FoundTable, find
+from whence.gopclntab.frames import GoFrames
 from whence.gopclntab.functions import Function, FunctionColumns, Functions, move, read_functions, sample_offsets
 from whence.gopclntab.header import read_header
 from whence.gopclntab.image import Image
@@ -53,6 +54,7 @@ class Pclntab:
         self.skipped = {"record": self._columns.damaged, "lines": 0, "inlined calls": 0}
         if pieces:
             move(self._columns, self.text_base, pieces)
+        self._is_moved = bool(pieces)
 
     @classmethod
     def find(cls, elf: ElfFile) -> Pclntab | None:
@@ -89,6 +91,10 @@ class Pclntab:
             if trees is not None and len(trees.data):
                 break
         return columns, trees
+
+    def frames(self) -> GoFrames:
+        """What unwinding needs of the functions."""
+        return GoFrames(self._data, self.header, self._columns, self._names, self._is_moved)
 
     def functions(self) -> Iterator[Function]:
         """Every function in the table's order; damaged records are left out."""

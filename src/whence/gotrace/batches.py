@@ -95,16 +95,16 @@ class BatchReader:
         events, columns = layout(self.version), batches_kernel.BatchColumns(ROOM)
         while True:
             stop = min(feed.stop, feed.start + self.block) if feed.ended else feed.stop
-            offset, rows, fault, where = batches_kernel.scan(feed.data, feed.start, stop, events, columns)
+            offset, rows, fault, position = batches_kernel.scan(feed.data, feed.start, stop, events, columns)
             if rows:
                 yield from self._runs(feed.start, offset, columns, rows)
                 feed.use(offset)
             if fault not in (FINE, CUT, FULL):
                 if fault == OUT_OF_BATCH:
                     rule = "a batch follows the one before: sizes in batch headers are right"
-                    error = TraceError("wire", feed.offset(where), rule, f"event type {feed.data[where]}")
+                    error = TraceError("wire", feed.offset(position), rule, f"event type {feed.data[position]}")
                     raise error.with_hint("whence trace wire --fix-sizes makes them so")
-                raise wire_fault(fault, feed.offset(where), self.version)
+                raise wire_fault(fault, feed.offset(position), self.version)
             if rows or fault == FULL:
                 continue
             if fault == CUT and stop < feed.stop:

@@ -36,7 +36,7 @@ class TextBlocks:
     def __iter__(self) -> Iterator[memoryview]:
         feed = self.feed
         while True:
-            offset, size, events, fault, where = text_kernel.from_wire(
+            offset, size, events, fault, position = text_kernel.from_wire(
                 feed.data, feed.start, feed.stop, self._layout, changes(), self._out, self.keep_padding
             )
             feed.use(offset)
@@ -47,7 +47,7 @@ class TextBlocks:
                 if not events:
                     self._out = bytearray(2 * len(self._out))
             elif fault not in (FINE, CUT):
-                raise wire_fault(fault, feed.offset(where), self.version, feed.data[offset])
+                raise wire_fault(fault, feed.offset(position), self.version, feed.data[offset])
             elif not feed.more():
                 if fault == CUT:
                     raise cut_short(feed.offset(feed.stop), "an event")
@@ -68,7 +68,7 @@ class WireBlocks:
         feed = self.feed
         while True:
             start = feed.start
-            offset, size, events, line_count, fault, where, kind, argument = text_kernel.to_wire(
+            offset, size, events, line_count, fault, position, kind, argument = text_kernel.to_wire(
                 feed.data, start, feed.stop, feed.ended, self._layout, self._out, self.keep_padding
             )
             feed.use(offset)
@@ -82,7 +82,7 @@ class WireBlocks:
             elif fault not in (FINE, CUT):
                 text = memoryview(feed.data)[offset : feed.stop]
                 raise text_fault(
-                    fault, text, where - offset, feed.offset(offset), self.line, self.version, kind, argument
+                    fault, text, position - offset, feed.offset(offset), self.line, self.version, kind, argument
                 )
             elif not feed.more():
                 if fault == FINE:

@@ -69,7 +69,7 @@ def _rule(fault: int, version: Version, kind: int, argument: int) -> str:
 def text_fault(
     fault: int,
     text: bytes | bytearray | memoryview,
-    where: int,
+    position: int,
     offset: int,
     line: int,
     version: Version,
@@ -77,15 +77,15 @@ def text_fault(
     argument: int = 0,
 ) -> TextError:
     """The error for a fault at text[where]; `text` starts at byte `offset` of the source, on line `line`."""
-    raw = bytes(text[: where + 200])
-    before = raw[:where]
+    raw = bytes(text[: position + 200])
+    before = raw[:position]
     line_start = before.rfind(b"\n") + 1
     column = len(before[line_start:].decode("utf-8", "replace")) + 1
-    found = raw[where:].split(b"\n", 1)[0].decode("utf-8", "backslashreplace").rstrip("\r")
+    found = raw[position:].split(b"\n", 1)[0].decode("utf-8", "backslashreplace").rstrip("\r")
     if fault != BAD_QUOTE:
         found = found.split(maxsplit=1)[0] if found.strip() else ""
     return TextError(
-        offset + where,
+        offset + position,
         line + before.count(b"\n"),
         column,
         _rule(fault, version, kind, argument),

@@ -182,11 +182,11 @@ class _Filter:
             else:
                 room = bytearray(batch.end - batch.body + 16)
                 running = self.running.get(batch.thread, 0)
-                size, kept, dropped, self.running[batch.thread], fault, where = kernel.copy(
+                size, kept, dropped, self.running[batch.thread], fault, position = kernel.copy(
                     run.data, batch.body, batch.end, batch.time, batch.thread, running, room
                 )
                 if fault != FINE:
-                    raise wire_fault(fault, run.offset + where, self.version)
+                    raise wire_fault(fault, run.offset + position, self.version)
                 self.count.kept += kept
                 self.count.dropped += dropped
                 if kept:

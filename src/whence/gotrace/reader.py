@@ -75,9 +75,9 @@ class Reader(_Events):
             raise cut_short(feed.offset(feed.stop), "an event").in_file(feed.name)
         return feed.data, feed.start, feed.stop
 
-    def fail(self, fault: int, where: int, kind: int) -> None:
+    def fail(self, fault: int, position: int, kind: int) -> None:
         """For the stream: raise what is wrong."""
-        raise wire_fault(fault, self._feed.offset(where), self.version, kind).in_file(self._feed.name)
+        raise wire_fault(fault, self._feed.offset(position), self.version, kind).in_file(self._feed.name)
 
     @property
     def offset(self) -> int:
@@ -106,6 +106,6 @@ class TextReader(_Events):
             block = next(self._blocks, memoryview(b""))
         return block, 0, len(block)
 
-    def fail(self, fault: int, where: int, kind: int) -> None:
+    def fail(self, fault: int, position: int, kind: int) -> None:
         """For the stream: what the text kernel wrote is always whole events."""
-        raise wire_fault(fault, where, self.version, kind)
+        raise wire_fault(fault, position, self.version, kind)

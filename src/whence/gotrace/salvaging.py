@@ -139,17 +139,17 @@ def salvage(data: bytes | memoryview, out: Sink) -> tuple[list[Piece], list[Piec
     pieces = generations(data)
     first = size = most = 0  # where the stretch begins and its bytes; the bytes of the best
     chosen = range(0)
-    for place, piece in enumerate(pieces):
-        if piece.problem or (size and piece.generation != pieces[place - 1].generation + 1):
-            first, size = place, 0
+    for index, piece in enumerate(pieces):
+        if piece.problem or (size and piece.generation != pieces[index - 1].generation + 1):
+            first, size = index, 0
         if piece.problem:
             continue
         if not size:
-            first = place
+            first = index
         size += piece.end - piece.start
         if size > most:
-            most, chosen = size, range(first, place + 1)
-    best = [pieces[place] for place in chosen]
+            most, chosen = size, range(first, index + 1)
+    best = [pieces[index] for index in chosen]
     if not best:
         fault = "no generation is whole" if pieces else "the trace has no generations"
         raise TraceError("wire", None, "a generation is whole", f"{len(pieces)} that are not", fault=fault)
@@ -157,4 +157,4 @@ def salvage(data: bytes | memoryview, out: Sink) -> tuple[list[Piece], list[Piec
     for piece in best:
         for start in range(piece.start, piece.end, COPIED):
             out.write(memoryview(data[start : min(start + COPIED, piece.end)]))
-    return best, [piece for place, piece in enumerate(pieces) if place not in chosen]
+    return best, [piece for index, piece in enumerate(pieces) if index not in chosen]

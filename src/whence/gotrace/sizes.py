@@ -36,7 +36,7 @@ class Framed:
         piece, piece_offset = bytearray(), feed.offset(feed.start)
         while True:
             begin = feed.start
-            offset, rows, count, fault, where = batches_kernel.frame(feed.data, begin, feed.stop, events, starts)
+            offset, rows, count, fault, position = batches_kernel.frame(feed.data, begin, feed.stop, events, starts)
             self.events += count
             view = memoryview(feed.data)
             for start in starts[:rows]:
@@ -47,7 +47,7 @@ class Framed:
             piece += view[begin:offset]
             feed.use(offset)
             if fault not in (FINE, CUT, FULL):
-                raise wire_fault(fault, feed.offset(where), self.version, feed.data[where])
+                raise wire_fault(fault, feed.offset(position), self.version, feed.data[position])
             if fault != FULL and not feed.more():
                 if fault == CUT:
                     raise cut_short(feed.offset(feed.stop), "an event")

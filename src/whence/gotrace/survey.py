@@ -92,7 +92,7 @@ class _Survey:
             self._by_number.setdefault(number, known[-1])
         return known[-1]
 
-    def tell(self) -> None:
+    def summarize_tables(self) -> None:
         """What the tables of the last generation say, once they are complete."""
         tables, into = self._tables, self.info.generations[-1] if self.info.generations else None
         if tables is None or into is None:
@@ -106,7 +106,7 @@ class _Survey:
 
     def run(self, run: Run, tables: Tables) -> None:
         if tables is not self._tables:
-            self.tell()
+            self.summarize_tables()
             self._tables = tables
         into, events = self.generation(run.generation), self.info.events
         for batch in run.batches:
@@ -143,7 +143,7 @@ def info(source: Source, *, threads: int | None = None) -> TraceInfo:
         reader.watch = survey.run
         for block in reader:
             survey.block(block)
-        survey.tell()
+        survey.summarize_tables()
         found = survey.info
         for spec in spec_table(reader.version):
             if survey.counts[spec.type]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from whence.gotrace.feed import Source
 
 
-class StackFrame(NamedTuple):
+class TraceFrame(NamedTuple):
     """A frame of a stack in a trace; `function` and `file` are string ids of its generation."""
 
     pc: int
@@ -52,7 +52,7 @@ class Tables:
     version: Version
     generation: int
     strings: dict[int, bytes] = field(default_factory=dict)
-    stacks: dict[int, tuple[StackFrame, ...]] = field(default_factory=dict)
+    stacks: dict[int, tuple[TraceFrame, ...]] = field(default_factory=dict)
     samples: list[CpuSample] = field(default_factory=list)
     frequency: int = 0  # clock units per second, 0 when not told
     clock: Clock | None = None
@@ -76,7 +76,7 @@ class Tables:
             if event.data is not None and kind == STRINGS + 1:
                 self.strings[args[0]] = event.data
             elif spec.is_stack:
-                self.stacks[args[0]] = tuple(StackFrame(*frame) for frame in event.frames)
+                self.stacks[args[0]] = tuple(TraceFrame(*frame) for frame in event.frames)
             elif kind == CPU_SAMPLES + 1:
                 self.samples.append(CpuSample(*args))
             elif kind == FREQUENCY:
@@ -103,8 +103,8 @@ class _Held:
             raise wire_fault(CUT, self.offset + self.stop, self.version)
         return self.data, max(used, self.start), self.stop
 
-    def fail(self, fault: int, where: int, kind: int) -> None:
-        raise wire_fault(fault, self.offset + where, self.version, kind)
+    def fail(self, fault: int, offset: int, kind: int) -> None:
+        raise wire_fault(fault, self.offset + offset, self.version, kind)
 
 
 def events_in(

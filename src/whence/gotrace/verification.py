@@ -42,8 +42,8 @@ class Problem:
     def __str__(self) -> str:
         if self.fault:
             return self.fault
-        where = f"at {self.offset:#x}: " if self.offset is not None else ""
-        return f"generation {self.generation}: {where}{worded(self.rule, self.found)}"
+        prefix = f"at {self.offset:#x}: " if self.offset is not None else ""
+        return f"generation {self.generation}: {prefix}{worded(self.rule, self.found)}"
 
 
 def wrong_sizes(source: Source) -> list[Problem]:

@@ -2,7 +2,7 @@
 #
 # Written byte by byte, for hosts of either order and any alignment; compilers make one load of it (and a swap).
 
-ctypedef unsigned long long wide
+ctypedef unsigned long long uint64
 
 cdef enum:  # of LEB128 and varints: seven bits a byte, low ones first
     MORE = 0x80  # another byte follows
@@ -25,15 +25,15 @@ cdef inline unsigned int u32(const unsigned char* at, bint big) noexcept nogil:
     return d << 24 | c << 16 | b << 8 | a
 
 
-cdef inline wide u64(const unsigned char* at, bint big) noexcept nogil:
+cdef inline uint64 u64(const unsigned char* at, bint big) noexcept nogil:
     if big:
-        return <wide>u32(at, True) << 32 | u32(at + 4, True)
-    return <wide>u32(at + 4, False) << 32 | u32(at, False)
+        return <uint64>u32(at, True) << 32 | u32(at + 4, True)
+    return <uint64>u32(at + 4, False) << 32 | u32(at, False)
 
 
-cdef inline wide number(const unsigned char* at, int size, bint big) noexcept nogil:
+cdef inline uint64 number(const unsigned char* at, int size, bint big) noexcept nogil:
     """`size` (1 to 8) bytes as an unsigned number."""
-    cdef wide value = 0
+    cdef uint64 value = 0
     cdef int i
     if size == 4:
         return u32(at, big)
@@ -48,17 +48,17 @@ cdef inline wide number(const unsigned char* at, int size, bint big) noexcept no
     return value
 
 
-cdef inline wide uleb(const unsigned char* data, wide* at, wide end) noexcept nogil:
+cdef inline uint64 uleb(const unsigned char* data, uint64* at, uint64 end) noexcept nogil:
     """The ULEB128 number at at[0], of which 64 bits count; at[0] moves behind it, to end + 1 when it is not whole."""
-    cdef wide here = at[0]
-    cdef wide value = 0
+    cdef uint64 here = at[0]
+    cdef uint64 value = 0
     cdef int shift = 0
     cdef unsigned char byte
     while here < end:
         byte = data[here]
         here += 1
         if shift < 64:
-            value |= (<wide>(byte & 0x7F)) << shift
+            value |= (<uint64>(byte & 0x7F)) << shift
         shift += 7
         if byte < MORE:
             at[0] = here
@@ -67,21 +67,21 @@ cdef inline wide uleb(const unsigned char* data, wide* at, wide end) noexcept no
     return 0
 
 
-cdef inline wide sleb(const unsigned char* data, wide* at, wide end) noexcept nogil:
+cdef inline uint64 sleb(const unsigned char* data, uint64* at, uint64 end) noexcept nogil:
     """The same of a SLEB128 number, as the 64 bits of its two's complement."""
-    cdef wide here = at[0]
-    cdef wide value = 0
+    cdef uint64 here = at[0]
+    cdef uint64 value = 0
     cdef int shift = 0
     cdef unsigned char byte
     while here < end:
         byte = data[here]
         here += 1
         if shift < 64:
-            value |= (<wide>(byte & 0x7F)) << shift
+            value |= (<uint64>(byte & 0x7F)) << shift
         shift += 7
         if byte < MORE:
             if byte & SIGN and shift < 64:
-                value |= ~<wide>0 << shift
+                value |= ~<uint64>0 << shift
             at[0] = here
             return value
     at[0] = end + 1

@@ -178,8 +178,8 @@ def _in_trees(table: Ranges) -> Ranges:
     return out
 
 
-def _around(table: Ranges, place: int, vaddr: int) -> bool:
-    return table.vaddr[place] <= vaddr < table.vaddr[place] + table.length[place]
+def _around(table: Ranges, index: int, vaddr: int) -> bool:
+    return table.vaddr[index] <= vaddr < table.vaddr[index] + table.length[index]
 
 
 _COPIED = ("vaddr", "function", "file", "line_index", "line_count", "call_file", "call_line", "source")

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from whence.mapped import MappedFile
 
 
+SOURCE_OF_BYTE = SOURCES + (Source.UNKNOWN,) * (256 - len(SOURCES))
+
+
 class LineTableEntry(NamedTuple):
     """From `offset` bytes after its range's vaddr on, the code comes from line `line_number`."""
 
@@ -200,7 +203,7 @@ class FrameTable(Sequence[Frames]):
     @property
     def source(self) -> list[Source]:
         """Which table named every frame."""
-        return list(map(_source, self._source))
+        return list(map(SOURCE_OF_BYTE.__getitem__, self._source))
 
     @property
     def start_line(self) -> memoryview:
@@ -309,11 +312,11 @@ class FrameTable(Sequence[Frames]):
         functions, files = _through(function, self.function), _through(file, self.file)
         located = self.column, self.discriminator
         fields = zip(functions, files, self.line, self.inlined, self.source, self.start_line, *located)
-        frames = list(map(tuple.__new__, repeat(Frame), fields))
-        return [tuple(frames[low:high]) for low, high in pairwise(self.starts)]
+        frames: Frames = tuple(map(tuple.__new__, repeat(Frame), fields))
+        return [frames[low:high] for low, high in pairwise(self.starts)]
 
     def _sources(self, low: int, high: int) -> Iterator[Source]:
-        return map(_source, self._source[low:high])
+        return map(SOURCE_OF_BYTE.__getitem__, self._source[low:high])
 
     def _slice(self, rows: range) -> FrameTable:
         """The table of some of the addresses."""
@@ -390,10 +393,6 @@ def _through(make: Callable[[str], str] | None, texts: list[str]) -> Iterable[st
         return texts
     made = {text: make(text) for text in set(texts)}
     return map(made.__getitem__, texts)
-
-
-def _source(number: int) -> Source:
-    return SOURCES[number] if number < len(SOURCES) else Source.UNKNOWN
 
 
 def imported(module: str, what: str, extra: str) -> Any:

@@ -61,18 +61,18 @@ class CutError(WhenceError):
 class Cache:
     """The folder. Nothing is made on disk before the first entry.
 
-    `say` is told once, in a line, when the folder is not used and why. Safe from several threads and processes.
+    `notify` is called once, with a line, when the folder is not used and why. Safe from several threads and processes.
     """
 
     def __init__(
         self,
         root: str | os.PathLike[str],
         limit_bytes: int = LIMIT_BYTES,
-        say: Callable[[str], None] = lambda line: None,
+        notify: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.root = Path(root)
         self.limit_bytes = limit_bytes
-        self._say = say
+        self._notify = notify
         self._said = False
 
     def __repr__(self) -> str:
@@ -145,7 +145,7 @@ class Cache:
         except NotOursError as error:
             if not self._said:
                 self._said = True
-                self._say(f"the cache {self.root} is not used: {error.strerror}")
+                self._notify(f"the cache {self.root} is not used: {error.strerror}")
             raise
         return path
 

@@ -94,9 +94,9 @@ class DebugFiles:
         search = Search("debug file")
         if has_debug_info(elf):
             search.elf, search.path, search.how = elf, elf.path, "itself"
-            search.tell(elf.path, "itself", Outcome.TAKEN)
+            search.note(elf.path, "itself", Outcome.TAKEN)
             return search
-        search.tell(elf.path, "itself", Outcome.EMPTY)
+        search.note(elf.path, "itself", Outcome.EMPTY)
         crc = -1
         candidates = [(one, "given") for one in self.given]
         candidates += self._build_id_files(elf.build_id, ".debug", elf.path)
@@ -104,7 +104,7 @@ class DebugFiles:
             link = elf.debug_link
         except WhenceError as error:
             link = None
-            search.tell(elf.path, "debug link", Outcome.BROKEN, error.message)
+            search.note(elf.path, "debug link", Outcome.BROKEN, error.message)
         if link is not None and os.path.basename(link.name):
             crc = link.crc
             candidates += self._linked(elf.path, os.path.basename(link.name))
@@ -119,7 +119,7 @@ class DebugFiles:
         try:
             link = elf.alt_link
         except WhenceError as error:
-            search.tell(elf.path, "alt link", Outcome.BROKEN, error.message)
+            search.note(elf.path, "alt link", Outcome.BROKEN, error.message)
             return search
         if link is None:
             return search
@@ -176,7 +176,7 @@ class DebugFiles:
             how = f"{how} {FileKind.DEBUGINFO}"
             fetched = one.fetch(build_id, FileKind.DEBUGINFO, self._mapped or rooted.split(path)[1])
             if fetched is None:
-                search.tell("", how, Outcome.ABSENT, "not found")
+                search.note("", how, Outcome.ABSENT, "not found")
             else:
                 self._take(search, [(str(fetched), how)], lambda found: same_id(found, build_id))
             if search:
@@ -209,21 +209,21 @@ class DebugFiles:
                 found = self._open_elf(path)
                 fault = check(found)
             except FileNotFoundError:
-                search.tell(path, how, Outcome.ABSENT)
+                search.note(path, how, Outcome.ABSENT)
                 continue
             except (OSError, WhenceError) as error:
                 if found is not None:
                     found.close()
                 absent = isinstance(error, NotADirectoryError)
                 outcome = Outcome.ABSENT if absent else Outcome.BROKEN
-                search.tell(path, how, outcome, without_file(error))
+                search.note(path, how, outcome, without_file(error))
                 continue
             if fault:
                 found.close()
-                search.tell(path, how, Outcome.MISMATCH, fault)
+                search.note(path, how, Outcome.MISMATCH, fault)
                 continue
             search.elf, search.path, search.how = found, path, how
-            search.tell(path, how, Outcome.TAKEN)
+            search.note(path, how, Outcome.TAKEN)
             return
 
 

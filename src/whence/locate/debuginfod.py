@@ -340,10 +340,10 @@ class Debuginfod:
     @staticmethod
     def _must_continue(response: urllib3.BaseHTTPResponse, start: int, origin: Origin | None) -> None:
         """An answer of 206 has to be the rest of the file that was begun, from the byte that was asked for."""
-        told = CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        content_range = CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
         if not start or origin is None:
             raise Discarded("it sends a part of the file, and all of it was asked for", again=True)
-        if told is None or tuple(map(int, told.groups())) != (start, origin.size - 1, origin.size):
+        if content_range is None or tuple(map(int, content_range.groups())) != (start, origin.size - 1, origin.size):
             raise Discarded("it continues at another byte than asked, or another file", again=True)
         now = Origin.of(response, origin.size)
         if now is not None and now != origin:

@@ -194,7 +194,7 @@ class Locator:
         wanted = Wanted(build_id, path, tuple(map(FileKind, kinds)))
         search = Search(str(wanted))
 
-        def look(candidate: Candidate) -> FileKind:
+        def kind_of(candidate: Candidate) -> FileKind:
             if candidate.is_archive:
                 with lidia.open(candidate.path) as table:
                     must_be_of(wanted, table.about.build_id)
@@ -205,7 +205,7 @@ class Locator:
                     raise Unfit(f"it has no {' or '.join(wanted.kinds)}")
                 return kind if kind in wanted.kinds else FileKind.EXECUTABLE
 
-        taken = self._first(wanted, search, look)
+        taken = self._first(wanted, search, kind_of)
         if taken is not None:
             candidate, search.kind = taken
             search.path, search.how, search.build_id = candidate.path, candidate.how, candidate.build_id
@@ -289,8 +289,8 @@ class Locator:
         elif self._own is not None and wanted.local:
             yield from self._own.find(wanted, search.tried)
         if wanted.build_id and not wanted.key:
-            told = f"{comparable(wanted.build_id)} is no build-id that names a file there"
-            search.tell("", "caches, folders and servers", Outcome.ABSENT, told)
+            detail = f"{comparable(wanted.build_id)} is no build-id that names a file there"
+            search.note("", "caches, folders and servers", Outcome.ABSENT, detail)
         for source in self._fallback:
             yield from source.find(wanted, search.tried)
 
@@ -309,7 +309,7 @@ class Locator:
                 except (WhenceError, OSError) as error:
                     outcome = Outcome.MISMATCH if isinstance(error, Mismatch) else Outcome.BROKEN
                     outcome = Outcome.EMPTY if isinstance(error, Unfit) else outcome
-                    search.tell(candidate.path, candidate.how, outcome, without_file(error))
+                    search.note(candidate.path, candidate.how, outcome, without_file(error))
                     if candidate.how == CachedArchives.how:  # made again, not kept for ever
                         with suppress(OSError):
                             os.unlink(candidate.path)
@@ -319,7 +319,7 @@ class Locator:
                     continue
                 finally:
                     candidate.close()
-                search.tell(candidate.path, candidate.how, Outcome.TAKEN)
+                search.note(candidate.path, candidate.how, Outcome.TAKEN)
                 return candidate, used
         finally:
             if own is not None:
@@ -355,8 +355,8 @@ class Locator:
         binary = open_archive(candidate.path, demangle=demangle)
         try:
             must_be_of(wanted, binary.build_id)
-            told = binary.table().about.segments  # without a size where it was made of a debug file
-            segments = [Segment.of_code(offset, vaddr, size) for offset, vaddr, size in told if size]
+            stored = binary.table().about.segments  # without a size where it was made of a debug file
+            segments = [Segment.of_code(offset, vaddr, size) for offset, vaddr, size in stored if size]
             build_id = candidate.build_id or binary.build_id
             how = f"{candidate.how} {candidate.path}"
             return Opened(binary, segments or self._segments_of(build_id, wanted), candidate.path, how, build_id)
@@ -479,7 +479,7 @@ class Locator:
             cache.put(f"{build_id}.{SEGMENTS}", write_segments)
             return open_archive(cache.put(f"{build_id}.{FileKind.ARCHIVE}", write_archive), demangle=demangle)
         except (WhenceError, OSError) as error:  # a cache that can't be written to costs time, no names
-            search.tell("", CachedArchives.how, Outcome.BROKEN, f"no archive was made ({error})")
+            search.note("", CachedArchives.how, Outcome.BROKEN, f"no archive was made ({error})")
             return None
 
 

@@ -160,7 +160,7 @@ class Search(Record):
         """Files that were there and belong to another binary: worth telling, for a person may have put them there."""
         return [one for one in self.tried if one.outcome is Outcome.MISMATCH]
 
-    def tell(self, path: str, how: str, outcome: Outcome, detail: str = "") -> None:
+    def note(self, path: str, how: str, outcome: Outcome, detail: str = "") -> None:
         """Note what became of a candidate."""
         self.tried.append(Tried(path, how, outcome, detail))
 

@@ -35,16 +35,16 @@ def _executable(one: Segment) -> Segment:
 
 def skeleton(elf: ElfFile) -> bytes:
     """The ELF header and the segment table: an ELF file of a few hundred bytes that knows where the file is loaded."""
-    wide = elf.bits == 64
-    head = bytearray(elf.data[: 64 if wide else 52])
+    elf64 = elf.bits == 64
+    head = bytearray(elf.data[: 64 if elf64 else 52])
     order = elf.order
-    offset, size = (32, 8) if wide else (28, 4)
+    offset, size = (32, 8) if elf64 else (28, 4)
     table = int.from_bytes(head[offset : offset + size], order)
-    entry, count = (int.from_bytes(head[field : field + 2], order) for field in ((54, 56) if wide else (42, 44)))
+    entry, count = (int.from_bytes(head[field : field + 2], order) for field in ((54, 56) if elf64 else (42, 44)))
     rows = bytes(elf.data[table : table + entry * count])
     head[offset : offset + size] = len(head).to_bytes(size, order)
-    shoff = (40, 8) if wide else (32, 4)
+    shoff = (40, 8) if elf64 else (32, 4)
     head[shoff[0] : shoff[0] + shoff[1]] = bytes(shoff[1])
-    for field in (60, 62) if wide else (48, 50):
+    for field in (60, 62) if elf64 else (48, 50):
         head[field : field + 2] = bytes(2)
     return bytes(head) + rows

@@ -77,7 +77,7 @@ class CoreMappings:
     executable: str = ""
 
 
-class MappedFile(NamedTuple):
+class FileEntry(NamedTuple):
     """An entry of NT_FILE: [start, end) is the file from `offset` on."""
 
     start: int
@@ -112,13 +112,13 @@ def _read_core(elf: ElfFile) -> CoreMappings:
     return CoreMappings(snapshot, threads, max(0, end - elf.size), arguments, executable)
 
 
-def mapped_files(elf: ElfFile) -> list[MappedFile]:
+def mapped_files(elf: ElfFile) -> list[FileEntry]:
     """The entries of NT_FILE in order of address. Raises MapsError when it is damaged."""
     notes = (note for note in elf.notes() if note.owner == "CORE" and note.type == constants.NT_FILE)
     return sorted({entry for note in notes for entry in _mapped(elf, note)})
 
 
-def _mapped(elf: ElfFile, note: Note) -> list[MappedFile]:
+def _mapped(elf: ElfFile, note: Note) -> list[FileEntry]:
     word = "Q" if elf.bits == 64 else "I"
     mark, size = "<" if elf.order == "little" else ">", elf.bits // 8
     data = bytes(note.desc)
@@ -135,7 +135,7 @@ def _mapped(elf: ElfFile, note: Note) -> list[MappedFile]:
         raise MapsError("core NT_FILE", names_at, f"it has a name for each of its {count} entries", len(names) - 1)
     rows = struct.iter_unpack(mark + 3 * word, data[2 * size : names_at])
     return [
-        MappedFile(start, end, offset * page, name.decode("utf-8", "surrogateescape"))
+        FileEntry(start, end, offset * page, name.decode("utf-8", "surrogateescape"))
         for (start, end, offset), name in zip(rows, names)
     ]
 
@@ -167,14 +167,14 @@ def _who(elf: ElfFile, note: Note) -> tuple[int, str, str]:
     return _number(elf, note, PID_AT[elf.bits], 4) or 0, text(COMMAND_AT[elf.bits], COMMAND_SIZE), arguments
 
 
-def _mappings(elf: ElfFile, mapped: list[MappedFile]) -> tuple[list[Mapping], list[SnapshotFile | None]]:
+def _mappings(elf: ElfFile, mapped: list[FileEntry]) -> tuple[list[Mapping], list[SnapshotFile | None]]:
     """Executable mappings by address, and the file of each.
 
     gdb leaves out the PT_LOAD of what the file has anyway: there the file's own segments tell what is code.
     """
     loads = {segment.vaddr: segment for segment in elf.segments if segment.is_loaded}
     starts = [entry.start for entry in mapped]
-    beginning, files = _beginnings(mapped), dict[MappedFile, SnapshotFile]()
+    beginning, files = _beginnings(mapped), dict[FileEntry, SnapshotFile]()
     heads = Budget(
         "core PT_LOAD", "beginnings of mapped files", elf.size, times=HEADS_TIMES, allowance=HEADS_ALLOWANCE,
         error=MapsError,
@@ -182,7 +182,7 @@ def _mappings(elf: ElfFile, mapped: list[MappedFile]) -> tuple[list[Mapping], li
     vdso = _auxiliary(elf).get(constants.AT_SYSINFO_EHDR)
     found: list[tuple[Mapping, SnapshotFile | None]] = []
 
-    def add(start: int, end: int, permissions: int, entry: MappedFile | None) -> None:
+    def add(start: int, end: int, permissions: int, entry: FileEntry | None) -> None:
         if entry is None:
             kind, path = (Kind.VDSO, "[vdso]") if start == vdso else (Kind.ANONYMOUS, "")
             found.append((Mapping(path, start, end, 0, "", kind, permissions), None))
@@ -224,9 +224,9 @@ def _auxiliary(elf: ElfFile) -> dict[int, int]:
     return {}
 
 
-def _beginnings(mapped: list[MappedFile]) -> dict[MappedFile, MappedFile]:
+def _beginnings(mapped: list[FileEntry]) -> dict[FileEntry, FileEntry]:
     """For each entry the one before it that has the beginning of the same file (itself, where there is none)."""
-    latest: dict[str, MappedFile] = {}
+    latest: dict[str, FileEntry] = {}
     found = {}
     for entry in mapped:
         if not entry.offset:

@@ -43,8 +43,8 @@ def identify(process: str) -> Identity:
     fields = text[text.rfind(")") + 1 :].split()  # the name in parentheses is field 2; these start with field 3
 
     def number(field: int) -> int:
-        place = field - 3
-        return int(fields[place]) if place < len(fields) and fields[place].isdigit() else 0
+        index = field - 3
+        return int(fields[index]) if index < len(fields) and fields[index].isdigit() else 0
 
     return Identity(number(_START_TIME), tuple(number(field) for field in _PLACES))
 

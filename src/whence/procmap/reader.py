@@ -126,10 +126,10 @@ def covering(mappings: Sequence[Mapping], address: int) -> Mapping | None:
     return mappings[index - 1] if index and address < mappings[index - 1].limit else None
 
 
-def with_plain_errors(pid: int, look: Callable[[], _T]) -> _T:
-    """Returns what `look` returns; errors that mean one of the two raise that one, others stay as they are."""
+def with_plain_errors(pid: int, read: Callable[[], _T]) -> _T:
+    """Returns what `read` returns; errors that mean one of the two raise that one, others stay as they are."""
     try:
-        return look()
+        return read()
     except PermissionError as error:
         raise PermissionError(error.errno, f"the memory map of process {pid} may not be read") from None
     except OSError as error:

@@ -48,8 +48,8 @@ class _Process:
 
     def at(self, address: int) -> Mapping | None:
         starts, mappings = self.table
-        place = bisect_right(starts, address)
-        return mappings[place - 1] if place and address < mappings[place - 1].limit else None
+        index = bisect_right(starts, address)
+        return mappings[index - 1] if index and address < mappings[index - 1].limit else None
 
     def add(self, mapping: Mapping) -> None:
         """Put a mapping in its place; those it overlaps are not there any more."""
@@ -127,9 +127,9 @@ class Resolver:
         known = self._processes.get(pid)
         if known is not None and monotonic() < known.fresh_until:
             starts, mappings = known.table  # as _Process.at, in line: this is the way nearly all lookups end
-            place = bisect_right(starts, address)
-            if place:
-                mapping = mappings[place - 1]
+            index = bisect_right(starts, address)
+            if index:
+                mapping = mappings[index - 1]
                 if address < mapping.limit:
                     return mapping
         try:

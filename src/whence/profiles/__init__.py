@@ -1,4 +1,4 @@
-"""Profiles in, names out: pprof, OTLP and perf, read into one model, named, written.
+"""Profiles in, names out: perf.data, pprof, OTLP and text, read into one model, named, written.
 
     profile             Profile and read: what users hold
     model               mappings, locations, samples; what every reader fills and every writer reads
@@ -6,6 +6,7 @@
     schema              the fields of pprof's and OTLP's messages
     pprof               perftools.profiles.Profile, gzip or plain
     otlp                OTLP profiles v1development (dictionary form), binary and JSON
+    perfdata/           perf's own recordings, without perf
     perf, folded        the text of `perf script`; folded stacks
     speedscope          speedscope's JSON, to write
     firefox             Firefox Profiler's processed format, to write; breakpad: its form of build-ids
@@ -49,15 +50,27 @@ from whence.profiles.model import Label, Mapping, Sample, Samples, SampleType
 
 if TYPE_CHECKING:
     from whence.profiles.binaries import Binaries
-    from whence.profiles.coverage import Report, Row
+    from whence.profiles.coverage import CoverageRow, Report
     from whence.profiles.go_trace import read_go_trace
     from whence.profiles.profile import Profile, merge, read
     from whence.profiles.sampling import sample
     from whence.profiles.symbol_lists import SymbolLists
 
 __all__ = [
-    "Binaries", "Label", "Mapping", "Profile", "Report", "Row", "Sample", "SampleType", "Samples", "SymbolLists",
-    "merge", "read", "read_go_trace", "sample",
+    "Binaries",
+    "CoverageRow",
+    "Label",
+    "Mapping",
+    "Profile",
+    "Report",
+    "Sample",
+    "SampleType",
+    "Samples",
+    "SymbolLists",
+    "merge",
+    "read",
+    "read_go_trace",
+    "sample",
 ]  # fmt: skip
 
 _LAZY = {
@@ -69,7 +82,7 @@ _LAZY = {
     "SymbolLists": ("whence.profiles.symbol_lists", "SymbolLists"),
     "Binaries": ("whence.profiles.binaries", "Binaries"),
     "Report": ("whence.profiles.coverage", "Report"),
-    "Row": ("whence.profiles.coverage", "Row"),
+    "CoverageRow": ("whence.profiles.coverage", "CoverageRow"),
 }
 
 

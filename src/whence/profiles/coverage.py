@@ -21,7 +21,7 @@ from whence.reasons import Missing, remedy_for
 
 
 @dataclass(slots=True, repr=False)
-class Row:
+class CoverageRow:
     """One file's share. `samples`, `named` and `lines` are weights; the percentages are of `samples`."""
 
     path: str
@@ -37,7 +37,7 @@ class Row:
 
     def __repr__(self) -> str:
         share = f"{shown(self.named_percent)} of {self.samples:,} samples named"
-        return f"<profiles.Row {ascii(self.path)[1:-1] or 'no file'}: {share}>"
+        return f"<profiles.CoverageRow {ascii(self.path)[1:-1] or 'no file'}: {share}>"
 
     @property
     def name(self) -> str:
@@ -81,7 +81,7 @@ class Report:
 
     def __init__(self, profile: Profile, files: Sequence[Named]) -> None:
         self.profile, self.files = profile, files
-        self._rows: list[Row] | None = None
+        self._rows: list[CoverageRow] | None = None
 
     def __repr__(self) -> str:
         return f"<profiles.Report: {shown(self.named_percent)} of the frames named, {len(self.files)} files>"
@@ -89,11 +89,11 @@ class Report:
     def __len__(self) -> int:
         return len(self.files)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[CoverageRow]:
         return iter(self.rows)
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[CoverageRow]:
         if self._rows is None:
             self._rows = coverage(self.profile, self.files)
         return self._rows
@@ -134,7 +134,7 @@ def weights(profile: Profile) -> array[int]:
     return out if any(out) else array("q", [1]) * len(out)
 
 
-def coverage(profile: Profile, reports: Sequence[Named]) -> list[Row]:
+def coverage(profile: Profile, reports: Sequence[Named]) -> list[CoverageRow]:
     """A row for each file, the one with the most samples first."""
     weight = weights(profile)
     rows = []
@@ -147,7 +147,7 @@ def coverage(profile: Profile, reports: Sequence[Named]) -> list[Row]:
                 named += weight[location]
                 if frames[0].line:
                     lines += weight[location]
-        row = Row(
+        row = CoverageRow(
             report.path,
             report.build_id or (search.opened.build_id if search and search.opened else ""),
             report.locations,
@@ -172,12 +172,12 @@ def shown(share: float) -> str:
     return f"{min(max(share, 0.1), 99.9):.1f} %" if 0 < share < 100 else f"{share:.1f} %"
 
 
-def total(rows: Sequence[Row]) -> float:
+def total(rows: Sequence[CoverageRow]) -> float:
     """The share of named frames in all samples, in percent."""
     return percent(sum(row.named for row in rows), sum(row.samples for row in rows))
 
 
-def text(rows: Sequence[Row]) -> str:
+def text(rows: Sequence[CoverageRow]) -> str:
     """The table a person reads: a line for each file, under it why the rest has no names and what to do."""
     head = ("binary", "build-id", "addresses", "samples", "named", "lines", "by")
     cells = [head]

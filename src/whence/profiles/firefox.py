@@ -24,10 +24,10 @@ from whence.profiles import bounds
 from whence.profiles.addresses import is_runtime
 from whence.profiles.breakpad import debug_id
 from whence.profiles.json_text import written
-from whence.profiles.kinds import Kind, kind_of
+from whence.profiles.kinds import AddressKind, kind_of
 from whence.profiles.model import Profile
 from whence.profiles.stacks import Shown, Stacks
-from whence.profiles.threads import Thread, shown, threads_of
+from whence.profiles.threads import ProfileThread, shown, threads_of
 
 VERSION = 60
 GECKO_VERSION = 29  # of the format that Firefox's own recorder writes: readers ask that it is there
@@ -38,7 +38,13 @@ MILLISECOND = 1_000_000  # in nanoseconds
 NANOSECONDS = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": MILLISECOND, "seconds": 1_000_000_000}
 OTHER, USER, KERNEL, GENERATED = range(4)
 CATEGORIES = (("Other", "grey"), ("User", "yellow"), ("Kernel", "orange"), ("Generated code", "purple"))
-CATEGORY = {Kind.FILE: USER, Kind.KERNEL: KERNEL, Kind.PAGE: KERNEL, Kind.GENERATED: GENERATED, Kind.NOWHERE: OTHER}
+CATEGORY = {
+    AddressKind.FILE: USER,
+    AddressKind.KERNEL: KERNEL,
+    AddressKind.PAGE: KERNEL,
+    AddressKind.GENERATED: GENERATED,
+    AddressKind.NOWHERE: OTHER,
+}
 LOST = "LostSamples"
 LOST_SCHEMA = {
     "name": LOST,
@@ -57,7 +63,7 @@ def write(profile: Profile, name: str = "") -> str:
 
 
 def document_of(profile: Profile, name: str) -> dict[str, Any]:
-    tables = Tables(profile)
+    tables = FirefoxTables(profile)
     interval = _interval(profile)
     threads, of = threads_of(profile.samples)
     first = _first_time(profile)
@@ -68,7 +74,7 @@ def document_of(profile: Profile, name: str) -> dict[str, Any]:
         at = places.get((lost.pid, lost.tid), 0)
         time = max(0.0, (lost.time - first) / MILLISECOND) if lost.time else 0.0
         add_marker(markers[at], tables.string("Lost samples"), time, {"type": LOST, "count": lost.samples})
-    main: dict[int, Thread] = {}
+    main: dict[int, ProfileThread] = {}
     for thread in threads:
         if thread.pid not in main or thread.tid == thread.pid:
             main[thread.pid] = thread
@@ -140,7 +146,7 @@ def _first_time(profile: Profile) -> int:
 
 
 def _samples(
-    profile: Profile, tables: Tables, threads: list[Thread], of: list[int], interval: float, first: int
+    profile: Profile, tables: FirefoxTables, threads: list[ProfileThread], of: list[int], interval: float, first: int
 ) -> list[dict[str, Any]]:
     """The table of samples of each thread."""
     samples, kind = profile.samples, profile.default_type
@@ -175,7 +181,7 @@ def _weights(profile: Profile) -> tuple[str, float]:
     return ("bytes" if unit == "bytes" else "samples"), 1
 
 
-class Tables:
+class FirefoxTables:
     """What all threads share, as it grows: each row once."""
 
     def __init__(self, profile: Profile) -> None:
@@ -211,7 +217,7 @@ class Tables:
             self.budget.charge(bounds.MAPPING)
             found = self._known[key] = len(self._resources)
             lib = None
-            if kind_of(mapping, self.profile.address[location]) in (Kind.FILE, Kind.KERNEL):
+            if kind_of(mapping, self.profile.address[location]) in (AddressKind.FILE, AddressKind.KERNEL):
                 lib = len(self.libs)
                 self.libs.append(
                     {

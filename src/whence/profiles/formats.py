@@ -5,7 +5,9 @@ Rooms of formats are imported when they are needed: a command starts with one of
 
 from __future__ import annotations
 
+import io
 import os
+from typing import BinaryIO
 
 from whence.budget import Budget
 from whence.errors import WRONG_KIND, ProfileError, empty_file, naming
@@ -31,7 +33,8 @@ ENDINGS = (
 
 # what is written where nothing says another format
 AS_IT_CAME = {
-    "perf": "folded", "": "folded", "dtrace": "folded", "bpftrace": "folded", "sample": "folded", "v8": "speedscope"
+    "perf": "folded", "": "folded", "dtrace": "folded", "bpftrace": "folded", "sample": "folded", "v8": "speedscope",
+    "perf.data": "folded",
 }  # fmt: skip
 JSON_FORMS = ("firefox", "speedscope", "v8")
 
@@ -39,8 +42,12 @@ JSON_FORMS = ("firefox", "speedscope", "v8")
 def recognized(data: bytes, budget: Budget | None = None) -> str:
     """The name of the format that plain bytes are in. Two formats of protocol buffers differ by their tables' places.
 
-    pprof, otlp, perf or folded; or one of gperftools', jemalloc's and Go's old forms (whence.profiles.legacy).
+    perf.data, pprof, otlp, perf, folded, one of JSON_FORMS, or a form of whence.profiles.legacy or .stack_texts.
     """
+    from whence.profiles import perfdata
+
+    if perfdata.is_recording(data):
+        return perfdata.FORMAT
     if not data or data.isspace():
         if data:
             raise ProfileError("file", None, "it holds a profile", "blanks", fault="nothing but blanks: not a profile")
@@ -85,8 +92,28 @@ def open_profile(path: str | os.PathLike[str]) -> Profile:
 
     Raises OSError, and ProfileError with what breaks which rule. The file is read whole.
     """
+    folder = os.path.isdir(path) and os.path.isfile(os.path.join(path, "data"))
+    if folder:  # perf record --threads makes such
+        from whence.profiles import perfdata
+
+        with naming(os.fspath(path)):
+            profile = perfdata.from_folder(os.fspath(path))
+            profile.format = perfdata.FORMAT
+            return profile
     with open_input(path, ProfileError) as file, naming(os.fspath(path)):
-        return from_bytes(file.read())
+        return from_file(file)
+
+
+def from_file(file: BinaryIO) -> Profile:
+    """The profile in an open binary file or pipe. A recording of perf's is read in pieces, anything else whole."""
+    from whence.profiles import perfdata
+
+    head = file.read(perfdata.MAGIC_BYTES)
+    if perfdata.is_recording(head) and isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO):
+        profile = perfdata.from_file(file, head)
+        profile.format = perfdata.FORMAT
+        return profile
+    return from_bytes(head + file.read())
 
 
 def from_bytes(data: bytes) -> Profile:
@@ -104,6 +131,10 @@ def read(data: bytes) -> tuple[Profile, str]:
     if compressed:
         data = gz.inflated(data, budget)
     format = recognized(data, budget)
+    if format == "perf.data":
+        from whence.profiles import perfdata
+
+        return perfdata.from_bytes(data, budget), format
     if format == "pprof":
         from whence.profiles import pprof
 

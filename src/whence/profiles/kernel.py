@@ -38,9 +38,9 @@ def is_kernel(mapping: Mapping) -> bool:
 
 def first_address(mapping: Mapping) -> int | None:
     """Where the kernel's first symbol was in the process's memory; None when the mapping does not say."""
-    for told in (mapping.file_offset, mapping.start):
-        if told >= HALF:
-            return told
+    for address in (mapping.file_offset, mapping.start):
+        if address >= HALF:
+            return address
     return None
 
 

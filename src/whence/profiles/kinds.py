@@ -16,7 +16,7 @@ MAP_PATH = re.compile(r"(.*/)?perf-(?P<pid>\d{1,10})\.map")
 PAGES = ("[vdso]", "[vvar]", "[vsyscall]", "[uprobes]", "linux-vdso.so.1")
 
 
-class Kind(enum.Enum):
+class AddressKind(enum.Enum):
     """Where the name of a place is looked for."""
 
     FILE = "an ELF file"
@@ -26,16 +26,16 @@ class Kind(enum.Enum):
     NOWHERE = "perf maps, but most often it is no address at all"
 
 
-def kind_of(mapping: Mapping | None, address: int) -> Kind:
+def kind_of(mapping: Mapping | None, address: int) -> AddressKind:
     """What a location's mapping and address say about where to look."""
     if mapping is None or mapping.path == "[unknown]" or not (mapping.path or mapping.build_id):
         if address >= HALF:
-            return Kind.KERNEL
-        return Kind.NOWHERE if mapping is None or mapping.path else Kind.GENERATED
+            return AddressKind.KERNEL
+        return AddressKind.NOWHERE if mapping is None or mapping.path else AddressKind.GENERATED
     if mapping.path in PAGES:
-        return Kind.PAGE
+        return AddressKind.PAGE
     if GENERATED.match(mapping.path):
-        return Kind.GENERATED
+        return AddressKind.GENERATED
     if mapping.path.startswith("[") and address < HALF and not is_image(mapping.path):
-        return Kind.GENERATED  # [xfs] is a module of the kernel only where the kernel is
-    return Kind.KERNEL if is_kernel(mapping) else Kind.FILE
+        return AddressKind.GENERATED  # [xfs] is a module of the kernel only where the kernel is
+    return AddressKind.KERNEL if is_kernel(mapping) else AddressKind.FILE

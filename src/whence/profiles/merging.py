@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from whence.model import Frames
 from whence.profiles import bounds
 from whence.profiles.addresses import is_runtime
-from whence.profiles.kinds import Kind, kind_of
+from whence.profiles.kinds import AddressKind, kind_of
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType, Timeline
 
 LARGEST = (1 << 63) - 1
@@ -93,14 +93,14 @@ class Merger:
         """The mapping that this one becomes, and what is added to its addresses."""
         key: tuple[object, ...] = mapping
         kind = kind_of(mapping, mapping.start)
-        if kind is Kind.FILE:
+        if kind is AddressKind.FILE:
             key = (
                 mapping.build_id or mapping.path,
                 mapping.file_offset,
                 mapping.limit - mapping.start,
                 mapping.start > 0,
             )
-        elif kind is not Kind.KERNEL:
+        elif kind is not AddressKind.KERNEL:
             key = *mapping, self.added  # what is in no file is this process's own
         found = self._mappings.get(key)
         if found is None:

@@ -224,6 +224,7 @@ class Profile:
     lost: list[Lost] = field(default_factory=list)
     skipped: int = 0  # lines of text that could not be read
     first_skipped: tuple[str, str, str] | None = None  # which one was first, the rule it breaks, its text
+    notes: list[str] = field(default_factory=list)  # what its reader says of it: losses, parts that are not read
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
     _read_samples: int = 0  # of those that were read, how many `add` had made

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 
 from whence.lidia.table import demangler
 from whence.locate.locator import Locator
 from whence.locate.segments import has_nobits
-from whence.model import Frames
 from whence.profiles.addresses import NOWHERE
 from whence.profiles.binaries import Binaries, MappingSearch
 from whence.profiles.kernel import HALF
-from whence.profiles.kinds import Kind, kind_of
+from whence.profiles.kinds import AddressKind, kind_of
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.non_elf_names import Answer, Processes, generated_names, kernel_names
 from whence.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
-from whence.symbolize.naming import name_all
-from whence.symbolize.pool import Names
+from whence.symbolize.naming import chains_of
 
 FIRST, LAST = itemgetter(0), itemgetter(-1)  # of a chain: the innermost frame, the function itself
 LINE_OF, SOURCE_OF = attrgetter("line"), attrgetter("source")
@@ -69,8 +67,8 @@ def name(
             return name(profile, opened, overwrite=overwrite, demangle=demangle, progress=progress)
     readable = _readable(demangler(demangle), profile.system_names)
     groups: dict[int, list[int]] = {}
-    for location, where in enumerate(profile.mapping):
-        groups.setdefault(where, []).append(location)
+    for location, row in enumerate(profile.mapping):
+        groups.setdefault(row, []).append(location)
     reports: dict[tuple[str, str], Named] = {}
     processes = Processes(profile)
     for done, (index, members) in enumerate(sorted(groups.items())):
@@ -114,7 +112,7 @@ def _name_mapping(
     readable: Readable,
 ) -> None:
     profile = processes.profile
-    kinds: dict[Kind, list[int]] = {}
+    kinds: dict[AddressKind, list[int]] = {}
     lower, upper = kind_of(mapping, 0), kind_of(mapping, HALF)
     if lower is upper or max(map(profile.address.__getitem__, members)) < HALF:
         kinds[lower] = members
@@ -122,23 +120,23 @@ def _name_mapping(
         for location in members:
             kinds.setdefault(upper if profile.address[location] >= HALF else lower, []).append(location)
     for kind, part in kinds.items():
-        if mapping is not None and kind is Kind.PAGE:
+        if mapping is not None and kind is AddressKind.PAGE:
             _answer(
                 profile,
                 [(index, Missing(Reason.NOT_FILE_BACKED, mapping.path, OWN_PAGE), "") for index in part],
                 report,
             )
-        if mapping is not None and (kind is Kind.FILE or (kind is Kind.KERNEL and mapping.path)):
+        if mapping is not None and (kind is AddressKind.FILE or (kind is AddressKind.KERNEL and mapping.path)):
             report.search = search = binaries.search(mapping, len(part))
             if search.opened is not None:
                 _ask(profile, search, mapping, part, report, readable)
             elif search.missing is not None:
                 _answer(profile, [(index, search.missing, "") for index in part], report)
-        if kind is Kind.KERNEL:
+        if kind is AddressKind.KERNEL:
             left = [(index, profile.address[index]) for index in part if index not in profile.changed]
             listed = _made_readable(kernel_names(mapping, left, binaries.symbol_lists), readable)
             _answer(profile, listed, report, better=report.search is not None and report.search.opened is not None)
-        elif kind in (Kind.GENERATED, Kind.NOWHERE):
+        elif kind in (AddressKind.GENERATED, AddressKind.NOWHERE):
             found = generated_names(processes, mapping, part, kind, binaries.symbol_lists)
             _answer(profile, _made_readable(found, readable), report)
 
@@ -157,9 +155,10 @@ def _ask(
     """Name the members from the file that was found for their mapping."""
     assert search.opened is not None
     opened = search.opened
-    where = opened.vaddrs(mapping, array("Q", map(profile.address.__getitem__, members)))
-    chains, missing = _chains(opened.binary, sorted({*where} - {NOWHERE}), readable)
-    answers = list(map(chains.get, where))
+    vaddrs = opened.vaddrs(mapping, array("Q", map(profile.address.__getitem__, members)))
+    distinct = sorted({*vaddrs} - {NOWHERE})
+    chains, unnamed = chains_of(opened.binary, distinct, function=readable, file=own_file)
+    answers = list(map(dict(zip(distinct, chains, strict=True)).get, vaddrs))
     frames_of, reasons = profile.frames, profile.reasons
     found = [frames for frames in answers if frames]
     named = members
@@ -177,11 +176,11 @@ def _ask(
     advice = "" if opened.segments is not None else MAKE_AGAIN
     if has_nobits(opened.segments or ()):
         advice = GIVE_PROGRAM
-    missing[NOWHERE] = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, "", advice)
-    for location, vaddr, answer in zip(members, where, answers, strict=True):
-        if answer is None:
-            why = missing[vaddr]
-            _leave(profile, location, why._replace(detail=why.detail or opened.how), report)
+    nowhere = Missing(Reason.OUTSIDE_SEGMENTS if placed else Reason.NOT_PLACED, opened.how, advice)
+    why = {vaddr: Missing(reason, detail or opened.how) for vaddr, (reason, detail) in unnamed.items()}
+    for location, vaddr, answer in zip(members, vaddrs, answers, strict=True):
+        if not answer:
+            _leave(profile, location, nowhere if vaddr == NOWHERE else why[vaddr], report)
 
 
 def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, better: bool = False) -> None:
@@ -194,18 +193,6 @@ def _answer(profile: Profile, answers: Iterable[Answer], report: Named, *, bette
             report.sources[answer[-1].source] += 1
         elif not (better and location in report.left):
             _leave(profile, location, answer, report)
-
-
-def _chains(binary: Names, vaddrs: Sequence[int], readable: Readable) -> tuple[dict[int, Frames], dict[int, Missing]]:
-    """The frames of each vaddr that has some, and why the others have none."""
-    chains: dict[int, Frames] = {}
-    missing: dict[int, Missing] = {}
-    for vaddr, (frames, reason, detail) in name_all(binary, vaddrs, function=readable, file=own_file).items():
-        if frames:
-            chains[vaddr] = frames
-        else:
-            missing[vaddr] = Missing(reason or Reason.NOT_IN_ARCHIVE, detail)
-    return chains, missing
 
 
 def _leave(profile: Profile, location: int, missing: Missing, report: Named) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from whence.model import Frame, Frames
 from whence.profiles import bounds
-from whence.profiles.kinds import MAP_PATH, Kind
+from whence.profiles.kinds import MAP_PATH, AddressKind
 from whence.profiles.model import Label, Mapping, Profile
 from whence.profiles.symbol_lists import NameList, SymbolLists
 from whence.profiles.threads import PID_LABELS, number_in
@@ -28,7 +28,7 @@ def kernel_names(mapping: Mapping | None, addresses: Sequence[tuple[int, int]], 
 
 
 def generated_names(
-    processes: Processes, mapping: Mapping | None, members: Sequence[int], kind: Kind, lists: SymbolLists
+    processes: Processes, mapping: Mapping | None, members: Sequence[int], kind: AddressKind, lists: SymbolLists
 ) -> Iterator[Answer]:
     """An answer for each location from the perf maps of the processes that were there.
 
@@ -37,7 +37,7 @@ def generated_names(
     profile = processes.profile
     for location in members:
         asked, otherwise = lists.of_processes(processes.of(mapping, location))
-        if kind is Kind.NOWHERE:
+        if kind is AddressKind.NOWHERE:
             address = profile.address[location]
             otherwise = Missing(Reason.UNMAPPED, "", NO_FRAME) if address else Missing(Reason.NOT_PLACED)
         elif not asked and mapping is not None and mapping.path and not MAP_PATH.fullmatch(mapping.path):

@@ -28,11 +28,6 @@ ASK_AGAIN = "ask for it with ?debug=1, or without ?debug: that is pprof"
 
 # how bytes begin -> what they are
 MAGICS: tuple[tuple[bytes, Other], ...] = (
-    (
-        b"PERFILE2",
-        Other("perf's own recording (perf.data)", "perf script -i FILE --show-mmap-events | whence profile -"),
-    ),
-    (b"2ELIFREP", Other("perf's own recording, of a big-endian machine", "run perf script on that machine")),
     (b"PERFFILE", Other("perf's own recording, version 1", "run the perf script of that time")),
     (b"\x7fELF", Other("an ELF file", "give it with --binary, and a profile first")),
     (b"FLR\0", Other("a JFR recording", JFR)),

@@ -198,7 +198,7 @@ class PerfReader:
 
     def whole(self) -> Profile:
         self.finish()
-        self.memories.settle(self.alone)
+        self.memories.place_loose_files(self.alone)
         self.memories.reorder()
         profile = self.profile
         names = [name for name in self.events if name]

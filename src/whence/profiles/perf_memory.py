@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from whence.budget import Budget
 from whence.profiles import bounds
-from whence.profiles.kinds import Kind, kind_of
+from whence.profiles.kinds import AddressKind, kind_of
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.perf_lines import FORK, MMAP, UNKNOWN, PerfFrame
 
@@ -27,7 +27,7 @@ class RuntimeAddresses(Exception):
 
 
 @dataclass(slots=True)
-class Memory:
+class PerfMemory:
     """What is mapped in one process: starts in order, the index of each mapping, and the mappings of each path.
 
     A child that was forked has its parent's lists until one of the two maps something.
@@ -51,7 +51,7 @@ class Memories:
         self.profile = profile
         self.budget = budget
         self.runtime = runtime  # whether addresses of call graphs are runtime ones
-        self.memory: dict[int, Memory] = {}
+        self.memory: dict[int, PerfMemory] = {}
         self.threads: dict[int, int] = {}  # thread -> process, where told
         self.mappings: dict[Mapping, int] = {}
         self.loose: dict[str, int] = {}  # mappings known by their path only
@@ -80,22 +80,22 @@ class Memories:
                 parent.shared = True
                 self.memory[child] = replace(parent)
 
-    def of(self, pid: int) -> Memory:
+    def of(self, pid: int) -> PerfMemory:
         """The memory of a process, or of a thread: perf script prints the thread unless it is asked for both."""
         found = self.memory.get(pid) or self.memory.get(self.threads.get(pid, pid))
         if found is None and len(self.memory) - (-1 in self.memory) == 1:
             found = next(memory for one, memory in self.memory.items() if one != -1)
-        return found or Memory()
+        return found or PerfMemory()
 
     def map(self, pid: int, mapping: Mapping) -> int:
         """A new mapping of a process takes the place of those it covers."""
         index = self.index(mapping)
-        memory = self.memory.setdefault(pid, Memory())
+        memory = self.memory.setdefault(pid, PerfMemory())
         self.budget.charge(len(memory.starts) // bounds.STEP)  # to make room among them
         if memory.shared:
             self.budget.charge(4 * bounds.ENTRY * len(memory.starts))
             paths = {path: dict(indexes) for path, indexes in memory.paths.items()}
-            memory = self.memory[pid] = Memory(list(memory.starts), list(memory.indexes), paths)
+            memory = self.memory[pid] = PerfMemory(list(memory.starts), list(memory.indexes), paths)
         low = bisect_right(memory.starts, mapping.start - 1)
         high = bisect_right(memory.starts, mapping.end - 1)
         memory.starts[low:high] = [mapping.start]
@@ -115,7 +115,7 @@ class Memories:
         """Mapping and runtime address: by the mapping events, by the offset in the file, or only by name."""
         file = one.file or ""
         into = one.address if one.offset is None else one.offset
-        moved = not file.startswith("/") or kind_of(Mapping(path=file), 0) is not Kind.FILE
+        moved = not file.startswith("/") or kind_of(Mapping(path=file), 0) is not AddressKind.FILE
         here = self.mapped(pid, one.address, file)
         if here is not None and one.offset is None and (moved or alone or self.runtime):
             return here, one.address
@@ -141,7 +141,7 @@ class Memories:
 
     def mapped(self, pid: int, address: int, file: str) -> int | None:
         """The mapping of a process, or of the kernel, that has a runtime address."""
-        for memory in (self.of(pid), self.memory.get(-1, Memory())):
+        for memory in (self.of(pid), self.memory.get(-1, PerfMemory())):
             row = bisect_right(memory.starts, address) - 1
             if row >= 0:
                 mapping = self.profile.mappings[memory.indexes[row]]
@@ -149,13 +149,13 @@ class Memories:
                     return memory.indexes[row]
         return None
 
-    def settle(self, alone: bool) -> None:
+    def place_loose_files(self, alone: bool) -> None:
         """Decide what the addresses in files known by name only are: offsets, unless one is too high for that."""
         profile = self.profile
         files = {
             index
             for path, index in self.loose.items()
-            if path.startswith("/") and kind_of(profile.mappings[index], 0) is Kind.FILE
+            if path.startswith("/") and kind_of(profile.mappings[index], 0) is AddressKind.FILE
         }
         high = any(one in files and row >> 40 for one, row in zip(profile.mapping, profile.address, strict=True))
         if (high or self.runtime or alone) and not self.offsets:

@@ -26,6 +26,9 @@ from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame, Frames
 from whence.profiles import bounds, gz, wire
+from whence.profiles.kernels.fields import NO_ROOM
+from whence.profiles.kernels.stacks import count_up
+from whence.profiles.kernels.wire import IdLists
 from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType
 from whence.profiles.schema import PPROF, Document
 from whence.profiles.wire import Ids, Messages, NewNames
@@ -37,6 +40,7 @@ TEXTS = {
     "Function": ("name", "system_name", "filename"),
     "Label": ("key", "str", "num_unit"),
 }
+TABLES = ("sample_type", "sample", "mapping", "location", "function", "string_table")
 TEXTS_OF_PROFILE = ("drop_frames", "keep_frames", "default_sample_type", "doc_url")
 
 
@@ -61,16 +65,12 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
     budget = budget or bounds.reading(len(data))
     plain = gz.inflated(data, budget) if packed else data
     whole = Messages.whole(plain, "profile", budget)
-    strings = PPROF.inside(whole, "Profile", "string_table")
+    types, samples, mappings, locations, functions, strings = PPROF.parts(whole, "Profile", *TABLES)
     if not len(strings) or strings.raw(0):
         raise ProfileError(
             "string_table", None, "its first string is empty", strings.raw(0) if len(strings) else "none"
         )
     tables = PprofTables(strings)
-    types = PPROF.inside(whole, "Profile", "sample_type")
-    mappings = PPROF.inside(whole, "Profile", "mapping")
-    functions = PPROF.inside(whole, "Profile", "function")
-    locations = PPROF.inside(whole, "Profile", "location")
     budget.charge(bounds.TYPE * len(types) + bounds.MAPPING * len(mappings))
     (function_ids,) = PPROF.columns(functions, "Function", "id")
     origin = PprofOrigin(plain, compressed, whole, strings, tables.ids(function_ids, "function"))
@@ -91,13 +91,14 @@ def read(data: bytes, *, compressed: bool = False, budget: Budget | None = None)
     _names(profile, locations, functions, tables, origin.function_ids)
     _about(profile, tables, whole)
     profile.stored = bounds.stored(budget)
-    samples = PPROF.inside(whole, "Profile", "sample")
     kinds = len(profile.sample_types)
-    if not ids.all_known(samples, PPROF.number("Sample", "location_id"), PPROF.number("Sample", "value"), kinds):
-        _stacks(samples, ids, kinds)  # says which sample breaks which rule
-    labels = PPROF.inside(samples, "Sample", "label")
+    lists = ids.lists(samples, PPROF.number("Sample", "location_id"), PPROF.number("Sample", "value"), kinds)
+    held, others = lists.check()
+    if held < 0:
+        _refuse(samples, ids, kinds)
+    labels = PPROF.inside(samples if others else samples.none(), "Sample", "label")
     label_columns = tables.columns(labels, "Label", "key", "str", "num", "num_unit")
-    profile.load = lambda: _samples(kinds, samples, ids, labels, label_columns, strings)
+    profile.load = lambda: _samples(kinds, samples, lists, held, labels, label_columns, strings)
     return profile
 
 
@@ -202,26 +203,32 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _stacks(samples: Messages, ids: Ids, kinds: int) -> tuple[array[int], array[int], array[int]]:
-    """Where each sample's stack starts, the locations of all stacks, and the values of all samples; checked."""
-    stack, first = PPROF.lists(samples, "Sample", "location_id")
-    where = ids.positions(stack, "sample", "location_id is the id of a location")
-    values, per_sample = PPROF.lists(samples, "Sample", "value")
-    if per_sample != array("Q", range(0, kinds * len(samples) + 1, kinds) if kinds else bytes(8 * (len(samples) + 1))):
-        wrong = next(i for i in range(len(samples)) if per_sample[i + 1] - per_sample[i] != kinds)
-        found = per_sample[wrong + 1] - per_sample[wrong]
-        raise ProfileError(f"sample {wrong}", None, f"it has a value for each of {kinds} sample types", found)
-    return first, where, values
+def _refuse(samples: Messages, ids: Ids, kinds: int) -> None:
+    """Raise the error of the first sample that breaks a rule."""
+    stack, _ = PPROF.lists(samples, "Sample", "location_id")
+    ids.positions(stack, "sample", "location_id is the id of a location")
+    _, per_sample = PPROF.lists(samples, "Sample", "value")
+    wrong = next(i for i in range(len(samples)) if per_sample[i + 1] - per_sample[i] != kinds)
+    found = per_sample[wrong + 1] - per_sample[wrong]
+    raise ProfileError(f"sample {wrong}", None, f"it has a value for each of {kinds} sample types", found)
 
 
 def _samples(
-    kinds: int, samples: Messages, ids: Ids, labels: Messages, label_columns: list[array[int]], strings: Messages
-) -> Samples:
-    first, stack, values = _stacks(samples, ids, kinds)
-    signed = array("q", values.tobytes())
-    samples.budget.charge(2 * bounds.ENTRY * len(samples) + bounds.LABELS * len(labels))
-    own, columns = array("I", range(len(samples))), [signed[kind::kinds] for kind in range(kinds)]
-    out = Samples(first, stack, own, columns, [()] * len(samples))
+    kinds: int, samples: Messages, lists: IdLists, held: int, labels: Messages, label_columns: list[array[int]],
+    strings: Messages,
+) -> Samples:  # fmt: skip
+    count = len(samples)
+    samples.budget.charge(
+        bounds.ENTRY * (held + kinds * count) + 2 * bounds.ENTRY * count + bounds.LABELS * len(labels)
+    )
+    first, stack, values, own = (
+        wire.room(*one) for one in (("Q", count + 1), ("I", held), ("q", kinds * count), ("I", count))
+    )
+    if not lists.read(first, stack, values):
+        raise ProfileError("samples", None, wire.RULES[NO_ROOM])
+    count_up(own)
+    columns = [values[kind * count : (kind + 1) * count] for kind in range(kinds)] if kinds > 1 else [values] * kinds
+    out = Samples(first, stack, own, columns, [()] * count)
     known: dict[tuple[int, ...], Label] = {}
     parents = labels.parent
     of_sample: list[Label] = []

@@ -40,6 +40,10 @@ class Schema:
         """What a field of messages holds: messages, texts or bytes. Errors call them `part` (default: as the field)."""
         return messages.field(self.number(message, field), part or field)
 
+    def parts(self, messages: Messages, message: str, *fields: str) -> list[Messages]:
+        """What each of some fields of messages holds, found in one scan."""
+        return messages.fields({field: self.number(message, field) for field in fields})
+
     def columns(self, messages: Messages, message: str, *fields: str) -> list[array[int]]:
         """A column for each of some scalar fields: a number of each message, 0 where it has none."""
         numbers = [self.number(message, field) for field in fields]

@@ -77,9 +77,9 @@ class SymbolLists:
     def of_processes(self, pids: Collection[int]) -> tuple[list[NameList], Missing]:
         """The perf maps that answer for a place in one of these processes; and what to say when none of them does."""
         if self._given:
-            told = [(MAP_NAME.fullmatch(path.name), one) for path, one in self._given]
-            several = len(told) > 1 and pids
-            out = [one for name, one in told if not (several and name) or int(name[1]) in pids]
+            named = [(MAP_NAME.fullmatch(path.name), one) for path, one in self._given]
+            several = len(named) > 1 and pids
+            out = [one for name, one in named if not (several and name) or int(name[1]) in pids]
             if out:
                 detail = f"{', '.join(one.how for one in out)} names nothing there"
                 return out, Missing(Reason.NOT_FILE_BACKED, detail, GIVE_PERF_MAP)

@@ -13,7 +13,7 @@ NAME_LABELS = ("comm", "thread.name", "thread_name", "thread name")
 PROCESS_LABELS = ("process", "process.executable.name", "process_name")
 
 
-class Thread(NamedTuple):
+class ProfileThread(NamedTuple):
     """A thread; 0 and "" are unknown."""
 
     pid: int = 0
@@ -27,11 +27,11 @@ def number_in(label: Label) -> int:
     return label.number or (int(label.text) if label.text.isdecimal() and len(label.text) < 11 else 0)
 
 
-def thread_of(labels: tuple[Label, ...]) -> Thread:
+def thread_of(labels: tuple[Label, ...]) -> ProfileThread:
     """The thread of a sample with these labels.
 
     >>> thread_of((Label("comm", "nginx"), Label("pid", number=7), Label("tid", "9")))
-    Thread(pid=7, tid=9, name='nginx', process='')
+    ProfileThread(pid=7, tid=9, name='nginx', process='')
     """
     found = {one.key: one for one in reversed(labels)}
 
@@ -39,17 +39,17 @@ def thread_of(labels: tuple[Label, ...]) -> Thread:
         return next((found[key] for key in keys if key in found), Label(""))
 
     pid, tid = number_in(first(PID_LABELS)), number_in(first(TID_LABELS))
-    return Thread(pid, tid or pid, first(NAME_LABELS).text, first(PROCESS_LABELS).text)
+    return ProfileThread(pid, tid or pid, first(NAME_LABELS).text, first(PROCESS_LABELS).text)
 
 
-def threads_of(samples: Samples) -> tuple[list[Thread], list[int]]:
+def threads_of(samples: Samples) -> tuple[list[ProfileThread], list[int]]:
     """The threads of a profile's samples as they are met, and which one each sample is of.
 
     A thread that changed its name has the one it had first.
     """
     known: dict[tuple[Label, ...], int] = {}
     places: dict[tuple[object, ...], int] = {}
-    threads: list[Thread] = []
+    threads: list[ProfileThread] = []
     of = []
     for labels in samples.labels:
         at = known.get(labels)
@@ -60,10 +60,10 @@ def threads_of(samples: Samples) -> tuple[list[Thread], list[int]]:
             if at == len(threads):
                 threads.append(found)
         of.append(at)
-    return threads or [Thread()], of
+    return threads or [ProfileThread()], of
 
 
-def shown(thread: Thread) -> str:
+def shown(thread: ProfileThread) -> str:
     """A thread as people call it: its name and its number."""
     number = thread.tid or thread.pid
     return f"{thread.name} {number}" if thread.name and number else thread.name or (f"{number}" if number else "")

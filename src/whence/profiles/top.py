@@ -31,7 +31,7 @@ SCALES: dict[str, tuple[tuple[float, str], ...]] = {
 }
 
 
-class Row(NamedTuple):
+class TopRow(NamedTuple):
     """A function: the value that ends in it, the value below it, and what is known of it; `reason`: it has no name."""
 
     self: int
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 class Top(NamedTuple):
     """Functions in order, and how many there are; the values are of one sample type and add up to `whole`."""
 
-    rows: list[Row]
+    rows: list[TopRow]
     functions: int
     type: str
     unit: str
@@ -70,11 +70,11 @@ def top(profile: Profile, rows: int = ROWS, sort: str = "self", *, kind: int | N
     return Top(order[:rows] if rows else order, len(found), type.type or "samples", type.unit, whole)
 
 
-def by_self(row: Row) -> tuple[int, int]:
+def by_self(row: TopRow) -> tuple[int, int]:
     return -abs(row.self), -abs(row.total)
 
 
-def by_total(row: Row) -> tuple[int, int]:
+def by_total(row: TopRow) -> tuple[int, int]:
     return -abs(row.total), -abs(row.self)
 
 
@@ -84,7 +84,7 @@ def type_of(profile: Profile, kind: int | None = None) -> SampleType:
     return profile.sample_types[kind] if kind < len(profile.sample_types) else NO_TYPE
 
 
-def functions(profile: Profile, kind: int | None = None) -> tuple[list[Row], int]:
+def functions(profile: Profile, kind: int | None = None) -> tuple[list[TopRow], int]:
     """Every function with its self and total, and the sum of all samples."""
     kind = profile.default_type if kind is None else kind
     samples = profile.samples
@@ -124,7 +124,9 @@ def functions(profile: Profile, kind: int | None = None) -> tuple[list[Row], int
         for number in inside:
             holds[number] = holds.get(number, 0) + value
     found = [
-        Row(ends.get(number, 0), total, rows[number].name, rows[number].file, rows[number].binary, rows[number].reason)
+        TopRow(
+            ends.get(number, 0), total, rows[number].name, rows[number].file, rows[number].binary, rows[number].reason
+        )
         for number, total in holds.items()
     ]
     return found, sum(column)

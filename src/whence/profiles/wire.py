@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from whence.budget import Budget
 from whence.errors import ProfileError
@@ -67,6 +68,10 @@ class Messages:
         start, end = self.start[index : index + 1], self.end[index : index + 1]
         return Messages(self.data, self.part, start, end, array("I", [0]), self.budget)
 
+    def none(self) -> Messages:
+        """None of these."""
+        return Messages(self.data, self.part, _q(), _q(), array("I"), self.budget)
+
     def raw(self, index: int) -> bytes:
         return self.data[self.start[index] : self.end[index]]
 
@@ -79,20 +84,44 @@ class Messages:
             found = self._texts[index] = raw.decode("utf-8", "surrogateescape")
         return found
 
+    def counts(self, numbers: Sequence[int]) -> array[int]:
+        """How many fields with a length of each of these numbers there are."""
+        rows = room("Q", len(numbers))
+        self._messages(numbers, rows, room("Q", 0), room("Q", 0), room("I", 0))
+        return rows
+
     def count(self, number: int) -> int:
         """How many fields `number` with a length these have."""
-        return self.checked(wire_kernel.messages(self.data, self.start, self.end, number, _q(), _q(), array("I")))
+        return self.counts([number])[0]
 
     def field(self, number: int, part: str) -> Messages:
         """The messages, strings or bytes in field `number` of these."""
-        rows = self.count(number)
+        return self.fields({part: number})[0]
+
+    def fields(self, numbers: Mapping[str, int]) -> list[Messages]:
+        """The messages, strings or bytes in each of some fields, by the part of the file that they are."""
+        counts = self.counts([*numbers.values()])
+        rows = sum(counts)
         self.budget.charge(20 * rows)
-        found = Messages(self.data, part, room("Q", rows), room("Q", rows), room("I", rows), self.budget)
+        if len(numbers) > 1:
+            self.budget.charge(20 * max(counts))  # while they are taken apart
+        ends = array("Q", accumulate(counts))
+        next_row = array("Q", [end - count for end, count in zip(ends, counts)])
+        start, end, parent = room("Q", rows), room("Q", rows), room("I", rows)
         if rows:
-            self.checked(
-                wire_kernel.messages(self.data, self.start, self.end, number, found.start, found.end, found.parent)
-            )
-        return found
+            self._messages([*numbers.values()], next_row, start, end, parent)
+        if len(numbers) == 1:
+            return [Messages(self.data, part, start, end, parent, self.budget) for part in numbers]
+        return [
+            Messages(self.data, part, start[low:high], end[low:high], parent[low:high], self.budget)
+            for part, low, high in zip(numbers, [0, *ends], ends)
+        ]
+
+    def _messages(self, numbers: Sequence[int], rows: array[int], *out: array[int]) -> None:
+        kinds = bytearray(max(numbers, default=0) + 1)
+        for kind, number in enumerate(numbers, 1):
+            kinds[number] = kind
+        self.checked(wire_kernel.messages(self.data, self.start, self.end, kinds, rows, *out))
 
     def table(self, width: int) -> array[int]:
         """Scalar fields numbered below `width`, `width` values for each message; 0 where there is none."""
@@ -136,10 +165,10 @@ class Ids:
                 raise ProfileError(part, None, "an id is given once", f"id {twice} twice")
             self._order = array("Q", sorted(self._order, key=ids.__getitem__))
 
-    def all_known(self, messages: Messages, id_field: int, value_field: int, values: int) -> bool:
-        """Whether each message has only ids of this table in one field, and so many numbers in another."""
+    def lists(self, messages: Messages, id_field: int, value_field: int, values: int) -> wire_kernel.IdLists:
+        """What reads ids of this table from one field of each message, and so many numbers from another."""
         extents = messages.data, messages.start, messages.end
-        return bool(wire_kernel.all_known(*extents, self.ids, self._order, id_field, value_field, values))
+        return wire_kernel.IdLists(extents, (self.ids, self._order), id_field, value_field, values)
 
     def positions(self, wanted: array[int], part: str, rule: str) -> array[int]:
         """Where each wanted id stands in the table; one that is not there breaks the rule."""

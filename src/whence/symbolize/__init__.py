@@ -17,14 +17,37 @@
 Reasons are those of whence.reasons. One address, process or file that fails never fails a batch: its answer says why.
 """
 
-from whence.reasons import Reason
-from whence.symbolize.core import Core
-from whence.symbolize.live import Process
-from whence.symbolize.process import ProcessView, Snapshot
-from whence.symbolize.stacks import NamedFrame, Stack
-from whence.symbolize.symbolized import Symbolized
-from whence.symbolize.symbolizer import Symbolizer
+from typing import TYPE_CHECKING
 
 __all__ = [
     "Core", "NamedFrame", "Process", "ProcessView", "Reason", "Snapshot", "Stack", "Symbolized", "Symbolizer",
 ]  # fmt: skip
+
+_LAZY = {
+    "Core": "whence.symbolize.core",
+    "NamedFrame": "whence.symbolize.stacks",
+    "Process": "whence.symbolize.live",
+    "ProcessView": "whence.symbolize.process",
+    "Reason": "whence.reasons",
+    "Snapshot": "whence.symbolize.process",
+    "Stack": "whence.symbolize.stacks",
+    "Symbolized": "whence.symbolize.symbolized",
+    "Symbolizer": "whence.symbolize.symbolizer",
+}  # which module has a name: profiles take a few of these modules, not the others
+
+if TYPE_CHECKING:
+    from whence.reasons import Reason
+    from whence.symbolize.core import Core
+    from whence.symbolize.live import Process
+    from whence.symbolize.process import ProcessView, Snapshot
+    from whence.symbolize.stacks import NamedFrame, Stack
+    from whence.symbolize.symbolized import Symbolized
+    from whence.symbolize.symbolizer import Symbolizer
+else:
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name in _LAZY:
+            return getattr(import_module(_LAZY[name]), name)
+        raise AttributeError(f"module 'whence.symbolize' has no attribute {name!r}")

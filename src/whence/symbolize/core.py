@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from whence.elf import ElfFile
 from whence.symbolize.process import Snapshot
-from whence.symbolize.stacks import Stack, named
+from whence.symbolize.stacks import NamedFrame, Stack, named
 from whence.symbolize.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
     from whence.procmap.core import CoreThread
+    from whence.unwind.core import ThreadStack
 
 
 class Core(Snapshot):
@@ -60,7 +61,23 @@ class Core(Snapshot):
         with ElfFile.open(self.path) as elf:
             found = core_stacks(elf, read_core(elf), symbolizer.finds, tids=tids)
         frames = named(self, [one.unwound for one in found], symbolizer)
-        return [
-            Stack(one.tid, one.signal, one.registers, place, one.unwound.end, one.unwound.detail, one.unwound.skipped)
-            for one, place in zip(found, frames, strict=True)
-        ]
+        return [_stack(one, place) for one, place in zip(found, frames, strict=True)]
+
+    def explain_stack(self, tid: int, symbolizer: Symbolizer) -> tuple[Stack, list[str]] | None:
+        """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such
+        thread. Raises as `stacks` does."""
+        from whence.procmap.core import read_core
+        from whence.unwind.core import explain_core_stack
+
+        with ElfFile.open(self.path) as elf:
+            found = explain_core_stack(elf, read_core(elf), tid, symbolizer.finds)
+        if found is None:
+            return None
+        one, rules = found
+        (frames,) = named(self, [one.unwound], symbolizer)
+        return _stack(one, frames), rules
+
+
+def _stack(one: ThreadStack, frames: tuple[NamedFrame, ...]) -> Stack:
+    unwound = one.unwound
+    return Stack(one.tid, one.signal, one.registers, frames, unwound.end, unwound.detail, unwound.skipped)

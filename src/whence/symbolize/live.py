@@ -94,6 +94,12 @@ class Process(LivePid):
         except PermissionError:
             return denied(self.directory, tids)
 
+    def explain_stack(self, tid: int, symbolizer: Symbolizer) -> tuple[Stack, list[str]] | None:
+        """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such
+        thread. Raises ProcessLookupError, PermissionError."""
+        with self.live_stacks(symbolizer) as live:
+            return live.explain(tid)
+
     def live_stacks(self, symbolizer: Symbolizer) -> LiveStacks:
         """Its stacks as often as they are asked for: what is learnt of its files is kept in between.
 

@@ -10,8 +10,8 @@ from whence.procmap.snapshot import SnapshotMappings
 from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import NamedFrame, Stack, named
 from whence.unwind.live import LiveProcess, unseen_stacks
+from whence.unwind.steps import End
 from whence.unwind.stopping import tids_of
-from whence.unwind.unwinder import End
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -70,6 +70,14 @@ class LiveStacks:
     def take(self, tids: Collection[int] | None = None) -> list[Stack]:
         """The stacks with names. Raises OSError when the process is gone."""
         return self.name(self.copies(tids))
+
+    def explain(self, tid: int) -> tuple[Stack, list[str]] | None:
+        """One thread, and by which rule the caller of each frame was found; None for no such thread. Raises OSError."""
+        found = self._live.explain(tid)
+        if found is None:
+            return None
+        (stack,) = self.name([found[0]])
+        return stack, found[1]
 
     def name(self, found: list[LiveStack]) -> list[Stack]:
         """The same stacks with names."""

@@ -16,50 +16,59 @@ if TYPE_CHECKING:
     from whence.producers import Producers
 
 Named = dict[int, tuple[Frames, Reason | None, str]]
+Unnamed = dict[int, tuple[Reason, str]]
 Through = tuple[Callable[[str], str] | None, Callable[[str], str] | None]  # functions, files
 
 
-def name_all(
+def name_all(binary: Names, vaddrs: Sequence[int], *, function: Callable[[str], str] | None = None) -> Named:
+    """Each distinct vaddr's frames, or why it has none: `chains_of` by vaddr."""
+    distinct = sorted(set(vaddrs))
+    chains, missing = chains_of(binary, distinct, function=function)
+    if not missing:
+        return dict(zip(distinct, zip(chains, repeat(None), repeat("")), strict=True))
+    named: Named = {}
+    for vaddr, frames in zip(distinct, chains, strict=True):
+        reason, detail = missing.get(vaddr, (None, ""))
+        named[vaddr] = frames, reason, detail
+    return named
+
+
+def chains_of(
     binary: Names,
     vaddrs: Sequence[int],
     *,
     function: Callable[[str], str] | None = None,
     file: Callable[[str], str] | None = None,
-) -> Named:
-    """Each distinct vaddr's frames; a vaddr that breaks the reader has a reason, the others their frames.
+) -> tuple[list[Frames], Unnamed]:
+    """The frames of each of some distinct vaddrs, and why those without frames have none.
 
-    `function` and `file`: what the frames' functions and files are put through, each distinct text once. A bug of ours
-    is logged once for the batch, not for each vaddr that meets it.
+    A vaddr that breaks the reader has a reason, the others their frames. `function` and `file`: what the frames'
+    functions and files are put through, each distinct text once. A bug of ours is logged once for the batch, not for
+    each vaddr that meets it.
     """
-    return _name_all(binary, vaddrs, (function, file), log=True)
+    return _chains_of(binary, vaddrs, (function, file), log=True)
 
 
-def _name_all(binary: Names, vaddrs: Sequence[int], through: Through, *, log: bool) -> Named:
-    distinct = sorted(set(vaddrs))
-    named: Named = {}
-    nothing: Reason | None = None
+def _chains_of(binary: Names, vaddrs: Sequence[int], through: Through, *, log: bool) -> tuple[list[Frames], Unnamed]:
+    missing: Unnamed = {}
     try:
-        chains = _chains(binary.lookup_many(distinct), through)
+        chains = _chains(binary.lookup_many(vaddrs), through)
     except Exception as error:  # whatever a reader of debug info stumbles over, the batch goes on
-        reason, detail = reason_of(error, f"naming {len(distinct)} addresses from {distinct[0]:#x} on", log=log)
-        if len(distinct) == 1:
-            return {distinct[0]: ((), reason, detail)}
+        reason, detail = reason_of(error, f"naming {len(vaddrs)} addresses from {vaddrs[0]:#x} on", log=log)
+        if len(vaddrs) == 1:
+            return [()], {vaddrs[0]: (reason, detail)}
         log = log and reason is not Reason.INTERNAL_ERROR
-        for vaddr in distinct:  # one damaged unit must not cost the others their names
-            one = _name_all(binary, [vaddr], through, log=log)
-            log = log and one[vaddr][1] is not Reason.INTERNAL_ERROR
-            named.update(one)
-        return named
-    if all(chains):
-        return dict(zip(distinct, zip(chains, repeat(None), repeat("")), strict=True))
-    for vaddr, frames in zip(distinct, chains, strict=True):
-        if frames:
-            named[vaddr] = (frames, None, "")
-            continue
-        if nothing is None:
-            nothing = why_nothing(binary)
-        named[vaddr] = ((), nothing, "")
-    return named
+        chains = []
+        for vaddr in vaddrs:  # one damaged unit must not cost the others their names
+            one, why = _chains_of(binary, [vaddr], through, log=log)
+            log = log and not any(reason is Reason.INTERNAL_ERROR for reason, _ in why.values())
+            chains += one
+            missing.update(why)
+        return chains, missing
+    if not all(chains):
+        nothing = why_nothing(binary)
+        missing = {vaddr: (nothing, "") for vaddr, frames in zip(vaddrs, chains, strict=True) if not frames}
+    return chains, missing
 
 
 def _chains(found: Iterable[Frames], through: Through) -> list[Frames]:

@@ -139,13 +139,13 @@ class Symbolizer:
         for pid, address in asked:
             by_pid[pid].add(address)
         for pid, addresses in by_pid.items():
-            for address, place in self._locate(pid, addresses).items():
-                if isinstance(place, Symbolized):
-                    known[pid, address] = place
-                elif place.kind.has_file or place.kind is Kind.VDSO:
-                    by_file[place].append((pid, address, place))
+            for address, mapping in self._locate(pid, addresses).items():
+                if isinstance(mapping, Symbolized):
+                    known[pid, address] = mapping
+                elif mapping.kind.has_file or mapping.kind is Kind.VDSO:
+                    by_file[mapping].append((pid, address, mapping))
                 else:
-                    generated[pid].append((address, place))
+                    generated[pid].append((address, mapping))
         for pid, in_memory in generated.items():
             known.update(((pid, answer.address), answer) for answer in self._elsewhere.generated(pid, in_memory))
         merged, failed = self._by_key(by_file)

@@ -4,6 +4,8 @@
     expressions.py  the stack machine of their expressions, bounded
     registers.py    the registers of each machine
     unwinder.py     one thread, frame by frame, and why its stack ends
+    steps.py        frames, how each was found, and why there are no more
+    gostack.py      callers of Go's functions, and Go's switches of stacks
     memory.py       what a core kept, and what files have instead
     modules.py      which file the code of a process is of
     signals.py      signals by name, with their cause
@@ -18,6 +20,6 @@ stack with a reason; it never raises, and never costs more than the bounds that 
 
 from whence.unwind.core import ThreadStack, core_stacks
 from whence.unwind.signals import Signal
-from whence.unwind.unwinder import End, FoundBy, StackFrame, Unwound
+from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 
 __all__ = ["End", "FoundBy", "Signal", "StackFrame", "ThreadStack", "Unwound", "core_stacks"]

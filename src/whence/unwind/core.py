@@ -21,7 +21,8 @@ from whence.unwind.memory import CoreMemory
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
 from whence.unwind.signals import Signal, read_signal
-from whence.unwind.unwinder import End, FoundBy, StackFrame, Unwinder, Unwound
+from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
+from whence.unwind.unwinder import Unwinder
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
@@ -37,6 +38,31 @@ class ThreadStack(NamedTuple):
     signal: Signal | None
     registers: dict[str, int]
     unwound: Unwound
+
+
+def explain_core_stack(
+    elf: ElfFile, core: CoreMappings, tid: int, finds: Finds | None = None
+) -> tuple[ThreadStack, list[str]] | None:
+    """One thread of an open core, and by which rule the caller of each frame was found; None for no such thread.
+
+    Raises MapsError for damaged notes.
+    """
+    from whence.unwind.explaining import ExplainingUnwinder, rules_of
+
+    machine = MACHINES.get((elf.machine, elf.bits))
+    modules = Modules(core.snapshot, finds)
+    try:
+        memory = CoreMemory(elf, mapped_files(elf), modules.bytes_of)
+        unwinder = None
+        if machine is not None and elf.order == "little":
+            unwinder = ExplainingUnwinder(machine, CoreCode(modules, memory), memory, stored=elf.size)
+        for thread in _threads(elf):
+            if thread.tid == tid:
+                found = _stack(elf, core, thread, machine, unwinder)
+                return found, rules_of(found.unwound, [] if unwinder is None else unwinder.ways)
+        return None
+    finally:
+        modules.close()
 
 
 @dataclass(slots=True)
@@ -91,4 +117,5 @@ def _stack(
         place = () if known is None else (StackFrame(known.pc or 0, known.sp or 0, FoundBy.REGISTERS, exact=True),)
         return ThreadStack(tid, signal, {}, Unwound(place, End.NO_REGISTERS, detail))
     pc, values = machine.read_status(status, order)
-    return ThreadStack(tid, signal, machine.named(pc, values), unwinder.unwind(pc, values))
+    unwound = unwinder.unwind(pc, values, machine.thread_pointer(status, order))
+    return ThreadStack(tid, signal, machine.named(pc, values), unwound)

@@ -21,6 +21,7 @@ from whence.reasons import Missing
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
+from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 from whence.unwind.stopping import (
     Outcome,
     StackPointer,
@@ -30,7 +31,7 @@ from whence.unwind.stopping import (
     why_denied,
     why_not_stopped,
 )
-from whence.unwind.unwinder import STEPS_LIMIT, End, FoundBy, StackFrame, Unwinder, Unwound
+from whence.unwind.unwinder import STEPS_LIMIT, Unwinder
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -155,6 +156,7 @@ class LiveProcess:
         self._sets = HOSTS.get(os.uname().machine, {})
         self._machines = {size: MACHINES[key] for size, key in self._sets.items() if key in MACHINES}
         self._unwinders: dict[int, Unwinder] = {}
+        self._unwinder_class: type[Unwinder] = Unwinder
         self._modules: Modules | None = None
         self.use(snapshot)
 
@@ -198,6 +200,23 @@ class LiveProcess:
             if thread.outcome is not Outcome.GONE
         ]
 
+    def explain(self, tid: int) -> tuple[LiveStack, list[str]] | None:
+        """One thread, and by which rule the caller of each frame was found; None for no such thread.
+
+        Raises OSError as `stacks` does.
+        """
+        from whence.unwind.explaining import ExplainingUnwinder, rules_of
+
+        self._unwinder_class = ExplainingUnwinder
+        self._unwinders.clear()
+        try:
+            found = self.stacks([tid])
+            ways = [way for one in self._unwinders.values() if isinstance(one, ExplainingUnwinder) for way in one.ways]
+        finally:
+            self._unwinder_class = Unwinder
+            self._unwinders.clear()
+        return (found[0], rules_of(found[0].unwound, ways)) if found else None
+
     def _stack(self, thread: StoppedThread, about: Thread) -> LiveStack:
         size = len(thread.registers)
         machine = self._machines.get(size)
@@ -207,17 +226,19 @@ class LiveProcess:
             place = () if about.pc is None else (StackFrame(about.pc, about.sp or 0, FoundBy.REGISTERS, exact=True),)
             unwound = Unwound(place, End.NO_REGISTERS, detail)
             return LiveStack(thread.tid, about.name, about.state, {}, unwound, thread.held, why)
-        pc, values = machine.read_status(bytes(STATUS_REGISTERS_AT[machine.bits]) + thread.registers, "little")
+        status = bytes(STATUS_REGISTERS_AT[machine.bits]) + thread.registers
+        pc, values = machine.read_status(status, "little")
         self._memory.read_later = 0
-        unwound = self._unwinder(size, machine).unwind(pc, values)
-        if self._memory.read_later and not unwound.detail:
-            detail = f"memory at {self._memory.read_later:#x} was read after the thread went on"
-            unwound = unwound._replace(detail=detail)
+        unwound = self._unwinder(size, machine).unwind(pc, values, machine.thread_pointer(status, "little"))
+        if self._memory.read_later:
+            later = f"memory at {self._memory.read_later:#x} was read after the thread went on"
+            unwound = unwound._replace(detail="; ".join(filter(None, (unwound.detail, later))))
         registers = machine.named(pc, values)
         return LiveStack(thread.tid, about.name, about.state, registers, unwound, thread.held)
 
     def _unwinder(self, size: int, machine: Machine) -> Unwinder:
         if size not in self._unwinders:
             assert self._modules is not None
-            self._unwinders[size] = Unwinder(machine, CoreCode(self._modules, self._memory), self._memory)
+            code = CoreCode(self._modules, self._memory)
+            self._unwinders[size] = self._unwinder_class(machine, code, self._memory)
         return self._unwinders[size]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
-    from whence.procmap.core import MappedFile
+    from whence.procmap.core import FileEntry
 
 
 class Unreadable(LookupError):
@@ -48,7 +48,7 @@ class CoreMemory:
     """Memory by a core's segments; `file_bytes` gives the whole bytes of a mapped file, or None."""
 
     def __init__(
-        self, elf: ElfFile, mapped: Sequence[MappedFile], file_bytes: Callable[[MappedFile], memoryview | None]
+        self, elf: ElfFile, mapped: Sequence[FileEntry], file_bytes: Callable[[FileEntry], memoryview | None]
     ) -> None:
         self._data = elf.data
         held = []

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from whence.elf import ElfFile
-from whence.errors import ElfError, WhenceError
+from whence.errors import ElfError, GopclntabError, WhenceError
+from whence.gopclntab import Pclntab
+from whence.gopclntab.find import SECTIONS as GO_SECTIONS
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.procmap.snapshot import stamp_of
 from whence.unwind.cfi import CallFrames, Fde
 
 if TYPE_CHECKING:
-    from whence.procmap.core import MappedFile
+    from whence.gopclntab.frames import GoFrames, GoFunction
+    from whence.procmap.core import FileEntry
     from whence.procmap.mapping import Mapping
     from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
     from whence.unwind.memory import Memory
@@ -52,6 +55,7 @@ class Module:
         if self.mapper is None and self.elf is not None:
             with suppress(ElfError):
                 self.mapper = AddressMapper.from_elf(self.elf)
+        self._go: GoFrames | Literal[False] | None = False
         self._debug: tuple[ElfFile, CallFrames] | None = None
         self._looked_for_debug = False
 
@@ -84,6 +88,17 @@ class Module:
         if self._finds is None:
             return ""
         return self._finds.find(build_id=self.file.build_id, path=self.file.path, kinds=(kind,)).path
+
+    @property
+    def go(self) -> GoFrames | None:
+        """Go's tables of a Go program; None for others, and where they are damaged."""
+        if self._go is False:
+            self._go = None
+            if self.elf is not None and any(self.elf.section(name) is not None for name in GO_SECTIONS):
+                with suppress(ElfError, GopclntabError):
+                    table = Pclntab.find(self.elf)
+                    self._go = table.frames() if table is not None else None
+        return self._go
 
     def fde(self, vaddr: int) -> Fde | None:
         """By the file itself, else by .debug_frame of its debug file. Raises DwarfError."""
@@ -138,7 +153,7 @@ class Modules:
             self._opened[key] = Module(file, self._finds, own)
         return self._opened[key]
 
-    def bytes_of(self, entry: MappedFile) -> memoryview | None:
+    def bytes_of(self, entry: FileEntry) -> memoryview | None:
         """The bytes of the file of an entry of NT_FILE; None where it is not at hand, or has no code."""
         if entry.start not in self._of_entry:
             # of several files that had the name one after another, the one whose code is nearest
@@ -182,6 +197,18 @@ class CoreCode:
             return None
         found = module.fde(vaddr)
         return None if found is None else (found, address - vaddr)
+
+    def go(self, pc: int, lookup: int) -> GoFunction | None:
+        at = self._at(lookup)
+        file = self._modules.snapshot.file_of[at] if at is not None else None
+        if at is None or file is None:
+            return None
+        mapping = self._mappings[at]
+        module = self._modules.of_file(file, mapping)
+        if module.go is None or module.mapper is None:
+            return None
+        vaddr = module.mapper.vaddr(mapping, lookup)
+        return None if vaddr is None else module.go.find(vaddr + pc - lookup, vaddr)
 
     def _vdso_frames(self, mapping: Mapping) -> CallFrames:
         if self._vdso is None:

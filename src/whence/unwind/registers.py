@@ -41,6 +41,7 @@ class Machine:
     frame_record: tuple[int, int, int]  # from the frame pointer: the caller's, the return address, its CFA
     returns: tuple[bytes, ...]  # instructions that return
     trampolines: tuple[TrampolineForm, ...]
+    thread_pointer_at: int | None = None  # in NT_PRSTATUS, where it is there
     address_mask: int = (1 << 64) - 1  # bits of a code address; the others may sign it
 
     @property
@@ -53,6 +54,11 @@ class Machine:
             at: int.from_bytes(status[at : at + self.word], order) for at in (*self.status_at.values(), self.pc_at)
         }
         return values[self.pc_at], {number: values[at] for number, at in self.status_at.items()}
+
+    def thread_pointer(self, status: bytes, order: ByteOrder) -> int:
+        """Where thread-local storage is, by an NT_PRSTATUS; 0 where that does not say so."""
+        at = self.thread_pointer_at
+        return 0 if at is None else int.from_bytes(status[at : at + self.word], order)
 
     def named(self, pc: int, values: dict[int, int]) -> dict[str, int]:
         """Registers by name, the pc last."""
@@ -86,6 +92,7 @@ X86_64 = Machine(
     status_at={n: STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index(name) for n, name in _X86_64.items()},
     pc_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("rip"),
     pc_name="rip",
+    thread_pointer_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("fs_base"),
     frame_record=(0, 8, 16),
     returns=(b"\xc3", b"\xc2", b"\xf3\xc3", b"\xf2\xc3"),
     trampolines=(

@@ -3,10 +3,11 @@
 For each frame, in this order; what answers first is what counts, and is told with the frame:
 
     1. code that signal handlers return to, by its bytes
-    2. call frame information: .eh_frame, then .debug_frame
-    3. of the innermost frame alone: a jump to no code, the instructions of a function's beginning and end, and a
+    2. Go's own tables, for Go's functions
+    3. call frame information: .eh_frame, then .debug_frame
+    4. of the innermost frame alone: a jump to no code, the instructions of a function's beginning and end, and a
        return address where the function would have it if it kept nothing, behind a call that leads to it
-    4. the frame pointer, if what it leads to lies on the stack and returns to behind a call
+    5. the frame pointer, if what it leads to lies on the stack and returns to behind a call
 
 A return address is the byte behind a call, perhaps of the next function already: callers are looked up one byte before
 it. What a signal interrupted is looked up at its very address.
@@ -18,17 +19,19 @@ stack of their own; and the number of frames is bounded.
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from whence.errors import DwarfError
 from whence.unwind.cfi import How, Row
 from whence.unwind.expressions import evaluate
+from whence.unwind.gostack import GoStacks
 from whence.unwind.memory import Memory, Unreadable
+from whence.unwind.steps import End, Ended, FoundBy, StackFrame, Step, Unwound
 
 if TYPE_CHECKING:
+    from whence.gopclntab.frames import GoFunction
     from whence.unwind.cfi import Fde
     from whence.unwind.registers import Machine
     from whence.window import ByteOrder
@@ -44,78 +47,6 @@ CALL_REL32 = 0xE8  # x86: the call of an address 32 bits away
 BL, BLR_BITS, BLR = 0b100101, 0xFEFFF000, 0xD63F0000  # aarch64: the six bits above bl's distance; blr, blraa and such
 
 
-class FoundBy(enum.StrEnum):
-    """How a frame was found."""
-
-    REGISTERS = "registers"  # the innermost: the thread was there
-    CFI = "cfi"
-    SIGNAL = "signal"  # what a signal interrupted, by the registers that the kernel saved
-    FRAME_POINTER = "frame-pointer"
-    PROLOGUE = "prologue"  # by the instructions at a function's beginning or end
-    LEAF = "leaf"  # the caller of a function that keeps nothing on the stack, by the call there that leads to it
-    CALL = "call"  # the caller of an address that is no code
-
-
-class End(enum.StrEnum):
-    """Why a stack ends."""
-
-    COMPLETE = "complete"
-    NO_CFI = "no-cfi"
-    UNREADABLE = "unreadable"
-    NOT_CODE = "not-code"
-    LOOP = "loop"
-    DAMAGED = "damaged"
-    LIMIT = "limit"
-    NO_REGISTERS = "no-registers"
-
-    @property
-    def sentence(self) -> str:
-        return _SENTENCES[self]
-
-
-_SENTENCES = {
-    End.COMPLETE: "the outermost frame is reached",
-    End.NO_CFI: "nothing says how to unwind this code",
-    End.UNREADABLE: "memory that is needed can't be read",
-    End.NOT_CODE: "the return address is not in executable memory",
-    End.LOOP: "a caller's frame is not above that of what it called",
-    End.DAMAGED: "the call frame information is damaged",
-    End.LIMIT: "the stacks together are longer than the core's memory can hold",
-    End.NO_REGISTERS: "the thread's registers are not known",
-}
-
-
-class StackFrame(NamedTuple):
-    """One frame: `pc` is where it goes on, `exact` whether that is the very place (else one behind a call).
-
-    `sp` is its stack pointer there. `is_trampoline`: code that a signal handler returns to, called by the kernel.
-    """
-
-    pc: int
-    sp: int
-    found_by: FoundBy
-    exact: bool = False
-    is_trampoline: bool = False
-
-    @property
-    def lookup(self) -> int:
-        """The runtime address that CFI and lines are looked up at."""
-        return self.pc if self.exact or self.is_trampoline else self.pc - 1
-
-
-class Unwound(NamedTuple):
-    """The frames, innermost first, and why there are no more.
-
-    `skipped` frames between the first INNER_KEPT and the others were counted, not kept. `detail` says what exactly
-    ended the stack.
-    """
-
-    frames: tuple[StackFrame, ...]
-    end: End
-    detail: str = ""
-    skipped: int = 0
-
-
 class Code(Protocol):
     """What is known of the executable memory."""
 
@@ -125,23 +56,13 @@ class Code(Protocol):
 
     def is_code(self, address: int) -> bool: ...
 
+    def go(self, pc: int, lookup: int) -> GoFunction | None:
+        """The function of Go that holds `lookup`, at `pc`; None where that is no Go."""
+        ...
+
     def why_not(self, address: int) -> str:
         """Why there is no FDE of an address: in words, for people."""
         ...
-
-
-class _Ended(Exception):
-    def __init__(self, end: End, detail: str = "") -> None:
-        self.end, self.detail = end, detail
-
-
-class _Step(NamedTuple):
-    pc: int
-    registers: dict[int, int]
-    cfa: int
-    found_by: FoundBy
-    exact: bool = False
-    from_trampoline: bool = False
 
 
 class Unwinder:
@@ -156,11 +77,17 @@ class Unwinder:
         self.mask = (1 << machine.bits) - 1
         self._trampolines: dict[int, bool] = {}
         self._is_code: dict[int, bool] = {}
+        self._go = GoStacks(machine, self.word, self.is_code)
+        self.thread_pointer = 0
         self._rows: dict[int, tuple[Row, Fde] | DwarfError | None] = {}
 
-    def unwind(self, pc: int, registers: Mapping[int, int]) -> Unwound:
-        """The stack of a thread by its pc and registers (by DWARF number). Never raises for what a process is."""
+    def unwind(self, pc: int, registers: Mapping[int, int], thread_pointer: int = 0) -> Unwound:
+        """The stack of a thread by its pc and registers (by DWARF number). Never raises for what a process is.
+
+        `thread_pointer` is where its thread-local storage is: Go keeps the goroutine there.
+        """
         machine = self.machine
+        self.thread_pointer = thread_pointer
         values = dict(registers)
         frame = StackFrame(pc, values.get(machine.sp, 0), FoundBy.REGISTERS, exact=True)
         inner: list[StackFrame] = []
@@ -183,53 +110,58 @@ class Unwinder:
                 if step.from_trampoline:  # the one kind of frame that may be anywhere, so that nothing else ends a loop
                     place = step.pc, step.registers.get(self.machine.sp, 0)
                     if place in interrupted:
-                        raise _Ended(End.LOOP, f"{step.pc:#x} was interrupted before")
+                        raise Ended(End.LOOP, f"{step.pc:#x} was interrupted before")
                     interrupted.add(place)
-            except _Ended as ended:
+            except Ended as ended:
                 return Unwound((*inner, *outer), ended.end, ended.detail, count - len(inner) - len(outer))
             after_signal = step.from_trampoline
             cfa_before, values = step.cfa, step.registers
             frame = StackFrame(step.pc, values[machine.sp], step.found_by, step.exact)
 
     def charge(self, steps: int) -> None:
-        """Raise _Ended when all stacks together took too many steps."""
+        """Raise Ended when all stacks together took too many steps."""
         self.steps_left -= steps
         if self.steps_left < 0:
-            raise _Ended(End.LIMIT)
+            raise Ended(End.LIMIT)
 
-    def check(self, step: _Step, frame: StackFrame, cfa_before: int, after_signal: bool) -> None:
-        """Raise _Ended unless there is a caller, above what it called, in code."""
+    def check(self, step: Step, frame: StackFrame, cfa_before: int, after_signal: bool) -> None:
+        """Raise Ended unless there is a caller, above what it called, in code."""
         if not step.pc and not step.from_trampoline:
-            raise _Ended(End.COMPLETE)
+            raise Ended(End.COMPLETE)
         if not step.from_trampoline:
             if step.cfa < cfa_before or (step.cfa == cfa_before and not after_signal):
-                raise _Ended(End.LOOP, f"the frame of {frame.pc:#x} ends at {step.cfa:#x}, not above {cfa_before:#x}")
+                raise Ended(End.LOOP, f"the frame of {frame.pc:#x} ends at {step.cfa:#x}, not above {cfa_before:#x}")
             if step.cfa == frame.sp and step.pc == frame.pc:
-                raise _Ended(End.LOOP, f"{step.pc:#x} is its own caller")
+                raise Ended(End.LOOP, f"{step.pc:#x} is its own caller")
             if not self.is_code(step.pc - 1) and not self.is_code(step.pc):
-                raise _Ended(End.NOT_CODE, f"{step.pc:#x} is no address of code")
+                raise Ended(End.NOT_CODE, f"{step.pc:#x} is no address of code")
 
     # one step
 
-    def step(self, frame: StackFrame, registers: dict[int, int]) -> _Step:
-        """The caller. Raises _Ended."""
+    def step(self, frame: StackFrame, registers: dict[int, int]) -> Step:
+        """The caller. Raises Ended."""
         try:
             context = self.trampoline(frame)
             if context is not None:
                 return self.interrupted(frame, context)
+            function = self.code.go(frame.pc, frame.lookup)
+            if function is not None:
+                called = self._go.step(function, frame, registers, self.thread_pointer)
+                if called is not None:
+                    return called
             found = self.row_of(frame)
             if found is not None:
                 return self.by_cfi(frame, registers, *found)
             step = self.without_cfi(frame, registers)
         except Unreadable as error:
-            raise _Ended(End.UNREADABLE, str(error)) from None
+            raise Ended(End.UNREADABLE, str(error)) from None
         except DwarfError as error:
-            raise _Ended(End.DAMAGED, str(error)) from None
+            raise Ended(End.DAMAGED, str(error)) from None
         if step is None:
-            raise _Ended(End.NO_CFI, self.code.why_not(frame.lookup))
+            raise Ended(End.NO_CFI, self.code.why_not(frame.lookup))
         return step
 
-    def by_cfi(self, frame: StackFrame, registers: dict[int, int], row: Row, fde: Fde) -> _Step:
+    def by_cfi(self, frame: StackFrame, registers: dict[int, int], row: Row, fde: Fde) -> Step:
         machine, memory = self.machine, self.memory
         if row.cfa is None:
             raise DwarfError(fde.section, fde.offset, "a row says what the CFA is", "none")
@@ -240,9 +172,7 @@ class Unwinder:
         else:
             base = registers.get(row.cfa.register)
             if base is None:
-                raise _Ended(
-                    End.DAMAGED, f"the CFA at {frame.pc:#x} needs register {row.cfa.register}, not known there"
-                )
+                raise Ended(End.DAMAGED, f"the CFA at {frame.pc:#x} needs register {row.cfa.register}, not known there")
             cfa = base + row.cfa.offset & self.mask
         column = fde.cie.return_column
         values = {register: registers[register] for register in machine.kept if register in registers}
@@ -261,7 +191,7 @@ class Unwinder:
                 value = registers.get(register)
             elif how is How.UNDEFINED:
                 if register == column:
-                    raise _Ended(End.COMPLETE)
+                    raise Ended(End.COMPLETE)
                 value = None
             elif how is How.VAL_OFFSET:
                 value = cfa + number & self.mask
@@ -279,12 +209,12 @@ class Unwinder:
             else:
                 values[register] = value
         if pc is None:
-            raise _Ended(End.DAMAGED, f"the return address at {frame.pc:#x} is in register {column}, not known there")
+            raise Ended(End.DAMAGED, f"the return address at {frame.pc:#x} is in register {column}, not known there")
         signal = fde.cie.signal
         if not signal:
             pc &= machine.address_mask
         found_by = FoundBy.SIGNAL if signal else FoundBy.CFI
-        return _Step(pc, values, cfa, found_by, exact=signal, from_trampoline=signal)
+        return Step(pc, values, cfa, found_by, exact=signal, from_trampoline=signal)
 
     def row_of(self, frame: StackFrame) -> tuple[Row, Fde] | None:
         """The row that holds in a frame. A trampoline's FDE counts at the return address itself."""
@@ -325,16 +255,16 @@ class Unwinder:
                 return index
         return None
 
-    def interrupted(self, frame: StackFrame, index: int) -> _Step:
+    def interrupted(self, frame: StackFrame, index: int) -> Step:
         """What a signal interrupted: the kernel saved its registers on the stack."""
         form = self.machine.trampolines[index]
         values = {register: self.word(frame.sp + at) for register, at in form.registers.items()}
         pc = self.word(frame.sp + form.pc_at)
-        return _Step(pc, values, values[self.machine.sp], FoundBy.SIGNAL, exact=True, from_trampoline=True)
+        return Step(pc, values, values[self.machine.sp], FoundBy.SIGNAL, exact=True, from_trampoline=True)
 
     # where no CFI answers
 
-    def without_cfi(self, frame: StackFrame, registers: dict[int, int]) -> _Step | None:
+    def without_cfi(self, frame: StackFrame, registers: dict[int, int]) -> Step | None:
         if frame.exact:
             if not self.is_code(frame.pc):
                 return self.called(registers, 0, FoundBy.CALL)
@@ -345,7 +275,7 @@ class Unwinder:
                 return self.called(registers, 0, FoundBy.LEAF)
         return self.by_frame_pointer(frame, registers)
 
-    def called(self, registers: dict[int, int], pushed: int, found_by: FoundBy) -> _Step:
+    def called(self, registers: dict[int, int], pushed: int, found_by: FoundBy) -> Step:
         """The caller of a function that has done no more than push `pushed` words."""
         machine = self.machine
         values = {register: registers[register] for register in machine.kept if register in registers}
@@ -358,7 +288,7 @@ class Unwinder:
             pc = self.word(sp)
             sp += machine.word
         values[machine.sp] = sp & self.mask
-        return _Step(pc & machine.address_mask, values, sp, found_by)
+        return Step(pc & machine.address_mask, values, sp, found_by)
 
     def pushed(self, pc: int) -> int | None:
         """How many words a function has pushed at its beginning or end: 0 or 1; None elsewhere."""
@@ -392,12 +322,12 @@ class Unwinder:
             target = pc - 4 + 4 * (distance - (1 << 26) if distance >> 25 else distance)
         return 0 <= frame.pc - target < LEAF_BYTES and self.pushed(target) is None
 
-    def by_frame_pointer(self, frame: StackFrame, registers: dict[int, int]) -> _Step | None:
+    def by_frame_pointer(self, frame: StackFrame, registers: dict[int, int]) -> Step | None:
         """The caller by the frame record that the frame pointer leads to; None unless it holds."""
         machine = self.machine
         fp = registers.get(machine.fp, 0)
         if not fp and frame.found_by is FoundBy.FRAME_POINTER:  # the outermost function is entered with 0
-            raise _Ended(End.COMPLETE)
+            raise Ended(End.COMPLETE)
         caller_at, return_at, size = machine.frame_record
         bounds = self.memory.region(frame.sp)
         if bounds is None or fp % machine.word or not frame.sp <= fp <= bounds[1] - size:
@@ -409,7 +339,7 @@ class Unwinder:
             return None
         values = {register: registers[register] for register in machine.kept if register in registers}
         values[machine.fp], values[machine.sp] = self.word(fp + caller_at), fp + size
-        return _Step(pc, values, fp + size, FoundBy.FRAME_POINTER)
+        return Step(pc, values, fp + size, FoundBy.FRAME_POINTER)
 
     def follows_call(self, pc: int) -> bool:
         """Whether the instruction before a return address can be a call; true where its bytes can't be read."""

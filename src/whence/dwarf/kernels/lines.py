@@ -676,17 +676,17 @@ def sort_sequence(machine: cython.pointer[Machine], sequence: cython.pointer[Seq
         order[index] = cython.cast(cython.uint, index)
     if sort_indexes(vaddr, order, other, count):
         memcpy(order, other, 4 * count)
-    words = block + (count + 1) // 2  # behind the order
-    halves = cython.cast(cython.p_uint, words)
+    u64s = block + (count + 1) // 2  # behind the order
+    u32s = cython.cast(cython.p_uint, u64s)
     for index in range(count):
-        halves[index] = file[order[index]]
-    memcpy(file, halves, 4 * count)
+        u32s[index] = file[order[index]]
+    memcpy(file, u32s, 4 * count)
     for index in range(count):
-        halves[index] = line[order[index]]
-    memcpy(line, halves, 4 * count)
+        u32s[index] = line[order[index]]
+    memcpy(line, u32s, 4 * count)
     for index in range(count):
-        words[index] = vaddr[order[index]]
-    memcpy(vaddr, words, 8 * count)
+        u64s[index] = vaddr[order[index]]
+    memcpy(vaddr, u64s, 8 * count)
     sequence.start = vaddr[0]
     sequence.unsorted = False
     free(block)

@@ -424,7 +424,7 @@ class VariableReader:
         here: u64
         code: u64
         form: u64
-        place: u64 = 0
+        position: u64 = 0
         step: cython.uint
         fault: cython.int = 0
         found: cython.bint
@@ -443,8 +443,8 @@ class VariableReader:
             if entry == cython.NULL:
                 break
             if entry.tag == DW_TAG_variable:
-                found = self.at_address(unit, entry.spec, cython.address(offset), cython.address(place))
-                if found and not (addresses.push_u64(place) and offsets.push_u64(here)):
+                found = self.at_address(unit, entry.spec, cython.address(offset), cython.address(position))
+                if found and not (addresses.push_u64(position) and offsets.push_u64(here)):
                     return False
                 continue
             op = table.ops + entry.first

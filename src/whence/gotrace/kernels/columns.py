@@ -178,14 +178,14 @@ def pick(
     row: cython.Py_ssize_t
     rows: cython.Py_ssize_t = types.shape[0]
     to: cython.Py_ssize_t = 0
-    place: cython.int
+    index: cython.int
     if args.shape[0] < 4 * rows or out.shape[0] < rows:
         return 0
     with cython.nogil:
         for row in range(rows):
-            place = places[types[row]]
-            if place < 4:
-                out[to] = args[4 * row + place]
+            index = places[types[row]]
+            if index < 4:
+                out[to] = args[4 * row + index]
                 to += 1
             elif not only:
                 out[to] = 0

@@ -121,17 +121,17 @@ class Event:
 
     def __getitem__(self, key):
         """An argument by its place or its name."""
-        place: cython.Py_ssize_t
+        index: cython.Py_ssize_t
         if isinstance(key, str):
             names = self.version.specs.by_type[self.type].args
             if key not in names:
                 raise KeyError(key)
-            place = names.index(key)
+            index = names.index(key)
         else:
-            place = key
-        if 0 <= place < self._count:
-            return self._numbers[place]
-        return self.args[place]
+            index = key
+        if 0 <= index < self._count:
+            return self._numbers[index]
+        return self.args[index]
 
     def encode(self):
         """The event on the wire."""
@@ -149,8 +149,8 @@ class Event:
         whole = cython.cast(cython.p_const_char, out)[: to - cython.cast(cython.p_uchar, out)]
         if self._frames is not None:
             parts = [whole]
-            for place, value in enumerate(self._frames):
-                parts.append(padded(value, 0 if self.padding is None else self.padding[self._count + place]))
+            for index, value in enumerate(self._frames):
+                parts.append(padded(value, 0 if self.padding is None else self.padding[self._count + index]))
             whole = b"".join(parts)
         if self.data is not None:
             extra = 0 if self.padding is None else self.padding[self._count]

@@ -716,7 +716,7 @@ def from_wire(
     are used up. CUT: the last event goes on past `stop`. FULL: `out` has no room for the next event.
     """
     fault: cython.int = FINE
-    where: cython.Py_ssize_t = start
+    offset: cython.Py_ssize_t = start
     events: cython.Py_ssize_t = 0
     if start >= stop or stop > data.shape[0] or changes.shape[0] == 0:
         return (start, 0, 0, FINE, start)
@@ -777,10 +777,10 @@ def from_wire(
             to += 1
             events += 1
         if fault != FINE:
-            where = at - base
+            offset = at - base
             at = mark
             to = done
-    return (at - base, to - begin, events, fault, where)
+    return (at - base, to - begin, events, fault, offset)
 
 
 # Text to wire
@@ -1007,7 +1007,7 @@ def to_wire(
     to: cython.p_uchar = begin
     done: cython.p_uchar = begin
     kind: cython.int = 0
-    told: cython.int = 0
+    fault_kind: cython.int = 0
     second: cython.ulonglong = 0
     mark: cython.p_const_uchar = base + start
     mark_lines: cython.Py_ssize_t = 0
@@ -1026,7 +1026,7 @@ def to_wire(
             mark = cursor.at
             mark_lines = cursor.lines
             done = to
-            told = 0
+            fault_kind = 0
             if not take_full_line(cython.address(cursor)):
                 # Only lines that say nothing were left, or a line that goes on.
                 if cursor.at < cursor.end:
@@ -1042,7 +1042,7 @@ def to_wire(
                 cursor.where = name.start
                 fault = BAD_NAME
                 break
-            told = kind
+            fault_kind = kind
             to[0] = cython.cast(cython.uchar, kind)
             to = read_arguments(
                 name.stop,
@@ -1059,7 +1059,7 @@ def to_wire(
             if fault != FINE:
                 break
             if layout.flags[kind] & IS_STACK:
-                told = 0
+                fault_kind = 0
                 to = read_frames(
                     cython.address(cursor), layout, second, to, room_end, keep_padding, cython.address(fault)
                 )
@@ -1081,4 +1081,4 @@ def to_wire(
             events += 1
     if fault != FINE:
         to = done
-    return (mark - base, to - begin, events, mark_lines, fault, cursor.where - base, told, cursor.argument)
+    return (mark - base, to - begin, events, mark_lines, fault, cursor.where - base, fault_kind, cursor.argument)

@@ -14,8 +14,8 @@ say why on hover.
 from __future__ import annotations
 
 import html
+import os
 import re
-from importlib import resources
 
 from whence.interrupts import interruptible
 from whence.profiles.difference import both
@@ -43,12 +43,17 @@ def page_bytes(profile: Profile, title: str = "", *, nodes: int = NODES) -> byte
     if profile.samples.base:
         shown = both(profile, TYPES // 2)
         compared = len(shown.sample_types) // 2
-    folder = resources.files(__name__)
     parts = {
         b"title": html.escape(title or "profile").encode("utf-8", "replace"),
-        b"style": folder.joinpath("page.css").read_bytes(),
-        b"script": folder.joinpath("page.js").read_bytes(),
+        b"style": part("page.css"),
+        b"script": part("page.js"),
         b"data": encoded(tree(shown, nodes), compared),
     }
     # in one pass: what is put in is not looked through for places again
-    return PLACE.sub(lambda place: parts[place[1]], folder.joinpath("page.html").read_bytes())
+    return PLACE.sub(lambda place: parts[place[1]], part("page.html"))
+
+
+def part(name: str) -> bytes:
+    """A file of this package."""
+    with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
+        return file.read()

@@ -13,9 +13,13 @@ What is left out stands in its place as one node named SMALLER with the sum of t
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import accumulate, chain, count, repeat
+from operator import itemgetter
 
 from whence.errors import ProfileError
+from whence.model import Frame, Frames
 from whence.profiles.flamegraph.kernels import tree as tree_kernel
 from whence.profiles.model import Profile, Samples, SampleType
 from whence.profiles.stacks import Shown, binary_of, shown
@@ -29,6 +33,10 @@ LINES = 8  # of a node: where its samples were, the heaviest first
 STEPS, STEPS_EACH = 20_000_000, 8  # frames that are walked over: so many, and so many more for each location of a stack
 SLICE = 20_000_000  # steps between two looks at Ctrl-C
 SMALLER = "(smaller)"
+MOST = 0xFFFFFFFF  # of a column's number
+NAME, FILE, LINE = itemgetter(0), itemgetter(1), itemgetter(2)  # of a Frame
+ALL_BUT_LINE = itemgetter(slice(3))
+flattened = chain.from_iterable
 
 
 @dataclass(slots=True)
@@ -55,7 +63,7 @@ class Tree:
 
 @dataclass(slots=True)
 class LocationFrames:
-    """Locations as what they show: location l is place[of[l]:of[l + 1]], outermost first; a place is a frame's line."""
+    """Locations as what they show: location l is place[of[l]:of[l + 1]], innermost first; a place is a frame's line."""
 
     frames: list[Shown]
     of: array[int]
@@ -66,29 +74,33 @@ class LocationFrames:
 
 def places(profile: Profile) -> LocationFrames:
     """What each location shows. Frames are told apart by name, file and binary, places by their line, too."""
-    of = array("I", [0])
-    keys: list[tuple[str, str, str, int]] = []  # of all frames: name, file, binary, line
+    chains: list[Frames] = profile.frames
     reasons: dict[tuple[str, str, str], str] = {}  # of those that have no name
-    binaries: dict[int, str] = {}
-    add, end = keys.append, of.append
-    for location, (chain, mapping) in enumerate(zip(profile.frames, profile.mapping)):
-        if chain:
-            binary = binaries.get(mapping)
-            if binary is None:
-                binary = binaries[mapping] = binary_of(profile, location)
-            for one in chain[::-1]:
-                add((one[0], one[1], binary, one[2]))
-        else:
-            for unnamed in shown(profile, location):
-                add((unnamed.name, unnamed.file, unnamed.binary, 0))
-                reasons.setdefault(keys[-1][:3], unnamed.reason)
-        end(len(keys))
-    known: dict[tuple[str, str, str, int], int] = {}
-    place = array("I", [known.setdefault(key, len(known)) for key in keys])
-    frames: dict[tuple[str, str, str], int] = {}
-    frame = array("I", [frames.setdefault(key[:3], len(frames)) for key in known])
-    line = array("I", [min(max(key[3], 0), 0xFFFFFFFF) for key in known])
-    return LocationFrames([Shown(*key[:2], 0, key[2], reasons.get(key, "")) for key in frames], of, place, frame, line)
+    binaries: dict[int, str] = {}  # of mappings
+    for location, mapping in enumerate(profile.mapping):
+        if mapping not in binaries:
+            binaries[mapping] = binary_of(profile, location)
+    if not all(chains):
+        chains = [*chains]
+        for location, frames_of in enumerate(chains):
+            if not frames_of:
+                (unnamed,) = shown(profile, location)
+                chains[location] = (Frame(unnamed.name),)
+                reasons.setdefault((unnamed.name, "", unnamed.binary), unnamed.reason)
+    sizes = list(map(len, chains))
+    of = array("I", accumulate(sizes, initial=0))
+    every = list(flattened(chains))
+    binary = flattened(map(repeat, map(binaries.__getitem__, profile.mapping), sizes))
+    known: defaultdict[tuple[str, str, str, int], int] = defaultdict(count().__next__)
+    place = array("I", map(known.__getitem__, zip(map(NAME, every), map(FILE, every), binary, map(LINE, every))))
+    frames: defaultdict[tuple[str, str, str], int] = defaultdict(count().__next__)
+    frame = array("I", map(frames.__getitem__, map(ALL_BUT_LINE, known)))
+    lines = [key[3] for key in known]
+    if lines and (min(lines) < 0 or max(lines) > MOST):
+        lines = [min(max(line, 0), MOST) for line in lines]
+    return LocationFrames(
+        [Shown(*key[:2], 0, key[2], reasons.get(key, "")) for key in frames], of, place, frame, array("I", lines)
+    )
 
 
 def tree(profile: Profile, nodes: int = NODES) -> Tree:

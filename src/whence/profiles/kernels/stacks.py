@@ -97,3 +97,11 @@ def without_none(
                     rows += 1
             out_first[i + 1] = rows
     return rows, 0, 0
+
+
+def count_up(out: cython.uint[::1]) -> None:
+    """0, 1, 2 and so on."""
+    i: cython.Py_ssize_t
+    with cython.nogil:
+        for i in range(out.shape[0]):
+            out[i] = cython.cast(cython.uint, i)

@@ -1,7 +1,7 @@
 """Stacks to the largest nodes of their tree, without building the rest.
 
 A stack is stack[first[s]:first[s + 1]], locations leaf first. A location is the places
-[of_location[l], of_location[l + 1]), outermost first; a place is a frame and a line. A node is a frame below its
+[of_location[l], of_location[l + 1]), innermost first; a place is a frame and a line. A node is a frame below its
 parent, and holds the stacks that pass through it: a slice of `order`. Only a node that is kept is taken apart into its
 children, so time goes into what is shown, and no more nodes are made than are kept and stacks remain.
 """
@@ -159,7 +159,8 @@ def level(sizes: cython.const[cython.uint][::1], budget: cython.ulonglong, limit
     return low
 
 
-# A stack on its way from the root: the frames of its location at hand, and how many locations are still to come
+# A stack on its way from the root: the frames of its location at hand that are still to come, [until, next), the last
+# first, and how many locations are
 Walker = cython.struct(
     weight=cython.double,
     cursor=cython.ulonglong,
@@ -376,15 +377,15 @@ class Growth:
         """The lines a node's stacks are at, heaviest first; without those that are not known."""
         index: cython.Py_ssize_t
         k: cython.Py_ssize_t
-        place: cython.uint
+        row: cython.uint
         walker: cython.pointer(Walker)
         found: cython.Py_ssize_t = 0
         rows: cython.Py_ssize_t = 0
         base: cython.Py_ssize_t = self.line_rows
         if self.node[node].high - self.node[node].low == 1:  # as most nodes far from the root
-            place = self.walkers[self.order[self.node[node].low]].here
-            if self.line_of[place] != 0:
-                self.line[base] = self.line_of[place]
+            row = self.walkers[self.order[self.node[node].low]].here
+            if self.line_of[row] != 0:
+                self.line[base] = self.line_of[row]
                 rows = 1
             self.node[node].line_at = cython.cast(cython.uint, base)
             self.node[node].line_count = cython.cast(cython.uchar, rows)
@@ -392,24 +393,24 @@ class Growth:
             return
         for index in range(self.node[node].low, self.node[node].high):
             walker = cython.address(self.walkers[self.order[index]])
-            place = walker.here
-            if self.node_of_place[place] != node:
-                self.node_of_place[place] = node
-                self.place_weight[place] = 0
-                self.met[found] = place
+            row = walker.here
+            if self.node_of_place[row] != node:
+                self.node_of_place[row] = node
+                self.place_weight[row] = 0
+                self.met[found] = row
                 found += 1
-            self.place_weight[place] += walker.weight
+            self.place_weight[row] += walker.weight
         for index in range(found):
-            place = self.met[index]
-            if self.line_of[place] == 0:
+            row = self.met[index]
+            if self.line_of[row] == 0:
                 continue
             k = rows if rows < self.lines else self.lines - 1
-            if rows == self.lines and self.place_weight[self.line[base + k]] >= self.place_weight[place]:
+            if rows == self.lines and self.place_weight[self.line[base + k]] >= self.place_weight[row]:
                 continue
-            while k > 0 and self.place_weight[self.line[base + k - 1]] < self.place_weight[place]:
+            while k > 0 and self.place_weight[self.line[base + k - 1]] < self.place_weight[row]:
                 self.line[base + k] = self.line[base + k - 1]
                 k -= 1
-            self.line[base + k] = place
+            self.line[base + k] = row
             if rows < self.lines:
                 rows += 1
         for index in range(base, base + rows):
@@ -438,14 +439,14 @@ class Growth:
             while walker.next == walker.until and walker.left > 0:
                 walker.left -= 1
                 walker.cursor -= 1
-                walker.next = self.of_location[self.stack[walker.cursor]]
-                walker.until = self.of_location[self.stack[walker.cursor] + 1]
+                walker.until = self.of_location[self.stack[walker.cursor]]
+                walker.next = self.of_location[self.stack[walker.cursor] + 1]
             if walker.next == walker.until:
                 walker.end = node
                 self.child[index] = 0
                 continue
+            walker.next -= 1
             walker.here = self.place[walker.next]
-            walker.next += 1
             frame = self.frames if too_deep else self.frame_of[walker.here]
             # the only stack of a node makes the only child: no other has to find it
             child = 0 if high - low == 1 else self.node_of_frame[frame]

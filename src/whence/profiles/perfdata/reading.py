@@ -1,0 +1,365 @@
+"""Records of a perf.data to a profile: the streams in, then the samples in order of time."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from array import array
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from whence.budget import Budget
+from whence.errors import ProfileError
+from whence.model import Frame, Frames
+from whence.model import Source as NameSource
+from whence.profiles import bounds
+from whence.profiles.kinds import GENERATED
+from whence.profiles.model import NO_MAPPING, Label, Lost, Mapping, Profile, Samples, SampleType, Timeline
+from whence.profiles.perfdata import attributes, features, header
+from whence.profiles.perfdata.attributes import Attribute
+from whence.profiles.perfdata.compressed import Unpacker
+from whence.profiles.perfdata.kernels import constants
+from whence.profiles.perfdata.kernels.records import Records
+from whence.profiles.perfdata.kernels.replay import Replay, of_kind
+
+if TYPE_CHECKING:
+    from whence.profiles.perfdata.source import Source
+
+PIECE = 4 << 20  # bytes that are read at a time
+ANONYMOUS = ("//anon", "/anon_hugepage")
+NO_CPU = 0xFFFFFFFF
+KERNEL_PID = 0xFFFFFFFF
+OTHER_MODES = {
+    constants.IN_HYPERVISOR: "[hypervisor]",
+    constants.IN_GUEST_KERNEL: "[guest.kernel]",
+    constants.IN_GUEST_USER: "[guest.user]",
+}
+FIRST_OTHER_MODE = 0xFFFFFFF0
+MOST_LOST = 100_000  # records of losses that are told one by one
+LARGEST = (1 << 63) - 1
+ROW_BYTES = 64  # of a sample in columns
+
+
+class Reader:
+    """One recording as it is read."""
+
+    def __init__(self, source: Source, budget: Budget) -> None:
+        self.budget = budget
+        self.source = source
+        self.header = header.read(source)
+        self.order = ">" if self.header.big else "<"
+        self.seed = int.from_bytes(os.urandom(8), "little")
+        self.records = Records(self.header.big, self.seed)
+        self.features = self.header.features
+        self.events: list[Attribute] = []
+        self.ids: dict[int, int] = {}  # id -> event
+        self.notes: list[str] = []
+        self.damaged = 0  # records of perf's own that break their rules
+        self._add_events(self.header.events)
+
+    # events
+
+    def _add_events(self, events: Iterable[tuple[Attribute, tuple[int, ...]]]) -> None:
+        """Events that were not known, with their ids."""
+        for attribute, ids in events:
+            number = len(self.events)
+            self.events.append(attribute)
+            self._add_ids(ids, [number] * len(ids))
+        if not self.events:
+            return
+        places = {(one.id_at, one.id_from_end) for one in self.events}
+        if len(places) > 1:
+            self.note("events disagree about where the id of an event is; that of the first counts")
+        rows = array("Q", [value for one in self.events for value in one.row])
+        self.records.set_events(rows, self.events[0].id_at, self.events[0].id_from_end)
+
+    def _add_ids(self, ids: Iterable[int], events: Iterable[int]) -> None:
+        new = {one: event for one, event in zip(ids, events, strict=True) if one not in self.ids}
+        self.ids.update(new)
+        self.records.set_ids(array("Q", new), array("I", new.values()))
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # streams
+
+    def read_stream(self, source: Source, begin: int, end: int, base: int = 0) -> None:
+        """The records of source[begin:end]; their registers and stack bytes are found again from byte `base` on."""
+        unpacker = Unpacker(source.size)
+        at = begin
+        while at < end:
+            data = source.read(at, min(PIECE, end - at))
+            if not data:
+                break
+            inside, why = self._feed(data, base + at, unpacker)
+            if why == constants.BROKEN:
+                self.note(f"the record at {at + inside:#x} is shorter than a record's header: what follows is not read")
+                break
+            if why == constants.CUT and (inside == 0 or at + len(data) >= end):
+                self.note(f"the recording ends inside the record at {at + inside:#x}")
+                break
+            at += inside
+
+    def _feed(self, data: bytes | memoryview, base: int, unpacker: Unpacker | None) -> tuple[int, int]:
+        """The records that are whole in some bytes; where they end, and why there."""
+        at: int = 0
+        why: int
+        while True:
+            at, why = self.records.feed(data, at, len(data), base)
+            if why != constants.OWN:
+                return at, why
+            at += self._own(data, at, unpacker)
+            if at >= len(data):
+                return at, constants.FINE
+
+    def _own(self, data: bytes | memoryview, at: int, unpacker: Unpacker | None) -> int:
+        """Read a record of perf's own; returns how many bytes further the next one is."""
+        kind, misc, size = map(int, struct.unpack_from(self.order + "IHH", data, at))
+        record = bytes(data[at : at + size])
+        try:
+            if kind in (constants.COMPRESSED, constants.COMPRESSED2) and unpacker is not None:
+                self._unpack(unpacker, kind, record[constants.RECORD_HEADER :])
+                return size
+            return size + self._own_record(kind, misc, record, record[constants.RECORD_HEADER :])
+        except (struct.error, ValueError, IndexError):
+            self.damaged += 1
+            return size
+
+    def _unpack(self, unpacker: Unpacker, kind: int, body: bytes) -> None:
+        """The records in a piece of a packed stream. ValueError."""
+        if kind == constants.COMPRESSED2:
+            (size,) = struct.unpack_from(self.order + "Q", body)
+            body = body[8 : 8 + size]
+        for data in unpacker.pieces(body):
+            at, why = self._feed(data, self._spooled(data), None)
+            if why == constants.BROKEN:
+                raise ValueError("a record is shorter than its header")
+            unpacker.rest = data[at:]
+
+    def _spooled(self, data: bytes) -> int:
+        """Where unpacked records are found again."""
+        return 0
+
+    def _own_record(self, kind: int, misc: int, record: bytes, body: bytes) -> int:
+        """What a record says; returns how many bytes behind it are no records."""
+        order = self.order
+        if kind == constants.HEADER_ATTR:
+            attribute, size = attributes.parse(body, self.header.big)
+            count = (len(body) - size) // 8
+            self._add_events([(attribute, struct.unpack_from(f"{order}{count}Q", body, size))])
+        elif kind == constants.HEADER_FEATURE:
+            (number,) = struct.unpack_from(order + "Q", body)
+            self.features.read(number, body[8:], self.header.big)
+        elif kind == constants.BUILD_ID:
+            name, build_id = features.build_id_record(record, misc)
+            self.features.build_ids.setdefault(name, build_id)
+        elif kind == constants.EVENT_UPDATE:
+            what, event = struct.unpack_from(order + "QQ", body)
+            number = self.ids.get(event)
+            if what == EVENT_NAME and number is not None:
+                self.events[number] = features.named(self.events[number], features.decoded(body[16:]))
+        elif kind == constants.TRACING_DATA:
+            (count,) = struct.unpack_from(order + "I", body)
+            return int(count + -count % 8)
+        elif kind == constants.AUXTRACE:
+            (count,) = struct.unpack_from(order + "Q", body)
+            return int(count)
+        return 0
+
+    # the profile
+
+    def profile(self) -> Profile:
+        """What the records say."""
+        if not self.events:
+            raise ProfileError("records", None, "there is an event (HEADER_ATTR) before samples", "none")
+        records = self.records
+        self._flag_maps()
+        replay = Replay(records, self.seed ^ (1 << 63) - 1)
+        replay.run(False)
+        profile = Profile(stored=bounds.stored(self.budget))
+        self._locations(profile, replay)
+        self._samples(profile, replay)
+        self._describe(profile, replay)
+        return profile
+
+    def _flag_maps(self) -> None:
+        """Mark the maps of memory without a file: perf maps name what is there, and each process has its own."""
+        generated = {
+            number
+            for number in set(self.records.map_name.numbers())
+            if GENERATED.match(features.decoded(self.records.text(number)))
+        }
+        if generated:
+            with self.records.map_flags.numbers() as flags, self.records.map_name.numbers() as names:
+                for at, name in enumerate(names):
+                    if name in generated:
+                        flags[at] |= constants.MAP_GENERATED
+
+    def _locations(self, profile: Profile, replay: Replay) -> None:
+        maps, pids, addresses = (
+            array(code, bytes(column))
+            for code, column in (
+                ("I", replay.location_map),
+                ("I", replay.location_pid),
+                ("Q", replay.location_address),
+            )
+        )
+        self.budget.charge(bounds.LOCATION * len(maps))
+        known: dict[tuple[int, int], int] = {}
+        rows: dict[Mapping, int] = {}
+        code: dict[int, Frames] = {}
+        where = array("q")
+        for number, pid in zip(maps, pids):
+            key = number, pid
+            index = known.get(key)
+            if index is None:
+                index = NO_MAPPING
+                mapping, frames = self._mapping(number, pid)
+                if mapping is not None:
+                    index = rows.setdefault(mapping, len(rows))
+                    if frames:
+                        code[index] = frames
+                known[key] = index
+            where.append(index)
+        self.budget.charge(bounds.MAPPING * len(rows))
+        order = sorted(rows.items(), key=lambda row: not row[0].path.startswith("/"))
+        place = {index: at for at, (_, index) in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
+        profile.mappings = [mapping for mapping, _ in order]
+        profile.mapping = array("q", map(place.__getitem__, where))
+        profile.address = addresses
+        profile.frames = [code.get(one, ()) for one in where] if code else [()] * len(where)
+
+    def _mapping(self, number: int, pid: int) -> tuple[Mapping | None, Frames]:
+        """A map as a profile has it; with frames where its code has a name by itself."""
+        if number == constants.NO_NUMBER:
+            mode = pid - FIRST_OTHER_MODE
+            return (Mapping(path=OTHER_MODES[mode]) if mode in OTHER_MODES else None), ()
+        records = self.records
+        flags = records.map_flags[number]
+        name = features.decoded(records.text(records.map_name[number]))
+        start, size = records.map_start[number], records.map_size[number]
+        limit = min(start + size, (1 << 64) - 1)
+        if flags & constants.MAP_CODE:
+            return Mapping(start, limit, 0, name), (Frame(name, source=NameSource.KALLSYMS),)
+        if flags & constants.MAP_GENERATED:
+            return Mapping(start, limit, 0, f"/tmp/perf-{pid}.map" if name.startswith(ANONYMOUS) else name), ()
+        offset = records.map_offset[number]
+        if name.startswith("[") and not name.startswith("[kernel"):
+            offset = 0
+        about = records.text(records.map_about[number])
+        told = features.map_build_id(about) if flags & constants.MAP_BUILD_ID else self._build_id(name)
+        return Mapping(start, limit, offset, name, told), ()
+
+    def _build_id(self, name: str) -> str:
+        known = self.features.build_ids
+        found = known.get(name)
+        if found is None and name.startswith("["):
+            found = known.get(KERNEL_SYMBOL.sub("]", name))
+        return found or ""
+
+    def _samples(self, profile: Profile, replay: Replay) -> None:
+        count, events = len(replay.sample_stack), len(replay.event_sample)
+        kinds = array("I", bytes(replay.sample_event))
+        seen = sorted(set(kinds)) or [at for at, one in enumerate(self.events) if not one.is_dummy]
+        self.budget.charge((ROW_BYTES + 8 * (1 + len(seen))) * (count + events))
+        sets = self._label_sets(replay)
+        profile.samples = samples = Samples(
+            array("Q", bytes(replay.stack_first)),
+            array("I", bytes(replay.stack_item)),
+            array("I", bytes(replay.sample_stack)),
+            [array("q", bytes(replay.sample_count))],
+            [sets[at] for at in replay.sample_set.numbers()],
+        )
+        timeline = Timeline(
+            array("I", bytes(replay.event_sample)),
+            array("q", bytes(replay.event_time)),
+            [array("q", [1]) * events],
+        )
+        rows = array("I", range(count))
+        profile.sample_types = [SampleType("samples", "count")]
+        for number in seen:
+            name = self.events[number].shown
+            profile.sample_types.append(SampleType(name.partition(":")[0], unit_of(self.events[number])))
+            for out, of, values in (
+                (samples.values, rows, replay.sample_period),
+                (timeline.values, timeline.sample, replay.event_period),
+            ):
+                out.append(array("q", bytes(8 * len(of))))
+                of_kind(kinds, of, values.numbers(), number, out[-1])
+        profile.default_type = 1 if len(seen) == 1 else 0
+        if events and timeline.time[-1] > 0 and not self._timeless:
+            samples.timeline = timeline
+            first = next(one for one in timeline.time if one > 0)
+            profile.duration_ns = timeline.time[-1] - first
+            if self.features.clock_offset is not None:
+                profile.time_ns = first + self.features.clock_offset
+
+    @property
+    def _timeless(self) -> bool:
+        return not any(one.sample_type & constants.HAS_TIME for one in self.events)
+
+    def _label_sets(self, replay: Replay) -> list[tuple[Label, ...]]:
+        self.budget.charge((bounds.LABELS + 4 * bounds.LABEL) * len(replay.set_thread))
+        comms: dict[int, Label] = {}
+        cpus: dict[int, Label] = {}
+        out = []
+        for thread, comm, cpu in zip(replay.set_thread.numbers(), replay.set_comm.numbers(), replay.set_cpu.numbers()):
+            labels = []
+            if comm:
+                if comm not in comms:
+                    comms[comm] = Label("comm", features.decoded(self.records.text(comm)))
+                labels.append(comms[comm])
+            labels += [Label("pid", number=signed(thread >> 32)), Label("tid", number=signed(thread & 0xFFFFFFFF))]
+            if cpu != NO_CPU:
+                labels.append(cpus.setdefault(cpu, Label("cpu", number=cpu)))
+            out.append(tuple(labels))
+        return out
+
+    def _describe(self, profile: Profile, replay: Replay) -> None:
+        records = self.records
+        profile.comments = self.features.comments()
+        counts = records.record_counts
+        for lost, time, thread in zip(
+            records.lost_count.numbers(), records.lost_time.numbers(), records.lost_thread.numbers()
+        ):
+            if len(profile.lost) < MOST_LOST and 0 < lost <= LARGEST:
+                pid, tid = signed(thread >> 32), signed(thread & 0xFFFFFFFF)
+                profile.lost.append(Lost(lost, min(time, LARGEST), pid, tid))
+        if profile.lost:
+            total = sum(one.samples for one in profile.lost)
+            self.note(f"{total:,} samples were lost while recording: perf could not keep up")
+        damaged = records.damaged + self.damaged + len(self.features.damaged)
+        if damaged:
+            self.note(f"{damaged:,} damaged records were left out")
+        if counts[constants.AUX] or counts[constants.AUXTRACE]:
+            self.note("AUX data (traces of hardware, such as Intel PT) are not read")
+        if self.header.was_killed:
+            self.note("the recorder was killed: no build-ids, hostname or times of its own were written")
+        profile.notes = self.notes
+
+
+def signed(number: int) -> int:
+    """A pid: the kernel's is -1."""
+    return number - (1 << 32) if number >> 31 else number
+
+
+KERNEL_SYMBOL = re.compile(r"\]_\w+$")  # behind [kernel.kallsyms]: which symbol begins there
+EVENT_NAME = 2  # EVENT_UPDATE's kind that has a name
+CLOCKS = {(attributes.SOFTWARE, 0), (attributes.SOFTWARE, 1)}
+
+
+def unit_of(event: Attribute) -> str:
+    """What an event's period counts."""
+    return "nanoseconds" if (event.type, event.config) in CLOCKS else "count"
+
+
+def read(source: Source, budget: Budget, others: Iterable[Source] = ()) -> Profile:
+    """The profile in a perf.data; `others` are further streams of bare records. ProfileError for what is none."""
+    reader = Reader(source, budget)
+    begin, end = reader.header.data
+    reader.read_stream(source, begin, end)
+    for other in others:
+        reader.read_stream(other, 0, other.size)
+    return reader.profile()

@@ -1,0 +1,43 @@
+"""Where the bytes of a perf.data come from: memory or a file; read in pieces, so that little of it is in memory."""
+
+from __future__ import annotations
+
+import os
+from typing import BinaryIO, Protocol
+
+
+class Source(Protocol):
+    """Bytes by offset."""
+
+    @property
+    def size(self) -> int: ...
+
+    def read(self, offset: int, size: int) -> bytes | memoryview:
+        """So many bytes, fewer at the end."""
+        ...
+
+
+class BytesSource:
+    """Bytes in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = memoryview(data)
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def read(self, offset: int, size: int) -> memoryview:
+        return self._data[offset : offset + size]
+
+
+class FileSource:
+    """An open regular file from byte `begin` on; the caller closes it."""
+
+    def __init__(self, file: BinaryIO, begin: int = 0) -> None:
+        self._descriptor = file.fileno()
+        self._begin = begin
+        self.size = os.fstat(self._descriptor).st_size - begin
+
+    def read(self, offset: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, self._begin + offset)

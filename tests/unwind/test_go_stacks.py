@@ -1,0 +1,119 @@
+"""Stacks of Go programs: those that Go itself prints, with and without symbols, across its switches of stacks."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import whence
+from tests.helpers.cores import CORE_PATTERN
+from tests.helpers.golang import build
+from tests.helpers.live import running
+from whence.elf import ElfFile
+from whence.gopclntab import Pclntab
+from whence.unwind import End, FoundBy
+from whence.unwind.cfi import CallFrames
+
+FRAME = re.compile(r" fp=0x[0-9a-f]+ sp=0x([0-9a-f]+) pc=0x([0-9a-f]+)")
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("go")
+    return {
+        "plain": build("stacks", folder / "plain"),
+        "stripped": build("stacks", folder / "stripped", ldflags="-s -w"),
+    }
+
+
+def crashed(program: Path, mode: str, folder: Path) -> tuple[Path, list[tuple[int, int]]]:
+    """The core of a program, and (sp, pc) of the frames that it prints of the goroutine that crashed."""
+    if CORE_PATTERN.read_text().strip() not in ("core", "core.%p"):
+        pytest.skip("cores do not go into the folder of the process here")
+
+    def allow() -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    env = {**os.environ, "GOTRACEBACK": "crash"}
+    done = subprocess.run([program, mode], cwd=folder, env=env, preexec_fn=allow, capture_output=True, text=True)
+    cores = list(folder.glob("core*"))
+    if not cores:
+        pytest.skip("no core was left")
+    text = done.stderr[done.stderr.index("goroutine 1 ") :].partition("\n\n")[0]
+    return cores[0], [(int(sp, 16), int(pc, 16)) for sp, pc in FRAME.findall(text)]
+
+
+@pytest.mark.parametrize("kind", ["plain", "stripped"])
+@pytest.mark.parametrize("mode", ["nil", "grow", "panic"])
+def test_the_frames_of_a_crash_are_gos(programs: dict[str, Path], kind: str, mode: str, tmp_path: Path) -> None:
+    core, expected = crashed(programs[kind], mode, tmp_path)
+    first, *others = whence.Core(core).stacks()
+    assert (first.end, first.detail) == (End.COMPLETE, "")
+    assert {stack.end for stack in others} <= {End.COMPLETE}
+    found = [(frame.sp, frame.pc) for frame in first.frames]
+    assert len(expected) > 8
+    if mode == "grow":  # Go prints the inner and the outer fifty
+        assert len(found) > 200
+        assert {*expected} <= {*found}
+    else:
+        assert found[-len(expected) :] == expected
+    assert {frame.found_by for frame in first.frames} == {FoundBy.REGISTERS, FoundBy.GO, FoundBy.SIGNAL}
+    functions = [one.function for frame in first.frames for one in frame.place.frames]
+    assert functions[-2:] == ["runtime.main", "runtime.goexit"]
+    assert functions.count("main.grow" if mode == "grow" else "main.deep") in (6, 11, 201)
+
+
+@pytest.mark.parametrize("kind", ["plain", "stripped"])
+def test_threads_of_a_live_program_are_complete(programs: dict[str, Path], kind: str) -> None:
+    with running([programs[kind], "wait"]) as (pid, _):
+        stacks = whence.Process(pid).stacks()
+        assert {stack.end for stack in stacks} == {End.COMPLETE}
+        waiting = [stack for stack in stacks if any(names(stack, "main.deep"))]
+        assert len(waiting) == 3
+        assert {len(names(stack, "main.deep")) for stack in waiting} == {5}
+
+
+def names(stack: whence.Stack, function: str) -> list[str]:
+    return [one.function for frame in stack.frames for one in frame.place.frames if one.function == function]
+
+
+def test_c_called_by_go_called_by_c_leads_to_both(tmp_path: Path) -> None:
+    program = build("stacks", tmp_path / "cgo", cgo=True)
+    with running([program, "wait"]) as (pid, _):
+        stacks = whence.Process(pid).stacks()
+    waiting = [stack for stack in stacks if names(stack, "main.deep")]
+    assert len(waiting) == 3
+    for stack in waiting:
+        assert stack.end is End.COMPLETE
+        found = [one.function for frame in stack.frames for one in frame.place.frames]
+        order = ["inner", "outer", "runtime.asmcgocall", "main.again", "runtime.cgocallback", "main.wait", "main.deep"]
+        places = [found.index(one) for one in order]
+        assert places == sorted(places)
+        assert found[-1] == "runtime.goexit"
+
+
+def test_pcsp_says_what_debug_frame_does(programs: dict[str, Path]) -> None:
+    """Of every row of .debug_frame, which Go writes from the same numbers."""
+    with ElfFile.open(programs["plain"]) as elf:
+        table, cfi = Pclntab.find(elf), CallFrames.of_elf(elf)
+        assert table is not None
+        frames, rows = table.frames(), 0
+        for function in table.functions():
+            fde = cfi.find(function.entry)
+            for row in fde.rows if fde is not None else ():
+                found = frames.find(row.start, row.start)
+                assert found is not None
+                assert row.cfa is not None
+                if found.name == "syscall.rawVforkSyscall":  # takes its return address off the stack
+                    continue
+                assert found.depth == row.cfa.offset - 8, (found, row)
+                rows += 1
+        assert rows > 10_000
+        last = list(table.functions())[-1]
+        assert frames.find(last.end, last.end) is None
+        assert frames.find(0, 0) is None
