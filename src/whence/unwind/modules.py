@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 EXECUTABLE, DEBUGINFO, ARCHIVE = "executable", "debuginfo", "lidia"  # kinds of files that a Locator looks for
 VDSO_LIMIT = 1 << 20
+ENTRY_BYTES = 48  # of `_start`, which is written by hand: 34 of glibc's, 43 of musl's are the longest
 
 
 class Found(Protocol):
@@ -281,6 +282,17 @@ class CoreCode:
             return None
         found = module.fde(vaddr)
         return None if found is None else (found, address - vaddr)
+
+    def is_entry(self, address: int) -> bool:
+        at = self._at(address)
+        file = self._modules.snapshot.file_of[at] if at is not None else None
+        if at is None or file is None:
+            return False
+        module = self._modules.of_file(file, self._mappings[at])
+        if module.elf is None or module.mapper is None or not module.elf.entry:
+            return False
+        vaddr = module.mapper.vaddr(self._mappings[at], address)
+        return vaddr is not None and module.elf.entry <= vaddr < module.elf.entry + ENTRY_BYTES
 
     def go(self, pc: int, lookup: int) -> GoFunction | None:
         at = self._at(lookup)
