@@ -42,7 +42,7 @@ ARROWS: dict[str, set[str]] = {
     "producers": {"dwarf", "elf", "gopclntab", "locate", "ranges"},
     "binary": {"elf", "explanation", "lidia", "lidia.build", "planner", "producers", "reverse"},
     "procmap": {"elf"},
-    "unwind": {"elf", "gopclntab", "procmap", "window"},
+    "unwind": {"elf", "gopclntab", "lidia", "procmap", "window"},
     "gotrace": set(),
     "columns": {"elf", "lidia", "locate", "locate.locator", "store", "symbolize"},
     "server": {"columns", "demangle", "elf", "locate", "locate.locator", "profiles", "store", "symbolize"},
