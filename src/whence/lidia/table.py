@@ -280,7 +280,7 @@ class Table:
 
         self._still_open()
         with self._reading():
-            return verify.info(self._data, self._sections, self._extra, self)
+            return verify.info(self._data, self._sections, self.header, self._extra, self.path)
 
     # Checking
 

@@ -28,10 +28,10 @@ from errno import EPERM
 from pathlib import Path
 from typing import BinaryIO
 
-from whence import lidia
 from whence.elf import ElfFile
 from whence.errors import Mismatch, WhenceError
 from whence.files import O_ALWAYS, O_NOFOLLOW, O_NONBLOCK, TEMPORARY, atomic_write, open_looked_at
+from whence.lidia.table import open as open_archive
 
 LIMIT_BYTES = 4 << 30
 STALE_SECONDS = 24 * 3600  # after so long what was being made is given up
@@ -254,7 +254,7 @@ def open_own(path: str | os.PathLike[str]) -> int:
 def check(path: Path, build_id: str, kind: str) -> None:
     """Read through a file: raise OSError or WhenceError unless it is the whole file of that kind and build-id."""
     if kind == ARCHIVE:
-        with lidia.open(path, crc=True) as table:
+        with open_archive(path, crc=True) as table:
             found = table.about.build_id
     else:
         with ElfFile.open(path) as elf:

@@ -95,12 +95,14 @@ class Locator:
         sources: Iterable[FileSource] = (),
         local: bool = True,
         jobs: int | None = None,
+        columns: bool = False,
         log: Callable[[str], None] | None = None,
     ) -> None:
         self._make_cache = cache
         self._cache: Cache | None = None
         self._log = log
         self.jobs = jobs
+        self.columns = columns
         self.root = os.fspath(root).rstrip("/")
         self.dirs = DEBUG_DIRS if dirs is None else _paths(dirs)
         if self.root:
@@ -232,7 +234,8 @@ class Locator:
             search = self.search(wanted, demangle=demangle)
             if search.opened is None:
                 raise FileNotFoundError(2, f"no file for {wanted} ({'; '.join(map(str, search.tried))})")
-            return search.opened.binary
+            found: Binary = search.opened.binary
+            return found
         if is_archive(name):
             return open_archive(name, demangle=demangle)
         elf = open_elf(name)
@@ -243,8 +246,10 @@ class Locator:
             archive = self._archive_for(elf, demangle) if every else None
             if archive is not None:
                 elf.close()
-                return archive.binary
+                made: Binary = archive.binary
+                return made
             options["jobs"] = options.get("jobs") or self.jobs
+            options["columns"] = options.get("columns") or self.columns
             return Binary.from_elf(elf, debug_files=self.debug_files, demangle=demangle, **options)
         except BaseException:
             elf.close()
@@ -406,7 +411,7 @@ class Locator:
             files = self.debug_files.for_file(
                 wanted.path, list(waiting), lambda name: waiting.pop(name, None) or self._open_elf(name)
             )
-            producers = Producers(elf, finder=files, jobs=self.jobs)
+            producers = Producers(elf, finder=files, jobs=self.jobs, columns=self.columns)
             debug = producers.searches[0]
             if debug.elf is not elf and debug.path:
                 how = f"{how} with {debug.how} {debug.path}"

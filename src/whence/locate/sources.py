@@ -18,11 +18,12 @@ from contextlib import suppress
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from whence import lidia, rooted
+from whence import rooted
 from whence.elf import ElfFile
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
 from whence.files import DELETED_MARK, open_regular
-from whence.locate.identity import comparable
+from whence.lidia.table import open as open_archive
+from whence.locate.identity import is_same
 from whence.locate.names import same_name
 from whence.locate.search import FileKind, Outcome, Tried, Wanted
 from whence.reasons import NOT_VERIFIED
@@ -104,7 +105,7 @@ class Candidate:
     def is_of(self, wanted: Wanted) -> bool:
         """By build-id where both have one; else by the name of the file."""
         if wanted.build_id and self.build_ids:
-            return comparable(wanted.build_id) in map(comparable, self.build_ids)
+            return any(is_same(wanted.build_id, one) for one in self.build_ids)
         return same_name(self.path, wanted.path.removesuffix(DELETED_MARK))
 
     def difference(self, wanted: Wanted) -> str:
@@ -126,7 +127,7 @@ def identify(path: str | PathLike[str], how: str) -> Candidate:
         with open_regular(name, ElfError) as (descriptor, _):
             head = os.read(descriptor, 4)
         if head == ARCHIVE_MAGIC:
-            with lidia.open(name) as table:
+            with open_archive(name) as table:
                 build_id = table.about.build_id
             return Candidate(name, how, (build_id,) if build_id else (), is_archive=True)
         packed = PACKED.get(head[:2])

@@ -44,6 +44,7 @@ CALL_BYTES = 7  # the longest call of x86-64
 LEAF_BYTES = 4096  # from the beginning of a function that calls none; such are short
 ENDBR64 = bytes.fromhex("f30f1efa")
 CALL_REL32 = 0xE8  # x86: the call of an address 32 bits away
+GROUP_5, GROUP_5_CALL = 0xFF, 2  # the opcode of several instructions, and the register field of those that call
 BL, BLR_BITS, BLR = 0b100101, 0xFEFFF000, 0xD63F0000  # aarch64: the six bits above bl's distance; blr, blraa and such
 
 
@@ -354,8 +355,7 @@ class Unwinder:
             return True
         if before[-5] == CALL_REL32:
             return True
-        # ff /2: the register field of the byte behind ff is 2
-        return any(before[-size] == 0xFF and before[1 - size] >> 3 & 7 == 2 for size in (2, 3, 4, 6, 7))
+        return any(before[-size] == GROUP_5 and before[1 - size] >> 3 & 7 == GROUP_5_CALL for size in (2, 3, 4, 6, 7))
 
     # reading
 
