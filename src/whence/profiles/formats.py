@@ -39,9 +39,9 @@ JSON_FORMS = ("firefox", "speedscope", "v8")
 
 
 def recognized(data: bytes, budget: Budget | None = None) -> str:
-    """The name of the format that plain bytes are in. Two formats of protocol buffers differ by their tables' places.
+    """The name of the format of plain bytes. Those of protocol buffers differ by their tables' places.
 
-    perf.data, pprof, otlp, perf or folded; or one of gperftools', jemalloc's and Go's old forms (whence.profiles.legacy).
+    perf.data, pprof, otlp, perf or folded; or one of gperftools', jemalloc's and Go's old forms (profiles.legacy).
     """
     from whence.profiles import perfdata
 

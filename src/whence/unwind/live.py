@@ -32,6 +32,7 @@ from whence.unwind.stopping import (
     why_not_stopped,
 )
 from whence.unwind.unwinder import STEPS_LIMIT, Unwinder
+from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -229,7 +230,10 @@ class LiveProcess:
         status = bytes(STATUS_REGISTERS_AT[machine.bits]) + thread.registers
         pc, values = machine.read_status(status, "little")
         self._memory.read_later = 0
-        unwound = self._unwinder(size, machine).unwind(pc, values, machine.thread_pointer(status, "little"))
+        unwinder = self._unwinder(size, machine)
+        if unwinder.walker is not None:
+            unwinder.walker.set_stack(thread.stack_start, thread.stack)
+        unwound = unwinder.unwind(pc, values, machine.thread_pointer(status, "little"))
         if self._memory.read_later:
             later = f"memory at {self._memory.read_later:#x} was read after the thread went on"
             unwound = unwound._replace(detail="; ".join(filter(None, (unwound.detail, later))))
@@ -240,5 +244,7 @@ class LiveProcess:
         if size not in self._unwinders:
             assert self._modules is not None
             code = CoreCode(self._modules, self._memory)
-            self._unwinders[size] = self._unwinder_class(machine, code, self._memory)
+            unwinder = self._unwinders[size] = self._unwinder_class(machine, code, self._memory)
+            if self._unwinder_class is Unwinder:  # others want to see each step
+                unwinder.walker = PlainWalker(machine, "little", code)
         return self._unwinders[size]

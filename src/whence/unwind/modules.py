@@ -18,12 +18,16 @@ from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.procmap.snapshot import stamp_of
 from whence.unwind.cfi import CallFrames, Fde
+from whence.unwind.exidx import ExceptionIndex
+from whence.unwind.memory import Unreadable
+from whence.unwind.sframe import SFrame
 
 if TYPE_CHECKING:
     from whence.gopclntab.frames import GoFrames, GoFunction
     from whence.procmap.core import FileEntry
     from whence.procmap.mapping import Mapping
     from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
+    from whence.unwind.kernels.cfi import FrameTable
     from whence.unwind.memory import Memory
 
 EXECUTABLE, DEBUGINFO = "executable", "debuginfo"  # kinds of files that a Locator looks for
@@ -58,6 +62,7 @@ class Module:
         self._go: GoFrames | Literal[False] | None = False
         self._debug: tuple[ElfFile, CallFrames] | None = None
         self._looked_for_debug = False
+        self._others: list[SFrame | ExceptionIndex] | None = None
 
     def close(self) -> None:
         if self.elf is not None:
@@ -101,11 +106,17 @@ class Module:
         return self._go
 
     def fde(self, vaddr: int) -> Fde | None:
-        """By the file itself, else by .debug_frame of its debug file. Raises DwarfError."""
+        """By call frame information of the file itself, else by .debug_frame of its debug file, else by the file's
+        tables of other formats. Raises DwarfError."""
         found = self.frames.find(vaddr)
         if found is None and self.elf is not None:
             debug = self._debug_frames()
             found = debug.find(vaddr) if debug is not None else None
+            if self._others is None:
+                tables = SFrame.of_elf(self.elf), ExceptionIndex.of_elf(self.elf)
+                self._others = [table for table in tables if table is not None]
+            for table in self._others:
+                found = found or table.find(vaddr)
         return found
 
     def _debug_frames(self) -> CallFrames | None:
@@ -165,9 +176,10 @@ class Modules:
 
 
 class CoreCode:
-    """The executable memory of a core (unwinder.Code)."""
+    """The executable memory of a core, or of any process whose mappings are known: samples.SampleCode."""
 
-    def __init__(self, modules: Modules, memory: Memory) -> None:
+    def __init__(self, modules: Modules, memory: Memory | None = None) -> None:
+        """`memory` is where the vDSO is read from."""
         self._modules, self._memory = modules, memory
         self._mappings = modules.snapshot.mappings
         self._starts = [mapping.start for mapping in self._mappings]
@@ -180,6 +192,35 @@ class CoreCode:
 
     def is_code(self, address: int) -> bool:
         return self._at(address) is not None
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of a mapped file by runtime address. Raises Unreadable."""
+        index = self._at(address)
+        if index is not None:
+            mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
+            elf = None if file is None else self._modules.of_file(file, mapping).elf
+            begin = mapping.offset + address - mapping.start
+            if elf is not None and address + size <= mapping.end and begin + size <= elf.size:
+                return bytes(elf.data[begin : begin + size])
+        raise Unreadable(address)
+
+    # walking.PlainCode
+
+    def ranges(self) -> list[tuple[int, int]]:
+        return [(mapping.start, mapping.end) for mapping in self._mappings]
+
+    def tables(self, index: int) -> tuple[int, list[FrameTable]]:
+        mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
+        if mapping.kind is Kind.VDSO:
+            frames = self._vdso_frames(mapping)
+            return self._vdso_bias, [section.table for section in frames.sections]
+        module = None if file is None else self._modules.of_file(file, mapping)
+        if module is None or module.mapper is None or module.go is not None:  # Go's code has other rules
+            return 0, []
+        first, last = module.mapper.vaddr(mapping, mapping.start), module.mapper.vaddr(mapping, mapping.end - 1)
+        if first is None or last is None or last - first != mapping.end - 1 - mapping.start:
+            return 0, []
+        return mapping.start - first, [section.table for section in module.frames.sections]
 
     def fde(self, address: int) -> tuple[Fde, int] | None:
         index = self._at(address)
@@ -214,7 +255,7 @@ class CoreCode:
         if self._vdso is None:
             self._vdso = CallFrames([])
             with suppress(ElfError, LookupError):
-                data = self._memory.read(mapping.start, min(mapping.size, VDSO_LIMIT))
+                data = b"" if self._memory is None else self._memory.read(mapping.start, min(mapping.size, VDSO_LIMIT))
                 elf = ElfFile.from_bytes(data, "[vdso]")
                 first = next((one.vaddr for one in elf.segments if one.is_loaded), 0)
                 self._vdso_bias = mapping.start - first

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from whence.gopclntab.frames import GoFunction
     from whence.unwind.cfi import Fde
     from whence.unwind.registers import Machine
+    from whence.unwind.walking import PlainWalker
     from whence.window import ByteOrder
 
 STEPS_LIMIT = 1_000_000  # for all threads together, plus what the bytes of the process's memory can hold
@@ -42,10 +43,14 @@ RULES_A_STEP, STEPS_AN_EXPRESSION = 16, 16  # how rules and expressions count am
 INNER_KEPT, OUTER_KEPT = 4096, 256  # frames of a longer stack; those between are counted
 CALL_BYTES = 7  # the longest call of x86-64
 LEAF_BYTES = 4096  # from the beginning of a function that calls none; such are short
-ENDBR64 = bytes.fromhex("f30f1efa")
+ENDBR64, ENDBR32 = bytes.fromhex("f30f1efa"), bytes.fromhex("f30f1efb")
+MOVES_64, MOVES_32 = (b"\x48\x89\xe5", b"\x48\x8b\xec"), (b"\x89\xe5", b"\x8b\xec")  # mov %rsp, %rbp
 CALL_REL32 = 0xE8  # x86: the call of an address 32 bits away
 GROUP_5, GROUP_5_CALL = 0xFF, 2  # the opcode of several instructions, and the register field of those that call
 BL, BLR_BITS, BLR = 0b100101, 0xFEFFF000, 0xD63F0000  # aarch64: the six bits above bl's distance; blr, blraa and such
+
+
+OTHER_TABLES = {".sframe": FoundBy.SFRAME, ".ARM.exidx": FoundBy.EXIDX}
 
 
 class Code(Protocol):
@@ -70,9 +75,12 @@ class Unwinder:
     """Unwinds threads of one process; what it learnt of one frame serves all threads."""
 
     def __init__(
-        self, machine: Machine, code: Code, memory: Memory, order: ByteOrder = "little", *, stored: int = 0
-    ) -> None:
-        """`stored` is how many bytes of memory there are: what all stacks together may cost depends on it."""
+        self, machine: Machine, code: Code, memory: Memory, order: ByteOrder = "little", *, stored: int = 0,
+        walker: PlainWalker | None = None,
+    ) -> None:  # fmt: skip
+        """`stored` is how many bytes of memory there are: what all stacks together may cost depends on it. `walker`
+        walks what is plain, faster."""
+        self.walker = walker
         self.steps_left = STEPS_LIMIT + stored // FRAME_BYTES
         self.machine, self.code, self.memory, self.order = machine, code, memory, order
         self.mask = (1 << machine.bits) - 1
@@ -97,6 +105,21 @@ class Unwinder:
         count, cfa_before = 0, values.get(machine.sp, 0)
         after_signal = True  # of the innermost frame too nothing is known to be below
         while True:
+            if self.walker is not None and self.steps_left > 0:
+                walked = self.walker.walk(
+                    frame.pc, frame.exact, after_signal, cfa_before, values, min(INNER_KEPT, self.steps_left)
+                )
+                if walked is not None:
+                    self.steps_left -= len(walked.frames)
+                    for at, (pc, sp) in enumerate(walked.frames):
+                        passed = StackFrame(pc, sp, FoundBy.CFI) if at else frame
+                        (inner if len(inner) < INNER_KEPT else outer).append(passed)
+                    count += len(walked.frames)
+                    if walked.is_complete:
+                        return Unwound((*inner, *outer), End.COMPLETE, "", count - len(inner) - len(outer))
+                    cfa_before, values, after_signal = walked.cfa_before, walked.registers, False
+                    frame = StackFrame(walked.pc, values[machine.sp], FoundBy.CFI)
+                    continue
             is_trampoline = self.trampoline(frame) is not None or self.signal_row(frame)
             frame = frame._replace(is_trampoline=is_trampoline)
             count += 1
@@ -177,7 +200,7 @@ class Unwinder:
             cfa = base + row.cfa.offset & self.mask
         column = fde.cie.return_column
         values = {register: registers[register] for register in machine.kept if register in registers}
-        values[machine.sp] = cfa
+        values[machine.sp] = cfa - machine.sp_below_cfa & self.mask
         pc: int | None = registers.get(column)
         for register, (how, number, expression) in row.rules.items():
             value: int | None
@@ -214,7 +237,7 @@ class Unwinder:
         signal = fde.cie.signal
         if not signal:
             pc &= machine.address_mask
-        found_by = FoundBy.SIGNAL if signal else FoundBy.CFI
+        found_by = FoundBy.SIGNAL if signal else OTHER_TABLES.get(fde.section, FoundBy.CFI)
         return Step(pc, values, cfa, found_by, exact=signal, from_trampoline=signal)
 
     def row_of(self, frame: StackFrame) -> tuple[Row, Fde] | None:
@@ -293,21 +316,25 @@ class Unwinder:
 
     def pushed(self, pc: int) -> int | None:
         """How many words a function has pushed at its beginning or end: 0 or 1; None elsewhere."""
+        if not self.machine.instructions:
+            return None
         code = self._bytes(pc, 8) or self._bytes(pc, 4) or self._bytes(pc, 1) or b""
         if code.startswith(self.machine.returns):
             return 0
         if self.machine.link is not None:  # stp x29, x30, [sp, #-n]!
             return 0 if code[:2] == b"\xfd\x7b" and code[3:4] == b"\xa9" else None
-        code = code.removeprefix(ENDBR64)
+        code = code.removeprefix(ENDBR64 if self.machine.bits == 64 else ENDBR32)
         if code.startswith(b"\x55"):  # push %rbp
             return 0
-        if code.startswith((b"\x48\x89\xe5", b"\x48\x8b\xec")):  # mov %rsp, %rbp
+        if code.startswith(MOVES_64 if self.machine.bits == 64 else MOVES_32):
             return 1
         return None
 
     def is_leaf(self, frame: StackFrame, registers: dict[int, int]) -> bool:
         """Whether the return address of a function that keeps nothing is behind a call of the function the frame is in,
         and that doesn't begin by keeping the frame pointer."""
+        if not self.machine.instructions:
+            return False
         link = self.machine.link
         pc = self.word(frame.sp) if link is None else registers[link] & self.machine.address_mask
         if link is None:
@@ -329,6 +356,8 @@ class Unwinder:
         fp = registers.get(machine.fp, 0)
         if not fp and frame.found_by is FoundBy.FRAME_POINTER:  # the outermost function is entered with 0
             raise Ended(End.COMPLETE)
+        if machine.frame_record is None:
+            return None
         caller_at, return_at, size = machine.frame_record
         bounds = self.memory.region(frame.sp)
         if bounds is None or fp % machine.word or not frame.sp <= fp <= bounds[1] - size:
@@ -344,6 +373,8 @@ class Unwinder:
 
     def follows_call(self, pc: int) -> bool:
         """Whether the instruction before a return address can be a call; true where its bytes can't be read."""
+        if not self.machine.instructions:
+            return True
         if self.machine.link is not None:
             before = self._bytes(pc - 4, 4)
             if before is None:
