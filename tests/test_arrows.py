@@ -174,8 +174,10 @@ def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
     return found
 
 
-STORE_AND_ITS_PARTS = frozenset(f"whence.store.{name}" for name in ("archiving", "intake", "source", "store"))
-"""A Store hands itself to its parts, whose annotations name it: a circle for type checkers alone, still to be cut."""
+SERVER_AND_ITS_PARTS = frozenset(
+    f"whence.server.{name}" for name in ("app", "debuginfod", "naming", "symbolication", "uploads")
+)
+"""A server hands itself to its parts, whose annotations name it: a circle for type checkers alone, still to be cut."""
 
 
 def test_circles_are_found() -> None:
@@ -186,7 +188,7 @@ def test_circles_are_found() -> None:
 def test_no_modules_import_one_another_in_a_circle() -> None:
     """Inside a room as between rooms; what only type checkers read counts, too."""
     assert circles(GRAPH) == set()
-    assert circles(CHECKED) <= {STORE_AND_ITS_PARTS}
+    assert circles(CHECKED) <= {SERVER_AND_ITS_PARTS}
 
 
 def test_nobody_imports_the_command_line() -> None:
