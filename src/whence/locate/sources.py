@@ -87,7 +87,8 @@ class Candidate:
             return ElfFile.open(self.path)
 
     def opened(self, demangle: Demangle) -> Any:
-        """An archive that lies in no file, open; None where the path leads to it. Raises OSError, LidiaError."""
+        """An archive that lies in no file, as an open Binary; None where the path leads to it. Raises OSError,
+        LidiaError."""
         return self._open(demangle) if self._open is not None else None
 
     def __enter__(self) -> Candidate:

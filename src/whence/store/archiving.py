@@ -17,8 +17,8 @@ from whence.records import Record
 from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
 
 if TYPE_CHECKING:
+    from whence.store.keeper import Keeper
     from whence.store.meta import Meta
-    from whence.store.store import Store
 
 
 class Made(Record, frozen=True):
@@ -36,7 +36,7 @@ class _Supplements(DebugFiles):
     for below the folders that were named when the file was put.
     """
 
-    def __init__(self, store: Store, debug: Path | None, folders: Iterable[str], stack: ExitStack) -> None:
+    def __init__(self, store: Keeper, debug: Path | None, folders: Iterable[str], stack: ExitStack) -> None:
         super().__init__((), [] if debug is None else [debug])
         self._store, self._stack = store, stack
         self._folders_named = [os.path.realpath(folder) for folder in folders]
@@ -73,7 +73,7 @@ class _Supplements(DebugFiles):
 
 
 def make_archive(
-    store: Store, known: Meta, files: dict[str, Path], output: BinaryIO, folders: Iterable[str] = ()
+    store: Keeper, known: Meta, files: dict[str, Path], output: BinaryIO, folders: Iterable[str] = ()
 ) -> Made:
     """Archive the files of a build-id; split units may lie below `folders`. Raises WhenceError when nothing can be made
     of them, OSError."""

@@ -26,8 +26,8 @@ from whence.store.outcomes import BUSY, REFUSED, SAME, Added, Received
 from whence.store.quality import hash_of, look
 
 if TYPE_CHECKING:
+    from whence.store.keeper import Keeper
     from whence.store.processes import Mapped
-    from whence.store.store import Store
 
 ELF_MAGIC = b"\x7fELF"
 HEAD = 512  # bytes that tell a package
@@ -40,7 +40,7 @@ class Intake:
 
     def __init__(
         self,
-        store: Store,
+        store: Keeper,
         *,
         by_hash: bool,
         layouts: Iterable[str],

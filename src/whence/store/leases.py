@@ -146,7 +146,7 @@ def facts_of(content: bytes) -> dict[str, object]:
     """What a lease says; nothing when it can't be read."""
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -36,11 +36,11 @@ from whence.store.quality import CHUNK, hash_of, look
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Protocol
 
     from whence.binary import Binary
     from whence.locate.cache import Cache
     from whence.locate.search import FileKind
+    from whence.store.keeper import Readable
     from whence.store.leases import Lease as HeldLease
     from whence.store.objects import Objects, Stat
     from whence.store.processes import Mapped
@@ -48,11 +48,6 @@ if TYPE_CHECKING:
     from whence.store.source import StoreSource
     from whence.store.sources import Bundled
     from whence.store.wanted import Question
-
-    class Readable(Protocol):
-        """A stream of bytes: an open file, the body of an upload."""
-
-        def read(self, size: int = -1, /) -> bytes: ...
 
 
 WAIT_SECONDS = 120.0
