@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from whence.elf.kernels.constants import EM_386, EM_AARCH64, EM_X86_64
 from whence.procmap.mapping import Kind, kind_of
@@ -28,9 +28,25 @@ from whence.unwind.unwinder import Unwinder
 if TYPE_CHECKING:
     from whence.profiles.model import Profile
     from whence.profiles.perfdata.attributes import Attribute
+    from whence.profiles.perfdata.kernels.records import Records
     from whence.profiles.perfdata.kernels.replay import Replay
-    from whence.profiles.perfdata.reading import Reader
     from whence.unwind.modules import Finds
+
+    class Recording(Protocol):
+        """What is needed of a recording that was read."""
+
+        records: Records
+        events: list[Attribute]
+        features: Any
+        order: str
+
+        def new_replay(self) -> Replay: ...
+
+        def fill(self, profile: Profile, replay: Replay) -> None: ...
+
+        def bytes_at(self, offset: int, size: int) -> Any: ...
+
+        def map_facts(self, number: int) -> Any: ...
 
 PC = -1
 # perf's numbers of registers (arch/*/include/uapi/asm/perf_regs.h of Linux), by machine: DWARF's
@@ -102,7 +118,7 @@ class StackMemory:
 class UserStacks:
     """The samples of a recording that wait to be unwound."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Recording) -> None:
         self._reader = reader
         self._memory = StackMemory()
 
