@@ -75,7 +75,7 @@ def test_man_reads_every_page_without_a_warning() -> None:
             ["man", "--warnings", "-l", str(page)],
             capture_output=True,
             text=True,
-            env={**os.environ, "MANPAGER": "cat"},
+            env={**os.environ, "MANPAGER": "cat", "MANWIDTH": "200"},
         )
         assert (done.returncode, done.stderr) == (0, ""), page.name
         assert page.stem in done.stdout.replace("‐", "-").replace("‐\n", "-")
