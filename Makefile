@@ -59,6 +59,10 @@ frontends: $(VENV)/.tested  ## what profiles are written as, opened by the front
 	@npm install --silent --no-fund --no-audit --prefix .cache/npm @firefox-devtools/profiler-cli speedscope
 	@$(BIN)/python -m pytest -ra tests/profiles/test_outputs.py
 
+buckets: $(VENV)/.tested  ## the store's tests over Azurite's blob service, too (npm installs it)
+	@test -x .cache/azurite/node_modules/.bin/azurite-blob || npm install --silent --ignore-scripts --prefix .cache/azurite azurite
+	@AZURITE=.cache/azurite/node_modules/.bin/azurite-blob $(BIN)/python -m pytest tests/store/test_buckets.py
+
 oracle: $(VENV)/.tested  ## compare with other tools over big debug files (downloads them)
 	@$(BIN)/python -m pytest -m oracle -p no:cacheprovider
 
