@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from whence.elf import ElfFile
 from whence.elf.segments import Segment
+from whence.errors import WhenceError
 from whence.locate.locator import Locator
 from whence.locate.search import Opened, Tried, Wanted
+from whence.procmap.vdso import own_vdso
 from whence.profiles.addresses import can_translate, vaddrs
 from whence.profiles.kernel import Placing, is_kernel, placing
 from whence.profiles.model import Mapping
@@ -19,6 +23,8 @@ from whence.profiles.symbol_lists import SymbolLists
 from whence.reasons import GIVE_KERNEL, Missing, Reason
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.pool import Names
+
+VDSO = "[vdso]"  # how recorders call it
 
 
 @dataclass(slots=True)
@@ -55,6 +61,7 @@ class Binaries:
     def __init__(self, locator: Locator | None = None, *, symbol_lists: SymbolLists | None = None) -> None:
         self.locator = locator or Locator()
         self.symbol_lists = symbol_lists or SymbolLists()
+        self.symbol_lists.folders = self.locator.dirs
         self._searches: dict[tuple[str, str], MappingSearch] = {}
         self._open: list[Opened] = []
 
@@ -108,10 +115,20 @@ class Binaries:
                 found.missing = Missing(*reason_of(error, f"looking for the file of {mapping.path}"))
         return found
 
+    def _own_vdso(self, mapping: Mapping) -> ElfFile | None:
+        """This machine's vDSO, if it is the one that was mapped."""
+        with suppress(OSError, WhenceError):
+            elf = ElfFile.from_bytes(own_vdso(), VDSO)
+            if elf.build_id == mapping.build_id:
+                return elf
+        return None
+
     def _search(self, found: MappingSearch, addresses: int) -> None:
         mapping = found.mapping
+        own = self._own_vdso(mapping) if mapping.path == VDSO else None
         search = self.locator.search(
             Wanted(mapping.build_id, mapping.path),
+            own=own,
             addresses=addresses,
             places=lambda segments: can_translate(segments, mapping),
         )
@@ -122,5 +139,5 @@ class Binaries:
             return
         self._open.append(opened)
         found.opened = Placed(opened.binary, opened.segments, opened.how, opened.build_id)
-        if is_kernel(mapping):
+        if is_kernel(mapping) and mapping.path != VDSO:
             found.opened.placing = placing(opened.elf_behind, opened.segments, self.symbol_lists.text_address)
