@@ -18,7 +18,10 @@ def seeds() -> list[bytes]:
 def target(data: bytes) -> None:
     with suppress(DwarfError):
         unwound(data)
-    frames = SFrame(data, VADDR)
+    try:
+        frames = SFrame(data, VADDR)
+    except DwarfError:
+        return
     for vaddr in (CODE, CODE + 5, CODE + 33, 0):
         with suppress(DwarfError):
             found = frames.find(vaddr)
