@@ -23,10 +23,13 @@ from hypothesis import strategies as st
 import whence
 from tests.forge.cfi import CODE, section
 from whence import lidia
+from whence.dwarf.kernels import units as units_kernel
+from whence.dwarf.kernels.units import WIDTH, DwarfSections
 from whence.elf.kernels import symbols as symbols_kernel
 from whence.errors import WhenceError
 from whence.gotrace import Event, Version
 from whence.gotrace.kernels import event as event_kernel
+from whence.gotrace.kernels.batches import BatchColumns
 from whence.gotrace.kernels.layout import Layout
 from whence.gotrace.specs import layout
 from whence.kernels.columns import Column
@@ -259,7 +262,9 @@ def test_any_part_of_a_mapped_file_may_be_forgotten(start: int, stop: int) -> No
 
 # Entries of kernels, called with columns that do not belong together
 
-ROOMS = ["elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph", "unwind"]
+ROOMS = [
+    "elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph", "dwarf", "gopclntab", "gotrace", "unwind",
+]  # fmt: skip
 VIEWS = {"uchar": "B", "uint": "I", "ulonglong": "Q", "longlong": "q", "double": "d"}  # item types and typecodes
 NUMBERS = ("Py_ssize_t", "longlong", "ulonglong", "int", "uint", "bint")
 MADE = {  # classes that are made of a few numbers, and columns that entries take as attributes of one object
@@ -267,12 +272,18 @@ MADE = {  # classes that are made of a few numbers, and columns that entries tak
     "ranges.kernels.caller_files.Pieces": 1,
     "ranges.kernels.overlay.Sweep": 3,
 }
+GO_FUNCTIONS = {
+    "entry": "Q", "end": "Q", "tree": "Q", "name": "I", "pcsp": "I", "pcfile": "I", "pcln": "I", "cu": "I",
+    "pcinl": "I", "start": "I",
+}  # fmt: skip
 OBJECTS = {
     "elf.kernels.symbols.read.columns": {
         "name_offset": "I", "value": "Q", "size": "Q", "info": "B", "other": "B", "section": "I"
     },
     "elf.kernels.relocate.apply.rules": {"section_vaddr": "Q", "kinds": "B"},
     "profiles.kernels.splice.splice.new": {"first": "Q", "functions": "Q", "lines": "Q", "flags": "B"},
+    "gopclntab.kernels.functions.read.columns": GO_FUNCTIONS,
+    "gopclntab.kernels.functions.rows_holding.columns": GO_FUNCTIONS,
     "layout": {
         "section_start": "Q", "section_end": "Q", "section_kind": "B", "range_start": "Q", "range_end": "Q",
         "descriptors": "B",
@@ -320,15 +331,43 @@ def argument(draw: Any, name: str, kind: str) -> Any:
             return column_of(draw, code)
     if kind.removeprefix("cython.") in NUMBERS:
         return draw(st.one_of(st.integers(0, 20), st.integers(0, 20), ANY_NUMBER))
+    if kind in BUILT:
+        return BUILT[kind](draw)
     if name in OBJECTS:
         return attributes(draw, name)
     return draw(ANYTHING)
 
 
+def sections_of(draw: Any) -> DwarfSections:
+    """Debug info of any bytes, most of which look like units; with a unit table, where one is taken."""
+    unit = b"\x08\0\0\0\x04\0\0\0\0\0\x08\x01"
+    pieces = st.lists(st.sampled_from([unit, b"\0" * 12, b"\xff" * 12, b"\1\x11\1\x03\x08\0\0\0"]), max_size=4)
+    names = ("info", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists")
+    views = SimpleNamespace(**{f"debug_{name}": memoryview(b"".join(draw(pieces))) for name in names})
+    sections = DwarfSections(views, (0, 1 << 48, 2 << 48), draw(st.booleans()), array("Q", [0, 1 << 40]))
+    if draw(st.booleans()):
+        rows = array("Q", bytes(8 * WIDTH * 4))
+        units_kernel.read_headers(sections, rows, 0, 4)
+        sections.set_units(rows)
+    else:
+        with suppress(ValueError):
+            sections.set_units(array("Q", [draw(NUMBER) for _ in range(WIDTH)]))
+    return sections
+
+
+BUILT: dict[str, Callable[[Any], Any]] = {
+    "DwarfSections": sections_of,
+    "Optional[DwarfSections]": lambda draw: sections_of(draw) if draw(st.booleans()) else None,
+    "Layout": lambda draw: layout(draw(VERSION)),
+    "BatchColumns": lambda draw: BatchColumns(draw(st.integers(0, 5))),
+}
+
+
 def attributes(draw: Any, name: str) -> Any:
     numbers = dict.fromkeys(
         ("elf64", "big", "mips64", "machine", "relative", "descriptors_section", "location", "line", "line_function",
-         "line_line", "mapping", "flag"),
+         "line_line", "mapping", "flag", "functab", "count", "field", "records", "cu_at", "last_at", "wide_last",
+         "pcdata", "funcdata", "pointer", "start_at"),
         draw(st.integers(0, 8)),
     )  # fmt: skip
     return SimpleNamespace(**numbers, **{key: column_of(draw, code) for key, code in OBJECTS[name].items()})
@@ -422,25 +461,6 @@ def test_sections_outside_of_an_archive_are_refused(data: st.DataObject, archive
 
 
 @many
-@given(st.data(), st.binary(max_size=60), st.integers(0, 3))
-def test_lists_of_ids_are_read_into_the_room_there_is_or_refused(data: st.DataObject, raw: bytes, values: int) -> None:
-    """What `check` counted is what `read` fills, for any bytes and any table of ids."""
-    ids = column_of(data.draw, "Q")
-    order = array("Q", sorted(range(len(ids)), key=ids.__getitem__)) if data.draw(st.booleans()) else ids
-    middle = data.draw(st.integers(0, len(raw)))
-    starts, ends = array("Q", [0, middle]), array("Q", [middle, data.draw(st.sampled_from([len(raw), 1 << 40]))])
-    with suppress(*REFUSED):
-        lists = IdLists((raw, starts, ends), (ids, order), 1, 2, values)
-        held, _ = lists.check()
-        room = data.draw(st.sampled_from([max(held, 0), 0, 3]))
-        first, stack, out = array("Q", [0] * 3), array("I", [0] * room), array("q", [0] * 2 * values)
-        if lists.read(first, stack, out):
-            assert first[2] == held <= room
-            assert all(one < len(ids) for one in stack[:held])
-        stack.append(1)  # nothing holds on to the columns
-
-
-@many
 @given(st.data(), st.binary(max_size=300), st.booleans(), ANYTHING)
 def test_call_frame_information_of_any_bytes_is_refused_or_compiled(
     data: st.DataObject, content: bytes, is_debug: bool, anything: Any
@@ -507,3 +527,22 @@ def test_walks_of_any_registers_and_memory_are_refused_or_end(data: st.DataObjec
     ):
         with suppress(*REFUSED):
             ask()
+
+
+@many
+@given(st.data(), st.binary(max_size=60), st.integers(0, 3))
+def test_lists_of_ids_are_read_into_the_room_there_is_or_refused(data: st.DataObject, raw: bytes, values: int) -> None:
+    """What `check` counted is what `read` fills, for any bytes and any table of ids."""
+    ids = column_of(data.draw, "Q")
+    order = array("Q", sorted(range(len(ids)), key=ids.__getitem__)) if data.draw(st.booleans()) else ids
+    middle = data.draw(st.integers(0, len(raw)))
+    starts, ends = array("Q", [0, middle]), array("Q", [middle, data.draw(st.sampled_from([len(raw), 1 << 40]))])
+    with suppress(*REFUSED):
+        lists = IdLists((raw, starts, ends), (ids, order), 1, 2, values)
+        held, _ = lists.check()
+        room = data.draw(st.sampled_from([max(held, 0), 0, 3]))
+        first, stack, out = array("Q", [0] * 3), array("I", [0] * room), array("q", [0] * 2 * values)
+        if lists.read(first, stack, out):
+            assert first[2] == held <= room
+            assert all(one < len(ids) for one in stack[:held])
+        stack.append(1)  # nothing holds on to the columns

@@ -94,6 +94,11 @@ class Reason(enum.Enum):
         "give addresses in hex, with or without 0x",
     )
 
+    NO_BUILD_ID = (
+        "no build-id says which file the address is of",
+        "give build-ids in hex, as readelf -n prints them, or as bytes",
+    )
+
     def __init__(self, sentence: str, remedy: str) -> None:
         self.sentence = sentence
         self.remedy = remedy

@@ -29,3 +29,20 @@ app 42 81.3: 1 cycles:
 child 50 81.4: 1 cycles:
 \t1234 [unknown] (/lib/z z.so)
 """
+
+
+# perf script's text of two threads, out of order of time, with a loss between
+TWO_THREADS = """
+app 42/42 [001] 10.000300: 100 cpu-clock:
+\t11d6 late+0x16 (/bin/app)
+\t2224 main+0x4 (/bin/app)
+
+app 42/43 [001] 10.000100: 200 cpu-clock:
+\t1300 worker+0x10 (/bin/app)
+
+app 42/42 [001] 10.000200: 300 cpu-clock:
+\t1200 early+0x10 (/bin/app)
+\t2224 main+0x4 (/bin/app)
+
+app 42/43 [001] 10.000250: PERF_RECORD_LOST lost 33
+"""

@@ -63,3 +63,9 @@ def test_every_byte_a_loader_maps_has_the_vaddr_the_segment_says(
     inside = [one % size for one in at]
     runtime = array("Q", [mapping.start + skew + one for one in inside])
     assert vaddrs([segment], mapping, runtime).tolist() == [segment.vaddr + one for one in inside]
+
+
+def test_an_address_that_counts_from_the_image_is_moved_to_where_the_program_is_linked() -> None:
+    segments = [code(0, 0x200000, 0x6A0, flags=4), code(0x6A0, 0x2016A0, 0x800)]
+    mapping = Mapping(path="/bin/app")
+    assert list(vaddrs(segments, mapping, array("Q", [0x1800, 0x201800, 0x9999]))) == [0x201800, 0x201800, NOWHERE]

@@ -10,34 +10,19 @@ import subprocess
 from array import array
 from pathlib import Path
 from time import sleep
-from typing import Any
 from uuid import uuid4
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers.firefox import stacks_of
+from tests.helpers.perf_text import TWO_THREADS
 from tests.helpers.profiles import REASON, made, names, profile_of
 from whence.cli import main
 from whence.model import Frame
 from whence.profiles import Profile, arrow, breakpad, firefox, folded, formats, perf, plain_json, pprof, speedscope, top
 from whence.profiles.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
-
-# perf script's text of two threads, out of order of time, with a loss between
-TWO_THREADS = """
-app 42/42 [001] 10.000300: 100 cpu-clock:
-\t11d6 late+0x16 (/bin/app)
-\t2224 main+0x4 (/bin/app)
-
-app 42/43 [001] 10.000100: 200 cpu-clock:
-\t1300 worker+0x10 (/bin/app)
-
-app 42/42 [001] 10.000200: 300 cpu-clock:
-\t1200 early+0x10 (/bin/app)
-\t2224 main+0x4 (/bin/app)
-
-app 42/43 [001] 10.000250: PERF_RECORD_LOST lost 33
-"""
 
 
 def test_a_table_has_the_functions_with_most_self_first() -> None:
@@ -146,32 +131,6 @@ def test_a_filter_keeps_the_times_of_what_it_keeps() -> None:
     assert timeline is not None
     assert list(timeline.sample) == [0, 1]
     assert list(timeline.values[1]) == [100, 300]
-
-
-def stacks_of(document: dict[str, Any], thread: int = 0) -> list[list[str]]:
-    """The stacks of a thread's samples, outermost first, as names; every index is checked on the way."""
-    shared = document["shared"]
-    strings, stacks, frames, functions = (
-        shared["stringArray"], shared["stackTable"], shared["frameTable"], shared["funcTable"],
-    )  # fmt: skip
-    for table in (stacks, frames, functions, shared["resourceTable"], shared["sources"], shared["nativeSymbols"]):
-        assert all(len(column) == table["length"] for column in table.values() if isinstance(column, list))
-    assert all(above is None or 0 <= above < at for at, above in enumerate(stacks["prefix"]))
-    assert all(one is None or 0 <= one < shared["sources"]["length"] for one in functions["source"])
-    assert all(-1 <= one < shared["resourceTable"]["length"] for one in functions["resource"])
-    assert all(one is None or 0 <= one < len(document["libs"]) for one in shared["resourceTable"]["lib"])
-    assert all(0 <= one < len(document["meta"]["categories"]) for one in frames["category"])
-    samples = document["threads"][thread]["samples"]
-    assert len(samples["stack"]) == len(samples["time"]) == len(samples["weight"]) == samples["length"]
-    assert samples["time"] == sorted(samples["time"])
-    out = []
-    for stack in samples["stack"]:
-        names = []
-        while stack is not None:
-            names.append(strings[functions["name"][frames["func"][stacks["frame"][stack]]]])
-            stack = stacks["prefix"][stack]
-        out.append(names[::-1])
-    return out
 
 
 def test_firefox_has_the_stacks_with_inlined_calls_files_and_categories() -> None:

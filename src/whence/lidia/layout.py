@@ -66,7 +66,7 @@ assert _HEADER.size == HEADER_SIZE
 FOOTER: Final = struct.Struct("<QQII8s")
 FOOTER_MAGIC: Final = b"\0whence+"
 FOOTER_VERSION: Final = 1
-_CHUNK: Final = struct.Struct("<4sIQ")
+CHUNK_HEAD: Final = struct.Struct("<4sIQ")
 _SEGMENT: Final = struct.Struct("<QQQ")
 START: Final = struct.Struct(f"<{START_FIELDS}I")
 DISCRIMINATOR: Final = struct.Struct("<2I")
@@ -253,7 +253,7 @@ def pack_extra(
     if declared:
         chunks.append((STARTS, declared))
     chunks += columns
-    body = b"".join(_CHUNK.pack(tag, 0, len(content)) + content for tag, content in chunks)
+    body = b"".join(CHUNK_HEAD.pack(tag, 0, len(content)) + content for tag, content in chunks)
     return body + FOOTER.pack(offset, len(body), crc32c_of(body) if crc else 0, FOOTER_VERSION, FOOTER_MAGIC)
 
 
@@ -298,11 +298,11 @@ class ExtraSection:
         chunks: dict[bytes, tuple[int, int]] = {}
         cursor = offset
         while cursor < position:
-            if position - cursor < _CHUNK.size:
-                self._refuse("extra", cursor, f"{position - cursor} bytes", f"a chunk has at least {_CHUNK.size}")
+            if position - cursor < CHUNK_HEAD.size:
+                self._refuse("extra", cursor, f"{position - cursor} bytes", f"a chunk has at least {CHUNK_HEAD.size}")
                 return
-            tag, _, length = _CHUNK.unpack_from(data, cursor)
-            cursor += _CHUNK.size
+            tag, _, length = CHUNK_HEAD.unpack_from(data, cursor)
+            cursor += CHUNK_HEAD.size
             if length > position - cursor:
                 self._refuse("extra", cursor, f"a chunk of {length} bytes", f"{position - cursor} are left")
                 return

@@ -143,6 +143,12 @@ class Table:
         """The texts that such frames show, for a renderer."""
         return Texts(self._still_open(), frames)
 
+    def start_lines(self, frames: FrameColumns) -> array[int]:
+        """The line that each such frame's function starts on, in the frame's file; 0 where it is not known."""
+        out = array("I", bytes(4 * len(frames.line)))
+        self._still_open().starts(frames.function.numbers(), frames.file.numbers(), frames.line.numbers(), out)
+        return out
+
     def _fault(self) -> LidiaError:
         index = self._archive.fault_index
         row = self._rows().row(index)
@@ -274,7 +280,7 @@ class Table:
 
         self._still_open()
         with self._reading():
-            return verify.info(self._data, self._sections, self._extra, self)
+            return verify.info(self._data, self._sections, self.header, self._extra, self.path)
 
     # Checking
 

@@ -18,6 +18,7 @@ import re
 HEX = r"[0-9a-f]+"
 KEY = r"[0-9a-f]{4,128}"  # what caches, debug folders and debuginfod servers name files by
 GO_PARTS = 4
+BREAKPAD_DIGITS = 32  # of a build-id that went through a debug id: it has the first 16 bytes
 
 
 def comparable(build_id: str) -> str:
@@ -30,6 +31,16 @@ def comparable(build_id: str) -> str:
         if text.isascii() and text.count(b"/") == GO_PARTS - 1 and text.decode().isprintable():
             return text.decode()
     return lower
+
+
+def is_same(told: str, own: str) -> bool:
+    """Whether what is told of a build-id is of the file with this one: all of it, or the 16 bytes that Breakpad keeps.
+
+    >>> is_same("AB12", "ab12"), is_same("12" * 16, "12" * 20), is_same("12" * 15, "12" * 20)
+    (True, True, False)
+    """
+    told, own = comparable(told), comparable(own)
+    return told == own or (len(told) == BREAKPAD_DIGITS and own.startswith(told) and bool(re.fullmatch(HEX, own)))
 
 
 def key(build_id: str) -> str:

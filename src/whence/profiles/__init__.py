@@ -15,6 +15,9 @@
     merging, difference  several profiles as one; what changed from one to another, by function
     threads             which thread of which process a sample is of
     sampling            a live process's stacks, taken again and again
+    legacy              gperftools', jemalloc's and Go's old forms, to read; memory_maps: what lay where
+    firefox_read        the same format to read, and to add names to; speedscope_read, v8: the others' JSON
+    stack_texts         what DTrace, bpftrace and macOS's sample print
     go_trace            the CPU samples of a Go execution trace
     text                lines of text of any size
     others              what is no profile: its name, and what to do

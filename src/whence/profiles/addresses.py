@@ -19,6 +19,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 
+from whence.elf.kernels.constants import PT_LOAD
 from whence.elf.segments import SMALLEST_PAGE as PAGE
 from whence.elf.segments import Segment, Translation
 from whence.profiles.model import Mapping
@@ -57,7 +58,7 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
     known: tuple[int, int, int] | None = None  # file offsets [low, high) and what to add to them
     for index, address in enumerate(addresses):
         if not is_runtime(mapping, address):
-            out[index] = address if segments is None or code.holds(address) else NOWHERE
+            out[index] = address if segments is None else _in_code(segments, code, address)
             continue
         file_offset = address - mapping.start + mapping.file_offset
         if segments is None:
@@ -74,6 +75,14 @@ def vaddrs(segments: Sequence[Segment] | None, mapping: Mapping, addresses: arra
                 continue
         out[index] = file_offset + known[2] & MASK
     return out
+
+
+def _in_code(segments: Sequence[Segment], code: Translation, address: int) -> int:
+    """A vaddr of the code, told as it is or counted from the image's first page, as Firefox's profiles have it."""
+    if code.holds(address):
+        return address
+    first = min((one.vaddr for one in segments if one.type == PT_LOAD), default=0) & -PAGE
+    return address + first if 0 <= address < first and code.holds(address + first) else NOWHERE
 
 
 def _span(mapped: Translation, mapping: Mapping, file_offset: int) -> tuple[int, int, int] | None:

@@ -25,6 +25,7 @@ from whence.profiles.text import lines_of
 VALUE = re.compile(r"(?P<value>-?\d{1,18})(?:\.\d+)?")
 LONGEST_VALUE = 64
 OFFSET = re.compile(r"[0-9a-fA-F]{1,16}")
+PYTHON = re.compile(r"\S.* \(([^()]*\.pyx?):(\d{1,9})\)$")
 UNKNOWN = ("[unknown]", "[Unknown]", "??", "")
 
 
@@ -46,7 +47,7 @@ def read(text: str, budget: Budget | None = None) -> Profile:
         for one in name.split(";"):
             if one not in locations:
                 budget.charge(bounds.LOCATION + len(one))
-                locations[one] = _location(profile, one, mappings)
+                locations[one] = location_of(profile, one, mappings)
             stack.append(locations[one])
         profile.samples.add(stack[::-1], [value])
     profile.judge_skipped(len(profile.samples))
@@ -60,7 +61,14 @@ def value_of(line: str) -> tuple[str, int | None]:
     return stack, int(found["value"]) if found else None
 
 
-def _location(profile: Profile, name: str, mappings: dict[str, int]) -> int:
+def location_of(profile: Profile, name: str, mappings: dict[str, int]) -> int:
+    """A location for a frame that is told by a text: a name, or a file and an offset to be named.
+
+    py-spy's `name (file.py:12)` tells a file and a line, too. Names stay as they are: so they are written again.
+    """
+    python = PYTHON.match(name)
+    if python is not None:
+        return profile.location(NO_MAPPING, 0, (Frame(name, python[1], int(python[2])),))
     path, _, offset = name.removesuffix("]").rpartition("+0x")
     if OFFSET.fullmatch(offset) and ("/" in path or ".so" in path) and "]" not in path:
         path = path.removeprefix("[")

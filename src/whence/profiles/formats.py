@@ -15,7 +15,7 @@ from whence.files import atomic_write, open_input
 from whence.interrupts import interruptible
 from whence.profiles import bounds, gz
 from whence.profiles.model import Profile
-from whence.profiles.others import other
+from whence.profiles.others import json_kind, other
 from whence.profiles.wire import Messages
 
 WRITTEN = ("pprof", "otlp", "otlp-json", "folded", "speedscope", "firefox", "top", "json", "arrow")
@@ -31,9 +31,18 @@ ENDINGS = (
 )  # fmt: skip
 
 
+# what is written where nothing says another format
+AS_IT_CAME = {
+    "perf": "folded", "": "folded", "dtrace": "folded", "bpftrace": "folded", "sample": "folded", "v8": "speedscope"
+}  # fmt: skip
+JSON_FORMS = ("firefox", "speedscope", "v8")
+
+
 def recognized(data: bytes, budget: Budget | None = None) -> str:
-    """pprof, otlp, perf.data, perf or folded; of plain bytes. Two formats of protocol buffers differ by their tables'
-    places."""
+    """The name of the format of plain bytes. Those of protocol buffers differ by their tables' places.
+
+    perf.data, pprof, otlp, perf or folded; or one of gperftools', jemalloc's and Go's old forms (profiles.legacy).
+    """
     from whence.profiles import perfdata
 
     if perfdata.is_recording(data):
@@ -48,8 +57,16 @@ def recognized(data: bytes, budget: Budget | None = None) -> str:
         problem = ProfileError("file", None, "it holds a profile", found.what, fault=fault, code=WRONG_KIND)
         raise problem.with_hint(found.remedy)
     head = data[:4096]
-    if head.lstrip()[:1] == b"{":
-        return "otlp"
+    from whence.profiles import legacy, stack_texts
+
+    if legacy.word_form(head) is not None:
+        return "cpu"
+    text = head.decode("utf-8", "replace")
+    old = legacy.kind_of(text) or stack_texts.kind_of(text)
+    if old:
+        return old
+    if head.lstrip().removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{":
+        return json_kind(data) or "otlp"
     if not any(byte < 32 and byte not in b"\t\n\r\x1b" for byte in head) and head:
         from whence.profiles import perf
 
@@ -125,15 +142,29 @@ def read(data: bytes) -> tuple[Profile, str]:
         from whence.profiles import otlp
 
         return otlp.read(data, compressed=compressed, budget=budget), format
-    from whence.profiles import folded, perf
+    from whence.profiles import folded, legacy, perf, stack_texts
 
+    if format == "cpu":
+        return legacy.read_cpu(data, budget), format
     text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    if format in JSON_FORMS:
+        from whence.profiles import firefox_read, speedscope_read, v8
+
+        readers = {"firefox": firefox_read.read, "speedscope": speedscope_read.read, "v8": v8.read}
+        return readers[format](text, budget), format
+    if format in stack_texts.READERS:
+        return stack_texts.read(text, format, budget), format
+    if format in legacy.READERS:
+        return legacy.read(text, format, budget), format
     return (perf if format == "perf" else folded).read(text, budget), format
 
 
 def format_for(profile: Profile, path: str) -> str:
-    """The format to write: by the path's ending, else the one it was read in; text becomes folded stacks."""
-    as_it_came = profile.format if profile.format in WRITTEN else "folded"
+    """The format to write: by the path's ending, else the one it was read in.
+
+    Text of perf's becomes folded stacks; what has values of several types and is not written becomes pprof.
+    """
+    as_it_came = AS_IT_CAME.get(profile.format, profile.format if profile.format in WRITTEN else "pprof")
     return next((format for ending, format in ENDINGS + PAGE_ENDINGS if path.endswith(ending)), as_it_came)
 
 
@@ -232,8 +263,11 @@ def to_bytes(
 
             return arrow.write(profile)
         case "firefox":
-            from whence.profiles import firefox
+            from whence.profiles import firefox, firefox_read
 
+            origin = profile.unchanged_origin
+            if isinstance(origin, firefox_read.FirefoxOrigin):
+                return firefox_read.renamed(profile, origin).encode()
             return firefox.write(profile, name).encode()
         case "speedscope":
             from whence.profiles import speedscope

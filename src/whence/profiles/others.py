@@ -21,11 +21,10 @@ class Other(NamedTuple):
 
 MEMRAY = "memray flamegraph FILE, or memray transform: its names are known already"
 PPROF = "convert it: pprof -proto FILE > FILE.pb.gz (google/pprof reads the old forms)"
-PPROF_PROGRAM = "convert it: pprof -proto PROGRAM FILE > FILE.pb.gz (google/pprof reads the old forms)"
 JFR = "convert it to pprof or folded stacks: jfrconv (async-profiler) does"
 RECORD_JFR = "record with JFR or async-profiler, and convert that: jfrconv"
 SERVER = "look at what the server answered"
-ASK_AGAIN = "ask for it without ?debug=1 or ?debug=2: that is pprof"
+ASK_AGAIN = "ask for it with ?debug=1, or without ?debug: that is pprof"
 
 # how bytes begin -> what they are
 MAGICS: tuple[tuple[bytes, Other], ...] = (
@@ -47,7 +46,6 @@ MAGICS: tuple[tuple[bytes, Other], ...] = (
     (b"<!", Other("a page of HTML", SERVER)),
     (b"<html", Other("a page of HTML", SERVER)),
     (b"<?xml", Other("a page of XML", SERVER)),
-    (b"@[\n", Other("bpftrace's own output", "stackcollapse-bpftrace.pl FILE | whence profile -")),
 )
 LZ4 = b"\x04\x22\x4d\x18"
 
@@ -58,18 +56,7 @@ TEXTS: tuple[tuple[re.Pattern[str], Other], ...] = tuple(
         (r"--- (?:heapz|heap) \d+ ---\s+format = java", "a Java heapz profile", PPROF),
         (r"--- contention(?:z)? \d+ ---\s+format = java", "a Java contentionz profile", PPROF),
         (r"--- (?:cpuz?|growthz) \d+ ---\s+format = java", "a Java profile of gperftools' text form", PPROF),
-        (r"--- contentionz \d+ ---|--- (?:mutex|contention):", "a contentionz profile", PPROF_PROGRAM),
-        (r"--- threadz \d+ ---|--- Thread [0-9a-f]+ \(name:", "a threadz dump", PPROF_PROGRAM),
-        (r"--- (?:heapz|growthz|fragmentationz) \d+ ---", "a heapz profile", PPROF_PROGRAM),
-        (r"heap_v2/\d", "jemalloc's heap profile", "jeprof --collapsed PROGRAM FILE | whence profile -"),
-        (r"heap profile:[^\n@]*@ *heapz", "a heapz profile", PPROF_PROGRAM),
-        (r"heap profile:[^\n@]*@ *growth", "a growthz profile (tcmalloc's heap growth)", PPROF_PROGRAM),
-        (r"heap profile:[^\n@]*@ *fragmentation", "a fragmentationz profile of tcmalloc", PPROF_PROGRAM),
-        (r"heap profile:[^\n@]*@ *heap/\d+[^#]*\n# runtime\.MemStats", "Go's heap profile as text", ASK_AGAIN),
-        (r"heap profile:", "a heap profile of gperftools' text form (heapz)", PPROF_PROGRAM),
-        (r"goroutine profile: total \d", "Go's goroutine profile as text", ASK_AGAIN),
         (r"goroutine \d+ (?:gp=\S+ )?(?:m=\S+ )?(?:mp=\S+ )?\[", "Go's dump of goroutines", ASK_AGAIN),
-        (r"\w+ profile: total \d", "a Go profile as text", ASK_AGAIN),
         (r"(?:\d{4}-\d\d-\d\d [\d:]+\s+)?Full thread dump ", "a Java thread dump (jstack)", RECORD_JFR),
         (r"# callgrind format|version: 1\ncreator: callgrind", "callgrind's output", "callgrind_annotate reads it"),
     )
@@ -81,11 +68,8 @@ DOCUMENTS: tuple[tuple[frozenset[str], Other], ...] = (
         frozenset({"traceEvents"}),
         Other("a Chrome trace", "it has events, no stacks: record a CPU profile"),
     ),
-    (frozenset({"nodes", "samples"}), Other("V8's CPU profile", "its names are known already: speedscope opens it")),
-    (frozenset({"meta", "threads"}), Other("a Firefox Profiler profile", "profiler.firefox.com opens it")),
     (frozenset({"head", "nodes"}), Other("V8's heap profile", "its names are known already: speedscope opens it")),
 )
-SPEEDSCOPE = Other("a speedscope profile", "it has names and no addresses: give the profile it was made from")
 SPEEDSCOPE_SCHEMA = "speedscope.app/file-format-schema.json"
 MEMBER = re.compile(r'"((?:[^"\\]|\\.){0,64})"\s*:')
 
@@ -101,7 +85,7 @@ def other(data: bytes) -> Other | None:
         return (
             Other("a memray recording", MEMRAY) if memray else Other("packed by lz4", "lz4 -dc FILE | whence profile -")
         )
-    cpu = gperftools_cpu(head)
+    cpu = java_cpu(head)
     if cpu is not None:
         return cpu
     text = head.decode("latin-1").lstrip("\ufeff \t\r\n")
@@ -113,35 +97,42 @@ def other(data: bytes) -> Other | None:
     return None
 
 
-def gperftools_cpu(head: bytes) -> Other | None:
-    """Words of 4 or 8 bytes in either order: 0, at least 3 more, version (0; Java: 1), period, 0."""
+def java_cpu(head: bytes) -> Other | None:
+    """Words of 4 or 8 bytes in either order: 0, 3, 1 (C++'s have a 0 there), a period, 0."""
     for size in (4, 8):
         for order in ("little", "big"):
-            words = [int.from_bytes(head[offset : offset + size], order) for offset in range(0, 5 * size, size)]
-            if len(head) >= 5 * size and words[:2] == [0, 3] and words[2] in (0, 1) and words[3] and not words[4]:
-                java = words[2] == 1
-                return Other(
-                    "a Java CPU profile of gperftools' form" if java else "gperftools' CPU profile (its old form)",
-                    PPROF if java else PPROF_PROGRAM,
-                )
+            words = [int.from_bytes(head[at : at + size], order) for at in range(0, 5 * size, size)]
+            if len(head) >= 5 * size and words[:3] == [0, 3, 1] and words[3] and not words[4]:
+                return Other("a Java CPU profile of gperftools' form", PPROF)
     return None
 
 
 def document(data: bytes, head: bytes) -> Other | None:
-    """What a JSON document is; None where it may be OTLP. Its outermost members tell, as far as the head shows them."""
-    text = head.decode("utf-8", "replace")
-    if SPEEDSCOPE_SCHEMA in text or SPEEDSCOPE_SCHEMA.encode() in data[-HEAD:]:
-        return SPEEDSCOPE
-    names = members(text)
-    if names & {"resourceProfiles", "dictionary"}:
+    """What a JSON document is; None where it may be a profile. Its outermost members tell, as far as the head shows."""
+    if json_kind(data):
         return None
-    if {"shared", "profiles"} <= names or "exporter" in names:
-        return SPEEDSCOPE
+    names = members(head.decode("utf-8", "replace"))
     tail = set(MEMBER.findall(data[-HEAD:].decode("utf-8", "replace")))
     for wanted, found in DOCUMENTS:
         if wanted <= names | tail and wanted & names:
             return found
     return None
+
+
+def json_kind(data: bytes) -> str:
+    """Which profile a JSON document is: "otlp", "firefox", "speedscope" or "v8"; "" for another document."""
+    head = data[:HEAD]
+    text = head.decode("utf-8", "replace")
+    names = members(text)
+    if names & {"resourceProfiles", "dictionary"}:
+        return "otlp"
+    if SPEEDSCOPE_SCHEMA in text or SPEEDSCOPE_SCHEMA.encode() in data[-HEAD:] or {"shared", "profiles"} <= names:
+        return "speedscope"
+    if b'"preprocessedProfileVersion"' in data or {"meta", "threads"} <= names:
+        return "firefox"
+    if (b'"callFrame"' in head and "nodes" in names) or (b'"hitCount"' in head and "head" in names):
+        return "v8"
+    return "speedscope" if "exporter" in names else ""
 
 
 def members(text: str) -> set[str]:

@@ -13,6 +13,10 @@ any web server over it is one (docs/store.md).
     archiving.py  debug file and executable as one archive
     index.py      what `ls` prints
     intake.py     what people put: files, folders, packages (packages.py), with packing.py for zstd
+    processes.py  what processes, core files and snapshots have mapped
+    sources.py    bundles of source files
+    layouts.py    layouts of others, written and read
+    verify.py     everything read again; collecting.py: what goes by itself
     source.py     a store as a source of the Locator
     wanted.py     questions without an answer; when a build-id answered last
 

@@ -10,7 +10,7 @@ for stack in core.stacks():
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from whence.elf import ElfFile
@@ -28,15 +28,16 @@ class Core(Snapshot):
 
     `threads` has the one that ended the process first. `missing` counts the bytes that the end of the file lacks,
     `problems` has what was damaged in it and left out. `arguments` is the command line, of which cores keep 79 bytes,
-    `executable` the program's file, `written` when the core was, in seconds since 1970. Raises OSError, ElfError,
-    MapsError.
+    `executable` the program's file, `written` when the core was, in seconds since 1970. `programs` are files that may
+    be the program, for cores that do not say which it was (qemu-user's). Raises OSError, ElfError, MapsError.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, programs: Iterable[str | os.PathLike[str]] = ()) -> None:
         from whence.procmap.core import read_core
 
+        self._programs = tuple(os.fspath(one) for one in programs)
         with ElfFile.open(path) as elf:
-            core = read_core(elf)
+            core = read_core(elf, self._programs)
             self.problems = tuple(map(str, elf.problems))
         self.record, self.path = core.snapshot, os.fspath(path)
         self.threads: tuple[CoreThread, ...] = core.threads
@@ -63,7 +64,7 @@ class Core(Snapshot):
         from whence.unwind import core_stacks
 
         with ElfFile.open(self.path) as elf:
-            found = core_stacks(elf, read_core(elf), symbolizer.finds, tids=tids, scan=scan)
+            found = core_stacks(elf, read_core(elf, self._programs), symbolizer.finds, tids=tids, scan=scan)
         frames = named(self, [one.unwound for one in found], symbolizer)
         return [_stack(one, place) for one, place in zip(found, frames, strict=True)]
 

@@ -2,13 +2,15 @@
 
     cfi.py          .eh_frame and .debug_frame of one file as rows: how to get the caller's registers at a vaddr;
                     kernels/cfi.py compiles them
+    sframe.py       the same of .sframe
+    exidx.py        the same of ARM's exception tables
     expressions.py  the stack machine of their expressions, bounded
     registers.py    the registers of each machine
     unwinder.py     one thread, frame by frame, and why its stack ends
-    steps.py        frames, how each was found, and why there are no more
-    gostack.py      callers of Go's functions, and Go's switches of stacks
     walking.py      frames that are plain, walked by kernels/walk.py
     samples.py      the stacks of many samples at once: registers, and a copy of the stack's bytes
+    steps.py        frames, how each was found, and why there are no more
+    gostack.py      callers of Go's functions, and Go's switches of stacks
     memory.py       what a core kept, and what files have instead
     modules.py      which file the code of a process is of
     signals.py      signals by name, with their cause

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence.elf.kernels import constants
 from whence.elf.layout import machine_name
-from whence.procmap.core import SIGNAL_AT, TID_AT, mapped_files
+from whence.procmap.core import SIGNAL_AT, TID_AT, FileEntry, mapped_files
 from whence.unwind.constants import NT_SIGINFO
 from whence.unwind.memory import CoreMemory
 from whence.unwind.modules import CoreCode, Modules
@@ -50,13 +50,13 @@ def explain_core_stack(
     """
     from whence.unwind.explaining import ExplainingUnwinder, rules_of
 
-    machine = MACHINES.get((elf.machine, elf.bits))
+    machine = _machine_of(elf)
     modules = Modules(core.snapshot, finds)
     try:
-        memory = CoreMemory(elf, mapped_files(elf), modules.bytes_of)
+        memory = CoreMemory(elf, _file_entries(elf, core), modules.bytes_of)
         unwinder = None
-        if machine is not None and elf.order == "little":
-            unwinder = ExplainingUnwinder(machine, CoreCode(modules, memory), memory, stored=elf.size)
+        if machine is not None:
+            unwinder = ExplainingUnwinder(machine, CoreCode(modules, memory), memory, elf.order, stored=elf.size)
             unwinder.scan = scan
         for thread in _threads(elf):
             if thread.tid == tid:
@@ -87,12 +87,10 @@ def core_stacks(
     `finds` (a Locator) says where the files of the process are. Never raises for what a thread or a file of the process
     is; MapsError for damaged notes.
     """
-    machine = MACHINES.get((elf.machine, elf.bits))
-    if machine is not None and elf.order != machine.order:
-        machine = None
+    machine = _machine_of(elf)
     modules = Modules(core.snapshot, finds)
     try:
-        memory = CoreMemory(elf, mapped_files(elf), modules.bytes_of)
+        memory = CoreMemory(elf, _file_entries(elf, core), modules.bytes_of)
         unwinder = None
         if machine is not None:
             code = CoreCode(modules, memory)
@@ -103,6 +101,18 @@ def core_stacks(
         return [_stack(elf, core, thread, machine, unwinder) for thread in wanted]
     finally:
         modules.close()
+
+
+def _machine_of(elf: ElfFile) -> Machine | None:
+    machine = MACHINES.get((elf.machine, elf.bits))
+    return machine if machine is not None and machine.order == elf.order else None
+
+
+def _file_entries(elf: ElfFile, core: CoreMappings) -> list[FileEntry]:
+    """What was mapped of files, by NT_FILE; without one, what is known of the program."""
+    return mapped_files(elf) or [
+        FileEntry(one.start, one.end, one.offset, one.path) for one in core.snapshot.mappings if one.kind.has_file
+    ]
 
 
 def _threads(elf: ElfFile) -> list[_Thread]:

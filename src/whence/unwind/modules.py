@@ -18,7 +18,9 @@ from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.procmap.snapshot import stamp_of
 from whence.unwind.cfi import CallFrames, Fde
+from whence.unwind.exidx import ExceptionIndex
 from whence.unwind.memory import Unreadable
+from whence.unwind.sframe import SFrame
 
 if TYPE_CHECKING:
     from whence.gopclntab.frames import GoFrames, GoFunction
@@ -61,6 +63,7 @@ class Module:
         self._go: GoFrames | Literal[False] | None = False
         self._debug: tuple[ElfFile, CallFrames] | None = None
         self._looked_for_debug = False
+        self._others: list[SFrame | ExceptionIndex] | None = None
 
     def close(self) -> None:
         if self.elf is not None:
@@ -104,11 +107,17 @@ class Module:
         return self._go
 
     def fde(self, vaddr: int) -> Fde | None:
-        """By the file itself, else by .debug_frame of its debug file. Raises DwarfError."""
+        """By call frame information of the file itself, else by .debug_frame of its debug file, else by the file's
+        tables of other formats. Raises DwarfError."""
         found = self.frames.find(vaddr)
         if found is None and self.elf is not None:
             debug = self._debug_frames()
             found = debug.find(vaddr) if debug is not None else None
+            if self._others is None:
+                tables = SFrame.of_elf(self.elf), ExceptionIndex.of_elf(self.elf)
+                self._others = [table for table in tables if table is not None]
+            for table in self._others:
+                found = found or table.find(vaddr)
         return found
 
     def _debug_frames(self) -> CallFrames | None:
@@ -207,7 +216,7 @@ class CoreCode:
             frames = self._vdso_frames(mapping)
             return self._vdso_bias, [section.table for section in frames.sections]
         module = None if file is None else self._modules.of_file(file, mapping)
-        if module is None or module.mapper is None or module.go is not None:
+        if module is None or module.mapper is None or module.go is not None:  # Go's code has other rules
             return 0, []
         first, last = module.mapper.vaddr(mapping, mapping.start), module.mapper.vaddr(mapping, mapping.end - 1)
         if first is None or last is None or last - first != mapping.end - 1 - mapping.start:

@@ -99,8 +99,8 @@ X86_64 = Machine(
     pc_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("rip"),
     pc_name="rip",
     syscall=bytes.fromhex("0f05"),
-    thread_pointer_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("fs_base"),
     instructions="x86",
+    thread_pointer_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("fs_base"),
     frame_record=(0, 8, 16),
     returns=(b"\xc3", b"\xc2", b"\xf3\xc3", b"\xf2\xc3"),
     trampolines=(
@@ -236,6 +236,7 @@ RISCV64 = Machine(
 
 _PPC_LINK, _PPC_CTR, _PPC_NIP = 36, 35, 32  # in struct pt_regs, in words
 _PPC64_LINK_NUMBER, _PPC64_CTR_NUMBER = 65, 66
+_PPC64_CONTEXT_AT = 368  # of r0: behind 128 bytes of the handler's, the head of ucontext (176) and of sigcontext (64)
 
 PPC64LE = Machine(
     name="ppc64le",
@@ -255,10 +256,21 @@ PPC64LE = Machine(
     pc_name="pc",
     frame_record=None,
     returns=(),
-    trampolines=(),
+    trampolines=(
+        TrampolineForm(  # addi r1, r1, 128; li r0, __NR_rt_sigreturn; sc
+            bytes.fromhex("80002138ac00003802000044"),
+            {
+                **{n: _PPC64_CONTEXT_AT + 8 * n for n in range(32)},
+                _PPC64_LINK_NUMBER: _PPC64_CONTEXT_AT + 8 * _PPC_LINK,
+                _PPC64_CTR_NUMBER: _PPC64_CONTEXT_AT + 8 * _PPC_CTR,
+            },
+            _PPC64_CONTEXT_AT + 8 * _PPC_NIP,
+        ),
+    ),
 )
 
-_S390_CONTEXT_AT = 336  # of the PSW: behind 160 bytes of the handler's, 8 of code, siginfo and the head of ucontext
+# of the PSW: behind 160 bytes of the handler's, 8 of code, siginfo and the head of ucontext; behind struct sigcontext
+_S390_CONTEXT_AT, _S390_OLD_CONTEXT_AT = 336, 176
 
 S390X = Machine(
     name="s390x",
@@ -274,10 +286,9 @@ S390X = Machine(
     pc_name="pc",
     frame_record=None,
     returns=(),
-    trampolines=(
-        TrampolineForm(  # svc __NR_rt_sigreturn
-            bytes.fromhex("0aad"), {n: _S390_CONTEXT_AT + 16 + 8 * n for n in range(16)}, _S390_CONTEXT_AT + 8
-        ),
+    trampolines=tuple(
+        TrampolineForm(bytes.fromhex(code), {n: at + 16 + 8 * n for n in range(16)}, at + 8)
+        for code, at in (("0aad", _S390_CONTEXT_AT), ("0a77", _S390_OLD_CONTEXT_AT))  # svc __NR_rt_sigreturn, sigreturn
     ),
     order="big",
     sp_below_cfa=160,

@@ -11,6 +11,8 @@ class FoundBy(enum.StrEnum):
 
     REGISTERS = "registers"  # the innermost: the thread was there
     CFI = "cfi"
+    SFRAME = "sframe"
+    EXIDX = "exidx"  # by ARM's exception tables
     SIGNAL = "signal"  # what a signal interrupted, by the registers that the kernel saved
     FRAME_POINTER = "frame-pointer"
     PROLOGUE = "prologue"  # by the instructions at a function's beginning or end

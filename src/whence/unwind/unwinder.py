@@ -51,7 +51,11 @@ CLONE_BYTES = 12  # of code, between the system call that makes a thread and the
 ENDBR64, ENDBR32 = bytes.fromhex("f30f1efa"), bytes.fromhex("f30f1efb")
 MOVES_64, MOVES_32 = (b"\x48\x89\xe5", b"\x48\x8b\xec"), (b"\x89\xe5", b"\x8b\xec")  # mov %rsp, %rbp
 CALL_REL32 = 0xE8  # x86: the call of an address 32 bits away
+GROUP_5, GROUP_5_CALL = 0xFF, 2  # the opcode of several instructions, and the register field of those that call
 BL, BLR_BITS, BLR = 0b100101, 0xFEFFF000, 0xD63F0000  # aarch64: the six bits above bl's distance; blr, blraa and such
+
+
+OTHER_TABLES = {".sframe": FoundBy.SFRAME, ".ARM.exidx": FoundBy.EXIDX}
 
 
 class Code(Protocol):
@@ -288,7 +292,7 @@ class Unwinder:
         signal = fde.cie.signal
         if not signal:
             pc &= machine.address_mask
-        found_by = FoundBy.SIGNAL if signal else FoundBy.CFI
+        found_by = FoundBy.SIGNAL if signal else OTHER_TABLES.get(fde.section, FoundBy.CFI)
         return Step(pc, values, cfa, found_by, exact=signal, from_trampoline=signal)
 
     def row_of(self, frame: StackFrame) -> tuple[Row, Fde] | None:
@@ -480,8 +484,7 @@ class Unwinder:
             return True
         if before[-5] == CALL_REL32:
             return True
-        # ff /2: the register field of the byte behind ff is 2
-        return any(before[-size] == 0xFF and before[1 - size] >> 3 & 7 == 2 for size in (2, 3, 4, 6, 7))
+        return any(before[-size] == GROUP_5 and before[1 - size] >> 3 & 7 == GROUP_5_CALL for size in (2, 3, 4, 6, 7))
 
     # reading
 

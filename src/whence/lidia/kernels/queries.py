@@ -686,6 +686,9 @@ class Texts:
             raise IndexError(row)
         return 0
 
+    def __len__(self):
+        return self.offset.vector.count
+
     def key(self, row: cython.Py_ssize_t):
         """The offset of a row's text in the strings."""
         self._check_row(row)

@@ -175,6 +175,8 @@ class Reader:
         if not self.events:
             raise ProfileError("records", None, "there is an event (HEADER_ATTR) before samples", "none")
         records = self.records
+        if records.join_deferred():
+            self.note("call chains that were to come later did not: those samples have only the kernel's part")
         self._flag_maps()
         replay = Replay(records, self.seed ^ (1 << 63) - 1)
         replay.run(False)

@@ -1229,7 +1229,8 @@ class FrameTable:
         memcpy(cython.address(self.scratch[0]), words, 8 * (STATE_HEAD + 2 * count))
         if kind < RESTORE:
             how = words[0] >> HOW_SHIFT & 0xFF
-            if (kind == TO_CFA_REGISTER or kind == TO_CFA_OFFSET) and how != CFA_REGISTER:
+            # gcc's CIEs of riscv64 begin with a register alone: its offset is 0
+            if (kind == TO_CFA_OFFSET and how != CFA_REGISTER) or (kind == TO_CFA_REGISTER and how == CFA_EXPRESSION):
                 self.fail(FAULT_CFA_PART, self.at - 1, 0)
                 return NONE
             how = CFA_EXPRESSION if kind == TO_CFA_EXPRESSION else CFA_REGISTER

@@ -133,6 +133,8 @@ class Replay:
                     found = sample
                     break
                 process = self._process(cython.cast(cython.uint, thread[sample] >> 32))
+                if process >= 0 and self._row(process).before:
+                    self._see_program(raw[sample], process)
                 if process < 0 or not self._resolve(raw[sample], process, cython.address(number)):
                     self.failed = True
                     break
@@ -259,7 +261,7 @@ class Replay:
         self.owners += 1
         self.epoch += 1
         row.pid = pid
-        row.root = 0
+        row.root = row.before = 0
         row.owner = self.owners
         row.epoch = self.epoch
         fill_slot(table, slot, self.processes.count - 1)
@@ -310,6 +312,7 @@ class Replay:
         parent: cython.Py_ssize_t
         thread: cython.Py_ssize_t
         comm: cython.uint
+        before: cython.uint
         if kind == STEP_COMM:
             thread = self._thread(a)
             if thread < 0:
@@ -323,7 +326,11 @@ class Replay:
             return
         if kind == STEP_MAP or kind == STEP_UNMAP:
             self._map(process, cython.cast(cython.uint, b), kind == STEP_MAP)
-        elif kind == STEP_EXEC or (kind == STEP_FORK_EMPTY and pid != b >> 32):
+        elif kind == STEP_EXEC:
+            before = self._row(process).root
+            self._forget(process)
+            self._row(process).before = before
+        elif kind == STEP_FORK_EMPTY and pid != b >> 32:
             self._forget(process)
         elif kind == STEP_FORK:
             parent = self._thread(b)
@@ -347,11 +354,25 @@ class Replay:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
+    def _see_program(self, stack: cython.uint, process: cython.Py_ssize_t) -> cython.void:
+        """Forget the program before an exec once code of the new one ran. Until then the kernel, in execve, has the
+        registers of the old one."""
+        first: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.stack_first.vector.items)
+        items: cython.p_uint = cython.cast(cython.p_uint, self.records.stack_item.vector.items)
+        modes: cython.p_uchar = cython.cast(cython.p_uchar, self.records.place_mode.vector.items)
+        if first[stack] < first[stack + 1] and modes[items[first[stack]]] == IN_USER:
+            self.epoch += 1
+            self._row(process).before = 0
+            self._row(process).epoch = self.epoch
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
     def _forget(self, process: cython.Py_ssize_t) -> cython.void:
         """The process has no maps any more."""
         self.owners += 1
         self.epoch += 1
-        self._row(process).root = 0
+        self._row(process).root = self._row(process).before = 0
         self._row(process).owner = self.owners
         self._row(process).epoch = self.epoch
 
@@ -551,6 +572,8 @@ class Replay:
         """The location of an address in user code now."""
         map: cython.uint
         found: cython.uint = self._find(self._row(process).root, address)
+        if found == 0 and self._row(process).before:
+            found = self._find(self._row(process).before, address)
         if found == 0:
             return self._location(NO_NUMBER, pid, address, number)
         map = self._node(found).map

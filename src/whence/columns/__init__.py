@@ -1,0 +1,14 @@
+"""Addresses in columns in, names out: record batches of Arrow, by its C data interface.
+
+    from whence.columns import Namer
+
+    with Namer(locator=whence.Locator(archive_dirs=["archives"])) as namer:
+        named = namer(batch)  # a pyarrow RecordBatch or Table with columns build_id and address
+
+Anything that speaks the interface goes in (`__arrow_c_array__`, `__arrow_c_stream__`): tables of pyarrow, Polars,
+pandas, DuckDB, nanoarrow. No Arrow library is needed but the caller's own.
+"""
+
+from whence.columns.namer import Coverage, Namer
+
+__all__ = ["Coverage", "Namer"]

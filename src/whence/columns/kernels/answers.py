@@ -1,0 +1,680 @@
+"""What a namer has learnt: frames or a reason for each pair of file and address, and batches of Arrow made of them.
+
+A pair is looked up once. Answers have numbers; those of a batch's elements are found by `find`, new ones are given
+their frames by `fill` or a reason by `refuse`, and `leaves` and `chains` make columns of them. Texts are kept once, and
+each batch gets dictionaries of those that it shows.
+
+Not safe from several threads at once: the namer holds its lock.
+"""
+
+import os
+
+import cython
+from cython.cimports.libc.limits import INT_MAX
+from cython.cimports.libc.stdint import int32_t, int64_t
+from cython.cimports.libc.stdlib import calloc, malloc
+from cython.cimports.libc.string import memcpy
+from cython.cimports.whence.columns.kernels.arrow import (
+    ArrowArray,
+    ArrowSchema,
+    new_array,
+    new_schema,
+)
+from cython.cimports.whence.columns.kernels.batch import NOTHING, Batch, Elements
+from cython.cimports.whence.kernels.checks import belong
+from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.hashtable import (
+    fill_slot,
+    first_slot,
+    is_crowded,
+    make_slots,
+    mix,
+    next_slot,
+    release_slots,
+)
+from cython.cimports.whence.kernels.vector import push_bytes, push_u32, push_u64, release
+from cython.cimports.whence.lidia.kernels.queries import FrameColumns, Texts
+
+NO_TEXT = cython.declare(cython.uint, 0xFFFFFFFF)
+NO_ID = cython.declare(cython.uint, 0xFFFFFFFF)  # the code of an element without a build-id
+
+# The columns of a frame, in order
+cython.declare(FUNCTION=cython.int, FILE=cython.int, LINE=cython.int, INLINED=cython.int, START_LINE=cython.int)
+cython.declare(SOURCE=cython.int, REASON=cython.int)
+FUNCTION, FILE, LINE, INLINED, START_LINE, SOURCE, REASON = 0, 1, 2, 3, 4, 5, 6
+
+
+@cython.final
+@cython.cclass
+class Answers:
+    """Frames, or the number of a reason (0: none), of pairs of a file's number and a vaddr."""
+
+    def __cinit__(self, bad_address: cython.uchar, no_build_id: cython.uchar):
+        """The numbers of the reasons for what is no address, and for an address without a build-id. MemoryError."""
+        self.seed = int.from_bytes(os.urandom(8), "little")
+        if not make_slots(cython.address(self.table), 0):
+            raise MemoryError
+        self._add(NO_ID, 0)
+        self._add(NO_ID, 1)
+        self._add(NO_ID, 2)
+        self.reason.items[BAD_ADDRESS] = bad_address
+        self.reason.items[NO_BUILD_ID] = no_build_id
+
+    def __dealloc__(self):
+        release_slots(cython.address(self.table))
+        release(cython.address(self.file))
+        release(cython.address(self.address))
+        release(cython.address(self.first))
+        release(cython.address(self.frames))
+        release(cython.address(self.reason))
+        release(cython.address(self.function))
+        release(cython.address(self.source_file))
+        release(cython.address(self.line))
+        release(cython.address(self.start_line))
+        release(cython.address(self.inlined))
+        release(cython.address(self.source))
+        release(cython.address(self.text))
+        release(cython.address(self.text_end))
+        release(cython.address(self.shown_in))
+        release(cython.address(self.place))
+
+    def __len__(self):
+        """How many answers there are."""
+        return self.file.count
+
+    @property
+    def memory(self):
+        """About how many bytes they take."""
+        return 33 * self.file.count + 18 * self.function.count + self.text.count + 16 * self.text_end.count
+
+    def __repr__(self):
+        return f"<Answers: {len(self)}, {self.function.count} frames>"
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _add(self, file: cython.uint, address: cython.ulonglong) -> cython.int:
+        """Append an answer without frames."""
+        done: cython.bint = push_u32(cython.address(self.file), file)
+        done = push_u64(cython.address(self.address), address) and done
+        done = push_u32(cython.address(self.first), 0) and done
+        done = push_u32(cython.address(self.frames), 0) and done
+        done = push_bytes(cython.address(self.reason), b"\0", 1) and done
+        if not done:
+            raise MemoryError
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _grow_table(self) -> cython.int:
+        at: cython.Py_ssize_t
+        slot: cython.ulonglong
+        if not make_slots(cython.address(self.table), 4 * self.file.count):
+            raise MemoryError
+        for at in range(FIRST_ANSWER, self.file.count):
+            slot = first_slot(
+                cython.address(self.table),
+                mix(self.address.items[at] ^ (cython.cast(cython.ulonglong, self.file.items[at]) << 48), self.seed),
+            )
+            while self.table.slots[slot]:
+                slot = next_slot(cython.address(self.table), slot)
+            fill_slot(cython.address(self.table), slot, at)
+        return 0
+
+    def find(self, elements: Elements, codes: Column, files: cython.const[cython.uint][::1]):
+        """The answer of each element: a Column of u32. New pairs get the numbers from `len(self)` on.
+
+        `codes` has a row of `files` for each element (any other number: no build-id), `files` the number of each file.
+        MemoryError.
+        """
+        count: cython.Py_ssize_t = len(elements)
+        at: cython.Py_ssize_t
+        slot: cython.ulonglong
+        file: cython.uint
+        before: cython.uint = NO_ID
+        address: cython.ulonglong
+        hash: cython.ulonglong
+        out: Column = Column("I")
+        belong(codes.vector.count == count and codes.typecode == "I")
+        if not out.reserve(count):
+            raise MemoryError
+        answers = cython.cast(cython.p_uint, out.vector.items)
+        addresses = cython.cast(cython.p_ulonglong, elements.address.vector.items)
+        status = cython.cast(cython.p_uchar, elements.status.vector.items)
+        code = cython.cast(cython.p_uint, codes.vector.items)
+        with cython.nogil:
+            for at in range(count):
+                if status[at]:
+                    answers[at] = NULL_ANSWER if status[at] == NOTHING else BAD_ADDRESS
+                    continue
+                if code[at] >= files.shape[0]:
+                    answers[at] = NO_BUILD_ID
+                    continue
+                file = files[code[at]]
+                address = addresses[at]
+                if before != NO_ID and self.address.items[before] == address and self.file.items[before] == file:
+                    answers[at] = before
+                    continue
+                if is_crowded(cython.address(self.table)):
+                    with cython.gil:
+                        self._grow_table()
+                hash = mix(address ^ (cython.cast(cython.ulonglong, file) << 48), self.seed)
+                slot = first_slot(cython.address(self.table), hash)
+                while self.table.slots[slot]:
+                    before = self.table.slots[slot] - 1
+                    if self.address.items[before] == address and self.file.items[before] == file:
+                        break
+                    slot = next_slot(cython.address(self.table), slot)
+                if self.table.slots[slot] == 0:
+                    before = self.file.count
+                    fill_slot(cython.address(self.table), slot, before)
+                    with cython.gil:
+                        self._add(file, address)
+                answers[at] = before
+        out.vector.count = count
+        return out
+
+    def pending(self, first: cython.Py_ssize_t):
+        """The answers from `first` on, by file: a dict of file numbers to their answers and vaddrs, two Columns."""
+        at: cython.Py_ssize_t
+        answers: Column = None
+        addresses: Column = None
+        before: cython.longlong = -1
+        out: dict = {}
+        if not FIRST_ANSWER <= first:
+            raise ValueError("the first answers are not looked up")
+        for at in range(first, self.file.count):
+            if self.file.items[at] != before:
+                before = self.file.items[at]
+                found = out.get(before)
+                if found is None:
+                    found = out[before] = (Column("I"), Column("Q"))
+                answers, addresses = found
+            if not (answers.push_u32(cython.cast(cython.uint, at)) and addresses.push_u64(self.address.items[at])):
+                raise MemoryError
+        return out
+
+    def add_text(self, text: bytes):
+        """Keep a text; its number. MemoryError."""
+        done: cython.bint = push_bytes(cython.address(self.text), cython.cast(cython.p_char, text), len(text))
+        done = push_u64(cython.address(self.text_end), self.text.count) and done
+        done = push_u32(cython.address(self.shown_in), 0) and done
+        done = push_u32(cython.address(self.place), 0) and done
+        if not done:
+            raise MemoryError
+        return self.text_end.count - 1
+
+    def fill(
+        self,
+        answers: Column,
+        frames: FrameColumns,
+        texts: Texts,
+        numbers: cython.const[cython.uint][::1],
+        start_line: cython.const[cython.uint][::1],
+        unnamed: cython.uchar,
+    ):
+        """Give answers their frames: `frames` has those of each, `numbers` the number (`add_text`) of each of `texts`.
+
+        An answer without frames gets the reason `unnamed`. ValueError for what does not belong together; MemoryError.
+        """
+        count: cython.Py_ssize_t = answers.vector.count
+        total: cython.Py_ssize_t = frames.line.vector.count
+        at: cython.Py_ssize_t
+        answer: cython.uint
+        first: cython.Py_ssize_t = self.function.count
+        done: cython.bint = True
+        starts = cython.cast(cython.p_uint, frames.starts.vector.items)
+        which = cython.cast(cython.p_uint, answers.vector.items)
+        function = cython.cast(cython.p_uint, texts.function.vector.items)
+        file = cython.cast(cython.p_uint, texts.file.vector.items)
+        belong(answers.typecode == "I" and frames.starts.vector.count == count + 1)
+        belong(texts.function.vector.count == total and texts.file.vector.count == total)
+        belong(start_line.shape[0] == total and numbers.shape[0] == len(texts))
+        belong(frames.inlined.vector.count == total and frames.source.vector.count == total)
+        belong(starts[0] == 0 and starts[count] == total and first + total < NO_TEXT)
+        for at in range(numbers.shape[0]):
+            belong(numbers[at] < self.text_end.count)
+        for at in range(count):
+            belong(starts[at] <= starts[at + 1] and FIRST_ANSWER <= which[at] < self.file.count)
+        with cython.nogil:
+            for at in range(total):
+                done = push_u32(cython.address(self.function), numbers[function[at]]) and done
+                done = push_u32(cython.address(self.source_file), numbers[file[at]]) and done
+                done = push_u32(cython.address(self.start_line), start_line[at]) and done
+                done = (
+                    push_u32(cython.address(self.line), cython.cast(cython.p_uint, frames.line.vector.items)[at])
+                    and done
+                )
+            done = push_bytes(cython.address(self.inlined), frames.inlined.vector.items, total) and done
+            done = push_bytes(cython.address(self.source), frames.source.vector.items, total) and done
+            if done:
+                for at in range(count):
+                    answer = which[at]
+                    self.first.items[answer] = cython.cast(cython.uint, first + starts[at])
+                    self.frames.items[answer] = starts[at + 1] - starts[at]
+                    self.reason.items[answer] = 0 if starts[at + 1] > starts[at] else unnamed
+        if not done:
+            raise MemoryError
+
+    def refuse(self, answers: Column, reason: cython.uchar):
+        """Give answers a reason in place of frames."""
+        at: cython.Py_ssize_t
+        which = cython.cast(cython.p_uint, answers.vector.items)
+        belong(answers.typecode == "I")
+        for at in range(answers.vector.count):
+            belong(FIRST_ANSWER <= which[at] < self.file.count)
+            self.reason.items[which[at]] = reason
+
+    def tally(self, answers: Column, codes: Column, known: cython.Py_ssize_t, reasons: cython.Py_ssize_t):
+        """How many elements of each code have frames, or each reason: a Column of u64 with a row for each of `known`
+        codes and one for all others, of 1 + `reasons` numbers (0: have frames). Null addresses are not counted."""
+        at: cython.Py_ssize_t
+        out: Column = Column("Q")
+        width: cython.Py_ssize_t = reasons + 1
+        self._check(answers)
+        belong(codes.typecode == "I" and codes.vector.count == answers.vector.count)
+        belong(0 <= known < NO_ID and 0 <= reasons <= 255)
+        if not out.reserve((known + 1) * width):
+            raise MemoryError
+        counts = cython.cast(cython.p_ulonglong, out.vector.items)
+        which = cython.cast(cython.p_uint, answers.vector.items)
+        code = cython.cast(cython.p_uint, codes.vector.items)
+        out.vector.count = (known + 1) * width
+        with cython.nogil:
+            for at in range((known + 1) * width):
+                counts[at] = 0
+            for at in range(answers.vector.count):
+                if which[at] != NULL_ANSWER and self.reason.items[which[at]] < width:
+                    counts[min(code[at], known) * width + self.reason.items[which[at]]] += 1
+        return out
+
+    def distinct(self, first: cython.Py_ssize_t):
+        """Of the answers from `first` on: a dict of file numbers to how many there are, and how many have frames."""
+        at: cython.Py_ssize_t
+        out: dict = {}
+        for at in range(max(first, FIRST_ANSWER), self.file.count):
+            found = out.get(self.file.items[at])
+            if found is None:
+                found = out[self.file.items[at]] = [0, 0]
+            found[0] += 1
+            found[1] += self.frames.items[at] > 0
+        return out
+
+    @cython.cfunc
+    def _check(self, answers: Column):
+        at: cython.Py_ssize_t
+        most: cython.uint = 0
+        which = cython.cast(cython.p_uint, answers.vector.items)
+        belong(answers.typecode == "I")
+        for at in range(answers.vector.count):
+            if which[at] > most:
+                most = which[at]
+        belong(most < self.file.count)
+
+    # Making columns
+
+    def rows_of(self, answers: Column, elements: Elements, exploded: cython.bint):
+        """Which element each frame of the batch is of, which frame it is (NO_TEXT: none), and of which answer it is:
+        Columns of u32.
+
+        In lists of addresses one without frames has one row of nulls, `exploded` likewise each row without any.
+        """
+        at: cython.Py_ssize_t
+        frame: cython.uint
+        answer: cython.uint
+        keep: cython.bint
+        of: Column = Column("I")
+        which: Column = Column("I")
+        chosen: Column = Column("I")
+        done: cython.bint = True
+        self._check(answers)
+        found = cython.cast(cython.p_uint, answers.vector.items)
+        status = cython.cast(cython.p_uchar, elements.status.vector.items)
+        belong(answers.vector.count == len(elements))
+        with cython.nogil:
+            for at in range(answers.vector.count):
+                answer = found[at]
+                for frame in range(self.frames.items[answer]):
+                    done = of.push_u32(cython.cast(cython.uint, at)) and done
+                    done = which.push_u32(self.first.items[answer] + frame) and done
+                    done = chosen.push_u32(answer) and done
+                keep = exploded or (elements.lists and status[at] != NOTHING)
+                if self.frames.items[answer] == 0 and keep:
+                    done = of.push_u32(cython.cast(cython.uint, at)) and done
+                    done = which.push_u32(NO_TEXT) and done
+                    done = chosen.push_u32(answer) and done
+                if not done:
+                    break
+        if not done:
+            raise MemoryError
+        return of, which, chosen
+
+    def leaves(self, answers: Column, elements: Elements):
+        """The innermost frame of each row (of a list: of its first address): a Column of u32, NO_TEXT for none; and the
+        answer that it is of."""
+        row: cython.Py_ssize_t
+        answer: cython.uint
+        which: Column = Column("I")
+        first: Column = Column("I")
+        self._check(answers)
+        belong(answers.vector.count == len(elements))
+        if not which.reserve(elements.rows) or not first.reserve(elements.rows):
+            raise MemoryError
+        found = cython.cast(cython.p_uint, answers.vector.items)
+        starts = cython.cast(cython.p_uint, elements.starts.vector.items)
+        frame = cython.cast(cython.p_uint, which.vector.items)
+        of = cython.cast(cython.p_uint, first.vector.items)
+        with cython.nogil:
+            for row in range(elements.rows):
+                if not elements.lists:
+                    answer = found[row]
+                elif starts[row] == starts[row + 1]:
+                    answer = NULL_ANSWER
+                else:
+                    answer = found[starts[row]]
+                of[row] = answer
+                frame[row] = self.first.items[answer] if self.frames.items[answer] else NO_TEXT
+        which.vector.count = first.vector.count = elements.rows
+        return which, first
+
+    def columns(self, frames: Column, names: tuple, words: tuple, answers: Column = None):
+        """A Batch with a row for each of `frames`: columns function, file, line, inlined, start_line and source of the
+        given names; with `answers`, of as many rows, the reason of each as well (a seventh name).
+
+        `words` are the texts of the sources and of the reasons, by number, two tuples of bytes. MemoryError.
+        """
+        batch: Batch = Batch(None)
+        count: int64_t = frames.vector.count
+        width: cython.int = 6 if answers is None else 7
+        at: int64_t
+        belong(frames.typecode == "I" and len(names) >= width)
+        which = cython.cast(cython.p_uint, frames.vector.items)
+        for at in range(count):
+            belong(which[at] == NO_TEXT or which[at] < self.function.count)
+        if not (
+            new_schema(cython.address(batch.shared.schema), b"+s", b"", width)
+            and new_array(cython.address(batch.shared.array), count, 1, width)
+        ):
+            raise MemoryError
+        self._fill_columns(batch.shared.schema.children, batch.shared.array.children, frames, names, words)
+        if answers is not None:
+            belong(answers.vector.count == count)
+            self._check(answers)
+            self._fill_reasons(
+                batch.shared.schema.children[REASON],
+                batch.shared.array.children[REASON],
+                answers,
+                names[REASON],
+                words[1],
+            )
+        batch._read_names()
+        return batch
+
+    def chains(self, answers: Column, elements: Elements, names: tuple, words: tuple):
+        """A Batch with a row for each of the elements' rows: the frames as lists of structs, and the reason where there
+        are none (of lists: that of the first address without).
+
+        `names` are those of the two columns and, behind them, of a frame's fields; `words` as in `columns`.
+        MemoryError.
+        """
+        batch: Batch = Batch(None)
+        rows: cython.Py_ssize_t = elements.rows
+        row: cython.Py_ssize_t
+        at: cython.Py_ssize_t = 0
+        element: cython.Py_ssize_t
+        of: Column
+        frames: Column
+        chosen: Column = Column("I")
+        belong(len(names) == 8)
+        of, frames, _ = self.rows_of(answers, elements, False)
+        if frames.vector.count > INT_MAX:
+            raise OverflowError("more than 2^31 frames in one batch: give smaller batches")
+        if not (
+            new_schema(cython.address(batch.shared.schema), b"+s", b"", 2)
+            and new_array(cython.address(batch.shared.array), rows, 1, 2)
+            and new_schema(batch.shared.schema.children[0], b"+l", names[0].encode(), 1)
+            and new_array(batch.shared.array.children[0], rows, 2, 1)
+            and new_schema(batch.shared.schema.children[0].children[0], b"+s", b"item", 6)
+            and new_array(batch.shared.array.children[0].children[0], frames.vector.count, 1, 6)
+            and chosen.reserve(rows)
+        ):
+            raise MemoryError
+        offsets = cython.cast(cython.pointer(int32_t), malloc(4 * (rows + 1)))
+        if offsets == cython.NULL:
+            raise MemoryError
+        batch.shared.array.children[0].buffers[1] = offsets
+        starts = cython.cast(cython.p_uint, elements.starts.vector.items)
+        found = cython.cast(cython.p_uint, answers.vector.items)
+        its = cython.cast(cython.p_uint, of.vector.items)
+        reason = cython.cast(cython.p_uint, chosen.vector.items)
+        offsets[0] = 0
+        for row in range(rows):
+            low: cython.Py_ssize_t = starts[row] if elements.lists else row
+            high: cython.Py_ssize_t = starts[row + 1] if elements.lists else row + 1
+            while at < of.vector.count and its[at] < high:
+                at += 1
+            offsets[row + 1] = cython.cast(int32_t, at)
+            reason[row] = NULL_ANSWER
+            for element in range(low, high):
+                if self.reason.items[found[element]]:
+                    reason[row] = found[element]
+                    break
+        chosen.vector.count = rows
+        self._fill_columns(
+            batch.shared.schema.children[0].children[0].children, batch.shared.array.children[0].children[0].children,
+            frames, names[2:], words,
+        )  # fmt: skip
+        self._fill_reasons(batch.shared.schema.children[1], batch.shared.array.children[1], chosen, names[1], words[1])
+        batch._read_names()
+        return batch
+
+    @cython.cfunc
+    def _fill_columns(
+        self,
+        schema: cython.pointer(cython.pointer(ArrowSchema)),
+        array: cython.pointer(cython.pointer(ArrowArray)),
+        frames: Column,
+        names: tuple,
+        words: tuple,
+    ):
+        """Make the six columns of frames."""
+        count: int64_t = frames.vector.count
+        at: int64_t
+        nulls: int64_t = 0
+        frame: cython.uint
+        line: cython.p_uint
+        start_line: cython.p_uint
+        inlined: cython.p_uchar
+        source: cython.p_uchar
+        sources: cython.uint = len(words[0])
+        which = cython.cast(cython.p_uint, frames.vector.items)
+        self._fill_texts(schema[FUNCTION], array[FUNCTION], frames, self.function.items, names[FUNCTION])
+        self._fill_texts(schema[FILE], array[FILE], frames, self.source_file.items, names[FILE])
+        if not (
+            new_schema(schema[LINE], b"I", names[LINE].encode(), 0)
+            and new_array(array[LINE], count, 2, 0)
+            and new_schema(schema[START_LINE], b"I", names[START_LINE].encode(), 0)
+            and new_array(array[START_LINE], count, 2, 0)
+            and new_schema(schema[INLINED], b"b", names[INLINED].encode(), 0)
+            and new_array(array[INLINED], count, 2, 0)
+            and new_schema(schema[SOURCE], b"c", names[SOURCE].encode(), 0)
+            and new_array(array[SOURCE], count, 2, 0)
+        ):
+            raise MemoryError
+        for at in (LINE, START_LINE, INLINED, SOURCE):
+            array[at].buffers[0] = calloc((count >> 3) + 1, 1)
+            array[at].buffers[1] = calloc(count + 1, 4 if at in (LINE, START_LINE) else 1)
+            if array[at].buffers[0] == cython.NULL or array[at].buffers[1] == cython.NULL:
+                raise MemoryError
+        line = cython.cast(cython.p_uint, array[LINE].buffers[1])
+        start_line = cython.cast(cython.p_uint, array[START_LINE].buffers[1])
+        inlined = cython.cast(cython.p_uchar, array[INLINED].buffers[1])
+        source = cython.cast(cython.p_uchar, array[SOURCE].buffers[1])
+        with cython.nogil:
+            for at in range(count):
+                frame = which[at]
+                if frame == NO_TEXT:
+                    nulls += 1
+                    continue
+                if self.line.items[frame]:
+                    line[at] = self.line.items[frame]
+                    set_bit(array[LINE], at)
+                else:
+                    array[LINE].null_count += 1
+                if self.start_line.items[frame]:
+                    start_line[at] = self.start_line.items[frame]
+                    set_bit(array[START_LINE], at)
+                else:
+                    array[START_LINE].null_count += 1
+                if self.inlined.items[frame]:
+                    inlined[at >> 3] |= 1 << (at & 7)
+                set_bit(array[INLINED], at)
+                if self.source.items[frame] < sources:  # an archive may hold any byte
+                    source[at] = self.source.items[frame]
+                set_bit(array[SOURCE], at)
+        for at in (LINE, START_LINE, INLINED, SOURCE):
+            array[at].null_count += nulls
+        give_dictionary(schema[SOURCE], array[SOURCE], words[0])
+
+    @cython.cfunc
+    def _fill_texts(
+        self,
+        schema: cython.pointer(ArrowSchema),
+        array: cython.pointer(ArrowArray),
+        frames: Column,
+        texts: cython.p_uint,
+        name: str,
+    ):
+        """Make a column of texts with a dictionary of those that it shows; the empty text is null."""
+        count: int64_t = frames.vector.count
+        at: int64_t
+        frame: cython.uint
+        text: cython.uint
+        places: cython.uint = 0
+        size: cython.ulonglong = 0
+        start: cython.ulonglong
+        indices: cython.pointer(int32_t)
+        offsets: cython.pointer(int32_t)
+        data: cython.p_char
+        room: cython.bint = True
+        shown: Column = Column("I")
+        which = cython.cast(cython.p_uint, frames.vector.items)
+        self.shown += 1
+        if self.shown == 0:  # after 2^32 columns: no mark is left of earlier ones
+            for at in range(self.shown_in.count):
+                self.shown_in.items[at] = 0
+            self.shown = 1
+        if not (new_schema(schema, b"i", name.encode(), 0) and new_array(array, count, 2, 0)):
+            raise MemoryError
+        array.buffers[0] = calloc((count >> 3) + 1, 1)
+        array.buffers[1] = calloc(count + 1, 4)
+        if array.buffers[0] == cython.NULL or array.buffers[1] == cython.NULL:
+            raise MemoryError
+        indices = cython.cast(cython.pointer(int32_t), array.buffers[1])
+        with cython.nogil:
+            for at in range(count):
+                frame = which[at]
+                if frame == NO_TEXT:
+                    array.null_count += 1
+                    continue
+                text = texts[frame]
+                start = self.text_end.items[text - 1] if text else 0
+                if self.text_end.items[text] == start:
+                    array.null_count += 1
+                    continue
+                if self.shown_in.items[text] != self.shown:
+                    self.shown_in.items[text] = self.shown
+                    self.place.items[text] = places
+                    places += 1
+                    room = shown.push_u32(text) and room
+                    size += self.text_end.items[text] - start
+                indices[at] = self.place.items[text]
+                set_bit(array, at)
+        array.dictionary = cython.cast(cython.pointer(ArrowArray), calloc(1, cython.sizeof(ArrowArray)))
+        schema.dictionary = cython.cast(cython.pointer(ArrowSchema), calloc(1, cython.sizeof(ArrowSchema)))
+        if not room or array.dictionary == cython.NULL or schema.dictionary == cython.NULL:
+            raise MemoryError
+        if size > INT_MAX:
+            raise OverflowError("the names of one batch have more than 2^31 bytes: give smaller batches")
+        if not (new_schema(schema.dictionary, b"u", b"", 0) and new_array(array.dictionary, places, 3, 0)):
+            raise MemoryError
+        offsets = cython.cast(cython.pointer(int32_t), malloc(4 * (cython.cast(cython.size_t, places) + 1)))
+        array.dictionary.buffers[1] = offsets
+        data = cython.cast(cython.p_char, malloc(size + 1))
+        array.dictionary.buffers[2] = data
+        if offsets == cython.NULL or data == cython.NULL:
+            raise MemoryError
+        size = 0
+        offsets[0] = 0
+        for at in range(places):
+            text = cython.cast(cython.p_uint, shown.vector.items)[at]
+            start = self.text_end.items[text - 1] if text else 0
+            memcpy(data + size, self.text.items + start, self.text_end.items[text] - start)
+            size += self.text_end.items[text] - start
+            offsets[at + 1] = cython.cast(int32_t, size)
+
+    @cython.cfunc
+    def _fill_reasons(
+        self,
+        schema: cython.pointer(ArrowSchema),
+        array: cython.pointer(ArrowArray),
+        answers: Column,
+        name: str,
+        words: tuple,
+    ):
+        """Make the column of reasons: null where there is none."""
+        count: int64_t = answers.vector.count
+        at: int64_t
+        number: cython.uchar
+        numbers: cython.p_uchar
+        known: cython.uint = len(words)
+        which = cython.cast(cython.p_uint, answers.vector.items)
+        if not (new_schema(schema, b"c", name.encode(), 0) and new_array(array, count, 2, 0)):
+            raise MemoryError
+        array.buffers[0] = calloc((count >> 3) + 1, 1)
+        array.buffers[1] = calloc(count + 1, 1)
+        if array.buffers[0] == cython.NULL or array.buffers[1] == cython.NULL:
+            raise MemoryError
+        numbers = cython.cast(cython.p_uchar, array.buffers[1])
+        with cython.nogil:
+            for at in range(count):
+                number = self.reason.items[which[at]]
+                if 0 < number < known:
+                    numbers[at] = number
+                    set_bit(array, at)
+                else:
+                    array.null_count += 1
+        give_dictionary(schema, array, words)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def set_bit(array: cython.pointer(ArrowArray), at: int64_t) -> cython.void:
+    """Mark a row as valid."""
+    cython.cast(cython.p_uchar, cython.cast(cython.p_void, array.buffers[0]))[at >> 3] |= 1 << (at & 7)
+
+
+@cython.cfunc
+def give_dictionary(schema: cython.pointer(ArrowSchema), array: cython.pointer(ArrowArray), words: tuple):
+    """Make a column of 8-bit numbers one of texts by number."""
+    at: cython.Py_ssize_t
+    data: bytes = b"".join(words)
+    size: cython.Py_ssize_t = 0
+    array.dictionary = cython.cast(cython.pointer(ArrowArray), calloc(1, cython.sizeof(ArrowArray)))
+    schema.dictionary = cython.cast(cython.pointer(ArrowSchema), calloc(1, cython.sizeof(ArrowSchema)))
+    if array.dictionary == cython.NULL or schema.dictionary == cython.NULL:
+        raise MemoryError
+    if not (new_schema(schema.dictionary, b"u", b"", 0) and new_array(array.dictionary, len(words), 3, 0)):
+        raise MemoryError
+    offsets = cython.cast(cython.pointer(int32_t), malloc(4 * (len(words) + 1)))
+    array.dictionary.buffers[1] = offsets
+    text = cython.cast(cython.p_char, malloc(len(data) + 1))
+    array.dictionary.buffers[2] = text
+    if offsets == cython.NULL or text == cython.NULL:
+        raise MemoryError
+    memcpy(text, cython.cast(cython.p_char, data), len(data))
+    offsets[0] = 0
+    for at in range(len(words)):
+        size += len(words[at])
+        offsets[at + 1] = cython.cast(int32_t, size)

@@ -1,0 +1,724 @@
+"""Record batches by Arrow's C data interface: taken over without a copy, passed on, read as addresses and build-ids.
+
+No Arrow library is used. A batch is a struct array; its columns are the children. What a producer says of offsets and
+lengths is believed, as the interface has it: both sides are in one process.
+"""
+
+import os
+
+import cython
+from cython.cimports.cpython.pycapsule import PyCapsule_GetPointer, PyCapsule_New
+from cython.cimports.libc.limits import INT_MAX
+from cython.cimports.libc.stdint import int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.libc.string import memcmp, memcpy, memset
+from cython.cimports.whence.columns.kernels.arrow import (
+    ArrowArray,
+    ArrowSchema,
+    Shared,
+    copy_array,
+    copy_schema,
+    let_go,
+    new_array,
+    new_schema,
+)
+from cython.cimports.whence.kernels.columns import Column
+from cython.cimports.whence.kernels.hashtable import (
+    HashTable,
+    fill_slot,
+    first_slot,
+    is_crowded,
+    make_slots,
+    mix_bytes,
+    next_slot,
+    release_slots,
+)
+
+from whence.errors import WrongUse
+
+NO_ID = cython.declare(cython.uint, 0xFFFFFFFF)  # the code of an element without a build-id
+LONGEST_ID = cython.declare(cython.Py_ssize_t, 512)  # bytes: longer texts are no build-ids, and are cut
+INLINE = cython.declare(cython.int, 12)  # bytes of a view's text that lie in the view itself
+LARGEST = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+VIEW_SIZE = cython.declare(cython.int, 16)
+FIRST_TEXTS = cython.declare(cython.Py_ssize_t, 512)  # so many build-ids are expected to begin with
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def drop_schema(capsule: object) -> cython.void:
+    """The destructor of a schema's capsule: what nobody took is released."""
+    schema = cython.cast(cython.pointer(ArrowSchema), PyCapsule_GetPointer(capsule, b"arrow_schema"))
+    if schema.release != cython.NULL:
+        schema.release(schema)
+    free(schema)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def drop_array(capsule: object) -> cython.void:
+    """The destructor of an array's capsule."""
+    array = cython.cast(cython.pointer(ArrowArray), PyCapsule_GetPointer(capsule, b"arrow_array"))
+    if array.release != cython.NULL:
+        array.release(array)
+    free(array)
+
+
+@cython.final
+@cython.cclass
+class Batch:
+    """A record batch. It speaks the C data interface, any number of times; `names` are those of its columns."""
+
+    def __cinit__(self, schema: object, array: object = None):
+        """Take over what two capsules hold; without an array, a schema alone. TypeError for what is no batch."""
+        self.shared = cython.cast(cython.pointer(Shared), calloc(1, cython.sizeof(Shared)))
+        if self.shared == cython.NULL:
+            raise MemoryError
+        self.shared.holders = 1
+        self.names = ()
+        if schema is None:
+            return  # made here: the caller fills it
+        its_schema = cython.cast(cython.pointer(ArrowSchema), PyCapsule_GetPointer(schema, b"arrow_schema"))
+        if its_schema.release == cython.NULL:
+            raise ValueError("the Arrow schema was taken before")
+        memcpy(cython.address(self.shared.schema), its_schema, cython.sizeof(ArrowSchema))
+        its_schema.release = cython.NULL
+        if cython.cast(bytes, self.shared.schema.format) != b"+s":
+            raise WrongUse(f"a column of {self.shared.schema.format.decode()}: give a record batch, with named columns")
+        if array is not None:
+            its_array = cython.cast(cython.pointer(ArrowArray), PyCapsule_GetPointer(array, b"arrow_array"))
+            if its_array.release == cython.NULL:
+                raise ValueError("the Arrow array was taken before")
+            memcpy(cython.address(self.shared.array), its_array, cython.sizeof(ArrowArray))
+            its_array.release = cython.NULL
+            if self.shared.array.n_children != self.shared.schema.n_children:
+                raise ValueError("the Arrow array has not as many columns as its schema")
+        self._read_names()
+
+    @cython.cfunc
+    def _read_names(self):
+        schema: cython.pointer(ArrowSchema) = cython.address(self.shared.schema)
+        at: cython.Py_ssize_t
+        names: list = []
+        for at in range(schema.n_children):
+            name = schema.children[at].name
+            names.append(b"" if name == cython.NULL else cython.cast(bytes, name))
+        self.names = tuple([name.decode("utf-8", "surrogateescape") for name in names])
+
+    def __dealloc__(self):
+        let_go(self.shared)
+
+    def __len__(self):
+        """How many rows there are."""
+        return self.shared.array.length
+
+    def __repr__(self):
+        return f"<Batch of {len(self)} rows: {', '.join(self.names)}>"
+
+    def __arrow_c_schema__(self):
+        schema = cython.cast(cython.pointer(ArrowSchema), calloc(1, cython.sizeof(ArrowSchema)))
+        if schema == cython.NULL:
+            raise MemoryError
+        capsule = PyCapsule_New(schema, b"arrow_schema", drop_schema)
+        if not copy_schema(schema, cython.address(self.shared.schema)):
+            raise MemoryError
+        return capsule
+
+    def __arrow_c_array__(self, requested_schema: object = None):
+        """The schema and the array, two capsules. `requested_schema` is not looked at: the types are ours to say."""
+        if self.shared.array.release == cython.NULL:
+            raise TypeError("a schema alone has no rows")
+        array = cython.cast(cython.pointer(ArrowArray), calloc(1, cython.sizeof(ArrowArray)))
+        if array == cython.NULL:
+            raise MemoryError
+        capsule = PyCapsule_New(array, b"arrow_array", drop_array)
+        if not copy_array(array, cython.address(self.shared.array), self.shared):
+            raise MemoryError
+        return self.__arrow_c_schema__(), capsule
+
+    def format_of(self, name: str) -> str:
+        """A column's format string; that of its values where it is a dictionary. KeyError."""
+        schema: cython.pointer(ArrowSchema) = self.shared.schema.children[self.position(name)]
+        if schema.dictionary != cython.NULL:
+            schema = schema.dictionary
+        return schema.format.decode()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def position(self, name: str) -> cython.Py_ssize_t:
+        """The place of a column among the children. KeyError."""
+        if name not in self.names:
+            raise KeyError(name)
+        return self.names.index(name)
+
+    def beside(self, other: Batch):
+        """A batch of both batches' columns. ValueError unless they have as many rows."""
+        out: Batch = Batch(None)
+        at: cython.Py_ssize_t
+        own: cython.Py_ssize_t = self.shared.schema.n_children
+        both: cython.Py_ssize_t = own + other.shared.schema.n_children
+        source: cython.pointer(Shared)
+        child: cython.pointer(ArrowArray)
+        inner: cython.Py_ssize_t
+        whole: cython.bint = self.shared.array.release != cython.NULL and other.shared.array.release != cython.NULL
+        if whole and self.shared.array.length != other.shared.array.length:
+            raise ValueError("batches of different lengths")
+        if not new_schema(cython.address(out.shared.schema), b"+s", b"", both):
+            raise MemoryError
+        if whole and not new_array(cython.address(out.shared.array), self.shared.array.length, 1, both):
+            raise MemoryError
+        for at in range(both):
+            source = self.shared if at < own else other.shared
+            inner = at if at < own else at - own
+            if not copy_schema(out.shared.schema.children[at], source.schema.children[inner]):
+                raise MemoryError
+            if whole:
+                child = out.shared.array.children[at]
+                if not copy_array(child, source.array.children[inner], source):
+                    raise MemoryError
+                if source.array.offset or child.length != out.shared.array.length:  # a slice: the struct has the offset
+                    child.offset += source.array.offset
+                    child.length = out.shared.array.length
+                    child.null_count = -1
+        out._read_names()
+        return out
+
+
+# Reading columns
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def is_valid(array: cython.pointer(ArrowArray), row: int64_t) -> cython.bint:
+    """Whether a row (counted from the buffers' start) is not null."""
+    bits: cython.pointer(cython.const[uint8_t])
+    if array.n_buffers < 1 or array.buffers[0] == cython.NULL or array.null_count == 0:
+        return True
+    bits = cython.cast(cython.pointer(cython.const[uint8_t]), array.buffers[0])
+    return bits[row >> 3] >> (row & 7) & 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def integer_at(
+    array: cython.pointer(ArrowArray), format: cython.char, row: int64_t, value: cython.p_ulonglong
+) -> cython.bint:
+    """An integer, negative ones as their 64 bits; False where the row is null."""
+    data: cython.p_void = cython.cast(cython.p_void, array.buffers[1])
+    if not is_valid(array, row):
+        return False
+    if format == ord("L") or format == ord("l"):
+        value[0] = cython.cast(cython.p_ulonglong, data)[row]
+    elif format == ord("I"):
+        value[0] = cython.cast(cython.pointer(uint32_t), data)[row]
+    elif format == ord("i"):
+        value[0] = cython.cast(cython.ulonglong, cython.cast(int64_t, cython.cast(cython.pointer(int32_t), data)[row]))
+    elif format == ord("S"):
+        value[0] = cython.cast(cython.pointer(uint16_t), data)[row]
+    elif format == ord("s"):
+        value[0] = cython.cast(cython.ulonglong, cython.cast(int64_t, cython.cast(cython.pointer(int16_t), data)[row]))
+    elif format == ord("C"):
+        value[0] = cython.cast(cython.pointer(uint8_t), data)[row]
+    else:
+        value[0] = cython.cast(cython.ulonglong, cython.cast(int64_t, cython.cast(cython.pointer(int8_t), data)[row]))
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def bytes_at(
+    array: cython.pointer(ArrowArray),
+    format: cython.p_const_char,
+    row: int64_t,
+    size: cython.pointer(int64_t),
+) -> cython.pointer(cython.const[cython.uchar]):
+    """The bytes of a text or binary element; NULL where the row is null."""
+    start: int64_t
+    end: int64_t
+    digits: int64_t = 0
+    at: cython.int = 2
+    length: int32_t
+    buffer: int32_t
+    offset: int32_t
+    view: cython.pointer(cython.const[cython.uchar])
+    if not is_valid(array, row):
+        return cython.NULL
+    if format[0] == ord("v"):  # views: length, then the text, or a prefix, a buffer's number and an offset
+        view = cython.cast(cython.pointer(cython.const[cython.uchar]), array.buffers[1]) + VIEW_SIZE * row
+        memcpy(cython.address(length), view, 4)
+        size[0] = length
+        if length <= INLINE:
+            return view + 4
+        memcpy(cython.address(buffer), view + 8, 4)
+        memcpy(cython.address(offset), view + 12, 4)
+        return cython.cast(cython.pointer(cython.const[cython.uchar]), array.buffers[2 + buffer]) + offset
+    if format[0] == ord("w"):
+        while ord("0") <= format[at] <= ord("9"):
+            digits = digits * 10 + format[at] - ord("0")
+            at += 1
+        size[0] = digits
+        return cython.cast(cython.pointer(cython.const[cython.uchar]), array.buffers[1]) + row * digits
+    if format[0] == ord("U") or format[0] == ord("Z"):
+        start = cython.cast(cython.pointer(int64_t), array.buffers[1])[row]
+        end = cython.cast(cython.pointer(int64_t), array.buffers[1])[row + 1]
+    else:
+        start = cython.cast(cython.pointer(int32_t), array.buffers[1])[row]
+        end = cython.cast(cython.pointer(int32_t), array.buffers[1])[row + 1]
+    size[0] = end - start
+    if array.buffers[2] == cython.NULL:
+        return cython.cast(cython.pointer(cython.const[cython.uchar]), b"")
+    return cython.cast(cython.pointer(cython.const[cython.uchar]), array.buffers[2]) + start
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def address_of_text(
+    text: cython.pointer(cython.const[cython.uchar]), size: int64_t, decimal: cython.bint, value: cython.p_ulonglong
+) -> cython.bint:
+    """An address in hex, with or without 0x, with blanks around it; with `decimal` one without 0x is decimal. False for
+    other texts and beyond 64 bits."""
+    at: int64_t = 0
+    end: int64_t = size
+    digit: cython.uint
+    found: cython.ulonglong = 0
+    digits: cython.int = 0
+    while at < end and text[at] <= ord(" "):
+        at += 1
+    while end > at and text[end - 1] <= ord(" "):
+        end -= 1
+    if end - at > 2 and text[at] == ord("0") and text[at + 1] | 0x20 == ord("x"):
+        at += 2
+        decimal = False
+    while at < end:
+        if ord("0") <= text[at] <= ord("9"):
+            digit = text[at] - ord("0")
+        elif decimal:
+            return False
+        elif ord("a") <= text[at] | 0x20 <= ord("f"):
+            digit = (text[at] | 0x20) - ord("a") + 10
+        else:
+            return False
+        if decimal:
+            if found > (LARGEST - digit) // 10:
+                return False
+            found = found * 10 + digit
+        elif found >> 60:
+            return False
+        else:
+            found = found << 4 | digit
+        digits += 1
+        at += 1
+    value[0] = found
+    return digits > 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def list_start(array: cython.pointer(ArrowArray), format: cython.p_const_char, row: int64_t) -> int64_t:
+    """The first child of a list (row counted from the buffers' start); that of row + 1 is the end."""
+    size: int64_t = 0
+    at: cython.int = 3
+    if format[1] == ord("L"):
+        return cython.cast(cython.pointer(int64_t), array.buffers[1])[row]
+    if format[1] == ord("w"):
+        while ord("0") <= format[at] <= ord("9"):
+            size = size * 10 + format[at] - ord("0")
+            at += 1
+        return size * row
+    return cython.cast(cython.pointer(int32_t), array.buffers[1])[row]
+
+
+@cython.cfunc
+def is_list(format: bytes) -> cython.bint:
+    return format in (b"+l", b"+L") or format.startswith(b"+w:")
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def must_be_numbers(format: bytes, name: str) -> cython.int:
+    """WrongUse unless a column's values can be addresses."""
+    if format in (b"e", b"f", b"g"):
+        raise WrongUse(
+            f"column {name} has floating-point numbers, which can't hold 64 bits: cast it to uint64 where it is made"
+        )
+    if format[:1] in (b"c", b"C", b"s", b"S", b"i", b"I", b"l", b"L", b"u", b"U") or format == b"vu":
+        return 0
+    if (
+        format.startswith(b"d:")
+        and (format.count(b",") == 1 or format.endswith(b",128"))
+        and format.split(b",")[1] == b"0"
+    ):
+        return 0
+    if format == b"n":
+        return 0
+    raise WrongUse(f"column {name} has the Arrow format {format.decode()!r}: addresses are integers, or texts in hex")
+
+
+@cython.final
+@cython.cclass
+class Elements:
+    """The addresses of a column, one after the other: an element for each row, or for each item of lists."""
+
+    def __cinit__(self, batch: Batch = None, name: str = "", decimal: cython.bint = False):
+        """KeyError for a column that there is not; WrongUse for one that holds no addresses. MemoryError.
+
+        Without a batch there are no elements. Texts are in hex, with `decimal` those without 0x in decimal.
+        """
+        self.decimal = decimal
+        self.address, self.status, self.starts = Column("Q"), Column("B"), Column("I")
+        if batch is not None:
+            self._take(batch, name)
+
+    @cython.cfunc
+    def _take(self, batch: Batch, name: str):
+        place: cython.Py_ssize_t = batch.position(name)
+        schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[place]
+        array: cython.pointer(ArrowArray) = batch.shared.array.children[place]
+        first: int64_t
+        row: int64_t
+        low: int64_t
+        high: int64_t
+        format: cython.p_const_char = schema.format
+        starts: cython.p_uint
+        inner: cython.pointer(ArrowArray)
+        self.rows = batch.shared.array.length
+        self.lists = is_list(cython.cast(bytes, format))
+        first = array.offset + batch.shared.array.offset
+        if not self.lists:
+            self._read(schema, array, first, self.rows, name)
+            return
+        inner = array.children[0]
+        if not self.starts.reserve(self.rows + 1):
+            raise MemoryError
+        starts = cython.cast(cython.p_uint, self.starts.vector.items)
+        self.starts.vector.count = self.rows + 1
+        starts[0] = 0
+        low = list_start(array, format, first) if self.rows else 0
+        high = list_start(array, format, first + self.rows) if self.rows else 0
+        if high - low > INT_MAX:
+            raise WrongUse(f"column {name}: more than 2^31 addresses in one batch: give smaller batches")
+        self._read(schema.children[0], inner, inner.offset + low, high - low, name)
+        for row in range(self.rows):
+            starts[row + 1] = cython.cast(cython.uint, list_start(array, format, first + row + 1) - low)
+            if not is_valid(array, first + row):  # a null list may have children
+                for at in range(starts[row], starts[row + 1]):
+                    cython.cast(cython.p_uchar, self.status.vector.items)[at] = NOTHING
+
+    @cython.cfunc
+    def _read(
+        self,
+        schema: cython.pointer(ArrowSchema),
+        array: cython.pointer(ArrowArray),
+        first: int64_t,
+        count: int64_t,
+        name: str,
+    ):
+        """Fill `address` and `status` with `count` elements, from row `first` of the buffers on."""
+        values: cython.p_ulonglong
+        status: cython.p_uchar
+        row: int64_t
+        index: cython.ulonglong = 0
+        inner: cython.pointer(ArrowArray) = array
+        dictionary: cython.bint = schema.dictionary != cython.NULL
+        format: cython.p_const_char = schema.dictionary.format if dictionary else schema.format
+        outer: cython.char = schema.format[0]
+        must_be_numbers(cython.cast(bytes, format), name)
+        if not self.address.reserve(count) or not self.status.reserve(count):
+            raise MemoryError
+        values = cython.cast(cython.p_ulonglong, self.address.vector.items)
+        status = cython.cast(cython.p_uchar, self.status.vector.items)
+        if dictionary:
+            inner = array.dictionary
+        with cython.nogil:
+            if not dictionary and (format[0] == ord("L") or format[0] == ord("l")):
+                memcpy(values, cython.cast(cython.p_ulonglong, array.buffers[1]) + first, 8 * count)
+                memset(status, ASKED, count)
+                if array.buffers[0] != cython.NULL and array.null_count:
+                    for row in range(count):
+                        if not is_valid(array, first + row):
+                            status[row] = NOTHING
+            else:
+                for row in range(count):
+                    index = cython.cast(cython.ulonglong, first + row)
+                    if dictionary:
+                        if not integer_at(array, outer, first + row, cython.address(index)):
+                            status[row] = NOTHING
+                            values[row] = 0
+                            continue
+                        index += cython.cast(cython.ulonglong, inner.offset)
+                    status[row] = read_address(inner, format, cython.cast(int64_t, index), self.decimal, values + row)
+        self.address.vector.count = self.status.vector.count = count
+
+    def __len__(self):
+        return len(self.address)
+
+    def __repr__(self):
+        return f"<Elements: {len(self)} addresses of {self.rows} rows>"
+
+    def rows_of(self, elements: Column):
+        """The row of the batch that each of some elements, in ascending order, is of: a Column of u32."""
+        at: cython.Py_ssize_t
+        row: cython.uint = 0
+        out: Column = Column("I")
+        starts = cython.cast(cython.p_uint, self.starts.vector.items)
+        which = cython.cast(cython.p_uint, elements.vector.items)
+        if elements.typecode != "I":
+            raise ValueError("columns that do not belong together")
+        if not self.lists:
+            return elements
+        for at in range(elements.vector.count):
+            while row < self.rows and starts[row + 1] <= which[at]:
+                row += 1
+            if not out.push_u32(row):
+                raise MemoryError
+        return out
+
+    def moved(self, start: Elements, offset: Elements):
+        """Make each runtime address a file offset: less the mapping's start, plus the mapping's offset in its file.
+
+        `start` and `offset` have an element for each address, or for each row.
+        """
+        at: cython.Py_ssize_t
+        row: cython.Py_ssize_t = 0
+        of: cython.Py_ssize_t
+        count: cython.Py_ssize_t = self.address.vector.count
+        values = cython.cast(cython.p_ulonglong, self.address.vector.items)
+        status = cython.cast(cython.p_uchar, self.status.vector.items)
+        starts = cython.cast(cython.p_uint, self.starts.vector.items)
+        of_start = cython.cast(cython.p_ulonglong, start.address.vector.items)
+        of_offset = cython.cast(cython.p_ulonglong, offset.address.vector.items)
+        alike: cython.bint = len(start) == count and start.lists == self.lists
+        if len(start) != len(offset) or (not alike and len(start) != self.rows):
+            raise ValueError("columns that do not belong together")
+        for at in range(count):
+            while self.lists and starts[row + 1] <= at:
+                row += 1
+            of = at if alike else row
+            if status[at] != ASKED:
+                continue
+            if (
+                cython.cast(cython.p_uchar, start.status.vector.items)[of]
+                or cython.cast(cython.p_uchar, offset.status.vector.items)[of]
+            ):
+                status[at] = NO_ADDRESS
+            else:
+                values[at] = values[at] - of_start[of] + of_offset[of]
+
+    def step_back(self, callers_only: bool):
+        """Make return addresses addresses of their calls: one byte less, for all or for all but the first of a list."""
+        at: cython.Py_ssize_t
+        row: cython.Py_ssize_t = 0
+        values = cython.cast(cython.p_ulonglong, self.address.vector.items)
+        status = cython.cast(cython.p_uchar, self.status.vector.items)
+        starts = cython.cast(cython.p_uint, self.starts.vector.items)
+        leaves: cython.bint = callers_only
+        if leaves and not self.lists:
+            return
+        for at in range(self.address.vector.count):
+            if leaves:
+                while starts[row + 1] <= at:
+                    row += 1
+                if starts[row] == at:
+                    continue
+            if status[at] == ASKED:
+                if values[at] == 0:
+                    status[at] = NO_ADDRESS
+                else:
+                    values[at] -= 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def read_address(
+    array: cython.pointer(ArrowArray),
+    format: cython.p_const_char,
+    row: int64_t,
+    decimal: cython.bint,
+    value: cython.p_ulonglong,
+) -> cython.uchar:
+    """One address and its status."""
+    size: int64_t = 0
+    text: cython.pointer(cython.const[cython.uchar])
+    words: cython.p_ulonglong
+    value[0] = 0
+    if format[0] == ord("n"):
+        return NOTHING
+    if format[0] == ord("u") or format[0] == ord("U") or format[0] == ord("v"):
+        text = bytes_at(array, format, row, cython.address(size))
+        if text == cython.NULL:
+            return NOTHING
+        return ASKED if address_of_text(text, size, decimal, value) else NO_ADDRESS
+    if format[0] == ord("d"):  # decimal numbers of 128 bits without a fraction
+        if not is_valid(array, row):
+            return NOTHING
+        words = cython.cast(cython.p_ulonglong, array.buffers[1]) + 2 * row
+        value[0] = words[0]
+        return NO_ADDRESS if words[1] else ASKED
+    return ASKED if integer_at(array, format[0], row, value) else NOTHING
+
+
+def identities(batch: Batch, name: str, elements: Elements) -> tuple:
+    """The build-id of each element: a column of codes (u32, NO_ID for none), and what each code stands for, bytes.
+
+    The column has an element for each row, or lists that are as long as the addresses'. WrongUse, KeyError.
+    """
+    place: cython.Py_ssize_t = batch.position(name)
+    schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[place]
+    array: cython.pointer(ArrowArray) = batch.shared.array.children[place]
+    first: int64_t = array.offset + batch.shared.array.offset
+    low: int64_t
+    row: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    distinct: list = []
+    starts = cython.cast(cython.p_uint, elements.starts.vector.items)
+    out: Column = Column("I")
+    spread: Column
+    codes: cython.p_uint
+    if is_list(cython.cast(bytes, schema.format)):
+        if not elements.lists or elements.rows != batch.shared.array.length:
+            raise WrongUse(f"column {name} has lists where the addresses are single ones")
+        low = list_start(array, schema.format, first) if elements.rows else 0
+        for row in range(elements.rows):
+            if list_start(array, schema.format, first + row + 1) - low != starts[row + 1]:
+                raise WrongUse(f"column {name}: row {row} has not as many build-ids as addresses")
+        read_identities(
+            out, distinct, schema.children[0], array.children[0], array.children[0].offset + low, len(elements), name
+        )
+        return out, distinct
+    read_identities(out, distinct, schema, array, first, elements.rows, name)
+    if not elements.lists:
+        return out, distinct
+    spread = Column("I")
+    if not spread.reserve(len(elements)):
+        raise MemoryError
+    codes = cython.cast(cython.p_uint, out.vector.items)
+    for row in range(elements.rows):
+        for at in range(starts[row], starts[row + 1]):
+            cython.cast(cython.p_uint, spread.vector.items)[at] = codes[row]
+    spread.vector.count = len(elements)
+    return spread, distinct
+
+
+@cython.cfunc
+def read_identities(
+    out: Column,
+    distinct: list,
+    schema: cython.pointer(ArrowSchema),
+    array: cython.pointer(ArrowArray),
+    first: int64_t,
+    count: int64_t,
+    name: str,
+):
+    """Fill `out` with a code for each of `count` elements, and `distinct` with what the codes stand for."""
+    dictionary: cython.bint = schema.dictionary != cython.NULL
+    format: bytes = cython.cast(bytes, schema.dictionary.format if dictionary else schema.format)
+    codes: cython.p_uint
+    inner: Column
+    row: int64_t
+    index: cython.ulonglong = 0
+    outer: cython.char = schema.format[0]
+    if not out.reserve(count):
+        raise MemoryError
+    codes = cython.cast(cython.p_uint, out.vector.items)
+    out.vector.count = count
+    if format == b"n":
+        memset(codes, 0xFF, 4 * count)
+        return
+    if format not in (b"u", b"U", b"z", b"Z", b"vu", b"vz") and not format.startswith(b"w:"):
+        raise WrongUse(f"column {name} has the Arrow format {format.decode()!r}: build-ids are texts in hex, or bytes")
+    if not dictionary:
+        code_texts(codes, distinct, array, format, first, count)
+        return
+    inner = Column("I")
+    if not inner.reserve(array.dictionary.length):
+        raise MemoryError
+    inner.vector.count = array.dictionary.length
+    code_texts(
+        cython.cast(cython.p_uint, inner.vector.items), distinct, array.dictionary, format, array.dictionary.offset,
+        array.dictionary.length,
+    )  # fmt: skip
+    with cython.nogil:
+        for row in range(count):
+            codes[row] = NO_ID
+            if integer_at(array, outer, first + row, cython.address(index)):
+                if index < cython.cast(cython.ulonglong, inner.vector.count):
+                    codes[row] = cython.cast(cython.p_uint, inner.vector.items)[index]
+
+
+@cython.cfunc
+def code_texts(
+    codes: cython.p_uint,
+    distinct: list,
+    array: cython.pointer(ArrowArray),
+    format: cython.p_const_char,
+    first: int64_t,
+    count: int64_t,
+):
+    """Give each distinct text a code, in order of first visit."""
+    row: int64_t
+    at: int64_t
+    size: int64_t = 0
+    other_size: int64_t = 0
+    slot: cython.ulonglong
+    text: cython.pointer(cython.const[cython.uchar])
+    other: cython.pointer(cython.const[cython.uchar])
+    before: cython.pointer(cython.const[cython.uchar]) = cython.NULL
+    length: int64_t = -1
+    room: cython.bint = True
+    seed: cython.ulonglong = int.from_bytes(os.urandom(8), "little")
+    table: HashTable = HashTable(cython.NULL, 0, 0)
+    firsts: Column = Column("Q")  # the row each code was first met in
+    if not make_slots(cython.address(table), min(count, FIRST_TEXTS)):
+        raise MemoryError
+    with cython.nogil:
+        for row in range(count):
+            text = bytes_at(array, format, first + row, cython.address(size))
+            if text == cython.NULL:
+                codes[row] = NO_ID
+                continue
+            size = min(size, LONGEST_ID)
+            if row and codes[row - 1] != NO_ID and size == length and memcmp(text, before, size) == 0:
+                codes[row] = codes[row - 1]
+                continue
+            before, length = text, size
+            if is_crowded(cython.address(table)):
+                room = room and make_slots(cython.address(table), 4 * firsts.vector.count)
+                if not room:
+                    break
+                for at in range(firsts.vector.count):
+                    other = bytes_at(
+                        array,
+                        format,
+                        cython.cast(cython.p_ulonglong, firsts.vector.items)[at],
+                        cython.address(other_size),
+                    )
+                    slot = first_slot(cython.address(table), mix_bytes(other, min(other_size, LONGEST_ID), seed))
+                    while table.slots[slot]:
+                        slot = next_slot(cython.address(table), slot)
+                    fill_slot(cython.address(table), slot, at)
+            slot = first_slot(cython.address(table), mix_bytes(text, size, seed))
+            while table.slots[slot]:
+                other = bytes_at(
+                    array, format, cython.cast(cython.p_ulonglong, firsts.vector.items)[table.slots[slot] - 1],
+                    cython.address(other_size),
+                )  # fmt: skip
+                if min(other_size, LONGEST_ID) == size and memcmp(other, text, size) == 0:
+                    break
+                slot = next_slot(cython.address(table), slot)
+            if table.slots[slot] == 0:
+                fill_slot(cython.address(table), slot, firsts.vector.count)
+                room = room and firsts.push_u64(first + row)
+            codes[row] = table.slots[slot] - 1
+    release_slots(cython.address(table))
+    if not room:
+        raise MemoryError
+    for at in range(firsts.vector.count):
+        text = bytes_at(array, format, cython.cast(cython.p_ulonglong, firsts.vector.items)[at], cython.address(size))
+        distinct.append(text[: min(size, LONGEST_ID)])

@@ -1,0 +1,169 @@
+"""Streams of record batches by Arrow's C stream interface: read from a capsule, or made of batches as they come."""
+
+import cython
+from cython.cimports.cpython.pycapsule import PyCapsule_GetPointer, PyCapsule_New
+from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
+from cython.cimports.libc.errno import EINVAL, EIO, ENOMEM
+from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.libc.string import memcpy
+from cython.cimports.whence.columns.kernels.arrow import (
+    ArrowArray,
+    ArrowArrayStream,
+    ArrowSchema,
+    copy_array,
+    copy_schema,
+)
+from cython.cimports.whence.columns.kernels.batch import Batch
+
+from whence.errors import WrongUse
+
+
+@cython.final
+@cython.cclass
+class Batches:
+    """An iterator of Batch, and a stream of the C interface: what it has not yielded can be read by one consumer."""
+
+    def __cinit__(self, schema: object, batches: object):
+        """A stream of batches of this schema (a Batch, whose rows don't matter)."""
+        self.schema = schema
+        self.batches = None if batches is None else iter(batches)
+
+    @staticmethod
+    def taken(capsule: object):
+        """Take over a stream. TypeError for another capsule; WrongUse for a stream that fails, or is of no batches."""
+        out: Batches = Batches(None, None)
+        source = cython.cast(cython.pointer(ArrowArrayStream), PyCapsule_GetPointer(capsule, b"arrow_array_stream"))
+        if source.release == cython.NULL:
+            raise ValueError("the Arrow stream was taken before")
+        memcpy(cython.address(out.source), source, cython.sizeof(ArrowArrayStream))
+        source.release = cython.NULL
+        schema = cython.cast(cython.pointer(ArrowSchema), calloc(1, cython.sizeof(ArrowSchema)))
+        if schema == cython.NULL:
+            raise MemoryError
+        named = PyCapsule_New(schema, b"arrow_schema", drop_schema)
+        if out.source.get_schema(cython.address(out.source), schema):
+            raise WrongUse(f"the Arrow stream has no schema: {out._message()}")
+        out.schema = Batch(named)
+        return out
+
+    def _message(self):
+        text = self.source.get_last_error(cython.address(self.source))
+        return "no reason is told" if text == cython.NULL else cython.cast(bytes, text).decode("utf-8", "replace")
+
+    def __dealloc__(self):
+        if self.source.release != cython.NULL:
+            self.source.release(cython.address(self.source))
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        batch: Batch
+        fault: cython.int
+        if self.batches is not None:
+            return next(self.batches)
+        if self.source.release == cython.NULL:
+            raise StopIteration
+        batch = Batch(None)
+        with cython.nogil:
+            fault = self.source.get_next(cython.address(self.source), cython.address(batch.shared.array))
+        if fault:
+            raise OSError(fault, f"the Arrow stream broke off: {self._message()}")
+        if batch.shared.array.release == cython.NULL:
+            raise StopIteration
+        if not copy_schema(cython.address(batch.shared.schema), cython.address(self.schema.shared.schema)):
+            raise MemoryError
+        batch._read_names()
+        return batch
+
+    def __repr__(self):
+        return f"<Batches: {', '.join(self.schema.names)}>"
+
+    def __arrow_c_schema__(self):
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None):
+        """The stream, a capsule; each batch is made when the consumer asks for it."""
+        stream = cython.cast(cython.pointer(ArrowArrayStream), calloc(1, cython.sizeof(ArrowArrayStream)))
+        if stream == cython.NULL:
+            raise MemoryError
+        capsule = PyCapsule_New(stream, b"arrow_array_stream", drop_stream)
+        stream.get_schema = schema_of_stream
+        stream.get_next = next_of_stream
+        stream.get_last_error = error_of_stream
+        stream.release = release_stream
+        Py_INCREF(self)
+        stream.private_data = cython.cast(cython.p_void, self)
+        return capsule
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def drop_schema(capsule: object) -> cython.void:
+    """The destructor of a schema's capsule: what nobody took is released."""
+    schema = cython.cast(cython.pointer(ArrowSchema), PyCapsule_GetPointer(capsule, b"arrow_schema"))
+    if schema.release != cython.NULL:
+        schema.release(schema)
+    free(schema)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def drop_stream(capsule: object) -> cython.void:
+    """The destructor of a stream's capsule."""
+    stream = cython.cast(cython.pointer(ArrowArrayStream), PyCapsule_GetPointer(capsule, b"arrow_array_stream"))
+    if stream.release != cython.NULL:
+        stream.release(stream)
+    free(stream)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def release_stream(stream: cython.pointer(ArrowArrayStream)) -> cython.void:
+    with cython.gil:
+        Py_DECREF(cython.cast(object, stream.private_data))
+    stream.release = cython.NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def schema_of_stream(stream: cython.pointer(ArrowArrayStream), out: cython.pointer(ArrowSchema)) -> cython.int:
+    with cython.gil:
+        batches: Batches = cython.cast(Batches, stream.private_data)
+        if copy_schema(out, cython.address(batches.schema.shared.schema)):
+            return 0
+    out.release(out)
+    return ENOMEM
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def next_of_stream(stream: cython.pointer(ArrowArrayStream), out: cython.pointer(ArrowArray)) -> cython.int:
+    """The next batch; an error of ours is kept as the stream's last one."""
+    with cython.gil:
+        batches: Batches = cython.cast(Batches, stream.private_data)
+        try:
+            batch: Batch = next(batches, None)
+            if batch is None:
+                out.release = cython.NULL
+                return 0
+            if copy_array(out, cython.address(batch.shared.array), batch.shared):
+                return 0
+            out.release(out)
+            return ENOMEM
+        except BaseException as error:
+            batches.error = f"{type(error).__name__}: {error}".encode()
+            out.release = cython.NULL
+            return EINVAL if isinstance(error, WrongUse) else EIO
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def error_of_stream(stream: cython.pointer(ArrowArrayStream)) -> cython.p_const_char:
+    with cython.gil:
+        batches: Batches = cython.cast(Batches, stream.private_data)
+        return cython.NULL if batches.error is None else cython.cast(cython.p_char, batches.error)

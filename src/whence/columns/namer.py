@@ -1,0 +1,454 @@
+"""The namer: batches with build-ids and addresses in, the same batches with columns of names out.
+
+Distinct pairs of build-id and address are looked up once and kept; the rows are worked on by a kernel, without the
+interpreter's lock and without a Python object for each row.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from whence.columns.kernels.answers import Answers
+from whence.columns.kernels.batch import Batch, Elements, identities
+from whence.columns.kernels.stream import Batches
+from whence.elf.segments import Translation
+from whence.errors import WrongUse
+from whence.kernels.columns import Column
+from whence.lidia.table import demangler
+from whence.locate.identity import comparable
+from whence.locate.locator import Locator
+from whence.locate.search import Opened, Wanted
+from whence.model import SOURCES
+from whence.reasons import MAKE_AGAIN, Missing, Reason
+from whence.records import Record, field
+from whence.symbolize.internal_error import reason_of
+from whence.symbolize.naming import why_nothing
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from whence.lidia.kernels.queries import Texts
+
+ANSWERS = 1 << 20  # answers that are kept: with more, all are forgotten
+OPEN_FILES = 64
+NOWHERE = (1 << 64) - 1  # no file has code in its last byte
+
+REASONS = tuple(Reason)
+NUMBERS = {reason: number for number, reason in enumerate(REASONS, 1)}
+WORDS = (tuple(str(one).encode() for one in SOURCES), (b"", *(one.word.encode() for one in REASONS)))
+
+FIELDS = ("function", "file", "line", "inlined", "start_line", "source")
+FRAMES, REASON = "frames", "reason"
+BUILD_ID, ADDRESS, FILE_OFFSET = "build_id", "address", "file_offset"
+MAPPING_START, MAPPING_OFFSET = "mapping_start", "mapping_offset"
+
+
+class Coverage(Record):
+    """How far the addresses of a build-id have names: `rows` are addresses (those of lists counted each), `named`
+    those with frames; `distinct` and `distinct_named` count each vaddr once; `missing` has the others' reasons."""
+
+    build_id: str
+    rows: int = 0
+    named: int = 0
+    distinct: int = 0
+    distinct_named: int = 0
+    missing: Counter[Missing] = field(default_factory=Counter)
+
+
+class Namer:
+    """Names the addresses of record batches. A context manager; safe from several threads.
+
+    `locator` finds the files of build-ids; in place of one `store` names a store (a folder, s3://, ...), `cache` the
+    folder for what is fetched from it, which processes may share. With `return_addresses` each address is one past a
+    call: the byte before it is looked up; "callers" says so of all but the first of a list (a stack's). Names are
+    readable ones unless `demangle` is false.
+
+    The batch has a column of build-ids (texts in hex, bytes, or dictionaries of those) and one of addresses (integers
+    of any width, signed ones as their 64 bits; texts in hex, with `decimal` those without 0x in decimal), single ones
+    or lists. They are vaddrs; runtime addresses where the columns `mapping_start` and `mapping_offset` are there as
+    well; file offsets where `file_offset` is there in place of `address`. The parameters of these names say what the
+    columns are called.
+
+    Added are `frames`, a list of structs (function, file, line, inlined, start_line, source; innermost first, a whole
+    stack's one after the other), and `reason`, why there are none. With `leaf` these fields are columns, of the
+    innermost frame alone; with `exploded` there is a row for each frame (one for an address without any; this needs
+    pyarrow). Texts are dictionaries; what is not known is null. `prefix` goes before the names of added columns.
+
+    >>> Namer(leaf=True).added
+    ('function', 'file', 'line', 'inlined', 'start_line', 'source', 'reason')
+    """
+
+    def __init__(
+        self,
+        *,
+        locator: Locator | None = None,
+        store: str | PathLike[str] | None = None,
+        cache: str | PathLike[str] | None = None,
+        return_addresses: bool | Literal["callers"] = False,
+        demangle: bool | Callable[[str], str] = True,
+        leaf: bool = False,
+        exploded: bool = False,
+        build_id: str = BUILD_ID,
+        address: str = ADDRESS,
+        file_offset: str = FILE_OFFSET,
+        mapping_start: str = MAPPING_START,
+        mapping_offset: str = MAPPING_OFFSET,
+        prefix: str = "",
+        decimal: bool = False,
+    ) -> None:
+        if leaf and exploded:
+            raise WrongUse("leaf and exploded: one row an address, or one a frame?")
+        if locator is not None and store is not None:
+            raise WrongUse("a locator and a store: give the store to the locator (sources=[Store(...).source()])")
+        self._locator = locator or _locator_of(store, cache)
+        self._owned = locator is None
+        self._return_addresses = return_addresses
+        self._demangle = demangler(demangle)
+        self._leaf, self._exploded = leaf, exploded
+        self._build_id, self._address, self._file_offset = build_id, address, file_offset
+        self._mapping = (mapping_start, mapping_offset)
+        self.decimal = decimal
+        names = FIELDS if leaf or exploded else (FRAMES,)
+        self.added = tuple(prefix + name for name in (*names, REASON))
+        self._lock = threading.Lock()
+        self._files: dict[tuple[str, bool], int] = {}
+        self._identities: list[tuple[str, bool]] = []
+        self._open: OrderedDict[int, Opened] = OrderedDict()
+        self._missing: dict[int, Missing] = {}
+        self._details: dict[int, Counter[Missing]] = {}
+        self._coverage: dict[str, Coverage] | None = None
+        self._forget()
+
+    def __repr__(self) -> str:
+        return f"<columns.Namer: {len(self._answers)} answers, {len(self._open)} files open>"
+
+    # What a caller does
+
+    def __call__(self, batch: Any) -> Any:
+        """The batch with the added columns: a RecordBatch or Table for one of pyarrow's, else an object that speaks the
+        C data interface as the batch does (`__arrow_c_array__`, `__arrow_c_stream__`: a stream is named as it is read).
+
+        WrongUse for a batch without these columns or with ones that hold something else; nothing that an address, a
+        build-id or a file is raises.
+        """
+        if hasattr(batch, "__arrow_c_array__"):
+            named = self._named(Batch(*batch.__arrow_c_array__()), batch)
+            return _as_pyarrow(named, "record_batch") if _is_pyarrow(batch) else named
+        if hasattr(batch, "__arrow_c_stream__"):
+            if _is_pyarrow(batch) and hasattr(batch, "to_batches"):
+                return self._table(batch)
+            stream = Batches.taken(batch.__arrow_c_stream__())
+            if self._exploded:
+                named = (self._named(one, None) for one in stream)
+            else:
+                named = (self.name(one) for one in stream)
+            return Batches(self._schema(stream.schema), named)
+        raise TypeError(f"a {type(batch).__name__} does not speak Arrow's C data interface (__arrow_c_array__)")
+
+    def schema(self, schema: Any) -> Any:
+        """The schema of what comes out, for the schema of what goes in: pyarrow's for pyarrow's, else an object with
+        `__arrow_c_schema__`. WrongUse as for a batch."""
+        named = self._schema(Batch(schema.__arrow_c_schema__()))
+        return _as_pyarrow(named, "schema") if _is_pyarrow(schema) else named
+
+    def name(self, batch: Batch) -> Batch:
+        """The kernel's batch with the added columns."""
+        elements, codes, found = self._answered(batch)
+        with self._lock:
+            answers = self._find(elements, codes, found)
+            return batch.beside(self._columns(answers, elements))
+
+    def count_coverage(self) -> None:
+        """Count coverage from now on; it costs a little for each row."""
+        self._coverage = {}
+
+    @property
+    def coverage(self) -> list[Coverage]:
+        """What was named of each build-id since `count_coverage`, most rows first."""
+        found = (self._coverage or {}).values()
+        return sorted(found, key=lambda one: -one.rows)
+
+    def forget(self) -> None:
+        """Forget every answer and close every file, so that what has come to a store since is found."""
+        with self._lock:
+            self._forget()
+
+    def close(self) -> None:
+        """Close every file. The namer stays usable."""
+        self.forget()
+        if self._owned:
+            self._locator.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Batches
+
+    def _table(self, table: Any) -> Any:
+        import pyarrow
+
+        batches = [self(batch) for batch in table.to_batches()]
+        return pyarrow.Table.from_batches(batches, schema=self.schema(table.schema))
+
+    def _named(self, batch: Batch, given: Any) -> Any:
+        return self._exploding(batch, given) if self._exploded else self.name(batch)
+
+    def _exploding(self, batch: Batch, given: Any) -> Batch:
+        """A row for each frame. The rows of the input are repeated by pyarrow."""
+        try:
+            import pyarrow
+        except ImportError:
+            raise ImportError("exploded=True needs pyarrow (pip install 'whence[arrow]')") from None
+        elements, codes, found = self._answered(batch)
+        with self._lock:
+            answers = self._find(elements, codes, found)
+            of, frames, chosen = self._answers.rows_of(answers, elements, True)
+            added = self._answers.columns(frames, self.added, WORDS, chosen)
+            rows = elements.rows_of(of)
+        given = pyarrow.record_batch(batch) if given is None else given
+        repeated = pyarrow.record_batch(given).take(
+            pyarrow.Array.from_buffers(pyarrow.uint32(), len(rows), [None, pyarrow.py_buffer(rows)])
+        )
+        return Batch(*repeated.__arrow_c_array__()).beside(added)
+
+    def _schema(self, given: Batch) -> Batch:
+        self._check_names(given)
+        nothing = Elements()
+        empty = Answers(0, 0)
+        none = empty.find(nothing, Column("I"), array("I"))
+        return given.beside(self._columns_of(empty, none, nothing))
+
+    def _check_names(self, batch: Batch) -> tuple[str, bool]:
+        """The column of addresses, and whether they are file offsets."""
+        names = batch.names
+        if self._build_id not in names:
+            raise WrongUse(f"no column {self._build_id} of build-ids among {', '.join(names) or 'none'}")
+        taken = [name for name in self.added if name in names]
+        if taken:
+            raise WrongUse(f"the input has a column {taken[0]} already: name the added ones otherwise with a prefix")
+        if self._address in names:
+            return self._address, False
+        if self._file_offset in names:
+            return self._file_offset, True
+        wanted = f"{self._address} or {self._file_offset}"
+        raise WrongUse(f"no column {wanted} of addresses among {', '.join(names) or 'none'}")
+
+    def _answered(self, batch: Batch) -> tuple[Elements, Column, list[tuple[str, bool]]]:
+        """The addresses of a batch, the code of each one's build-id, and what the codes stand for."""
+        name, offsets = self._check_names(batch)
+        elements = Elements(batch, name, self.decimal)
+        if not offsets and set(self._mapping) <= set(batch.names):
+            elements.moved(*(Elements(batch, one, self.decimal) for one in self._mapping))
+            offsets = True
+        if self._return_addresses:
+            elements.step_back(self._return_addresses == "callers")
+        codes, distinct = identities(batch, self._build_id, elements)
+        return elements, codes, [(build_id_of(one), offsets) for one in distinct]
+
+    def _columns(self, answers: Column, elements: Elements) -> Batch:
+        return self._columns_of(self._answers, answers, elements)
+
+    def _columns_of(self, store: Answers, answers: Column, elements: Elements) -> Batch:
+        if self._leaf or self._exploded:
+            frames, of = store.leaves(answers, elements)
+            return store.columns(frames, self.added, WORDS, of)
+        return store.chains(answers, elements, (*self.added, *FIELDS), WORDS)
+
+    # Answers
+
+    def _forget(self) -> None:
+        self._answers = Answers(NUMBERS[Reason.NOT_AN_ADDRESS], NUMBERS[Reason.NO_BUILD_ID])
+        self._texts: dict[tuple[bytes, bool], int] = {}
+        self._files.clear()
+        self._identities.clear()
+        self._missing.clear()
+        self._details.clear()
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _find(self, elements: Elements, codes: Column, identities: list[tuple[str, bool]]) -> Column:
+        """The answer of each element; what was not asked before is looked up."""
+        if len(self._answers) > ANSWERS:
+            self._forget()
+        files = array("I", [self._number(identity) for identity in identities])
+        before = len(self._answers)
+        answers = self._answers.find(elements, codes, files)
+        try:
+            for file, (which, addresses) in self._answers.pending(before).items():
+                self._look_up(file, which, addresses)
+        except BaseException:  # interrupted: answers without frames must not stay
+            self._forget()
+            raise
+        if self._coverage is not None:
+            self._count(answers, codes, identities, before)
+        return answers
+
+    def _number(self, identity: tuple[str, bool]) -> int:
+        number = self._files.get(identity)
+        if number is None:
+            number = self._files[identity] = len(self._identities)
+            self._identities.append(identity)
+        return number
+
+    def _look_up(self, file: int, which: Column, addresses: Column) -> None:
+        """Give the answers of one file their frames, or the reason why they have none."""
+        build_id, offsets = self._identities[file]
+        try:
+            opened = self._opened(file, build_id, len(addresses))
+            if isinstance(opened, Missing):
+                self._refuse(file, which, opened)
+                return
+            wanted = addresses.numbers()
+            if offsets:
+                wanted = vaddrs_of(opened, wanted)
+            table = opened.binary.table_for(wanted)
+            frames = table.find_frames(wanted)
+            texts = table.texts_of(frames)
+            numbers = self._numbers(texts)
+            start_lines = table.start_lines(frames)
+            table.check()
+            unnamed = Missing(why_nothing(opened.binary), opened.how)
+            if offsets and opened.segments is None:
+                unnamed = Missing(Reason.NOT_PLACED, opened.how, MAKE_AGAIN)
+            self._answers.fill(which, frames, texts, numbers, start_lines, NUMBERS[unnamed.reason])
+            self._details.setdefault(file, Counter())[unnamed] += 0
+        except Exception as error:  # whatever a reader stumbles over, the other files' rows go on
+            self._close_one(file)
+            missing = Missing(*reason_of(error, f"naming {len(addresses)} addresses of {build_id}"))
+            self._refuse(file, which, missing)
+
+    def _refuse(self, file: int, which: Column, missing: Missing) -> None:
+        self._answers.refuse(which, NUMBERS[missing.reason])
+        self._details.setdefault(file, Counter())[missing] += 0
+
+    def _opened(self, file: int, build_id: str, addresses: int) -> Opened | Missing:
+        found = self._open.get(file)
+        if found is not None:
+            self._open.move_to_end(file)
+            return found
+        if file in self._missing:
+            return self._missing[file]
+        if not build_id:
+            return Missing(Reason.NO_BUILD_ID)
+        search = self._locator.search(Wanted(build_id), addresses=addresses)
+        if search.opened is None:
+            missing = search.missing or Missing(Reason.NO_FILE, build_id)
+            self._missing[file] = missing
+            return missing
+        self._open[file] = search.opened
+        if len(self._open) > OPEN_FILES:
+            self._close_one(next(iter(self._open)))
+        return search.opened
+
+    def _close_one(self, file: int) -> None:
+        opened = self._open.pop(file, None)
+        if opened is not None:
+            opened.close()
+
+    def _numbers(self, texts: Texts) -> array[int]:
+        """The number of each distinct text of some frames; functions' are made readable."""
+        known, add, demangle = self._texts, self._answers.add_text, self._demangle
+        linkage = set(texts.linkage.numbers()) if demangle is not None else set()
+        numbers = array("I")
+        for row in range(len(texts)):
+            text = texts.text(row)
+            key = (text, row in linkage)
+            number = known.get(key)
+            if number is None:
+                shown = text
+                if demangle is not None and row in linkage:
+                    readable = demangle(text.decode("utf-8", "surrogateescape"))
+                    shown = readable.encode("utf-8", "surrogateescape")
+                number = known[key] = add(_valid(shown))
+            numbers.append(number)
+        return numbers
+
+    # Coverage
+
+    def _count(self, answers: Column, codes: Column, identities: list[tuple[str, bool]], before: int) -> None:
+        """Add a batch to the coverage."""
+        assert self._coverage is not None
+        counts = self._answers.tally(answers, codes, len(identities), len(REASONS)).numbers()
+        width = 1 + len(REASONS)
+        for code, identity in enumerate([*identities, ("", False)]):
+            row = counts[code * width : (code + 1) * width]
+            if not any(row):
+                continue
+            one = self._coverage.setdefault(identity[0], Coverage(identity[0]))
+            file = self._files.get(identity, -1)
+            known = {missing.reason: missing for missing in self._details.get(file, ())}
+            one.rows += sum(row)
+            one.named += row[0]
+            for reason, count in zip(REASONS, row[1:], strict=True):
+                if count:
+                    one.missing[known.get(reason, Missing(reason))] += count
+        for file, (distinct, named) in self._answers.distinct(before).items():
+            build_id = self._identities[file][0]
+            one = self._coverage.setdefault(build_id, Coverage(build_id))
+            one.distinct += distinct
+            one.distinct_named += named
+
+
+def _locator_of(store: str | PathLike[str] | None, cache: str | PathLike[str] | None) -> Locator:
+    if store is None:
+        return Locator(cache=cache)
+    from whence.store import Store
+
+    return Locator(cache=cache, sources=[Store(store, cache=cache).source("columns")])
+
+
+def build_id_of(value: bytes) -> str:
+    """A build-id as the locator compares it; "" for bytes that are none.
+
+    Texts in hex and raw bytes are told apart by what they are: raw bytes that are all hex digits are a text.
+
+    >>> build_id_of(b"AB12cd34"), build_id_of(bytes([0xAB, 0x12, 0xCD, 0x34])), build_id_of(b"../../etc")
+    ('ab12cd34', 'ab12cd34', '')
+    """
+    try:
+        text = value.decode("ascii").strip()
+    except UnicodeDecodeError:
+        return value.hex() if len(value) <= 64 else ""
+    if not text.isprintable():
+        return value.hex() if len(value) <= 64 else ""
+    found = comparable(text)
+    return found if found.count("/") == 3 or set(found) <= set("0123456789abcdef") else ""
+
+
+def vaddrs_of(opened: Opened, file_offsets: memoryview) -> memoryview:
+    """The vaddr of each file offset; NOWHERE for one that no executable segment of the file holds."""
+    translation = Translation.of_code(opened.segments or ())
+    out = array("Q")
+    for offset in file_offsets:
+        vaddr = translation.mapped_vaddr_of(offset)
+        out.append(NOWHERE if vaddr is None else vaddr)
+    return memoryview(out)
+
+
+def _valid(text: bytes) -> bytes:
+    """A text as UTF-8, as Arrow's texts are: other bytes are shown as escapes."""
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return text.decode("utf-8", "backslashreplace").encode()
+    return text
+
+
+def _is_pyarrow(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "pyarrow"
+
+
+def _as_pyarrow(value: object, kind: str) -> Any:
+    import pyarrow
+
+    return getattr(pyarrow, kind)(value)

@@ -1,0 +1,317 @@
+"""Files of tables, read and written batch by batch by pyarrow: Parquet, Arrow IPC, CSV, JSON lines.
+
+A table is never in memory whole: a batch is read while the one before is named and the one before that is written.
+"""
+
+from __future__ import annotations
+
+import enum
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from whence.errors import FormatError, WrongUse, plain
+from whence.files import atomic_write, open_input
+
+if TYPE_CHECKING:
+    from whence.columns.namer import Namer
+
+ROWS = 1 << 17  # of a batch
+GROUP = 1 << 20  # rows of a row group of Parquet
+BLOCK = 1 << 22  # bytes of CSV and JSON that are read at once
+AHEAD = 2  # batches that wait between reading, naming and writing
+HEAD = 8  # bytes that say what a file is
+
+
+class TableKind(enum.Enum):
+    """A kind of table file: the word for it, and how its files' names end."""
+
+    PARQUET = "parquet", (".parquet", ".pq")
+    ARROW = "arrow", (".arrow", ".feather", ".ipc", ".arrows")
+    CSV = "csv", (".csv",)
+    JSON = "json", (".jsonl", ".ndjson", ".json")
+
+    @property
+    def word(self) -> str:
+        return str(self.value[0])
+
+    @classmethod
+    def of_word(cls, word: str) -> TableKind:
+        return next(one for one in cls if one.word == word)
+
+    @classmethod
+    def of_name(cls, path: str) -> TableKind | None:
+        """By how a path ends; None where that says nothing."""
+        return next((one for one in cls if path.lower().endswith(one.value[1])), None)
+
+    @classmethod
+    def of_head(cls, head: bytes) -> TableKind:
+        """By a file's first bytes; CSV where they say nothing."""
+        if head[:4] == b"PAR1":
+            return cls.PARQUET
+        if head[:6] == b"ARROW1" or head[:4] == b"\xff\xff\xff\xff":
+            return cls.ARROW
+        return cls.JSON if head.lstrip()[:1] == b"{" else cls.CSV
+
+
+class BrokenTable(FormatError):
+    """A file that is not the table it begins like."""
+
+
+def arrow() -> Any:
+    """pyarrow. ImportError that says where it is to be had."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise WrongUse("reading and writing tables needs pyarrow: pip install 'whence[arrow]'") from None
+    return pyarrow
+
+
+class TableReader:
+    """A table file: its schema and its batches. A context manager.
+
+    `path` is "-" for stdin. `build_id` is the column whose texts repeat; `columns` those that are texts, whatever they
+    look like. Raises OSError, BrokenTable.
+    """
+
+    def __init__(self, path: str, kind: TableKind | None, *, build_id: str, address: str) -> None:
+        self.name = "stdin" if path == "-" else path
+        self._stack = ExitStack()
+        pa = arrow()
+        self.rows = 0  # as far as the file says
+        try:
+            file = self._opened(path)
+            head = file.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
+            self.kind = kind or (TableKind.of_name(path) if path != "-" else None) or TableKind.of_head(head)
+            if not head:
+                raise BrokenTable("file", 0, "a table", "", fault="the file is empty")
+            with self.wording():
+                self.schema, self.batches = self._read(pa, file, head, build_id, address)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _opened(self, path: str) -> BinaryIO:
+        if path == "-":
+            return self._stack.enter_context(open(0, "rb", BLOCK, closefd=False))
+        return self._stack.enter_context(open_input(path, BrokenTable, buffering=BLOCK))
+
+    def _read(self, pa: Any, file: BinaryIO, head: bytes, build_id: str, address: str) -> tuple[Any, Iterator[Any]]:
+        match self.kind:
+            case TableKind.PARQUET:
+                from pyarrow import parquet
+
+                table = parquet.ParquetFile(self._seekable(file), read_dictionary=[build_id])
+                self.rows = table.metadata.num_rows
+                return table.schema_arrow, table.iter_batches(batch_size=ROWS)
+            case TableKind.ARROW:
+                if head[:6] == b"ARROW1":
+                    reader = pa.ipc.open_file(self._seekable(file))
+                    batches = (reader.get_batch(at) for at in range(reader.num_record_batches))
+                else:
+                    reader = pa.ipc.open_stream(file)
+                    batches = iter(reader)
+                return reader.schema, _checked(batches, build_id, address)
+            case TableKind.CSV:
+                from pyarrow import csv
+
+                texts = {build_id: pa.string(), address: pa.string()}
+                reader = csv.open_csv(
+                    file,
+                    read_options=csv.ReadOptions(block_size=BLOCK),
+                    convert_options=csv.ConvertOptions(column_types=texts, strings_can_be_null=True),
+                )
+                return reader.schema, iter(reader)
+            case TableKind.JSON:
+                from pyarrow import json
+
+                reader = json.open_json(file, read_options=json.ReadOptions(block_size=BLOCK))
+                return reader.schema, iter(reader)
+
+    def look_ahead(self, look: Callable[[Any], object]) -> None:
+        """Have the first batch looked at before it is read."""
+        first = next(iter(self), None)
+        if first is not None:
+            look(first)
+            self.batches = chain([first], self.batches)
+
+    def _seekable(self, file: BinaryIO) -> BinaryIO:
+        """The file; what comes through a pipe is put into a temporary one first."""
+        if file.seekable():
+            return file
+        kept = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        shutil.copyfileobj(file, kept, BLOCK)
+        kept.seek(0)
+        return kept
+
+    @contextmanager
+    def wording(self) -> Iterator[None]:
+        """What pyarrow says of a damaged file is an error of the file."""
+        pa = arrow()
+        try:
+            yield
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            fault = f"damaged {self.kind.word}: {plain(str(error).splitlines()[0])}"
+            raise BrokenTable("file", 0, "", "", fault=fault, path=self.name) from None
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            with self.wording():
+                batch = next(self.batches, None)
+            if batch is None:
+                return
+            yield batch
+
+    def __enter__(self) -> TableReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+def _checked(batches: Iterator[Any], *names: str) -> Iterator[Any]:
+    """Batches of Arrow IPC, whose offsets nothing has looked at yet: those of the columns that are read here."""
+    for batch in batches:
+        batch.validate()
+        for name in names:
+            if name in batch.schema.names:
+                batch.column(name).validate(full=True)
+        yield batch
+
+
+class TableWriter:
+    """A table file that is written batch by batch, whole or not at all. A context manager.
+
+    `path` is "-" for stdout. WrongUse for lists in CSV.
+    """
+
+    def __init__(self, path: str, kind: TableKind, schema: Any) -> None:
+        pa = arrow()
+        self.kind, self.schema = kind, schema
+        if kind is TableKind.CSV and any(pa.types.is_nested(one.type) for one in schema):
+            raise WrongUse("a CSV file has no lists: use --leaf or --exploded, or write Parquet or JSON lines")
+        self._stack = ExitStack()
+        if path == "-":
+            self._file: BinaryIO = sys.stdout.buffer
+        else:
+            self._file = self._stack.enter_context(atomic_write(path))
+        self._waiting: list[Any] = []
+        self._rows = 0
+        self._writer: Any = None
+
+    def write(self, batch: Any) -> None:
+        pa = arrow()
+        match self.kind:
+            case TableKind.PARQUET:
+                self._waiting.append(batch)
+                self._rows += batch.num_rows
+                if self._rows >= GROUP:
+                    self._write_group()
+            case TableKind.ARROW:
+                self._started().write_batch(batch)
+            case TableKind.CSV:
+                self._started().write_batch(_without_dictionaries(pa, batch))
+            case TableKind.JSON:
+                import json
+
+                lines = (json.dumps(row, default=_shown) for row in batch.to_pylist())
+                self._file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
+
+    def _started(self) -> Any:
+        if self._writer is None:
+            pa = arrow()
+            if self.kind is TableKind.PARQUET:
+                from pyarrow import parquet
+
+                self._writer = parquet.ParquetWriter(self._file, self.schema, compression="zstd", compression_level=1)
+            elif self.kind is TableKind.ARROW:
+                self._writer = pa.ipc.new_stream(self._file, self.schema)  # its dictionaries may change
+            else:
+                from pyarrow import csv
+
+                self._writer = csv.CSVWriter(self._file, _plain_schema(pa, self.schema))
+        return self._writer
+
+    def _write_group(self) -> None:
+        pa = arrow()
+        table = pa.Table.from_batches(self._waiting, self.schema)
+        self._waiting, self._rows = [], 0
+        self._started().write_table(table, row_group_size=GROUP)
+
+    def __enter__(self) -> TableWriter:
+        self._stack.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is None:
+            if self.kind is TableKind.PARQUET:
+                self._write_group()
+            if self.kind is not TableKind.JSON:
+                self._started().close()
+            self._file.flush()
+        self._stack.__exit__(*error)
+
+
+def _shown(value: object) -> object:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _plain_schema(pa: Any, schema: Any) -> Any:
+    """A schema without dictionaries."""
+    fields = [one.with_type(one.type.value_type) if pa.types.is_dictionary(one.type) else one for one in schema]
+    return pa.schema(fields)
+
+
+def _without_dictionaries(pa: Any, batch: Any) -> Any:
+    return pa.Table.from_batches([batch]).cast(_plain_schema(pa, batch.schema)).combine_chunks().to_batches()[0]
+
+
+def looks_decimal(batch: Any, address: str) -> bool:
+    """Whether a column of texts has addresses without a letter, nearly surely decimal ones (of a hex number with six
+    digits one in twenty has no letter)."""
+    import pyarrow.compute as pc
+
+    if address not in batch.schema.names:
+        return False
+    column = batch.column(address)
+    if not arrow().types.is_string(column.type):
+        return False
+    return bool(column.null_count < len(column)) and not pc.any(pc.match_substring_regex(column, "[a-fA-FxX]")).as_py()
+
+
+def name_table(
+    reader: TableReader,
+    namer: Namer,
+    make_writer: Callable[[Any], TableWriter],
+    progress: Callable[[int], object] = lambda rows: None,
+) -> int:
+    """Copy a table with names added; how many rows there were. Reading, naming and writing overlap."""
+    rows = 0
+    with (
+        make_writer(namer.schema(reader.schema)) as writer,
+        ThreadPoolExecutor(1) as reading,
+        ThreadPoolExecutor(1) as writing,
+    ):
+        batches = iter(reader)
+        ahead = [reading.submit(next, batches, None) for _ in range(AHEAD)]
+        behind: list[Future[None]] = []
+        try:
+            while (batch := ahead.pop(0).result()) is not None:
+                ahead.append(reading.submit(next, batches, None))
+                named = namer(batch)
+                behind.append(writing.submit(writer.write, named))
+                if len(behind) > AHEAD:
+                    behind.pop(0).result()
+                rows += batch.num_rows
+                progress(rows)
+            for one in behind:
+                one.result()
+        finally:
+            for one in (*ahead, *behind):
+                one.cancel()
+    return rows

@@ -1,0 +1,91 @@
+"""Ray: names for datasets and for folders of files, on one machine or many.
+
+`name` is for tables that Ray Data reads already. `name_files` is for files, and is what held when workers and nodes
+were killed: one plain task a file, which skips what exists, writes beside under a name of its own, and renames.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from whence.engines.workers import Places, namer_of, plain
+
+RETRIES = 5  # of a task whose worker or node died
+CPUS = 0.5  # of an actor: pools as large as the cluster wait for ever for the stages that feed them
+
+
+class NameBatches:
+    """What Ray Data's `map_batches` runs: `dataset.map_batches(NameBatches, batch_format="pyarrow", ...)`."""
+
+    def __init__(self, places: Places | None = None, options: dict[str, Any] | None = None) -> None:
+        self._namer = namer_of(places, **(options or {}))
+
+    def __call__(self, batch: Any) -> Any:
+        return plain(self._namer(batch))
+
+
+def name(dataset: Any, places: Places | None = None, *, concurrency: int = 1, **options: Any) -> Any:
+    """A Ray Dataset with names added, lazily; `options` are those of `whence.columns.Namer`.
+
+    `concurrency` is the number of actors. Each asks for half a CPU.
+    """
+    return dataset.map_batches(
+        NameBatches,
+        batch_format="pyarrow",
+        concurrency=concurrency,
+        num_cpus=CPUS,
+        fn_constructor_kwargs={"places": dict(places or {}), "options": options},
+    )
+
+
+def name_file(source: str, target: str, places: Places | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Name one table file, unless that is done already; what became of it: source, target, rows, named, or an error.
+
+    `target` appears whole or not at all: whoever else names the file at the same time writes the same.
+    """
+    from whence.columns.tables import TableKind, TableReader, TableWriter, name_table
+    from whence.errors import WhenceError
+
+    told: dict[str, Any] = {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}
+    if os.path.exists(target):
+        return {**told, "error": "", "skipped": True}
+    namer = namer_of(places, **options)
+    namer.count_coverage()
+    build_id, address = str(options.get("build_id", "build_id")), str(options.get("address", "address"))
+    try:
+        with TableReader(source, None, build_id=build_id, address=address) as reader:
+            kind = TableKind.of_name(target) or reader.kind
+            told["rows"] = name_table(
+                reader, namer, lambda schema: TableWriter(target, kind, schema), lambda rows: None
+            )
+    except (WhenceError, OSError) as error:
+        return {**told, "error": str(error)}
+    told["addresses"] = sum(one.rows for one in namer.coverage)
+    told["named"] = sum(one.named for one in namer.coverage)
+    return told
+
+
+def name_files(
+    paths: Iterable[str], folder: str, places: Places | None = None, *, at_once: int = 0, **options: Any
+) -> Iterator[dict[str, Any]]:
+    """Name table files into a folder, a Ray task each; yields what became of each as it ends, in no order.
+
+    Files that are in the folder already are not named again. `at_once` bounds the tasks that wait or run (default: four
+    a CPU). Ray must be initialized.
+    """
+    import ray
+
+    task = ray.remote(max_retries=RETRIES)(name_file)
+    os.makedirs(folder, exist_ok=True)
+    most = at_once or 4 * int(ray.cluster_resources().get("CPU", 1))
+    waiting: list[Any] = []
+    for path in paths:
+        waiting.append(task.remote(path, os.path.join(folder, os.path.basename(path)), dict(places or {}), options))
+        if len(waiting) >= most:
+            done, waiting = ray.wait(waiting, num_returns=1)
+            yield from ray.get(done)
+    while waiting:
+        done, waiting = ray.wait(waiting, num_returns=1)
+        yield from ray.get(done)

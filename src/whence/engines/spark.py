@@ -1,0 +1,47 @@
+"""Spark: the partitions of a DataFrame named by its workers, with mapInArrow.
+
+Spark has no unsigned integers: an address from 2^63 on is a negative long, which is read as its 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from whence.engines.workers import Places, namer_of, plain, plain_schema
+
+
+def name(frame: Any, places: Places | None = None, **options: Any) -> Any:
+    """A Spark DataFrame with names added, lazily. `options` are those of `whence.columns.Namer`."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    given = to_arrow_schema(frame.schema)
+    schema = _signed(plain_schema(namer_of(None, **options).schema(given)))
+    places = dict(places or {})
+
+    def name_batches(batches: Iterator[Any]) -> Iterator[Any]:
+        namer = namer_of(places, **options)
+        for batch in batches:
+            yield from plain(namer(batch)).cast(_signed(plain_schema(namer.schema(batch.schema)))).to_batches()
+
+    assert isinstance(schema, pa.Schema)
+    return frame.mapInArrow(name_batches, from_arrow_schema(schema))
+
+
+def _signed(schema: Any) -> Any:
+    """A schema with signed integers in place of unsigned ones, at any depth."""
+    import pyarrow as pa
+
+    def signed(type: Any) -> Any:
+        if pa.types.is_uint32(type):
+            return pa.int32()
+        if pa.types.is_uint64(type):
+            return pa.int64()
+        if pa.types.is_list(type):
+            return pa.list_(type.value_field.with_type(signed(type.value_type)))
+        if pa.types.is_struct(type):
+            return pa.struct([one.with_type(signed(one.type)) for one in type])
+        return type
+
+    return pa.schema([one.with_type(signed(one.type)) for one in schema])

@@ -1,0 +1,155 @@
+"""speedscope's file format, read: sampled and evented profiles, which become threads where there are several.
+
+Weights of time become nanoseconds, bytes stay bytes, everything else counts. An evented profile is a sample for each
+time between two events. Frames have names and files and no addresses, but for those that are a file and an offset
+(`libc.so.6+0x2a1ca`), which are named as folded stacks' are. Reference:
+https://www.speedscope.app/file-format-schema.json
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+from whence.budget import Budget
+from whence.errors import ProfileError
+from whence.model import Frame
+from whence.profiles import bounds
+from whence.profiles.folded import location_of
+from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType, Timeline
+
+JSON_TIMES = 12  # what decoded JSON takes, for each character
+LARGEST = (1 << 63) - 1
+TIMES = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
+TIME, BYTES, COUNT = SampleType("time", "nanoseconds"), SampleType("space", "bytes"), SampleType("samples", "count")
+OPENED, CLOSED = "O", "C"
+
+Event = tuple[float, tuple[int, ...], float]
+"""When it began, the frames outermost first, its weight."""
+
+
+def read(text: str, budget: Budget | None = None) -> Profile:
+    """The profile in a document's text."""
+    budget = budget or bounds.reading(len(text))
+    budget.charge(JSON_TIMES * len(text))
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ProfileError("speedscope", None, "it is JSON", str(error)) from error
+    try:
+        return Reader(document, budget).profile
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ProfileError("speedscope", None, "its frames and profiles are as the schema has them", what) from error
+
+
+class Reader:
+    """The profile as it grows, one of the document's after another."""
+
+    def __init__(self, document: dict[str, Any], budget: Budget) -> None:
+        self.budget = budget
+        self.profile = Profile(stored=bounds.stored(budget))
+        self._mappings: dict[str, int] = {}
+        frames = document["shared"]["frames"]
+        budget.charge(bounds.LOCATION * len(frames))
+        self.locations = [self._location(frame) for frame in frames]
+        self._rows: dict[tuple[object, ...], int] = {}
+        self._types: dict[SampleType, int] = {}
+        self.timeline = Timeline()
+        parts = document["profiles"]
+        for part in parts:
+            self._part(part, (Label("thread.name", str(part.get("name") or "")),) if len(parts) > 1 else ())
+        self.profile.sample_types = list(self._types)
+        samples = self.profile.samples
+        for column in samples.values:
+            column.extend([0] * (len(samples.of) - len(column)))
+        for column in self.timeline.values:
+            column.extend([0] * (len(self.timeline) - len(column)))
+        samples.timeline = self.timeline
+        active = document.get("activeProfileIndex")
+        if isinstance(active, int) and 0 <= active < len(parts):
+            self.profile.default_type = self._types[kind_of(parts[active].get("unit"))[0]]
+
+    def _location(self, frame: dict[str, Any]) -> int:
+        name, file, line = str(frame["name"]), str(frame.get("file") or ""), frame.get("line")
+        if not file:
+            return location_of(self.profile, name, self._mappings)
+        start = line if isinstance(line, int) and 0 < line < 1 << 32 else 0
+        return self.profile.location(NO_MAPPING, 0, (Frame(name, file, start, start_line=start),))
+
+    def _part(self, part: dict[str, Any], labels: tuple[Label, ...]) -> None:
+        kind, scale = kind_of(part.get("unit"))
+        place = self._types.get(kind)
+        if place is None:
+            place = self._types[kind] = len(self._types)
+            self.profile.samples.values.append(array("q"))
+            self.timeline.values.append(array("q"))
+        events = evented(part) if part.get("type") == "evented" else sampled(part)
+        total, column = self.profile.samples.values[place], self.timeline.values[place]
+        for time, frames, weight in events:
+            row = self._row(frames, labels)
+            value = whole(weight, scale)
+            self.budget.charge(3 * bounds.ENTRY)
+            total.extend([0] * (row + 1 - len(total)))
+            total[row] = max(-LARGEST, min(total[row] + value, LARGEST))
+            column.extend([0] * (len(self.timeline) - len(column)))
+            self.timeline.sample.append(row)
+            self.timeline.time.append(whole(time, scale))
+            column.append(value)
+
+    def _row(self, frames: tuple[int, ...], labels: tuple[Label, ...]) -> int:
+        self.budget.charge(bounds.ENTRY * len(frames) // 4)  # of the walk over them, also where they are known
+        key = frames, labels
+        row = self._rows.get(key)
+        if row is None:
+            self.budget.charge(bounds.SAMPLE + bounds.ENTRY * len(frames))
+            samples = self.profile.samples
+            row = self._rows[key] = len(samples.of)
+            samples.of.append(row)
+            samples.stack.extend([self.locations[at] for at in reversed(frames)])
+            samples.first.append(len(samples.stack))
+            samples.labels.append(labels)
+        return row
+
+
+def kind_of(unit: Any) -> tuple[SampleType, int]:
+    """The sample type of a unit, and what its weights are multiplied by."""
+    if unit in TIMES:
+        return TIME, TIMES[unit]
+    return (BYTES if unit == "bytes" else COUNT), 1
+
+
+def whole(value: float, scale: int) -> int:
+    return max(-LARGEST, min(round(value * scale), LARGEST))
+
+
+def sampled(part: dict[str, Any]) -> Iterator[Event]:
+    """The samples of a profile, one behind the other."""
+    now = part.get("startValue") or 0
+    for frames, weight in zip(part["samples"], part["weights"], strict=True):
+        stack = tuple(frames)
+        if any(not isinstance(one, int) or one < 0 for one in stack):
+            raise ValueError("a sample's frames are indices of shared.frames")
+        yield now, stack, weight
+        now += max(0, weight)
+
+
+def evented(part: dict[str, Any]) -> Iterator[Event]:
+    """What was open between one event and the next."""
+    opened: list[int] = []
+    before = part.get("startValue") or 0
+    for event in part["events"]:
+        at = event["at"]
+        if at < before:
+            raise ProfileError("speedscope events", None, "they are in order of time", f"{at} behind {before}")
+        if at > before and opened:
+            yield before, tuple(opened), at - before
+        before = at
+        if event["type"] == OPENED:
+            opened.append(event["frame"])
+        elif event["type"] == CLOSED and (not opened or opened.pop() != event["frame"]):
+            raise ProfileError("speedscope events", None, "the frame opened last is closed first", event["frame"])
+    if opened:
+        raise ProfileError("speedscope events", None, "every frame that is opened is closed", f"{len(opened)} open")

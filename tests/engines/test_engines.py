@@ -1,0 +1,116 @@
+"""DuckDB, Polars and pandas name addresses as the namer does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import whence.engines.pandas
+import whence.engines.polars  # noqa: F401
+from tests.helpers.archives import INNER_VADDR, ONE, OTHER, OUTER_VADDR, small_archives
+from whence.engines.duckdb import register
+from whence.engines.ray import NameBatches, name_file
+from whence.engines.workers import plain
+from whence.errors import WrongUse
+
+COLUMNS = {"build_id": [ONE, ONE, OTHER, None], "address": [INNER_VADDR, OUTER_VADDR, 7, 1], "kept": [1, 2, 3, 4]}
+CHAINS = [["inner", "app::outer()"], ["app::outer()"], [], []]
+REASONS = [None, None, "not-in-archive", "no-build-id"]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return {"archive_dirs": [str(small_archives(tmp_path_factory.mktemp("archives")))], "dirs": ()}
+
+
+def functions(chains: Any) -> list[list[str]]:
+    return [[frame["function"] for frame in chain] for chain in chains]
+
+
+def table() -> pa.Table:
+    return pa.table({**COLUMNS, "address": pa.array(COLUMNS["address"], pa.uint64())})
+
+
+def test_duckdb_has_scalar_functions_and_a_table_function(places: dict[str, Any]) -> None:
+    with duckdb.connect() as connection:
+        register(connection, places)
+        connection.register("samples", table())
+        chains = connection.sql("select whence(build_id, address) from samples order by kept").fetchall()
+        assert functions(chain for (chain,) in chains) == CHAINS
+        leaves = connection.sql("select whence_leaf(build_id, address) as leaf from samples order by kept").fetchall()
+        assert [leaf["function"] for (leaf,) in leaves] == ["inner", "app::outer()", None, None]
+        assert [leaf["reason"] for (leaf,) in leaves] == REASONS
+        rows = connection.sql("select kept, function, line from whence_frames('samples') order by all").fetchall()
+        assert rows == [(1, "app::outer()", 11), (1, "inner", 3), (2, "app::outer()", 10)]
+        counted = connection.sql(
+            "select whence_leaf(build_id, address).function as f, count(*) from samples, range(5000) "
+            "group by f order by f"
+        ).fetchall()
+        assert counted == [("app::outer()", 5000), ("inner", 5000), (None, 10000)]
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_polars_has_an_expression(places: dict[str, Any], engine: Any) -> None:
+    frame = pl.DataFrame(table()).lazy()
+    named = frame.with_columns(
+        frames=pl.col("address").whence.name(pl.col("build_id"), places),  # type: ignore[attr-defined]
+        leaf=pl.col("address").whence.leaf(pl.col("build_id"), places),  # type: ignore[attr-defined]
+    ).collect(engine=engine)
+    assert functions(named["frames"].to_list()) == CHAINS
+    assert named["leaf"].struct.field("reason").to_list() == REASONS
+    assert named["kept"].to_list() == COLUMNS["kept"]
+
+
+def test_polars_names_whole_stacks(places: dict[str, Any]) -> None:
+    frame = pl.DataFrame(
+        {"build_id": [ONE], "address": [[INNER_VADDR, OUTER_VADDR]]}, schema_overrides={"address": pl.List(pl.UInt64)}
+    )
+    named = frame.select(pl.col("address").whence.name(pl.col("build_id"), places))  # type: ignore[attr-defined]
+    assert functions(named.to_series().to_list()) == [["inner", "app::outer()", "app::outer()"]]
+
+
+def test_pandas_has_an_accessor(places: dict[str, Any]) -> None:
+    frame = pd.DataFrame(COLUMNS, index=[7, 5, 3, 1])
+    named = frame.whence.name(places)
+    assert functions(named["frames"]) == CHAINS
+    assert list(named.index) == [7, 5, 3, 1]
+    leaves = frame.whence.name(places, leaf=True)
+    assert [None if one is pd.NA else one for one in leaves["reason"]] == REASONS
+    with pytest.raises(WrongUse, match="floating-point"):
+        frame.assign(address=[1.0, 2.0, None, 3.0]).whence.name(places)
+
+
+def test_ray_batches_and_files_are_named_without_dictionaries(places: dict[str, Any], tmp_path: Path) -> None:
+    """What runs in a Ray worker; make engines runs it on a cluster."""
+    import pyarrow.parquet as pq
+
+    named = NameBatches(places)(table())
+    assert functions(named["frames"].to_pylist()) == CHAINS
+    assert not any(pa.types.is_dictionary(one.type) for one in named.schema)
+    source, target = str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet")
+    pq.write_table(table(), source)
+    told = name_file(source, target, places, {})
+    assert (told["rows"], told["addresses"], told["named"], told["error"]) == (4, 4, 2, "")
+    assert functions(pq.read_table(target)["frames"].to_pylist()) == CHAINS
+    assert name_file(source, target, places, {})["skipped"]
+    (tmp_path / "cut.parquet").write_bytes(Path(source).read_bytes()[:-20])
+    assert (
+        "cut.parquet: damaged parquet"
+        in name_file(str(tmp_path / "cut.parquet"), str(tmp_path / "no.parquet"), places, {})["error"]
+    )
+    assert not (tmp_path / "no.parquet").exists()
+
+
+def test_plain_tables_have_no_dictionaries_at_any_depth() -> None:
+    inner = pa.StructArray.from_arrays([pa.array(["a", None, "a"]).dictionary_encode()], ["x"])
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3], pa.int32()), inner)
+    given = pa.table({"l": lists, "d": pa.array(["q", "q", None]).dictionary_encode()})
+    assert plain(given).to_pylist() == given.to_pylist()
+    assert plain(given.slice(1)).to_pylist() == given.slice(1).to_pylist()
+    assert plain(given).schema == pa.schema({"l": pa.list_(pa.struct({"x": pa.string()})), "d": pa.string()})

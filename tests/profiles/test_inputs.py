@@ -1,0 +1,397 @@
+"""What profiles are read from beside pprof and OTLP: Firefox Profiler, speedscope, V8, and what tracers print."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.firefox import stacks_of
+from tests.helpers.perf_text import TWO_THREADS
+from tests.helpers.profiles import made, program_profile
+from tests.helpers.programs import compiled
+from whence.cli import main
+from whence.elf import ElfFile
+from whence.errors import ProfileError
+from whence.locate.locator import Locator
+from whence.model import Frame
+from whence.profiles import Profile, breakpad, firefox, folded, formats, perf, read, speedscope, top
+from whence.profiles.model import Label
+
+DATA = Path(__file__).parents[1] / "data" / "profiles"
+
+
+def of_threads(document: dict[str, Any], version: int) -> dict[str, Any]:
+    """A document of shared tables as versions before 60 have it: a copy of the tables for each thread."""
+    out = copy.deepcopy(document)
+    shared = out.pop("shared")
+    for thread in out["threads"]:
+        for name in ("stackTable", "frameTable", "funcTable", "resourceTable", "nativeSymbols"):
+            thread[name] = copy.deepcopy(shared[name])
+        if version < 58:
+            functions, files = thread["funcTable"], shared["sources"]["filename"]
+            functions["fileName"] = [None if one is None else files[one] for one in functions.pop("source")]
+        if version < 56:
+            thread["stringArray"] = list(shared["stringArray"])
+    if version >= 56:
+        out["shared"] = {"stringArray": shared["stringArray"]}
+        if version >= 58:
+            out["shared"]["sources"] = shared["sources"]
+    out["meta"]["preprocessedProfileVersion"] = version
+    return out
+
+
+def later(document: dict[str, Any], version: int) -> dict[str, Any]:
+    """A document as versions from 66 on have it: offsets of parents, libraries of frames, flags in place of nulls."""
+    out = copy.deepcopy(document)
+    shared = out["shared"]
+    stacks, frames, functions = shared["stackTable"], shared["frameTable"], shared["funcTable"]
+    stacks["prefixOffset"] = [0 if one is None else at - one for at, one in enumerate(stacks.pop("prefix"))]
+    if version >= 70:
+        libs = shared["resourceTable"].pop("lib")
+        of = [-1 if one < 0 or libs[one] is None else libs[one] for one in functions["resource"]]
+        frames["lib"] = [of[one] for one in frames["func"]]
+    if version >= 71:
+        depth = frames.pop("inlineDepth")
+        frames["flags"] = [
+            (depth[at] > 0) | 2 * (frames["address"][at] >= 0 and frames["lib"][at] >= 0) | 4
+            | 16 * (frames["line"][at] is not None) | 32 * (frames["column"][at] is not None)
+            for at in range(frames["length"])
+        ]  # fmt: skip
+        for name in ("address", "lib"):
+            frames[name] = [max(0, one) for one in frames[name]]
+        for name in ("line", "column"):
+            frames[name] = [one or 0 for one in frames[name]]
+    if version >= 75:
+        functions["flags"] = [
+            4 * (functions["resource"][at] >= 0) | 8 * (functions["source"][at] is not None)
+            | 16 * (functions["lineNumber"][at] is not None)
+            for at in range(functions["length"])
+        ]  # fmt: skip
+        del functions["isJS"], functions["relevantForJS"]
+        for name in ("source", "lineNumber", "columnNumber"):
+            functions[name] = [one or 0 for one in functions[name]]
+    out["meta"]["preprocessedProfileVersion"] = version
+    return out
+
+
+def as_version(document: dict[str, Any], version: int) -> dict[str, Any]:
+    return of_threads(document, version) if version < 60 else later(document, version) if version > 65 else document
+
+
+VERSIONS = [49, 55, 56, 57, 58, 60, 66, 70, 71, 75]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_firefox_profiles_of_each_version_are_read(version: int, pack: Any) -> None:
+    document = as_version(json.loads(firefox.write(perf.read(TWO_THREADS))), version)
+    profile = read(pack(json.dumps(document).encode()))
+    assert profile.format == "firefox"
+    assert folded.write(profile) == "main;early 300000\nmain;late 100000\nworker 200000\n".replace("000\n", "\n")
+    assert [kind.unit for kind in profile.sample_types] == ["nanoseconds"]
+    timeline = profile.samples.timeline
+    assert timeline is not None
+    assert sorted(timeline.time) == [0, 100_000, 200_000]
+    assert {(one.key, one.text or one.number) for one in profile.samples.labels[0]} == {
+        ("thread.name", "app"), ("process", "app"), ("pid", 42), ("tid", 42),
+    }  # fmt: skip
+    assert [(one.samples, one.time, one.tid) for one in profile.lost] == [(33, 150_000, 43)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_inlined_calls_of_a_firefox_profile_are_one_location(version: int) -> None:
+    document = as_version(json.loads(firefox.write(made())), version)
+    profile = read(json.dumps(document).encode())
+    chain = next(frames for frames in profile.frames if len(frames) == 2)
+    assert [(one.function, one.file, one.line, one.inlined) for one in chain] == [
+        ("inner<1;2>", "/src/b.c", 3, True), ("work", "/src/a.c", 5, False),
+    ]  # fmt: skip
+    assert len(profile.address) == 3
+    assert [mapping.path for mapping in profile.mappings] == ["/bin/app", "/lib/libz.so.1"]
+
+
+def unsymbolicated(version: int, *, code_id: bool = True) -> dict[str, Any]:
+    """What samply writes: addresses in libraries, known by ids, with hex for names."""
+    profile = program_profile(compiled())
+    document = json.loads(firefox.write(profile))
+    shared = document["shared"]
+    with ElfFile.open(compiled()) as elf:
+        code = next(segment for segment in elf.segments if segment.type == 1 and segment.executable)
+        build_id = elf.build_id
+    frames = shared["frameTable"]  # our own addresses count bytes of the file, samply's those of memory
+    frames["address"] = [one - code.file_offset + code.vaddr for one in frames["address"]]
+    functions = shared["funcTable"]
+    for at, address in zip(frames["func"], frames["address"], strict=True):
+        shared["stringArray"].append(f"0x{address:x}")
+        functions["name"][at] = len(shared["stringArray"]) - 1
+    (lib,) = document["libs"]
+    lib |= {"breakpadId": breakpad.debug_id(build_id), "codeId": build_id if code_id else None}
+    document["meta"] |= {"symbolicated": False}
+    document["threads"][0]["markers"]["length"] = 1
+    for name, value in {"data": {"type": "Text", "name": "x", "cause": {"stack": 0}}, "name": 0, "startTime": 0.5,
+                        "endTime": None, "phase": 0, "category": 0}.items():  # fmt: skip
+        document["threads"][0]["markers"][name] = [value]
+    return as_version(document, version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("code_id", [True, False])
+def test_samply_files_get_names_by_debug_id_and_keep_everything_else(version: int, code_id: bool) -> None:
+    before = unsymbolicated(version, code_id=code_id)
+    profile = read(json.dumps(before).encode())
+    assert not any(profile.frames)
+    with Locator(files=[str(compiled())], dirs=[]) as locator:
+        profile.mappings[0] = profile.mappings[0]._replace(path="/gone/program")
+        profile.symbolize(locator)
+    after = json.loads(profile.to_bytes("firefox"))
+    again = read(json.dumps(after).encode())
+    assert [frames[-1].function for frames in again.frames][:2] == ["main", "sum"]
+    assert again.frames[0][-1].file.endswith(".c")
+    assert again.frames[0][-1].line > 0
+    assert after["meta"]["symbolicated"] is True
+    assert after["libs"] == before["libs"]
+    assert after["threads"][0]["samples"]["time"] == before["threads"][0]["samples"]["time"]
+    marker = after["threads"][0]["markers"]["data"][0]
+    assert marker["name"] == "x"
+    assert isinstance(marker["cause"]["stack"], int)
+    if version == 60:
+        assert stacks_of(after)[0] == ["main"]
+
+
+def test_a_firefox_profile_that_got_no_names_is_written_as_it_was() -> None:
+    document = json.loads(firefox.write(made()))
+    document["counters"] = [{"name": "malloc"}]
+    assert json.loads(read(json.dumps(document).encode()).to_bytes("firefox")) == document
+
+
+def test_names_that_inlined_calls_bring_are_frames_of_their_own(tmp_path: Path) -> None:
+    profile = read(json.dumps(unsymbolicated(60)).encode())
+    profile.name(0, (Frame("inner", "/a.c", 3, True), Frame("outer", "/b.c", 9, start_line=7)))
+    path = tmp_path / "out.firefox.json"
+    profile.write(path)
+    document = json.loads(path.read_text())
+    assert stacks_of(document)[0] == ["outer", "inner"]
+    frames = document["shared"]["frameTable"]
+    assert frames["inlineDepth"][-2:] == [0, 1]
+    assert frames["line"][-2:] == [9, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda one: one["meta"].pop("preprocessedProfileVersion"), "Gecko"),
+        (lambda one: one["meta"].update(preprocessedProfileVersion=900), "version"),
+        (lambda one: one["meta"].update(preprocessedProfileVersion=30), "version"),
+        (lambda one: one["shared"]["stackTable"]["prefix"].__setitem__(0, 7), "stackTable 0"),
+        (lambda one: one["shared"]["stackTable"]["frame"].__setitem__(0, 1 << 40), "stackTable 0"),
+        (lambda one: one["threads"][0]["samples"]["stack"].__setitem__(0, 1 << 40), "a row of the stack table"),
+        (lambda one: one["threads"][0]["samples"].pop("time"), "timeDeltas"),
+        (lambda one: one["shared"].pop("frameTable"), "frameTable"),
+        (lambda one: one["shared"]["frameTable"]["func"].clear(), "as their version has them"),
+        (lambda one: one.update(threads=5), "as their version has them"),
+    ],
+)
+def test_a_firefox_profile_that_breaks_its_rules_is_refused(change: Any, message: str) -> None:
+    document = json.loads(firefox.write(made()))
+    change(document)
+    with pytest.raises(ProfileError, match=message):
+        read(json.dumps(document).encode())
+
+
+def test_time_deltas_and_cpu_deltas_are_read() -> None:
+    document = json.loads(firefox.write(made()))
+    samples = document["threads"][0]["samples"]
+    del samples["time"]
+    samples |= {"timeDeltas": [5, 1, 2], "weight": None, "weightType": "samples", "threadCPUDelta": [None, 3, 4]}
+    document["meta"]["sampleUnits"] = {"time": "ms", "eventDelay": "ms", "threadCPUDelta": "µs"}
+    profile = read(json.dumps(document).encode())
+    assert [kind.type for kind in profile.sample_types] == ["samples", "cpu"]
+    timeline = profile.samples.timeline
+    assert timeline is not None
+    assert list(timeline.time) == [5_000_000, 6_000_000, 8_000_000]
+    assert [list(column) for column in timeline.values] == [[1, 1, 1], [0, 3000, 4000]]
+
+
+# speedscope
+
+
+def test_speedscope_files_are_read_back() -> None:
+    profile = read(speedscope.write(made()).encode())
+    assert profile.format == "speedscope"
+    assert [kind.unit for kind in profile.sample_types] == ["count", "nanoseconds"]
+    assert folded.write(profile) == "main;libz.so.1+0x1f20 10\nmain;work;inner<1:2> 90\n"
+    assert profile.frames[0][0].file == "/src/a.c"
+    assert any(mapping.path == "libz.so.1" for mapping in profile.mappings)
+
+
+def test_evented_profiles_are_the_time_between_events() -> None:
+    document = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "shared": {"frames": [{"name": "main"}, {"name": "work", "file": "a.c", "line": 3}]},
+        "profiles": [
+            {"type": "evented", "name": "one", "unit": "milliseconds", "startValue": 10, "endValue": 20, "events": [
+                {"type": "O", "frame": 0, "at": 10}, {"type": "O", "frame": 1, "at": 12},
+                {"type": "C", "frame": 1, "at": 15}, {"type": "C", "frame": 0, "at": 20}]},
+        ],
+    }  # fmt: skip
+    profile = read(json.dumps(document).encode())
+    assert folded.write(profile) == "main 7000000\nmain;work 3000000\n"
+    events = document["profiles"][0]["events"]  # type: ignore[index]
+    for broken, message in (
+        ([{"type": "C", "frame": 1, "at": 12}], "opened last is closed first"),
+        ([{"type": "O", "frame": 1, "at": 5}], "in order of time"),
+        ([{"type": "O", "frame": 1, "at": 12}], "every frame that is opened"),
+        ([{"type": "O", "frame": 9, "at": 12}, {"type": "C", "frame": 9, "at": 13}], "as the schema has them"),
+    ):
+        events[1:] = broken
+        with pytest.raises(ProfileError, match=message):
+            read(json.dumps(document).encode())
+
+
+def test_a_recorded_speedscope_file_of_py_spy_is_read() -> None:
+    profile = read(DATA / "py-spy.speedscope.json")
+    assert sum(profile.samples.values[0]) == 2_900_000_000
+    assert [row.function for row in top.top(profile, sort="total").rows] == ["work", "<module>", "main"]
+
+
+# V8
+
+
+def test_a_recorded_profile_of_node_is_read() -> None:
+    document = json.loads((DATA / "node.cpuprofile").read_text())
+    profile = read(DATA / "node.cpuprofile")
+    assert profile.format == "v8"
+    assert sum(profile.samples.values[0]) == len(document["samples"])
+    whole = document["endTime"] - document["startTime"] - document["timeDeltas"][0]
+    assert sum(profile.samples.values[1]) == whole * 1000
+    first = top.top(profile).rows[0]
+    assert (first.function, first.file) == ("fib", "/home/you/w.js")
+    assert profile.frames[profile.samples.locations(0)[0]][0].function != "(root)"
+
+
+def test_the_older_form_of_v8_is_a_tree() -> None:
+    inner = {"functionName": "f", "url": "file:///a.js", "lineNumber": 4, "hitCount": 2, "id": 2, "children": []}
+    node = {"functionName": "(root)", "url": "", "lineNumber": 0, "hitCount": 0, "id": 1, "children": [inner]}
+    document = {
+        "head": node,
+        "startTime": 100,
+        "endTime": 100.5,
+        "samples": [2, 1],
+        "timestamps": [100_100_000, 100_300_000],
+    }
+    profile = read(json.dumps(document).encode())
+    assert folded.write(profile) == " 200000000\nf 200000000\n"
+
+
+def test_nodes_that_are_no_tree_are_refused() -> None:
+    call = {"functionName": "f", "url": "", "lineNumber": 1}
+    nodes = [{"id": 1, "callFrame": call, "children": [2]}, {"id": 2, "callFrame": call, "children": [1]}]
+    with pytest.raises(ProfileError, match="expected a tree"):
+        read(json.dumps({"nodes": nodes, "samples": [1], "timeDeltas": [1]}).encode())
+
+
+# texts
+
+BPFTRACE = """Attaching 1 probe...
+
+
+@[
+    do_nanosleep+66
+    do_syscall_64+95
+,
+    clock_nanosleep+99
+    0x5588deadbeef
+    __libc_start_call_main+128 (/usr/lib/libc.so.6)
+, sleeper, 4242]: 5
+@[
+    schedule+46
+]: 12
+@count[bash]: 3
+"""
+DTRACE = """CPU     ID                    FUNCTION:NAME
+  0   1234                      :tick-10s
+
+
+              libc.so.1`__read+0xa
+              app`main+0x1f
+              app`0x80504f2
+               42
+
+              genunix`syscall_mstate+0x5d
+                7
+"""
+SAMPLE = """Analysis of sampling app (pid 123) every 1 millisecond
+Process:         app [123]
+
+Call graph:
+    2559 Thread_1234   DispatchQueue_1: com.apple.main-thread  (serial)
+    + 2559 start  (in dyld) + 1903  [0x18f1f3e50]
+    +   2500 main  (in app) + 100  [0x104a3c7d4]  main.c:12
+    +   ! 2000 work(int)  (in app) + 20,40,...  [0x104a3c7a4,0x104a3c7c4,...]  work.cpp:7
+    +   ! 300 ???  (in libfoo.dylib)  load address 0x10000 + 0x123  [0x10123]
+    +   59 exit  (in libsystem_c.dylib) + 9  [0x18f000]
+    100 Thread_99
+      100 thread_start  (in libsystem_pthread.dylib) + 8  [0x18f1]
+
+Total number in stack (recursive counted multiple, when >=5):
+        5       x
+"""
+
+
+def test_bpftrace_output_is_read() -> None:
+    profile = read(BPFTRACE.encode())
+    assert folded.write(profile) == (
+        "schedule 12\nsleeper;__libc_start_call_main;0x5588deadbeef;clock_nanosleep;do_syscall_64;do_nanosleep 5\n"
+    )
+    assert profile.samples.labels[0] == (Label("comm", "sleeper"), Label("pid", number=4242))
+    assert profile.mappings[0].path == "/usr/lib/libc.so.6"
+    assert profile.skipped == 0
+
+
+def test_dtrace_output_is_read() -> None:
+    profile = read(DTRACE.encode())
+    assert folded.write(profile) == "app+0x80504f2;main;__read 42\nsyscall_mstate 7\n"
+    assert {mapping.path for mapping in profile.mappings} == {"libc.so.1", "app", "genunix"}
+
+
+def test_the_output_of_sample_is_read() -> None:
+    profile = read(SAMPLE.encode())
+    assert folded.write(profile) == (
+        "start;exit 59\nstart;main 200\nstart;main;libfoo.dylib+0x10123 300\nstart;main;work(int) 2000\n"
+        "thread_start 100\n"
+    )
+    assert next(frames[0] for frames in profile.frames if frames and frames[0].function == "main") == (
+        Frame("main", "main.c", 12)
+    )  # fmt: skip
+    assert {labels[0].text for labels in profile.samples.labels} == {
+        "Thread_1234   DispatchQueue_1: com.apple.main-thread  (serial)", "Thread_99",
+    }  # fmt: skip
+
+
+def test_frames_of_py_spy_have_their_files_and_stay_as_they_are() -> None:
+    text = b"<module> (w.py:9);main (w.py:8);work (w.py:4) 145\n"
+    profile = read(text)
+    assert profile.frames[2] == (Frame("work (w.py:4)", "w.py", 4),)
+    assert folded.write(profile).encode() == text
+
+
+@pytest.mark.parametrize("name", ["bpftrace", "dtrace", "sample", "speedscope", "v8", "firefox"])
+def test_each_input_goes_through_the_command_into_every_format(
+    name: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    data = {
+        "bpftrace": BPFTRACE.encode(), "dtrace": DTRACE.encode(), "sample": SAMPLE.encode(),
+        "speedscope": speedscope.write(made()).encode(), "v8": (DATA / "node.cpuprofile").read_bytes(),
+        "firefox": firefox.write(made()).encode(),
+    }[name]  # fmt: skip
+    path = tmp_path / "in"
+    path.write_bytes(data)
+    assert main(["profile", str(path), "-o", str(tmp_path / "out")]) == 0
+    assert read(tmp_path / "out").format == formats.AS_IT_CAME.get(name, name)
+    for format in (*formats.WRITTEN, formats.PAGE):
+        assert Profile.of(read(path)).to_bytes(format)

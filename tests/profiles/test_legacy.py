@@ -1,0 +1,266 @@
+"""gperftools', jemalloc's and Go's old forms: real files and forged ones, as google/pprof and jeprof read them."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import golang
+from whence.cli import main
+from whence.errors import ProfileError
+from whence.model import Frame
+from whence.profiles import Profile, formats, legacy, memory_maps, read
+from whence.profiles.model import Label, SampleType
+
+DATA = Path(__file__).parents[1] / "data" / "profiles"
+MAPS = """
+MAPPED_LIBRARIES:
+00400000-00500000 r-xp 00000000 08:01 77 /bin/app
+7f0000001000-7f0000009000 r-xp 00001000 08:01 78 /lib/libz.so.1
+7f0000009000-7f000000a000 rw-p 00009000 08:01 78 /lib/libz.so.1
+"""
+MEMORY_MAP = MAPS.replace("MAPPED_LIBRARIES:", "--- Memory map: ---")
+HEAP = """heap profile:      3:     600 [     5:   1100] @ heap_v2/512
+     2:      400 [     3:      700] @ 0x401001 0x402002
+     1:      200 [     2:      400] @ 0x7f0000001230 0x402002
+     0:        0 [     1:      100] @ 0x401001
+"""
+SAMPLES = "     2:      400 [     2:      400] @ 0x401001 0x402002\n     1: 90 [ 1: 90] @ 0x401001\n"
+FORGED = {
+    "heap_v2": HEAP + MAPS,
+    "exact": HEAP.replace("heap_v2/512", "heapprofile") + MAPS,
+    "twice the rate": HEAP.replace("heap_v2/512", "heap/1024") + MAPS,
+    "no rate": HEAP.replace("heap_v2/512", "heap") + MAPS,
+    "heapz": HEAP.replace("heap_v2/512", "heapz_v2/512") + MAPS,
+    "rate 1": HEAP.replace("/512", "/1") + MAPS,
+    "in use only": "heap profile:      3:     490 [     3:     490] @ heap_v2/512\n" + SAMPLES + MAPS,
+    "growth": "heap profile: 3: 490 [ 3: 490] @ growthz\n" + SAMPLES + MAPS,
+    "growth, short": "heap profile: 3: 490 [ 3: 490] @ growth\n" + SAMPLES,
+    "fragmentation": "heap profile: 3: 490 [ 3: 490] @ fragmentationz\n" + SAMPLES,
+    "negative": "heap profile: 3: 490 [ 3: 490] @ heapprofile\n -2: -400 [ 0: 0] @ 0x401001\n",
+    "contentionz": "--- contentionz 1 ---\ncycles/second = 3201000000\nsampling period = 100\n"
+    "ms since reset = 16502830\ndiscarded samples = 0\n 19490304 27 @ 0x401001 0x402002\n 768 1 @ 0x401001\n"
+    + MEMORY_MAP,
+    "mutex": "--- mutex:\ncycles/second=2299997619\nsampling period=1\n7206922950 399 @ 0x401001 0x402002\n",
+    "contention without a frequency": "--- contention:\nsampling period = 7\n100 3 @ 0x401001\n",
+    "count": "goroutine profile: total 3\n2 @ 0x401001 0x402002\n# labels: {}\n1 @ 0x7f0000001230\n" + MEMORY_MAP,
+    "threadz": "--- threadz 1 ---\n\n--- Thread 7f00 (name: main/14748) stack: ---\n  PC: 0x401001 0x402002\n"
+    "--- Thread 7f01 (name: other/14749) stack: ---\n  [same as previous thread]\n"
+    "--- Thread 7f02 (name: third/14750) stack: ---\n0x401005: f\n0x401005: f\n0x402002: main\n" + MEMORY_MAP,
+    "brief maps": "goroutine profile: total 1\n1 @ 0x40100 0x7f0000000010\n--- Memory map: ---\nbuild=/opt\n"
+    "main.go:7] 0x40000-0x80000: $build/bin/app (@FF00) abc123456\n  7f0000000000-7f0000001000 r-xp /lib/x.so\n",
+    "maps that do not reach down": "goroutine profile: total 1\n1 @ 0x401005 0x7f0000000123\n" + MEMORY_MAP,
+    "huge pages": "goroutine profile: total 1\n1 @ 0x401005\n--- Memory map: ---\n"
+    "00400000-00401000 r-xp 00000000 00:00 0 /anon_hugepage\n00401000-00500000 r-xp 00001000 08:01 77 /bin/app\n",
+}
+
+
+@pytest.fixture(scope="module")
+def pprof(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return golang.tool("pprof", tmp_path_factory.mktemp("tool"))
+
+
+Stack = tuple[tuple[str, int], ...]
+Stacks = dict[Stack, list[int]]
+
+
+def add(stacks: Stacks, stack: Stack, values: list[int]) -> None:
+    stacks[stack] = [sum(pair) for pair in zip(stacks.get(stack, [0] * len(values)), values, strict=True)]
+
+
+def by_pprof(tool: Path, path: Path) -> tuple[list[str], Stacks]:
+    """The sample types, and the samples as (path, address) of each frame with their values, as pprof -raw has them."""
+    run = subprocess.run([str(tool), "-raw", "-symbolize=none", str(path)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    head, _, tables = run.stdout.partition("\nLocations\n")
+    locations, _, maps = tables.partition("\nMappings\n")
+    paths = {int(one[1]): one[2] for one in re.finditer(r"^(\d+): 0x\S+ ?(\S*)", maps, re.MULTILINE)}
+    places = {
+        int(one[1]): (paths.get(int(one[3] or 0), ""), int(one[2], 16))
+        for one in re.finditer(r"^\s*(\d+): 0x([0-9a-f]+) (?:M=(\d+))?", locations, re.MULTILINE)
+    }
+    types, _, samples = head.partition("Samples:\n")[2].partition("\n")
+    found: Stacks = {}
+    for one in re.finditer(r"^\s+((?:-?\d+\s+)*-?\d+):((?: \d+)*) *$", samples, re.MULTILINE):
+        add(found, tuple(places[int(number)] for number in one[2].split()), [*map(int, one[1].split())])
+    return [one.removesuffix("[dflt]") for one in types.split()], found
+
+
+def by_us(profile: Profile) -> tuple[list[str], Stacks]:
+    found: Stacks = {}
+    for index in range(len(profile.samples)):
+        places = []
+        for location in profile.samples.locations(index):
+            mapping = profile.mapping_of(location)
+            places.append((mapping.path if mapping else "", profile.address[location]))
+        add(found, tuple(places), [column[index] for column in profile.samples.values])
+    return [f"{one.type}/{one.unit}" for one in profile.sample_types], found
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_a_forged_text_is_what_pprof_reads(case: str, pprof: Path, tmp_path: Path) -> None:
+    path = tmp_path / "in"
+    path.write_text(FORGED[case])
+    profile = read(path)
+    assert by_us(profile) == by_pprof(pprof, path)
+    assert profile.skipped == 0
+
+
+RECORDED = ["tcmalloc.heap", "gperftools.prof", "go-heap.txt", "go-goroutine.txt", "go-mutex.txt", "go-block.txt"]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_recorded_file_is_what_pprof_reads(name: str, pprof: Path) -> None:
+    assert by_us(read(DATA / name)) == by_pprof(pprof, DATA / name)
+
+
+@pytest.mark.parametrize("size", [4, 8])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_cpu_profile_is_read_in_words_of_either_width_and_order(
+    size: int, order: str, pprof: Path, tmp_path: Path
+) -> None:
+    words = [0, 3, 0, 10_000, 0]
+    for count, stack in ((5, [0x401001, 0x402002]), (2, [0x401001]), (1, [0x401001, 0x401001, 0x402002])):
+        words += [count, len(stack), *stack]
+    words += [0, 1, 0]
+    path = tmp_path / "in"
+    path.write_bytes(struct.pack(f"{order}{len(words)}{'I' if size == 4 else 'Q'}", *words) + MAPS.encode())
+    profile = read(path)
+    assert by_us(profile) == by_pprof(pprof, path)
+    assert (profile.period, profile.samples.values[1][0]) == (10_000_000, 60_000_000)
+
+
+def test_a_frame_of_the_signal_handler_that_nearly_all_stacks_have_is_left_out(pprof: Path, tmp_path: Path) -> None:
+    words = [0, 3, 0, 10_000, 0]
+    for at in range(100):
+        words += [1, 3, 0x401000 + at, 0x409009 if at else 0x408008, 0x402002]
+    path = tmp_path / "in"
+    path.write_bytes(struct.pack(f"<{len(words) + 3}Q", *words, 0, 1, 0) + MAPS.encode())
+    profile = read(path)
+    assert by_us(profile) == by_pprof(pprof, path)
+    assert 0x409008 not in profile.address
+
+
+@pytest.mark.parametrize("name", ["jemalloc.heap", "jemalloc-accum.heap"])
+def test_jemalloc_is_unbiased_for_each_stack_and_its_threads_add_up(name: str) -> None:
+    text = (DATA / name).read_text()
+    profile = read(DATA / name)
+    rate = 32768
+    wanted = [0] * 4
+    for one in re.finditer(r"^@.*\n  t\*: (\d+): (\d+) \[(\d+): (\d+)\]", text, re.MULTILINE):
+        in_use, in_use_bytes, all, all_bytes = map(int, one.groups())
+        for place, (count, size) in enumerate(((all, all_bytes), (in_use, in_use_bytes))):
+            factor = 1 / (1 - math.exp(-(size / count) / rate)) if count else 0  # jeprof's own formula
+            wanted[2 * place] += int(count * factor)
+            wanted[2 * place + 1] += int(size * factor)
+    accumulated = "accum" in name
+    found = [sum(column) for column in profile.samples.values]
+    assert found == (wanted if accumulated else wanted[2:])
+    types = [kind.type for kind in profile.sample_types]
+    assert types == (
+        ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"] if accumulated else ["objects", "space"]
+    )
+    threads = {{one.key: one.number for one in labels}.get("thread") for labels in profile.samples.labels}
+    assert threads >= {0, 1, 2}
+    assert {mapping.path for mapping in profile.mappings} >= {"/home/you/heap/heap"}
+    in_program = [at for at in range(len(profile.address)) if profile.mapping_of(at) is not None]
+    assert len(in_program) == len(profile.address)
+
+
+def test_jemalloc_threads_have_names_and_what_they_lack_stays_without_one() -> None:
+    profile = read(
+        b"heap_v2/1\n  t*: 7: 700 [0: 0]\n  t0: 3: 300 [0: 0] the main one\n  t2: 2: 200 [0: 0]\n"
+        b"@ 0x401001\n  t*: 7: 700 [0: 0]\n  t0: 3: 300 [0: 0] the main one\n  t2: 2: 200 [0: 0]\n"
+    )
+    labels = [{one.key: one.text or one.number for one in row} for row in profile.samples.labels]
+    assert [(one.get("thread"), one.get("thread_name")) for one in labels] == [
+        (0, "the main one"), (2, None), (None, None),
+    ]  # fmt: skip
+    assert list(profile.samples.values[0]) == [3, 2, 2]
+    assert labels[0]["bytes"] == 100
+
+
+def test_jemalloc_without_a_sum_of_threads_is_summed() -> None:
+    profile = read(b"heap_v2/1\n@ 0x401001\n  t0: 3: 300 [0: 0]\n  t2: 2: 200 [0: 0]\n")
+    assert [list(column) for column in profile.samples.values] == [[3, 2], [300, 200]]
+
+
+def test_names_and_labels_of_go_text_are_kept() -> None:
+    profile = read(DATA / "go-goroutine.txt")
+    assert profile.samples.labels[0] == (Label("handler", "/home"),)
+    functions = [frames[0].function for frames in profile.frames if frames]
+    assert "main.main.func2" in functions
+    at = functions.index("main.main.func2")
+    assert [frames for frames in profile.frames if frames][at] == (
+        Frame("main.main.func2", "/home/you/heap/main.go", 14),
+    )  # fmt: skip
+
+
+def test_calls_that_were_inlined_are_a_chain() -> None:
+    text = "x profile: total 1\n1 @ 0x401001\n#\t0x401000\tinner+0x1\t/a.go:3\n#\t0x401000\touter+0x9\t/a.go:9\n"
+    (frames,) = read(text.encode()).frames
+    assert frames == (Frame("inner", "/a.go", 3, True), Frame("outer", "/a.go", 9))
+
+
+def test_a_goroutine_dump_is_still_told_by_name(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "in"
+    path.write_text("goroutine 1 [running]:\nmain.main()\n")
+    assert main(["profile", str(path)]) == 3
+    assert "Go's dump of goroutines" in capfd.readouterr().err
+
+
+def test_lines_that_are_no_samples_are_counted_and_a_text_of_them_is_refused() -> None:
+    profile = read(
+        b"heap profile: 1: 2 [ 1: 2] @ heapprofile\n1: 2 [1: 2] @ 0x10\n2: 2 [2: 2] @ 0x10\n0: 9 [0: 9] @ 0x10\nwhat\n"
+    )
+    assert (profile.skipped, len(profile.samples)) == (2, 2)
+    with pytest.raises(ProfileError, match=r"line 2: found what \(rule: a sample is COUNT @ and addresses"):
+        read(b"goroutine profile: total 1\nwhat\nis this\n")
+    with pytest.raises(ProfileError, match="a stack's addresses are in the file"):
+        read(struct.pack("<7Q", 0, 3, 0, 1, 0, 1, 1 << 60))
+
+
+def test_heaps_become_pprof_unless_another_format_is_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(["profile", str(DATA / "jemalloc-accum.heap"), "-o", str(out)]) == 0
+    again = read(out)
+    assert again.format == "pprof"
+    assert again.sample_types == read(DATA / "jemalloc-accum.heap").sample_types
+    assert again.sample_types[again.default_type] == SampleType("inuse_space", "bytes")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "what is this",
+        "400000-500000 rw-p 00000000 08:01 77 /bin/app",
+        "500000-400000 r-xp 0 08:01 7 /x",
+        "=",
+        "a=b",
+    ],
+)
+def test_a_line_that_tells_no_executable_mapping_tells_none(line: str) -> None:
+    assert memory_maps.entry(line) is None
+
+
+def test_a_maps_path_keeps_its_blanks_and_the_deleted_mark() -> None:
+    found = memory_maps.entry("00400000-00500000 r-xp 00000000 08:01 77   /my app (deleted)")
+    assert found is not None
+    assert found.path == "/my app (deleted)"
+
+
+@pytest.mark.parametrize("form", list(legacy.READERS))
+def test_each_form_bears_nothing_behind_its_first_line(form: str) -> None:
+    first = {
+        "heap": "heap profile: 0: 0 [0: 0] @ heapprofile", "jemalloc": "heap_v2/512", "contention": "--- mutex:",
+        "count": "goroutine profile: total 0", "threads": "--- threadz 1 ---",
+    }[form]  # fmt: skip
+    profile, name = formats.read(first.encode())
+    assert (name, len(profile.samples)) == (form, 0)
+    assert formats.to_bytes(profile, "pprof")
