@@ -131,7 +131,7 @@ def _name_mapping(
         if mapping is not None and kind is AddressKind.PAGE and mapping.path == VDSO and mapping.build_id:
             report.search = search = binaries.search(mapping, len(part))
             if search.opened is not None:
-                _ask(profile, search, mapping, part, report, readable)
+                _ask(profile, search, mapping, part, report, readable, demangled)
                 continue
         if mapping is not None and kind is AddressKind.PAGE:
             _answer(
