@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: help demo test test-pythons lint check browser frontends oracle bench fuzz checked sanitized clean
+.PHONY: help demo test test-pythons lint check browser frontends oracle engines bench fuzz checked sanitized clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -58,6 +58,11 @@ browser: $(VENV)/.tested  ## the flame graph's page in a headless Chromium (inst
 frontends: $(VENV)/.tested  ## what profiles are written as, opened by the front ends themselves (installs them by npm)
 	@npm install --silent --no-fund --no-audit --prefix .cache/npm @firefox-devtools/profiler-cli speedscope
 	@$(BIN)/python -m pytest -ra tests/profiles/test_outputs.py
+
+engines:  ## name tables by Ray, Dask and Spark, real ones, in an environment of its own (needs Java)
+	@$(MAKE) --no-print-directory VENV=.venv-engines HOW= .venv-engines/.installed
+	@.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check --group engines
+	@.venv-engines/bin/python -m pytest -m engines -p no:cacheprovider -rA tests/engines/test_clusters.py
 
 oracle: $(VENV)/.tested  ## compare with other tools over big debug files (downloads them)
 	@$(BIN)/python -m pytest -m oracle -p no:cacheprovider
