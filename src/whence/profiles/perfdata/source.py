@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import BinaryIO, Protocol
 
+from whence.files import read_at
+
 
 class Source(Protocol):
     """Bytes by offset."""
@@ -40,4 +42,4 @@ class FileSource:
         self.size = os.fstat(self._descriptor).st_size - begin
 
     def read(self, offset: int, size: int) -> bytes:
-        return os.pread(self._descriptor, size, self._begin + offset)
+        return read_at(self._descriptor, size, self._begin + offset)
