@@ -8,7 +8,7 @@ HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
 .PHONY: help demo test test-pythons lint check browser frontends buckets oracle engines bench fuzz checked sanitized
-.PHONY: shell-files clean
+.PHONY: shell-files wheels clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -77,6 +77,13 @@ bench: $(VENV)/.tested  ## time against the peers that are on this machine
 
 fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS_EACH each (60)
 	@$(BIN)/python -m fuzz --seconds $${SECONDS_EACH:-60}
+
+wheels: $(VENV)/.released  ## dist/: the source distribution and the wheels of four Linux platforms, checked (ten minutes)
+	@$(BIN)/python -m tools.wheels
+
+$(VENV)/.released: $(VENV)/.tested
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group release
+	@touch $@
 
 shell-files: $(VENV)/.tested  ## share/: completion for bash, zsh and fish, man pages, from the parsers (Python 3.11)
 	@$(BIN)/python -m tools.shell_files
