@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,10 +32,18 @@ WORTH_BYTES = 1 << 19  # of an archive, below which it is read whole
 
 
 class StoreSource:
-    """What a store has. `who` is told to it with each question that it could not answer."""
+    """What a store has. `who` is told to it with each question that it could not answer. `say` is told once, in a line,
+    when it can't be asked."""
 
-    def __init__(self, store: Keeper, who: str = "", cache: Cache | str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        store: Keeper,
+        who: str = "",
+        cache: Cache | str | os.PathLike[str] | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self.store, self.who = store, who
+        self._say, self._said = say, False
         self.how = f"store {store.url}"
         self._fetched: Fetched | None = None
         if cache is not None and not isinstance(store.objects, Folder):
@@ -58,6 +66,7 @@ class StoreSource:
         try:
             kinds = self._kinds(build_id, wanted)
         except OSError as error:
+            self._complain(error)
             tried.append(Tried("", self.how, Outcome.BROKEN, without_file(error)))
             return
         if kinds is None:
@@ -137,11 +146,18 @@ class StoreSource:
         try:
             kinds = self._kinds(build_id, Wanted(build_id, path, (FileKind(kind),)))
             found = self._path(build_id, FileKind(kind)) if kinds else None
-        except (WhenceError, OSError):
+        except (WhenceError, OSError) as error:
+            self._complain(error)
             return None
         if found is not None:
             self._note_use(build_id)
         return found
+
+    def _complain(self, error: Exception) -> None:
+        if not self._said:
+            self._said = True
+            why = getattr(error, "strerror", None) or without_file(error)
+            self._say(f"the store {self.store.url} can't be asked: {why}")
 
     def _path(self, build_id: str, kind: FileKind) -> Path | None:
         if self._fetched is not None:

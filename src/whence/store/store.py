@@ -216,12 +216,19 @@ class Store:
             return None
         return Content.of_file(path, stack)
 
-    def source(self, who: str = "", *, cache: Cache | str | os.PathLike[str] | None = None) -> StoreSource:
+    def source(
+        self,
+        who: str = "",
+        *,
+        cache: Cache | str | os.PathLike[str] | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> StoreSource:
         """The store as a source of a Locator. `who` asks: it is written down with what was not found. Files of a bucket
-        are kept in `cache`, a Cache or its folder (default: the store's)."""
+        are kept in `cache`, a Cache or its folder (default: the store's). `say` is told once, in a line, when the store
+        can't be asked."""
         from whence.store.source import StoreSource
 
-        return StoreSource(self, who, self._cache if cache is None else cache)
+        return StoreSource(self, who, self._cache if cache is None else cache, say)
 
     def wanted(self) -> Iterable[Question]:
         """Build-ids that were asked for and are not there, those asked for most first."""
