@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -24,16 +25,20 @@ from whence.columns import Namer
 from whence.demangle import demangle
 from whence.errors import plain
 from whence.locate.locator import Locator
+from whence.locate.search import FileKind
 from whence.server.access import ADMIN, READ, UPLOAD, Access
 from whence.server.bodies import Refused
 from whence.server.debuginfod import Debuginfod
 from whence.server.metrics import CONTENT_TYPE, Metrics
+from whence.server.misses import Misses
 from whence.server.naming import Naming
 from whence.server.pool import ArchivePool
 from whence.server.settings import ServerSettings
 from whence.server.symbolication import Symbolication
 from whence.server.uploads import PYROSCOPE, Uploads
 from whence.store import Content, Store
+from whence.store.folder import Folder
+from whence.store.names import DEBUGINFO, EXECUTABLE
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -46,6 +51,8 @@ PREFLIGHT = {
     "Access-Control-Allow-Headers": "cache-control",
 }  # fmt: skip
 OPEN_PATHS = ("/healthz", "/readyz")
+USED_SECONDS = 3600.0  # so long it is not written down again that a build-id answered
+REMEMBERED = 100_000  # build-ids
 
 
 class Server:
@@ -54,10 +61,13 @@ class Server:
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
         self.store = Store(settings.store, cache=settings.cache or None)
+        self.source_of_names = self.store.source()
         self.locator = Locator(
-            dirs=settings.debug_dirs, local=False, sources=[self.store.source("server")],
-            cache=settings.cache or None,
-        )  # fmt: skip
+            dirs=settings.debug_dirs, local=False, sources=[self.source_of_names], cache=settings.cache or None
+        )
+        self.misses = Misses(self.store)
+        self._used: dict[str, float] = {}
+        self._is_near = isinstance(self.store.objects, Folder)  # then a look takes microseconds
         self.pool = ArchivePool(self.locator, settings.limits.open_archives)
         self.access = Access(settings.token_file, open_read=settings.open_read)
         self.metrics = Metrics()
@@ -68,6 +78,7 @@ class Server:
         self._lock = threading.Lock()
 
     def close(self) -> None:
+        self.misses.flush()
         for namer in self._namers.values():
             namer.close()
         self.pool.close()
@@ -80,13 +91,24 @@ class Server:
         request.scope["whence.kind"] = kind
 
     async def heavy(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Do what takes a processor in a thread, as many at once as the limits say."""
-        async with self._at_once:
-            self.metrics.busy.labels("symbolize").inc()
-            try:
-                return await run_in_threadpool(work, *args, **named)
-            finally:
-                self.metrics.busy.labels("symbolize").dec()
+        """Do what takes a processor in a thread, as many at once as the limits say. Raises Refused when it takes longer
+        than they say: the thread ends what it does and keeps its place until then."""
+
+        async def run() -> T:
+            async with self._at_once:
+                self.metrics.busy.labels("symbolize").inc()
+                try:
+                    return await run_in_threadpool(work, *args, **named)
+                finally:
+                    self.metrics.busy.labels("symbolize").dec()
+
+        seconds = self.settings.limits.seconds
+        task = asyncio.ensure_future(run())
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), seconds)
+        except TimeoutError:
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            raise Refused(503, f"no answer within {seconds:g} seconds", headers={"Retry-After": "30"}) from None
 
     def namer(self, leaf: bool, returns: bool) -> Namer:
         """The namer of tables with these options."""
@@ -97,18 +119,44 @@ class Server:
                 self._namers[leaf, returns] = found
             return found
 
-    def content(self, request: Request, build_id: str, kind: str) -> Content | None:
-        """A file of the store; None, and it is written down as wanted, where it is not there."""
-        found = self.store.open_bytes(build_id, kind)
-        if found is None:
-            self.store.missed(build_id, "debuginfod")
-        else:
-            self.store.used(build_id)
+    async def content(self, request: Request, build_id: str, kind: str) -> Content | None:
+        """A file of the store; from upstream where it is not there, and an upstream has it. None: nobody has it."""
+        found = self._open(build_id, kind) if self._is_near else await run_in_threadpool(self._open, build_id, kind)
+        metric = {DEBUGINFO: self.metrics.debuginfo, EXECUTABLE: self.metrics.executable}.get(FileKind(kind))
+        if found is not None and metric is not None:
+            metric.labels("store").inc()
         return found
+
+    def _open(self, build_id: str, kind: str) -> Content | None:
+        try:
+            found = self.store.open_bytes(build_id, kind)
+        except FileNotFoundError:
+            return None
+        if found is not None:
+            self.note_use(build_id)
+        return found
+
+    def note_use(self, build_id: str) -> None:
+        """Write down that a build-id answered, once an hour."""
+        now = time.monotonic()
+        if now - self._used.get(build_id, -USED_SECONDS) < USED_SECONDS:
+            return
+        if len(self._used) >= REMEMBERED:
+            self._used.clear()
+        self._used[build_id] = now
+        self.store.used(build_id)
+
+    def came(self, build_id: str) -> None:
+        """A file of a build-id was put: what was known of it here is not true any more."""
+        self.source_of_names.forget(build_id)
+        self.pool.forget(build_id)
 
     def source(self, request: Request, build_id: str, path: str) -> bytes | None:
         """A source file of a bundle."""
-        return self.store.read_source(build_id, path)
+        found = self.store.read_source(build_id, path)
+        if found is not None:
+            self.metrics.sources.labels("store").inc()
+        return found
 
 
 def make_app(settings: ServerSettings) -> Starlette:
@@ -173,7 +221,14 @@ def make_app(settings: ServerSettings) -> Starlette:
         assert isinstance(error, Refused)
         return error.response()
 
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={Refused: refused})
+    async def unknown(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        why = {404: "there is nothing at this path", 405: f"{request.method} is not for this path"}
+        words = why.get(error.status_code, error.detail)
+        return Refused(error.status_code, words, headers=dict(error.headers or {})).response()
+
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={Refused: refused, HTTPException: unknown})
+    app.router.redirect_slashes = False
     app.state.server = server
     app.add_middleware(Gate, server=server)
     return app
@@ -182,6 +237,12 @@ def make_app(settings: ServerSettings) -> Starlette:
 def from_environment() -> Starlette:
     """The application in a worker process."""
     return make_app(ServerSettings.from_environment())
+
+
+def forwarders_of(headers: Headers) -> list[str]:
+    """The servers and clients that a request came by."""
+    told = ",".join(headers.getlist("x-forwarded-for"))
+    return [one.strip() for one in told.split(",") if one.strip()]
 
 
 class Gate:
@@ -231,7 +292,7 @@ class Gate:
             return
         needed = UPLOAD if method == "PUT" or path.startswith(PYROSCOPE) else READ
         if path not in OPEN_PATHS and needed not in granted and ADMIN not in granted:
-            if headers.get("authorization"):
+            if granted is not self.server.access.everyone:
                 refusal = Refused(403, f"this token may not {needed}")
             else:
                 refusal = Refused(401, "a token is needed", headers={"WWW-Authenticate": "Bearer"})
@@ -241,7 +302,7 @@ class Gate:
         if needed == UPLOAD and origin and origin.partition("://")[2] != headers.get("host"):
             await Refused(403, "a page of another origin may not upload").response()(scope, receive, send)
             return
-        if headers.get("x-forwarded-for", "").count(",") + 1 > self.server.settings.limits.forwarders:
+        if len(forwarders_of(headers)) >= self.server.settings.limits.forwarders:
             await Refused(404, "too many servers asked one another").response()(scope, receive, send)
             return
         await self.app(scope, receive, send)

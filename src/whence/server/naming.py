@@ -115,7 +115,7 @@ class Naming:
         try:
             with self._server.pool.use(build_id, len(addresses)) as opened:
                 if isinstance(opened, Missing):
-                    self._server.store.missed(build_id, "symbolize")
+                    self._server.misses.note(build_id, "symbolize")
                     return [(one, opened) for one in addresses]
                 chains = opened.binary.lookup_many(addresses, return_address=returns).chains(
                     function=self._server.readable

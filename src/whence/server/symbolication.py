@@ -114,7 +114,7 @@ class Symbolication:
         except (WrongUse, OSError):
             return ""
         if not found:
-            self._server.store.missed(debug_id.lower(), "symbolicate") if len(debug_id) % 2 == 0 else None
+            self._server.misses.note(debug_id[:32].lower(), "symbolicate")
         return found
 
     def base_of(self, opened: Opened, build_id: str) -> int:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from whence.store.store import Store
 
 ABSENT_SECONDS = 600.0  # so long a miss is remembered
+REMEMBERED = 100_000  # misses, and build-ids that answered
 
 
 class StoreSource:
@@ -95,18 +96,32 @@ class StoreSource:
             return None
         found = self._stack.enter_context(self.store.file(build_id, kind))
         if found is None:
+            if len(self._missing) >= REMEMBERED:
+                self._missing.clear()
             self._missing[key] = time.monotonic()
         return found
 
+    def forget(self, build_id: str) -> None:
+        """What was not there of a build-id is asked for again: something of it was put."""
+        for kind in (ARCHIVE, DEBUGINFO, EXECUTABLE):
+            self._missing.pop(f"{build_id}.{kind}", None)
+
     def _note_use(self, build_id: str) -> None:
-        if build_id not in self._answered:
-            self._answered.add(build_id)
+        if self._is_first(build_id):
             self.store.used(build_id)
+
+    def _is_first(self, build_id: str) -> bool:
+        """Whether nothing was written down of a build-id by this process yet."""
+        if build_id in self._answered:
+            return False
+        if len(self._answered) >= REMEMBERED:
+            self._answered.clear()
+        self._answered.add(build_id)
+        return True
 
     def _note_miss(self, build_id: str, path: str, kinds: list[FileKind]) -> None:
         """Once a process: a question that is asked again for each address is one question."""
-        if self.who and build_id not in self._answered and set(kinds) != {EXECUTABLE}:
-            self._answered.add(build_id)
+        if self.who and set(kinds) != {EXECUTABLE} and self._is_first(build_id):
             self.store.missed(build_id, self.who, path)
 
     def close(self) -> None:
