@@ -9,6 +9,8 @@
     pool.py           open archives, the least recently used goes
     symbolication.py  Mozilla's API: /symbolicate/v5, /source/v1
     naming.py         /symbolize, /profile, OTLP in and out
+    misses.py         questions without an answer, on their way into the store
+    upstream.py       other debuginfod servers, asked for what is not in the store
     uploads.py        files in: PUT, and Pyroscope's three calls
     run.py            granian or uvicorn, with what the options say
 

@@ -36,9 +36,11 @@ from whence.server.pool import ArchivePool
 from whence.server.settings import ServerSettings
 from whence.server.symbolication import Symbolication
 from whence.server.uploads import PYROSCOPE, Uploads
+from whence.server.upstream import Upstream, UpstreamSource
 from whence.store import Content, Store
 from whence.store.folder import Folder
-from whence.store.names import DEBUGINFO, EXECUTABLE
+from whence.store.names import DEBUGINFO, ELF_KINDS, EXECUTABLE
+from whence.store.source import StoreSource
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -62,15 +64,18 @@ class Server:
         self.settings = settings
         self.store = Store(settings.store, cache=settings.cache or None)
         self.source_of_names = self.store.source()
-        self.locator = Locator(
-            dirs=settings.debug_dirs, local=False, sources=[self.source_of_names], cache=settings.cache or None
-        )
+        self.metrics = Metrics()
+        self.upstream: Upstream | None = None
+        sources: list[StoreSource | UpstreamSource] = [self.source_of_names]
+        if settings.upstreams:
+            self.upstream = Upstream(self.store, settings, self.came, self.metrics.waited.observe)
+            sources.append(UpstreamSource(self.upstream, self.source_of_names))
+        self.locator = Locator(dirs=settings.debug_dirs, local=False, sources=sources, cache=settings.cache or None)
         self.misses = Misses(self.store)
         self._used: dict[str, float] = {}
         self._is_near = isinstance(self.store.objects, Folder)  # then a look takes microseconds
         self.pool = ArchivePool(self.locator, settings.limits.open_archives)
         self.access = Access(settings.token_file, open_read=settings.open_read)
-        self.metrics = Metrics()
         self.metrics.archives.set_function(lambda: len(self.pool))
         self.readable = demangle
         self._at_once = asyncio.Semaphore(settings.limits.at_once)
@@ -123,8 +128,15 @@ class Server:
         """A file of the store; from upstream where it is not there, and an upstream has it. None: nobody has it."""
         found = self._open(build_id, kind) if self._is_near else await run_in_threadpool(self._open, build_id, kind)
         metric = {DEBUGINFO: self.metrics.debuginfo, EXECUTABLE: self.metrics.executable}.get(FileKind(kind))
+        where = "store"
+        if found is None and self.upstream is not None and kind in ELF_KINDS:
+            path = await run_in_threadpool(self.upstream.fetch, build_id, kind, passed_on(request))
+            if path is not None:
+                where = "upstream"
+                found = await run_in_threadpool(self._open, build_id, kind)
+                found = found or Content.of_file(path, contextlib.ExitStack())
         if found is not None and metric is not None:
-            metric.labels("store").inc()
+            metric.labels(where).inc()
         return found
 
     def _open(self, build_id: str, kind: str) -> Content | None:
@@ -237,6 +249,14 @@ def make_app(settings: ServerSettings) -> Starlette:
 def from_environment() -> Starlette:
     """The application in a worker process."""
     return make_app(ServerSettings.from_environment())
+
+
+def passed_on(request: Request) -> dict[str, str]:
+    """What upstream is told of who asks: the User-Agent, and the address behind those that came."""
+    client = [request.client.host] if request.client is not None else []
+    told = {"X-Forwarded-For": ", ".join([*forwarders_of(request.headers), *client])}
+    agent = request.headers.get("user-agent", "")
+    return told | ({"User-Agent": agent} if agent.isascii() and agent.isprintable() and agent else {})
 
 
 def forwarders_of(headers: Headers) -> list[str]:

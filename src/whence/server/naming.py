@@ -76,8 +76,8 @@ class Naming:
                     writer.write_batch(namer(batch))
         except WhenceError as error:
             raise Refused(422, str(error)) from None
-        except pa.ArrowException as error:
-            raise Refused(400, f"no Arrow stream: {str(error).splitlines()[0][:200]}") from None
+        except (pa.ArrowException, OSError, ValueError) as error:  # a cut stream is an OSError
+            raise Refused(400, f"no Arrow stream: {(str(error).splitlines() or ['empty'])[0][:200]}") from None
         self._server.metrics.addresses.labels("asked").inc(rows)
         data: bytes = out.getvalue().to_pybytes()
         return data
