@@ -88,16 +88,27 @@ def test_eu_addr2line_names_an_address(told: dict[str, str], files: Files, strip
     assert "program.c" in said
 
 
-def test_llvm_symbolizer_names_an_address(told: dict[str, str], files: Files, stripped: Path) -> None:
+def test_llvm_symbolizer_names_an_address(url: str, told: dict[str, str], files: Files, stripped: Path) -> None:
     needs("llvm-symbolizer")
+    version = output("llvm-symbolizer", "--version", told=told)
+    if url_speaks_small_letters(url) and "LLVM version 14" in version:
+        pytest.skip("LLVM 14 knows Content-Length in these letters only, granian writes it in small ones")
     said = output("llvm-symbolizer", f"--obj={stripped}", hex(files.vaddr), told=told)
     assert "sum" in said
     assert "program.c" in said
 
 
+def url_speaks_small_letters(url: str) -> bool:
+    with urllib.request.urlopen(f"{url}/healthz", timeout=SECONDS) as answer:
+        return "content-length" in [name for name, _ in answer.headers.items()]
+
+
 def test_llvm_debuginfod_find_gets_the_files(told: dict[str, str], files: Files) -> None:
-    needs("llvm-debuginfod-find")
-    found = output("llvm-debuginfod-find", "--debuginfo", files.build_id, told=told).strip()
+    finder = next(
+        (f"llvm-debuginfod-find{one}" for one in ("", "-19") if shutil.which(f"llvm-debuginfod-find{one}")), ""
+    )
+    needs(finder or "llvm-debuginfod-find")
+    found = output(finder, "--debuginfo", files.build_id, told=told).strip()
     assert Path(found).read_bytes() == files.debug.read_bytes()
 
 

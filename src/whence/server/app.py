@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import threading
@@ -52,6 +53,7 @@ PREFLIGHT = {
     "Access-Control-Allow-Methods": "POST, GET, OPTIONS", "Access-Control-Max-Age": "86400",
     "Access-Control-Allow-Headers": "cache-control",
 }  # fmt: skip
+SPELLED = {b"etag": b"ETag", b"www-authenticate": b"WWW-Authenticate"}
 OPEN_PATHS = ("/healthz", "/readyz")
 USED_SECONDS = 3600.0  # so long it is not written down again that a build-id answered
 REMEMBERED = 100_000  # build-ids
@@ -251,6 +253,13 @@ def from_environment() -> Starlette:
     return make_app(ServerSettings.from_environment())
 
 
+@functools.lru_cache(256)
+def spelled(name: bytes) -> bytes:
+    """A header's name in the letters of its standard, where the host leaves them so: LLVM 14 knows Content-Length in no
+    others."""
+    return SPELLED.get(name) or (name.upper() if name.startswith(b"x-debuginfod-") else name.title())
+
+
 def passed_on(request: Request) -> dict[str, str]:
     """What upstream is told of who asks: the User-Agent, and the address behind those that came."""
     client = [request.client.host] if request.client is not None else []
@@ -281,7 +290,8 @@ class Gate:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 told["status"] = message["status"]
-                message["headers"] = [*message["headers"], *self._headers()]
+                made = [*message["headers"], *self._headers()]
+                message["headers"] = [(spelled(name), value) for name, value in made]
             elif message["type"] == "http.response.body":
                 told["bytes"] += len(message.get("body", b""))
             await send(message)

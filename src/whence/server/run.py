@@ -83,9 +83,11 @@ def _by_granian(host: str, port: int, tls: tuple[str, str] | None, workers: int)
 def _by_uvicorn(host: str, port: int, tls: tuple[str, str] | None, workers: int) -> None:
     import uvicorn
 
+    from whence.server.uvicorn_headers import protocol
+
     certificate, key = tls or (None, None)
     uvicorn.run(
         APP, factory=True, host=host, port=port, workers=workers, access_log=False, log_level="warning",
         ssl_certfile=certificate, ssl_keyfile=key, timeout_graceful_shutdown=STOP_SECONDS, server_header=False,
-        h11_max_incomplete_event_size=LARGEST_HEADERS, log_config=None,
+        h11_max_incomplete_event_size=LARGEST_HEADERS, log_config=None, http=protocol(HEADER_SECONDS, LARGEST_HEADERS),
     )  # fmt: skip
