@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from whence.store.meta import Meta
 
 ABSENT_SECONDS = 600.0
+REMEMBERED = 100_000  # misses, and build-ids that were noted
 FEW = 64  # addresses, from which on an archive is read whole
 WORTH_BYTES = 1 << 19  # of an archive, below which it is read whole
 
@@ -133,6 +134,8 @@ class StoreSource:
                 raise
             return [kind for kind in (ARCHIVE, DEBUGINFO, EXECUTABLE) if kind in wanted.kinds]
         if known is None:
+            if len(self._missing) >= REMEMBERED:
+                self._missing.clear()
             self._missing[build_id] = time.monotonic()
             if fetched is not None:
                 fetched.note_absent(build_id)
@@ -164,17 +167,28 @@ class StoreSource:
             return self._fetched.path(build_id, kind)
         return self._stack.enter_context(self.store.file(build_id, kind))
 
+    def forget(self, build_id: str) -> None:
+        """What was not there of a build-id is asked for again: something of it was put."""
+        self._missing.pop(build_id, None)
+        if self._fetched is not None:
+            self._fetched.forget_absent(build_id)
+
     def _note_use(self, build_id: str) -> None:
         """Once a process, and only where the store was asked."""
         if build_id not in self._noted and not self._is_here(build_id):
-            self._noted.add(build_id)
+            self._remember(build_id)
             self.store.used(build_id)
 
     def _note_miss(self, build_id: str, path: str) -> None:
         """Once a process: a question that is asked again for each address is one question."""
         if self.who and build_id not in self._noted:
-            self._noted.add(build_id)
+            self._remember(build_id)
             self.store.missed(build_id, self.who, path)
+
+    def _remember(self, build_id: str) -> None:
+        if len(self._noted) >= REMEMBERED:
+            self._noted.clear()
+        self._noted.add(build_id)
 
     def close(self) -> None:
         """Let temporary files go."""

@@ -236,12 +236,12 @@ class Store:
 
         return questions(self.objects)
 
-    def missed(self, build_id: str, who: str, path: str = "") -> None:
-        """Write down that a question had no answer here. Never raises OSError: it is a note."""
+    def missed(self, build_id: str, who: str, path: str = "", times: int = 1) -> None:
+        """Write down that a question had no answer here, so many times. Never raises OSError: it is a note."""
         from whence.store.wanted import note
 
         with suppress(OSError):
-            note(self.objects, build_id, who, path)
+            note(self.objects, build_id, who, path, times)
 
     def used(self, build_id: str) -> None:
         """Write down that a build-id answered now, once a day."""
