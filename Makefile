@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: help demo test test-pythons lint check browser frontends oracle bench fuzz checked sanitized shell-files clean
+.PHONY: help demo test test-pythons lint check browser frontends buckets oracle bench fuzz checked sanitized shell-files clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
