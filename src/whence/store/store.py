@@ -475,7 +475,8 @@ class Store:
         if keep:
             lease.keep()
             describe(known, looked)
-            known.name = known.name or os.path.basename(received.origin.rpartition(": ")[2])
+            if EXECUTABLE in keep or not known.name:  # a debug file is often named by its build-id
+                known.name = os.path.basename(received.origin.rpartition(": ")[2])
             known.by_hash = not looked.build_id
         with self._packed(received.path) if keep and self.compress else nullcontext() as smaller:
             path, held = received.path, new
