@@ -13,7 +13,7 @@ from array import array
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import EM_386, EM_AARCH64, EM_X86_64
@@ -32,8 +32,9 @@ from whence.unwind.registers import MACHINES, Machine
 if TYPE_CHECKING:
     from whence.profiles.model import Profile
     from whence.profiles.perfdata.attributes import Attribute
+    from whence.profiles.perfdata.features import Features
+    from whence.profiles.perfdata.kernels.records import Records
     from whence.profiles.perfdata.kernels.replay import Replay
-    from whence.profiles.perfdata.reading import Reader
     from whence.unwind.modules import Finds
 
 PC, NOT_USED = -1, -2
@@ -102,10 +103,27 @@ class Waiting:
     stack: bytearray = field(default_factory=bytearray)
 
 
+class Recording(Protocol):
+    """What was read of a recording."""
+
+    order: str  # of bytes, as struct has it
+    records: Records
+    features: Features
+    events: list[Attribute]
+
+    def new_replay(self) -> Replay: ...
+
+    def fill(self, profile: Profile, replay: Replay) -> None: ...
+
+    def bytes_at(self, where: int, size: int) -> bytes | memoryview: ...
+
+    def map_facts(self, number: int) -> tuple[str, str, int, int]: ...
+
+
 class UserStacks:
     """The samples of a recording that wait to be unwound."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Recording) -> None:
         self._reader = reader
         self._ends: Counter[str] = Counter()
         self._addresses = array("Q")  # of all stacks, one behind the other
