@@ -23,6 +23,7 @@ from whence.cli.words import plain
 from whence.errors import WrongUse, naming
 
 if TYPE_CHECKING:
+    from whence.locate.locator import Locator
     from whence.profiles import Profile
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report
@@ -152,7 +153,16 @@ def read_all(options: Namespace) -> Profile:
 
     if len(options.profiles) == 1:
         return read_one(options.profiles[0], options)
-    return merge(read_one(path, options) for path in options.profiles)
+    with locator_of(options) as locator:
+        return merge(unwound(read_one(path, options), locator) for path in options.profiles)
+
+
+def unwound(profile: Profile, locator: Locator) -> Profile:
+    """The profile, its stacks whole: those of a merged one have to be."""
+    waiting, profile.unwinding = profile.unwinding, None
+    if waiting is not None:
+        waiting.unwind(profile, locator)
+    return profile
 
 
 def compared(profile: Profile, options: Namespace, binaries: Binaries) -> Profile:
