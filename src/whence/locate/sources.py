@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence import rooted
 from whence.elf import ElfFile
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Protocol
 
-    from whence.binary import Binary
     from whence.locate.cache import Cache
 
     Demangle = bool | Callable[[str], str]
@@ -66,7 +65,7 @@ class Candidate:
 
     def __init__(
         self, path: str, how: str, build_ids: tuple[str, ...] = (), *, is_archive: bool = False,
-        elf: ElfFile | None = None, open_archive: Callable[[Demangle], Binary] | None = None,
+        elf: ElfFile | None = None, open_archive: Callable[[Demangle], Any] | None = None,
     ) -> None:  # fmt: skip
         self._open = open_archive
         self.path, self.how, self.build_ids, self.is_archive = path, how, build_ids, is_archive
@@ -87,8 +86,9 @@ class Candidate:
         except IndexError:
             return ElfFile.open(self.path)
 
-    def opened(self, demangle: Demangle) -> Binary | None:
-        """An archive that lies in no file, open; None where the path leads to it. Raises OSError, LidiaError."""
+    def opened(self, demangle: Demangle) -> Any:
+        """An archive that lies in no file, as an open Binary; None where the path leads to it. Raises OSError,
+        LidiaError."""
         return self._open(demangle) if self._open is not None else None
 
     def __enter__(self) -> Candidate:

@@ -33,7 +33,8 @@ ENDINGS = (
 
 # what is written where nothing says another format
 AS_IT_CAME = {
-    "perf": "folded", "": "folded", "dtrace": "folded", "bpftrace": "folded", "sample": "folded", "v8": "speedscope"
+    "perf": "folded", "": "folded", "dtrace": "folded", "bpftrace": "folded", "sample": "folded", "v8": "speedscope",
+    "perf.data": "folded",
 }  # fmt: skip
 JSON_FORMS = ("firefox", "speedscope", "v8")
 
@@ -41,7 +42,7 @@ JSON_FORMS = ("firefox", "speedscope", "v8")
 def recognized(data: bytes, budget: Budget | None = None) -> str:
     """The name of the format of plain bytes. Those of protocol buffers differ by their tables' places.
 
-    perf.data, pprof, otlp, perf or folded; or one of gperftools', jemalloc's and Go's old forms (profiles.legacy).
+    perf.data, pprof, otlp, perf, folded, one of JSON_FORMS, or a form of whence.profiles.legacy or .stack_texts.
     """
     from whence.profiles import perfdata
 

@@ -45,8 +45,12 @@ class Core(Snapshot):
         self.arguments, self.executable = core.arguments, core.executable
         self.written = os.stat(path).st_mtime
 
-    def stacks(self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None) -> list[Stack]:
+    def stacks(
+        self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None, scan: bool = False
+    ) -> list[Stack]:
         """The stack of every thread, or of those of `tids`, in the order of `threads`, with names.
+
+        With `scan` callers that nothing tells are guessed: frames that are found by FoundBy.SCAN.
 
         The files of the process are those that the symbolizer's Locator finds (default: a symbolizer of its own). Never
         raises for what a thread, a frame or a file is: `end` says why a stack is no longer. Raises OSError, ElfError,
@@ -55,23 +59,23 @@ class Core(Snapshot):
         """
         if symbolizer is None:
             with Symbolizer() as own:
-                return self.stacks(own, tids=tids)
+                return self.stacks(own, tids=tids, scan=scan)
         from whence.procmap.core import read_core
         from whence.unwind import core_stacks
 
         with ElfFile.open(self.path) as elf:
-            found = core_stacks(elf, read_core(elf, self._programs), symbolizer.finds, tids=tids)
+            found = core_stacks(elf, read_core(elf, self._programs), symbolizer.finds, tids=tids, scan=scan)
         frames = named(self, [one.unwound for one in found], symbolizer)
         return [_stack(one, place) for one, place in zip(found, frames, strict=True)]
 
-    def explain_stack(self, tid: int, symbolizer: Symbolizer) -> tuple[Stack, list[str]] | None:
+    def explain_stack(self, tid: int, symbolizer: Symbolizer, *, scan: bool = False) -> tuple[Stack, list[str]] | None:
         """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such
         thread. Raises as `stacks` does."""
         from whence.procmap.core import read_core
         from whence.unwind.core import explain_core_stack
 
         with ElfFile.open(self.path) as elf:
-            found = explain_core_stack(elf, read_core(elf), tid, symbolizer.finds)
+            found = explain_core_stack(elf, read_core(elf), tid, symbolizer.finds, scan=scan)
         if found is None:
             return None
         one, rules = found

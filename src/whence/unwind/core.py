@@ -42,7 +42,7 @@ class ThreadStack(NamedTuple):
 
 
 def explain_core_stack(
-    elf: ElfFile, core: CoreMappings, tid: int, finds: Finds | None = None
+    elf: ElfFile, core: CoreMappings, tid: int, finds: Finds | None = None, *, scan: bool = False
 ) -> tuple[ThreadStack, list[str]] | None:
     """One thread of an open core, and by which rule the caller of each frame was found; None for no such thread.
 
@@ -57,6 +57,7 @@ def explain_core_stack(
         unwinder = None
         if machine is not None:
             unwinder = ExplainingUnwinder(machine, CoreCode(modules, memory), memory, elf.order, stored=elf.size)
+            unwinder.scan = scan
         for thread in _threads(elf):
             if thread.tid == tid:
                 found = _stack(elf, core, thread, machine, unwinder)
@@ -74,9 +75,14 @@ class _Thread:
 
 
 def core_stacks(
-    elf: ElfFile, core: CoreMappings, finds: Finds | None = None, *, tids: Collection[int] | None = None
+    elf: ElfFile,
+    core: CoreMappings,
+    finds: Finds | None = None,
+    *,
+    tids: Collection[int] | None = None,
+    scan: bool = False,
 ) -> list[ThreadStack]:
-    """The stacks of the threads of an open core in its order, or of those of `tids` alone.
+    """The stacks of the threads of an open core in its order, or of those of `tids` alone; with guesses if `scan`.
 
     `finds` (a Locator) says where the files of the process are. Never raises for what a thread or a file of the process
     is; MapsError for damaged notes.
@@ -90,6 +96,7 @@ def core_stacks(
             code = CoreCode(modules, memory)
             walker = PlainWalker(machine, elf.order, code, memory.segments())
             unwinder = Unwinder(machine, code, memory, elf.order, stored=elf.size, walker=walker)
+            unwinder.scan = scan
         wanted = [thread for thread in _threads(elf) if tids is None or thread.tid in tids]
         return [_stack(elf, core, thread, machine, unwinder) for thread in wanted]
     finally:

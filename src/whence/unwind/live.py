@@ -151,13 +151,16 @@ class LiveProcess:
     `directory` is the process's in /proc, `snapshot` what it has mapped, `finds` (a Locator) knows of debug files.
     """
 
-    def __init__(self, pid: int, directory: str, snapshot: SnapshotMappings, finds: Finds | None = None) -> None:
-        self.pid, self.directory, self._finds = pid, directory, finds
+    def __init__(
+        self, pid: int, directory: str, snapshot: SnapshotMappings, finds: Finds | None = None, *, scan: bool = False
+    ) -> None:
+        """With `scan` callers may be guessed."""
+        self.pid, self.directory, self._finds, self._scan = pid, directory, finds, scan
         self._memory = LiveMemory(directory)
         self._sets = HOSTS.get(os.uname().machine, {})
         self._machines = {size: MACHINES[key] for size, key in self._sets.items() if key in MACHINES}
         self._unwinders: dict[int, Unwinder] = {}
-        self._unwinder_class: type[Unwinder] = Unwinder
+        self._explains = False
         self._modules: Modules | None = None
         self.use(snapshot)
 
@@ -208,13 +211,13 @@ class LiveProcess:
         """
         from whence.unwind.explaining import ExplainingUnwinder, rules_of
 
-        self._unwinder_class = ExplainingUnwinder
+        self._explains = True
         self._unwinders.clear()
         try:
             found = self.stacks([tid])
             ways = [way for one in self._unwinders.values() if isinstance(one, ExplainingUnwinder) for way in one.ways]
         finally:
-            self._unwinder_class = Unwinder
+            self._explains = False
             self._unwinders.clear()
         return (found[0], rules_of(found[0].unwound, ways)) if found else None
 
@@ -244,7 +247,12 @@ class LiveProcess:
         if size not in self._unwinders:
             assert self._modules is not None
             code = CoreCode(self._modules, self._memory)
-            unwinder = self._unwinders[size] = self._unwinder_class(machine, code, self._memory)
-            if self._unwinder_class is Unwinder:  # others want to see each step
-                unwinder.walker = PlainWalker(machine, "little", code)
+            if self._explains:
+                from whence.unwind.explaining import ExplainingUnwinder
+
+                self._unwinders[size] = ExplainingUnwinder(machine, code, self._memory)
+            else:
+                walker = PlainWalker(machine, "little", code)
+                self._unwinders[size] = Unwinder(machine, code, self._memory, walker=walker)
+            self._unwinders[size].scan = self._scan
         return self._unwinders[size]

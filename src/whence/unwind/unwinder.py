@@ -43,6 +43,11 @@ RULES_A_STEP, STEPS_AN_EXPRESSION = 16, 16  # how rules and expressions count am
 INNER_KEPT, OUTER_KEPT = 4096, 256  # frames of a longer stack; those between are counted
 CALL_BYTES = 7  # the longest call of x86-64
 LEAF_BYTES = 4096  # from the beginning of a function that calls none; such are short
+FUNCTION_BYTES = 1 << 16  # from the beginning of a function, that a guess may be in it
+SCAN_WORDS, WORDS_A_STEP = 1024, 64  # of the stack that are looked at for a return address
+GUESSED = (End.NO_CFI, End.NOT_CODE)  # ends that a guess may lead on from
+JUMP_INDIRECT = b"\xff\x25"  # x86-64: what a stub of the PLT begins with
+CLONE_BYTES = 12  # of code, between the system call that makes a thread and the FDE of the new one
 ENDBR64, ENDBR32 = bytes.fromhex("f30f1efa"), bytes.fromhex("f30f1efb")
 MOVES_64, MOVES_32 = (b"\x48\x89\xe5", b"\x48\x8b\xec"), (b"\x89\xe5", b"\x8b\xec")  # mov %rsp, %rbp
 CALL_REL32 = 0xE8  # x86: the call of an address 32 bits away
@@ -66,6 +71,10 @@ class Code(Protocol):
         """The function of Go that holds `lookup`, at `pc`; None where that is no Go."""
         ...
 
+    def is_entry(self, address: int) -> bool:
+        """Whether a program begins there (`_start`), which nothing called."""
+        ...
+
     def why_not(self, address: int) -> str:
         """Why there is no FDE of an address: in words, for people."""
         ...
@@ -87,7 +96,9 @@ class Unwinder:
         self._trampolines: dict[int, bool] = {}
         self._is_code: dict[int, bool] = {}
         self._go = GoStacks(machine, self.word, self.is_code)
+        self._functions: dict[tuple[int, int], GoFunction | None] = {}
         self.thread_pointer = 0
+        self.scan = False  # whether callers may be guessed
         self._rows: dict[int, tuple[Row, Fde] | DwarfError | None] = {}
 
     def unwind(self, pc: int, registers: Mapping[int, int], thread_pointer: int = 0) -> Unwound:
@@ -105,7 +116,7 @@ class Unwinder:
         count, cfa_before = 0, values.get(machine.sp, 0)
         after_signal = True  # of the innermost frame too nothing is known to be below
         while True:
-            if self.walker is not None and self.steps_left > 0:
+            if self.walker is not None and self.steps_left > 0 and not (frame.exact and self.is_new(frame, values)):
                 walked = self.walker.walk(
                     frame.pc, frame.exact, after_signal, cfa_before, values, min(INNER_KEPT, self.steps_left)
                 )
@@ -137,7 +148,10 @@ class Unwinder:
                         raise Ended(End.LOOP, f"{step.pc:#x} was interrupted before")
                     interrupted.add(place)
             except Ended as ended:
-                return Unwound((*inner, *outer), ended.end, ended.detail, count - len(inner) - len(outer))
+                guess = self.scanned(frame, values) if self.scan and ended.end in GUESSED else None
+                if guess is None:
+                    return Unwound((*inner, *outer), ended.end, ended.detail, count - len(inner) - len(outer))
+                step = guess
             after_signal = step.from_trampoline
             cfa_before, values = step.cfa, step.registers
             frame = StackFrame(step.pc, values[machine.sp], step.found_by, step.exact)
@@ -168,22 +182,60 @@ class Unwinder:
             context = self.trampoline(frame)
             if context is not None:
                 return self.interrupted(frame, context)
-            function = self.code.go(frame.pc, frame.lookup)
+            key = frame.pc, frame.lookup
+            if key not in self._functions:
+                self._functions[key] = self.code.go(*key)
+            function = self._functions[key]
             if function is not None:
                 called = self._go.step(function, frame, registers, self.thread_pointer)
                 if called is not None:
                     return called
             found = self.row_of(frame)
             if found is not None:
+                if self.begins_a_thread(frame, registers, *found):
+                    raise Ended(End.COMPLETE)
                 return self.by_cfi(frame, registers, *found)
             step = self.without_cfi(frame, registers)
         except Unreadable as error:
             raise Ended(End.UNREADABLE, str(error)) from None
         except DwarfError as error:
             raise Ended(End.DAMAGED, str(error)) from None
+        if step is None and self.code.is_entry(frame.lookup):
+            raise Ended(End.COMPLETE)
         if step is None:
             raise Ended(End.NO_CFI, self.code.why_not(frame.lookup))
         return step
+
+    def is_new(self, frame: StackFrame, registers: dict[int, int]) -> bool:
+        """Whether a frame is right behind the system call that made its thread (begins_a_thread)."""
+        if registers.get(self.machine.result, 1):
+            return False
+        try:
+            found = self.row_of(frame)
+        except DwarfError:
+            return False
+        return found is not None and self.begins_a_thread(frame, registers, *found)
+
+    def begins_a_thread(self, frame: StackFrame, registers: dict[int, int], row: Row, fde: Fde) -> bool:
+        """Whether a frame is right behind the system call that made its thread, whose stack has no return address yet.
+
+        glibc's clone has two FDEs: of the parent, and, some instructions behind the system call, of the child, whose
+        return address is undefined. In the child the call returns 0.
+        """
+        if self.machine.syscall is None or not frame.exact or registers.get(self.machine.result, 1):
+            return False
+        rule = row.rules.get(fde.cie.return_column)
+        if rule is None or rule.how is How.UNDEFINED:
+            return False
+        before = self._bytes(frame.pc - CLONE_BYTES, CLONE_BYTES)
+        if before is None or self.machine.syscall not in before:
+            return False
+        for address in range(frame.pc + 1, frame.pc + CLONE_BYTES):
+            found = self._row(address)
+            if found is not None and found[1] is not fde:
+                rule = found[0].rules.get(found[1].cie.return_column)
+                return rule is not None and rule.how is How.UNDEFINED
+        return False
 
     def by_cfi(self, frame: StackFrame, registers: dict[int, int], row: Row, fde: Fde) -> Step:
         machine, memory = self.machine, self.memory
@@ -192,7 +244,10 @@ class Unwinder:
         self.charge(len(row.rules) // RULES_A_STEP)
         if row.cfa.expression is not None:
             self.charge(STEPS_AN_EXPRESSION)
-            cfa = evaluate(row.cfa.expression, registers, memory, bits=machine.bits, order=self.order)
+            known = registers
+            if machine.link is None:  # where the return address is pushed, its column is the pc: PLTs count by it
+                known = {**registers, fde.cie.return_column: frame.pc}
+            cfa = evaluate(row.cfa.expression, known, memory, bits=machine.bits, order=self.order)
         else:
             base = registers.get(row.cfa.register)
             if base is None:
@@ -337,17 +392,9 @@ class Unwinder:
             return False
         link = self.machine.link
         pc = self.word(frame.sp) if link is None else registers[link] & self.machine.address_mask
-        if link is None:
-            call = self._bytes(pc - 5, 5)
-            if call is None or call[0] != CALL_REL32:
-                return False
-            target = pc + int.from_bytes(call[1:], "little", signed=True)
-        else:
-            word = int.from_bytes(self._bytes(pc - 4, 4) or b"", "little")
-            if word >> 26 != BL:
-                return False
-            distance = word & 0x3FFFFFF
-            target = pc - 4 + 4 * (distance - (1 << 26) if distance >> 25 else distance)
+        target = self.call_target(pc)
+        if target is None:
+            return False
         return 0 <= frame.pc - target < LEAF_BYTES and self.pushed(target) is None
 
     def by_frame_pointer(self, frame: StackFrame, registers: dict[int, int]) -> Step | None:
@@ -363,13 +410,64 @@ class Unwinder:
         if bounds is None or fp % machine.word or not frame.sp <= fp <= bounds[1] - size:
             return None
         pc = self.word(fp + return_at) & machine.address_mask
-        if not pc and self.word(fp + caller_at):
-            return None
-        if pc and not (self.is_code(pc - 1) and self.follows_call(pc)):
+        if not pc and (self.word(fp + caller_at) or frame.found_by is not FoundBy.FRAME_POINTER):
+            return None  # zeros anywhere on the stack are no end
+        if pc and not (self.is_code(pc - 1) and (self.follows_call(pc) or self.returns_from_signal(pc))):
             return None
         values = {register: registers[register] for register in machine.kept if register in registers}
         values[machine.fp], values[machine.sp] = self.word(fp + caller_at), fp + size
         return Step(pc, values, fp + size, FoundBy.FRAME_POINTER)
+
+    def returns_from_signal(self, pc: int) -> bool:
+        """Whether a return address is that of a signal handler."""
+        frame = StackFrame(pc, 0, FoundBy.FRAME_POINTER)
+        return self.trampoline(frame) is not None or self.signal_row(frame)
+
+    # guesses
+
+    def scanned(self, frame: StackFrame, registers: dict[int, int]) -> Step | None:
+        """A caller by the first word on the stack that may be its return address: a guess, for old ones lie there, too.
+
+        Such a word is behind a call, and of this function if that can be told; or it returns from a signal handler.
+        """
+        machine = self.machine
+        sp = registers[machine.sp]
+        try:
+            self.charge(SCAN_WORDS // WORDS_A_STEP)
+            for at in range(sp, sp + SCAN_WORDS * machine.word, machine.word):
+                pc = self.word(at) & machine.address_mask
+                if not pc or not self.is_code(pc - 1):
+                    continue
+                if self.may_have_called(pc, frame.pc) or self.returns_from_signal(pc):
+                    values = {register: registers[register] for register in machine.kept if register in registers}
+                    values[machine.sp] = at + machine.word
+                    return Step(pc, values, at + machine.word, FoundBy.SCAN)
+        except (Unreadable, Ended):
+            pass
+        return None
+
+    def may_have_called(self, pc: int, callee: int) -> bool:
+        """Whether the instruction before `pc` is a call: indirect, or of a function that `callee` may be in."""
+        if self._bytes(pc - CALL_BYTES, CALL_BYTES) is None or not self.follows_call(pc):
+            return False
+        target = self.call_target(pc)
+        if target is None:
+            return True
+        code = self._bytes(target, len(ENDBR64) + 2) or b""
+        return 0 <= callee - target < FUNCTION_BYTES or code.removeprefix(ENDBR64).startswith(JUMP_INDIRECT)
+
+    def call_target(self, pc: int) -> int | None:
+        """Where the direct call before a return address leads to; None for another instruction."""
+        if self.machine.link is None:
+            call = self._bytes(pc - 5, 5)
+            if call is None or call[0] != CALL_REL32:
+                return None
+            return pc + int.from_bytes(call[1:], "little", signed=True)
+        word = int.from_bytes(self._bytes(pc - 4, 4) or b"", "little")
+        if word >> 26 != BL:
+            return None
+        distance = word & 0x3FFFFFF
+        return pc - 4 + 4 * (distance - (1 << 26) if distance >> 25 else distance)
 
     def follows_call(self, pc: int) -> bool:
         """Whether the instruction before a return address can be a call; true where its bytes can't be read."""

@@ -13,7 +13,7 @@ from array import array
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import EM_386, EM_AARCH64, EM_X86_64
@@ -32,10 +32,26 @@ from whence.unwind.registers import MACHINES, Machine
 if TYPE_CHECKING:
     from whence.profiles.model import Profile
     from whence.profiles.perfdata.attributes import Attribute
-    from whence.profiles.perfdata.features import Features
     from whence.profiles.perfdata.kernels.records import Records
     from whence.profiles.perfdata.kernels.replay import Replay
     from whence.unwind.modules import Finds
+
+    class Recording(Protocol):
+        """What is needed of a recording that was read."""
+
+        records: Records
+        events: list[Attribute]
+        features: Any
+        order: str
+
+        def new_replay(self) -> Replay: ...
+
+        def fill(self, profile: Profile, replay: Replay) -> None: ...
+
+        def bytes_at(self, offset: int, size: int) -> Any: ...
+
+        def map_facts(self, number: int) -> Any: ...
+
 
 PC, NOT_USED = -1, -2
 # perf's numbers of registers (arch/*/include/uapi/asm/perf_regs.h of Linux), by machine: DWARF's
@@ -101,23 +117,6 @@ class Waiting:
     at: array[int] = field(default_factory=lambda: array("Q"))
     size: array[int] = field(default_factory=lambda: array("Q"))
     stack: bytearray = field(default_factory=bytearray)
-
-
-class Recording(Protocol):
-    """What was read of a recording."""
-
-    order: str  # of bytes, as struct has it
-    records: Records
-    features: Features
-    events: list[Attribute]
-
-    def new_replay(self) -> Replay: ...
-
-    def fill(self, profile: Profile, replay: Replay) -> None: ...
-
-    def bytes_at(self, where: int, size: int) -> bytes | memoryview: ...
-
-    def map_facts(self, number: int) -> tuple[str, str, int, int]: ...
 
 
 class UserStacks:
