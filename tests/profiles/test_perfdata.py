@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.forge.perfdata import KERNEL, USER, Forge
+from whence.cli import main
 from whence.elf import ElfFile
 from whence.locate.locator import Locator
 from whence.procmap.vdso import own_vdso
@@ -303,3 +304,10 @@ def test_this_machines_vdso_names_recordings_that_have_its_build_id() -> None:
         profile = read(forge.file(records))
         profile.symbolize(Locator(dirs=[]))
         assert [frame.function for frame in profile.frames[0]][-1:] == names
+
+
+def test_merged_recordings_have_whole_stacks(tmp_path: Path) -> None:
+    out = tmp_path / "out.folded"
+    path = str(DATA / "dwarf.data")
+    assert main(["profile", "--merge", path, path, "--binary", str(DATA / "spin"), "--no-cache", "-o", str(out)]) == 0
+    assert "spin;_start;last;middle;leaf " in out.read_text()
