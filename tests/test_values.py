@@ -21,13 +21,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import whence
+from tests.forge.cfi import CODE, section
 from whence import lidia
+from whence.dwarf.kernels import units as units_kernel
+from whence.dwarf.kernels.units import WIDTH, DwarfSections
 from whence.elf.kernels import symbols as symbols_kernel
 from whence.errors import WhenceError
 from whence.gotrace import Event, Version
 from whence.gotrace.kernels import event as event_kernel
+from whence.gotrace.kernels.batches import BatchColumns
 from whence.gotrace.kernels.layout import Layout
 from whence.gotrace.specs import layout
+from whence.kernels.columns import Column
 from whence.lidia.kernels import encode as encode_kernel
 from whence.lidia.kernels import inspect as inspect_kernel
 from whence.lidia.kernels import queries as queries_kernel
@@ -40,6 +45,9 @@ from whence.profiles.kernels.wire import IdLists
 from whence.ranges import Ranges, Rows, Scopes, StringSpace
 from whence.ranges.merge import merge
 from whence.ranges.overlay import overlay_groups
+from whence.unwind.kernels import cfi as cfi_kernel
+from whence.unwind.kernels import walk as walk_kernel
+from whence.unwind.registers import X86_64
 
 REFUSED = (WhenceError, ValueError, TypeError, OverflowError, IndexError, KeyError, AttributeError, BufferError)
 EXAMPLES = int(os.environ.get("WHENCE_EXAMPLES", "60"))
@@ -254,7 +262,9 @@ def test_any_part_of_a_mapped_file_may_be_forgotten(start: int, stop: int) -> No
 
 # Entries of kernels, called with columns that do not belong together
 
-ROOMS = ["elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph", "unwind"]
+ROOMS = [
+    "elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph", "dwarf", "gopclntab", "gotrace", "unwind",
+]  # fmt: skip
 VIEWS = {"uchar": "B", "uint": "I", "ulonglong": "Q", "longlong": "q", "double": "d"}  # item types and typecodes
 NUMBERS = ("Py_ssize_t", "longlong", "ulonglong", "int", "uint", "bint")
 MADE = {  # classes that are made of a few numbers, and columns that entries take as attributes of one object
@@ -262,12 +272,18 @@ MADE = {  # classes that are made of a few numbers, and columns that entries tak
     "ranges.kernels.caller_files.Pieces": 1,
     "ranges.kernels.overlay.Sweep": 3,
 }
+GO_FUNCTIONS = {
+    "entry": "Q", "end": "Q", "tree": "Q", "name": "I", "pcsp": "I", "pcfile": "I", "pcln": "I", "cu": "I",
+    "pcinl": "I", "start": "I",
+}  # fmt: skip
 OBJECTS = {
     "elf.kernels.symbols.read.columns": {
         "name_offset": "I", "value": "Q", "size": "Q", "info": "B", "other": "B", "section": "I"
     },
     "elf.kernels.relocate.apply.rules": {"section_vaddr": "Q", "kinds": "B"},
     "profiles.kernels.splice.splice.new": {"first": "Q", "functions": "Q", "lines": "Q", "flags": "B"},
+    "gopclntab.kernels.functions.read.columns": GO_FUNCTIONS,
+    "gopclntab.kernels.functions.rows_holding.columns": GO_FUNCTIONS,
     "layout": {
         "section_start": "Q", "section_end": "Q", "section_kind": "B", "range_start": "Q", "range_end": "Q",
         "descriptors": "B",
@@ -315,15 +331,43 @@ def argument(draw: Any, name: str, kind: str) -> Any:
             return column_of(draw, code)
     if kind.removeprefix("cython.") in NUMBERS:
         return draw(st.one_of(st.integers(0, 20), st.integers(0, 20), ANY_NUMBER))
+    if kind in BUILT:
+        return BUILT[kind](draw)
     if name in OBJECTS:
         return attributes(draw, name)
     return draw(ANYTHING)
 
 
+def sections_of(draw: Any) -> DwarfSections:
+    """Debug info of any bytes, most of which look like units; with a unit table, where one is taken."""
+    unit = b"\x08\0\0\0\x04\0\0\0\0\0\x08\x01"
+    pieces = st.lists(st.sampled_from([unit, b"\0" * 12, b"\xff" * 12, b"\1\x11\1\x03\x08\0\0\0"]), max_size=4)
+    names = ("info", "abbrev", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists")
+    views = SimpleNamespace(**{f"debug_{name}": memoryview(b"".join(draw(pieces))) for name in names})
+    sections = DwarfSections(views, (0, 1 << 48, 2 << 48), draw(st.booleans()), array("Q", [0, 1 << 40]))
+    if draw(st.booleans()):
+        rows = array("Q", bytes(8 * WIDTH * 4))
+        units_kernel.read_headers(sections, rows, 0, 4)
+        sections.set_units(rows)
+    else:
+        with suppress(ValueError):
+            sections.set_units(array("Q", [draw(NUMBER) for _ in range(WIDTH)]))
+    return sections
+
+
+BUILT: dict[str, Callable[[Any], Any]] = {
+    "DwarfSections": sections_of,
+    "Optional[DwarfSections]": lambda draw: sections_of(draw) if draw(st.booleans()) else None,
+    "Layout": lambda draw: layout(draw(VERSION)),
+    "BatchColumns": lambda draw: BatchColumns(draw(st.integers(0, 5))),
+}
+
+
 def attributes(draw: Any, name: str) -> Any:
     numbers = dict.fromkeys(
         ("elf64", "big", "mips64", "machine", "relative", "descriptors_section", "location", "line", "line_function",
-         "line_line", "mapping", "flag"),
+         "line_line", "mapping", "flag", "functab", "count", "field", "records", "cu_at", "last_at", "wide_last",
+         "pcdata", "funcdata", "pointer", "start_at"),
         draw(st.integers(0, 8)),
     )  # fmt: skip
     return SimpleNamespace(**numbers, **{key: column_of(draw, code) for key, code in OBJECTS[name].items()})
@@ -414,6 +458,75 @@ def test_sections_outside_of_an_archive_are_refused(data: st.DataObject, archive
     with suppress(*REFUSED):
         archive = queries_kernel.Archive(archived, sections, 7)
         archive.find_frames(column_of(data.draw, "Q"), 0)
+
+
+@many
+@given(st.data(), st.binary(max_size=300), st.booleans(), ANYTHING)
+def test_call_frame_information_of_any_bytes_is_refused_or_compiled(
+    data: st.DataObject, content: bytes, is_debug: bool, anything: Any
+) -> None:
+    number = st.one_of(st.integers(-1, 5), ANYTHING)
+    with suppress(*REFUSED):
+        cfi_kernel.FrameTable(anything, data.draw(number), data.draw(number), data.draw(number), is_debug)
+    form = data.draw(st.sampled_from([section(bytes.fromhex("41 0e10 8602 0a 43 0d06 0b c6")), content]))
+    table = cfi_kernel.FrameTable(form + content, data.draw(ANY_NUMBER) & 0xFFFF, 64, False, is_debug)
+    for ask in (
+        lambda: table.set_header(data.draw(st.binary(max_size=40)), data.draw(number)),
+        lambda: table.set_header(b"\1\x1b\3\x3b" + content, 0x10000),
+        lambda: table.set_code(column_of(data.draw, "Q"), column_of(data.draw, "Q")),
+        lambda: table.set_base(data.draw(number), data.draw(number)),
+        lambda: table.find(data.draw(number)),
+        lambda: table.find(CODE),
+        table.scanned,
+        table.told,
+        *(
+            lambda name=name: getattr(table, name)(data.draw(number))
+            for name in ("entry", "compile", "rows_of", "state_of", "cie", "entry", "compile", "rows_of", "state_of")
+        ),
+        table.compile_all,
+    ):
+        with suppress(*REFUSED):
+            ask()
+
+
+@many
+@given(st.data(), st.binary(max_size=80))
+def test_walks_of_any_registers_and_memory_are_refused_or_end(data: st.DataObject, stack: bytes) -> None:
+    number = st.one_of(st.integers(-1, 40), st.sampled_from([CODE, CODE + 3, 0x7000]), ANY_NUMBER)
+    walker = walk_kernel.Walker(X86_64, "little")
+    table = cfi_kernel.FrameTable(section(bytes.fromhex("41 0e10 8602 43 0d06")), 0x10000, 64, False, False)
+    samples = SimpleNamespace(
+        stack=stack,
+        numbers=column_of(data.draw, "I"),
+        **{name: column_of(data.draw, "Q") for name in ("pc", "values", "stack_start", "stack_at", "stack_size")},
+    )
+    some = array("Q", [0x7000, 0, len(stack)])
+    plain = SimpleNamespace(
+        stack=stack, numbers=array("I", [7, 6]), pc=array("Q", [CODE]), values=array("Q", [0x7000, 0x7010]),
+        stack_start=some[:1], stack_at=some[1:2], stack_size=some[2:],
+    )  # fmt: skip
+    found = SimpleNamespace(pc=Column("Q"), end=column_of(data.draw, "Q"), how=bytearray(data.draw(st.integers(0, 3))))
+    good = SimpleNamespace(pc=Column("Q"), end=array("Q", [0]), how=bytearray(1))
+    for ask in (
+        lambda: walker.add_mapping(data.draw(number), data.draw(number)),
+        lambda: walker.add_mapping(CODE, CODE + 0x1000),
+        lambda: walker.walk_samples(plain, good, 0, 9),
+        lambda: walker.set_module(data.draw(number), data.draw(number), [table]),
+        lambda: walker.set_module(0, 0, [table]),
+        lambda: walker.set_module(0, 0, data.draw(ANYTHING)),
+        lambda: walker.add_segment(data.draw(number), data.draw(ANYTHING)),
+        lambda: walker.add_segment(0x7000, stack),
+        lambda: walker.set_stack(data.draw(number), stack),
+        lambda: walker.begin(data.draw(number), True, True, data.draw(number), {7: 0x7000, 6: data.draw(number)}),
+        lambda: walker.begin(CODE, True, True, 0x7000, data.draw(st.dictionaries(number, number, max_size=4))),
+        lambda: walker.walk_on(data.draw(st.integers(-2, 20))),
+        walker.frame,
+        lambda: walker.walk_samples(samples, found, data.draw(number), 9),
+        lambda: walker.walk_samples(plain, good, 0, data.draw(st.integers(-2, 20))),
+        lambda: walk_kernel.Walker(data.draw(ANYTHING), "big"),
+    ):
+        with suppress(*REFUSED):
+            ask()
 
 
 @many

@@ -18,11 +18,11 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from whence import lidia
 from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence.files import open_regular
 from whence.forks import Lock
-from whence.lidia.table import Table, as_words, demangler
+from whence.lidia.table import Table, as_words, demangler, from_bytes
+from whence.lidia.table import open as open_table
 from whence.model import Frames, NameStyle, PathStyle
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from whence.elf import ElfFile
     from whence.explanation import Explanation
-    from whence.lidia import FrameTable, Range
+    from whence.lidia.layout import Extra
+    from whence.lidia.results import FrameTable, Range
     from whence.locate.debug_files import DebugFiles
     from whence.planner import Plan, Planner
     from whence.producers import Producers
@@ -127,6 +128,12 @@ class Binary:
             return self.producers.elf.build_id
         assert self._whole is not None
         return self._whole.about.build_id
+
+    @property
+    def about(self) -> Extra:
+        """What an archive says of itself."""
+        assert self._whole is not None
+        return self._whole.about
 
     @property
     def memory(self) -> int:
@@ -228,7 +235,7 @@ class Binary:
             if not isinstance(error, Exception):  # interrupted: a thread may still be at work on them
                 self._lock.abandoned = True
             raise
-        return lidia.from_bytes(out.getbuffer(), demangle=self._demangle or False)
+        return from_bytes(out.getbuffer(), demangle=self._demangle or False)
 
     def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
         """The frames of an address, innermost first; () when nothing covers it.
@@ -332,7 +339,7 @@ def is_archive(path: str | PathLike[str]) -> bool:
 def open_archive(path: str | PathLike[str], *, demangle: bool | Callable[[str], str] = False) -> Binary:
     """Open an archive for lookups. Raises LidiaError, OSError."""
     name = os.fspath(path)
-    return Binary(table=lidia.open(name, demangle=demangle), path=name)
+    return Binary(table=open_table(name, demangle=demangle), path=name)
 
 
 def open_elf(path: str | PathLike[str]) -> ElfFile:

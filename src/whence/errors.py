@@ -294,7 +294,7 @@ class _Escapes(dict[int, "int | str"]):
 
     def __missing__(self, code: int) -> int | str:
         c = chr(code)
-        printed = code if c.isprintable() else _escaped(c)
+        printed = code if c.isprintable() else escaped(c)
         if len(self) < self.KEPT:
             self[code] = printed
         return printed
@@ -303,7 +303,8 @@ class _Escapes(dict[int, "int | str"]):
 _ESCAPES = _Escapes()
 
 
-def _escaped(c: str) -> str:
-    if "\udc80" <= c <= "\udcff":  # a byte that is not UTF-8
+def escaped(c: str) -> str:
+    """A character, or a byte that is not UTF-8 (surrogateescape), as an escape."""
+    if "\udc80" <= c <= "\udcff":
         return f"\\x{ord(c) - 0xDC00:02x}"
-    return f"\\x{ord(c):02x}" if ord(c) < 0x100 else f"\\u{ord(c):04x}"
+    return f"\\x{ord(c):02x}" if c <= "\xff" else f"\\u{ord(c):04x}"

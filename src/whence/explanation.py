@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.demangle import demangle
@@ -17,9 +17,27 @@ from whence.model import Frame, Frames
 from whence.reasons import NAMELESS, NOT_CODE, Missing, Reason, remedy_for
 
 if TYPE_CHECKING:
-    from whence.binary import Binary
+    from typing import Protocol
+
     from whence.elf import ElfFile
+    from whence.lidia.table import Table
+    from whence.planner import Plan
     from whence.producers import Producers
+
+    class Explained(Protocol):
+        """What is asked of a binary (`whence.Binary`)."""
+
+        path: str
+        producers: Producers | None
+
+        @property
+        def build_id(self) -> str: ...
+        @property
+        def problems(self) -> tuple[str, ...]: ...
+        def plan(self, vaddrs: Sequence[int]) -> Plan: ...
+        def table_for(self, vaddrs: Sequence[int]) -> Table: ...
+        def lookup(self, vaddr: int) -> Frames: ...
+
 
 SOURCES = {"DWARF": "dwarf", ".gopclntab": "gopclntab", "symbols": "symtab"}
 """What each source of names is called, and its name among the options of `whence.open`."""
@@ -61,7 +79,7 @@ class Explanation(NamedTuple):
         return "\n".join(map(str, [*self.steps, *to_do]))
 
 
-def explain(binary: Binary, vaddr: int, mapped: str = "") -> Explanation:
+def explain(binary: Explained, vaddr: int, mapped: str = "") -> Explanation:
     """The way of one vaddr. `mapped` is the path that a process knows the file by, where that is another one."""
     if binary.producers is None:
         head = Step("archive", f"{binary.path}, build-id {binary.build_id or 'none'}")
@@ -141,7 +159,7 @@ def other_names(elf: ElfFile, vaddr: int) -> Iterator[Step]:
         yield Step("aliases", ", ".join(map(demangle, names[:ALIASES_SHOWN])) + more)
 
 
-def what_answers(binary: Binary, vaddr: int, otherwise: str) -> tuple[Frames, list[Step]]:
+def what_answers(binary: Explained, vaddr: int, otherwise: str) -> tuple[Frames, list[Step]]:
     """The frames, and as steps the ranges and line rows behind them."""
     table = binary.table_for((vaddr,))
     steps = []

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from whence.demangle import demangle
 
 if TYPE_CHECKING:
-    from whence.lidia import FrameTable, Range, Table
+    from whence.lidia.results import FrameTable, Range
+    from whence.lidia.table import Table
 
 
 class LineSpan(NamedTuple):

@@ -350,6 +350,9 @@ def responder(style: str) -> Responder:
 @example(b'DATA "')
 @example(b"FRAME 18446744073709551615")
 @example(b"0x" + b"f" * 70)
+@example(b"1" * 5000)
+@example(b"CODE " + b"0" * 5000 + b"9" * 5000)
+@example(b"main+" + b"9" * 5000)
 @example(b"\xff\xfe")
 def test_any_line_has_one_whole_answer(line: bytes) -> None:
     assert re.fullmatch(rb"(?:.+\n)+\n", responder("LLVM").answer(line))
@@ -521,6 +524,22 @@ def test_asan_symbolize_names_a_log() -> None:
     ]
     assert re.search(r"#0 0x55a68f191280 in ns::S::run\(int\) \S*dropin\.cpp:\d+", logs[1])
     assert logs[0] == logs[1]
+
+
+@pytest.mark.parametrize("name", ["llvm-symbolizer", "addr2line"])
+def test_response_files_that_name_themselves_and_each_other_end(name: str, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text(f"@{first} " + f"@{second} " * 1000 + "-e")
+    second.write_text(f"@{first} " + f"@{second} " * 1000 + "-C")
+    assert ask(name, f"@{first}", str(program()), stdin="junk\n").startswith("??:0" if name == "addr2line" else "??\n")
+
+
+@pytest.mark.parametrize("name", ["addr2line", "eu-addr2line"])
+def test_a_file_without_a_name_is_refused(name: str) -> None:
+    done = asked(str(link(name)), "-e", "", "0x10")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"No such file" in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 def test_split_units_are_found_in_the_package_that_is_given(tmp_path: Path) -> None:

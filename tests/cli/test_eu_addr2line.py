@@ -191,6 +191,7 @@ def responder(options: str) -> Responder:
 @example(line=b"0" * 70000, options="-f")
 @example(line=b"main+99999999999999999999999", options="-f")
 @example(line=b"(((((", options="-f")
+@example(line=b"_start+" + b"9" * 5000, options="-f")
 def test_any_line_has_one_whole_answer(line: bytes, options: str) -> None:
     answer = responder(options).answer(line)
     assert answer.endswith(b"\n")

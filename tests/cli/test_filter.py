@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.drop_ins import tool
 from tests.helpers.functions import place_of
 from tests.helpers.programs import compiled
 from whence.cli.main import main
@@ -128,3 +129,29 @@ def test_runtime_addresses_are_of_the_process_that_left_a_core(tmp_path: Path) -
     _, out, _ = said("--core", core, stdin=log)
     assert f" - here {tmp_path}/bt.c:4\n".encode() in out
     assert f" - main {tmp_path}/bt.c:7\n".encode() in out
+
+
+def test_the_style_of_llvm_has_the_columns_of_llvm_symbolizer(tmp_path: Path) -> None:
+    """Of a file that the log tells, and of one that is given: as llvm-symbolizer -p prints them."""
+    source, path = tmp_path / "columns.c", tmp_path / "columns"
+    source.write_text(
+        "static inline __attribute__((always_inline)) int twice(int x) { return x + x * 3; }\n"
+        "__attribute__((noinline)) int work(int x) { return   twice(x) - 1; }\n"
+        "int main(int c, char **v) { return work(c) + 2; }\n"
+    )
+    subprocess.run([tool("gcc"), "-O2", "-g", str(source), "-o", str(path)], check=True)
+    start = place_of(path, "work")[0]
+    asked = subprocess.run(
+        [tool("llvm-symbolizer-19"), "-p", "-e", str(path), f"{start:#x}"], capture_output=True, check=True, text=True
+    )
+    chain = asked.stdout.rstrip("\n").replace("\n (inlined by) ", " (inlined by) ")
+    assert " at " in chain
+    assert ":0 " not in chain + " "
+    line = f"    #0 0x55  ({path}+{start:#x})\n"
+    for words in ((), ("--binary", path)):
+        status, out, _ = said("--style", "llvm", *words, stdin=line.encode())
+        assert status == 0
+        assert chain in out.decode()
+    _, out, _ = said("--style", "json", stdin=line.encode())
+    assert '"column": ' in out.decode()
+    assert '"column": 0' not in out.decode()

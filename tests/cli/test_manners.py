@@ -152,6 +152,17 @@ def test_text_of_a_trace_goes_to_a_terminal(trace: Path) -> None:
     assert shown.startswith(b"Trace Go1.22")
 
 
+def test_names_in_a_profile_go_to_a_terminal_escaped_and_into_a_pipe_as_they_are(tmp_path: Path) -> None:
+    stacks = "ma\x1b[31min\x9b;f\u202e\xe9 3\n".encode() + b"raw\x9b\xc3 4\n"
+    path = tmp_path / "hostile.folded"
+    path.write_bytes(stacks)
+    code, shown, _ = at_a_terminal(["profile", str(path), "--no-cache"])
+    assert code == 0
+    assert shown == "ma\\x1b[31min\\x9b;f\\u202e\xe9 3\r\nraw\\x9b".encode() + b"\xc3 4\r\n"
+    piped = subprocess.run([*WHENCE, "profile", str(path), "--no-cache"], capture_output=True, check=True)
+    assert piped.stdout == stacks
+
+
 @pytest.mark.parametrize("name", ["x.svg", "x.unknown", "x.png"])
 def test_an_output_with_an_unknown_ending_is_wrong_use_that_lists_the_known_ones(
     name: str, profile: Path, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

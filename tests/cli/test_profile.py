@@ -117,6 +117,9 @@ def test_what_is_wrong_is_one_line_and_an_exit_code(
     assert "http:// or https://" in capfd.readouterr().err
     assert main(["profile", str(profile), "-o", str(tmp_path / "flame.html")]) == 2
     assert "--flamegraph" in capfd.readouterr().err
+    assert main(["profile", str(profile), "--flamegraph", str(tmp_path / "flame.svg")]) == 2
+    assert capfd.readouterr().err.endswith("flame.svg: .svg is no ending of a page: known are .html, .htm\n")
+    assert not [*tmp_path.glob("flame*")]
     for word in ("101", "-1", "nan", "much"):
         with pytest.raises(SystemExit) as stopped:
             main(["profile", str(profile), "--fail-under", word])

@@ -27,6 +27,7 @@ OFFSETS = [0] * UNITS  # of the units of `many` in .debug_info
 def _small_waves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which a few kilobytes come in many waves and pages are forgotten one by one."""
     monkeypatch.setattr(streaming, "SMALLEST", 1)
+    monkeypatch.setattr(streaming, "SMALLEST_PREFIX", 1)
     monkeypatch.setattr(streaming, "BATCH", 1000)
     monkeypatch.setattr(unit_set, "BATCH", 500)
     monkeypatch.setattr(compress, "STEP", 64)

@@ -70,7 +70,7 @@ class FakeLocator:
             raise ZeroDivisionError("a bug")
         fake = Fake(path, self.build_ids.get(path, ""), self.memory)
         self.opened.append(fake)
-        return Search(str(wanted), path=path, opened=Opened(fake, None, path, path))  # type: ignore[arg-type]
+        return Search(str(wanted), path=path, opened=Opened(fake, None, path, path))
 
 
 def program(path: Path, build_id: str = ID, offset: int = 0x1000, symbols: Sequence[Symbol] = ()) -> Path:

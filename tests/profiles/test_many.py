@@ -20,7 +20,7 @@ from whence.profiles import Profile, folded, formats, merge, naming, pprof, read
 from whence.profiles.binaries import Binaries
 from whence.profiles.difference import both, diff
 from whence.profiles.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
-from whence.symbolize import naming as symbolize_naming
+from whence.symbolize.naming import chains_of
 
 
 @pytest.fixture
@@ -305,7 +305,6 @@ def test_a_notebook_shows_the_flame_graph() -> None:
 
 def test_what_a_file_answered_is_kept_for_the_next_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    chains_of = symbolize_naming.chains_of
 
     def noted(binary: Any, vaddrs: Any, **options: Any) -> Any:
         asked.append(len(vaddrs))

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
@@ -16,35 +15,13 @@ import pytest
 import whence
 from tests.forge.elf import Section, build_id_note, forge
 from tests.helpers.programs import compiled
+from tests.helpers.stores import Files
 from whence.cli import main
-from whence.elf import ElfFile
 from whence.errors import ElfError, Mismatch, WrongUse
 from whence.locate.locator import Locator
 from whence.store import Store, packages
 
 ID = "ab" * 20
-
-
-class Files:
-    """One program: whole, its debug file, what is left of it, and what has symbols alone."""
-
-    def __init__(self, folder: Path) -> None:
-        self.whole, self.debug, self.stripped, self.symbols = (
-            folder / name for name in ("whole", "program.debug", "stripped", "symbols")
-        )
-        shutil.copy(compiled("-Wl,--build-id"), self.whole)
-        for flags, out in (
-            (["--only-keep-debug"], self.debug),
-            (["--strip-all"], self.stripped),
-            (["--strip-debug"], self.symbols),
-        ):
-            subprocess.run(["objcopy", *flags, self.whole, out], check=True)
-        with ElfFile.open(self.whole) as elf:
-            self.build_id = elf.build_id
-            table = elf.symbols(".symtab")
-            index = table.find("sum")
-            assert index is not None
-            self.vaddr = table.value[index]
 
 
 @pytest.fixture(scope="module")

@@ -39,6 +39,9 @@ class Process:
     def is_code(self, address: int) -> bool:
         return CODE <= address < CODE + len(self.code)
 
+    def is_entry(self, address: int) -> bool:
+        return False
+
     def go(self, pc: int, lookup: int) -> None:
         return None
 
@@ -231,3 +234,44 @@ def test_aarch64_without_cfi_goes_by_x29_and_its_trampoline() -> None:
     assert found.frames[3].sp == STACK + 0x900
     process.code[0x40:0x44] = bytes.fromhex("c0035fd6")  # ret
     assert pcs(process.unwind(CODE + 0x40, r29=STACK + 0x10, r30=CODE + 0x220)) == [0x40, 0x220]
+
+
+def test_frame_pointers_lead_on_to_a_signals_trampoline() -> None:
+    process = Process()
+    process.code[0x200:0x209] = bytes.fromhex("48c7c00f0000000f05")
+    process.describe(0x300, 0x400, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.words(STACK + 0x100, STACK + 0x300, CODE + 0x200)
+    process.words(STACK + 0x110 + 0xA0, STACK + 0x800, CODE + 0x310)
+    found = process.unwind(CODE, r6=STACK + 0x100)
+    assert pcs(found) == [0, 0x200, 0x310]
+    assert found.end is End.COMPLETE
+
+
+def test_a_guess_is_behind_a_call_of_the_function_or_an_indirect_one_and_marked() -> None:
+    process = Process()
+    process.describe(0x800, 0x900, Cfa(SP_X86, 8), r16=OUTERMOST)
+    for at, target in ((0x820, 0x700), (0x840, 0x10)):  # a call of something else, one of the function itself
+        process.code[at - 5 : at] = b"\xe8" + struct.pack("<i", target - at)
+    process.words(STACK, 0x1234, CODE + 0x820, CODE + 0x830, CODE + 0x840)
+    assert process.unwind(CODE + 0x20).end is End.NO_CFI
+    unwinder = Unwinder(X86_64, process, process)
+    unwinder.scan = True
+    found = unwinder.unwind(CODE + 0x20, {7: STACK})
+    assert pcs(found) == [0x20, 0x840]
+    assert (found.frames[1].found_by, found.frames[1].sp) == (FoundBy.SCAN, STACK + 32)
+    assert found.end is End.COMPLETE
+    process.code[0x830 - 2 : 0x830] = b"\xff\xd0"  # call *%rax
+    assert pcs(unwinder.unwind(CODE + 0x20, {7: STACK})) == [0x20, 0x830]
+    process.words(STACK, 0, 0, 0, 0)
+    assert unwinder.unwind(CODE + 0x20, {7: STACK}).end is End.NO_CFI
+
+
+def test_the_cfa_of_a_plt_counts_by_the_pc() -> None:
+    """rsp + 8 + 8 * ((rip & 15) >= 11): what the linker writes for stubs, of the innermost frame, too."""
+    process = Process()
+    plt = bytes.fromhex("770880003f1a3b2a332422")
+    process.describe(0, 0x100, Cfa(0, 0, plt), r16=PUSHED)
+    process.describe(0x100, 0x200, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.words(STACK, CODE + 0x150, CODE + 0x160)
+    assert pcs(process.unwind(CODE + 0x10)) == [0x10, 0x150]
+    assert pcs(process.unwind(CODE + 0x1B)) == [0x1B, 0x160]

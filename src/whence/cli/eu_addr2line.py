@@ -26,7 +26,7 @@ from whence.cli import streams
 from whence.cli.getopt_long import FLAG, MAY_HAVE_VALUE, NEEDS_VALUE, Option, Refused, parsed
 from whence.cli.modules import OpenModules
 from whence.cli.spelling import spelling
-from whence.cli.symbolizer_protocol import ADDRESS_END, UsageError, serve
+from whence.cli.symbolizer_protocol import ADDRESS_END, UsageError, number, serve
 from whence.errors import MapsError, WhenceError, plain
 from whence.files import open_regular
 from whence.model import Source
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
 WRONG_USE = 64  # EX_USAGE of sysexits.h
 NUMBER = re.compile(r"\s*([-+]?)(?:0[xX](?=[0-9a-fA-F]))?([0-9a-fA-F]+)\Z")
-SYMBOL = re.compile(r"([^-+]+)(?:([-+])(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*)))?\Z")
-OFFSET_BASES = (16, 8, 10)
+SYMBOL = re.compile(r"([^-+]+)(?:([-+])([0-9][0-9a-fA-FxX]*))?\Z")
 MAPS_MAX = 64 << 20  # bytes of a list of mappings that are read
 
 OPTIONS = {
@@ -178,24 +177,22 @@ class Responder:
 
     def _asked(self, text: str) -> int | None:
         """The address that a line asks about; None when it names none."""
-        if number := NUMBER.match(text):
-            value = min(int(number[2], 16), ADDRESS_END - 1)
-            return self._in_section(-value % ADDRESS_END if number[1] == "-" else value)
+        if digits := NUMBER.match(text):
+            value = min(int(digits[2], 16), ADDRESS_END - 1)
+            return self._in_section(-value % ADDRESS_END if digits[1] == "-" else value)
         if not text:
             self.failed = True
             return None
         found = SYMBOL.match(text)
+        distance = number(found[3].encode(), False) if found is not None and found[3] else 0
         module = self.modules[self.settings.module] if found and self.settings.process is None else None
         symbol = module.eu_symbol_named(found[1]) if found is not None and module is not None else None
-        if found is None or symbol is None:
+        if found is None or symbol is None or distance is None:
             name = found[1] if found is not None else text
             self._complain(f"cannot find symbol '{plain(name)}'")
             self.failed = True
             return None
-        digits = next(
-            ((one, base) for one, base in zip(found.groups()[2:], OFFSET_BASES, strict=True) if one), ("0", 10)
-        )
-        offset = int(*digits) * (-1 if found[2] == "-" else 1) % ADDRESS_END
+        offset = distance * (-1 if found[2] == "-" else 1) % ADDRESS_END
         if symbol.size and offset >= symbol.size:
             self._complain(f"offset {offset:#x} lies outside contents of '{plain(found[1])}'")
         return (symbol.start + offset) % ADDRESS_END

@@ -47,7 +47,7 @@ def run(options: Namespace) -> int:
     """0; 3 when a file can't be read (the others are copied)."""
     status = ANSWERED
     with ExitStack() as stack:
-        locator = stack.enter_context(locator_of(options))
+        locator = stack.enter_context(locator_of(options, columns=options.style != Style.SAME))
         runtime = runtime_of(options, locator, stack)
         places = stack.enter_context(Places(locator, runtime=runtime, demangle=not options.no_demangle))
         for path in options.files or [STDIN]:

@@ -83,6 +83,6 @@ def group(letters: str, words: list[str], table: Mapping[str, Option]) -> Iterat
                 raise Refused(f"option requires an argument -- '{letter}'")
             rest = words.pop(0)
         if kind in (NEEDS_VALUE, MAY_HAVE_VALUE):
-            yield name, rest or None
+            yield name, rest if rest or kind == NEEDS_VALUE else None
             return
         yield name, None

@@ -35,6 +35,7 @@ COMMANDS = {
     "filter": ("filter", "copy a log with the frames in it named"),
     "columns": ("columns", "name the addresses of a table: Parquet, Arrow, CSV, JSON lines"),
     "store": ("store", "keep the best debug files of every build-id, and archives of them, for everyone"),
+    "serve": ("serve", "a store over HTTP: debuginfod, symbolication, named profiles, uploads"),
     "explain": ("explain", "the whole chain for one address: what was tried and what answered"),
 }
 
@@ -85,12 +86,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code (0 answered, 1 some unknown, 2 wrong use, 3 broken input)."""
     if arguments is not None:
         return guarded(list(arguments))
-    if program := program_named(os.path.basename(sys.argv[0])):
-        run: Callable[[], int] = import_module(f"whence.cli.{program}").main
-        return run()
     # A process that answers and ends: importing makes no garbage, and nobody needs what is left to be looked through.
     gc.set_threshold(50_000)
     try:
+        if program := program_named(os.path.basename(sys.argv[0])):
+            run: Callable[[], int] = import_module(f"whence.cli.{program}").main
+            return run()
         return guarded(sys.argv[1:])
     finally:
         gc.freeze()

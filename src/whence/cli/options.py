@@ -158,8 +158,9 @@ def client(options: Namespace, cache: Cache) -> Debuginfod | None:
 
 
 @contextmanager
-def locator_of(options: Namespace, *, given: list[str] | None = None) -> Iterator[Locator]:
-    """The Locator that the options describe; `given` are files that go before those of --binary."""
+def locator_of(options: Namespace, *, given: list[str] | None = None, columns: bool = False) -> Iterator[Locator]:
+    """The Locator that the options describe; `given` are files that go before those of --binary, `columns` says that
+    frames have them."""
     from whence.locate.locator import Locator
 
     made: list[Cache] = []
@@ -176,9 +177,9 @@ def locator_of(options: Namespace, *, given: list[str] | None = None) -> Iterato
     if options.store:
         from whence.store import Store
 
-        folder = None if options.no_cache else cache_root(options)
+        kept = None if options.no_cache else cache()
         who = getattr(options, "command", "")
-        stores = [Store(store_place(word), cache=folder).source(who) for word in dict.fromkeys(options.store)]
+        stores = [Store(store_place(word)).source(who, cache=kept) for word in dict.fromkeys(options.store)]
     with Locator(
         dirs=options.debug_dir,
         files=[*(given or ()), *options.binary],
@@ -187,6 +188,7 @@ def locator_of(options: Namespace, *, given: list[str] | None = None) -> Iterato
         debuginfod=client(options, cache()) if options.debuginfod else None,
         sources=stores,
         jobs=options.jobs,
+        columns=columns,
         log=notify if options.verbose else None,
     ) as locator:
         yield locator

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from whence.cli.progress import Progress
-from whence.cli.streams import by_ending, refuse_terminal
+from whence.cli.streams import by_ending, byte_stream, refuse_terminal
 from whence.cli.words import plain
 from whence.errors import WrongUse
 
@@ -50,6 +49,7 @@ def format_asked(options: Namespace) -> str:
 
     if (options.output or "").endswith(tuple(ending for ending, _ in PAGE_ENDINGS)):
         raise WrongUse(f"-o writes a profile; for a flame graph give --flamegraph {options.output}")
+    by_ending(options.flamegraph or "", PAGE_ENDINGS, "a page")
     if options.top is not None and options.format not in (None, "top"):
         raise WrongUse(f"--top prints a table: it goes with --format top, not with {options.format}")
     if options.format or options.top is not None:
@@ -101,8 +101,9 @@ def write_profile(profile: Profile, options: Namespace, format: str, title: str,
 def put(path: str, data: bytes) -> None:
     """The whole of some output, to a file or to stdout."""
     if path == "-":
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        out = byte_stream()
+        out.write(data)
+        out.flush()
         return
     from whence.profiles.formats import save
 

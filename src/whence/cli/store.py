@@ -10,12 +10,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
-from whence.cli.options import FROM_ENVIRONMENT, add_json_option, store_place
+from whence.cli.options import FROM_ENVIRONMENT, add_json_option, gibibytes, store_place
 from whence.cli.words import plain
 from whence.store.names import is_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from whence.store import Added, Meta, Store
+    from whence.store.processes import Mapped
 
 UNITS = "KMGT"
 OWN = "-"
@@ -23,7 +26,7 @@ STORE_HELP = "a folder, s3://, gs://, az:// or http(s)://; - or nothing: the use
 
 
 def configure(parser: ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="add|ls|show|rm", required=True)
+    actions = parser.add_subparsers(dest="action", metavar="add|ls|show|wanted|verify|gc|rm|export", required=True)
 
     def action(name: str, text: str, usage: str) -> ArgumentParser:
         made = actions.add_parser(name, help=text, allow_abbrev=False, formatter_class=parser.formatter_class)
@@ -33,6 +36,17 @@ def configure(parser: ArgumentParser) -> None:
     add = action("add", "put ELF files, folders and packages of them", "[STORE] PATH... [options]")
     add.add_argument("words", nargs="*", metavar="STORE PATH", help="where to, then files, folders, .deb, .tar or .zip")
     add.add_argument("--by-hash", action="store_true", help="keep files without a build-id, under their SHA-256")
+    add.add_argument("--pid", type=int, action="append", metavar="PID", help="what a process has mapped (repeatable)")
+    add.add_argument("--core", action="append", metavar="CORE", help="what the process of a core file had mapped")
+    add.add_argument("--maps", action="append", metavar="SNAPSHOT", help="what the process of a snapshot had mapped")
+    add.add_argument(
+        "--sources",
+        action="append",
+        metavar="DIR",
+        help="bundle the source files below DIR that the debug info names (repeatable)",
+    )
+    add.add_argument("--compress", action="store_true", help="store files packed by zstd where that pays")
+    add_layout_options(add, "keep further copies: for gdb, or where Pyroscope looks for archives (repeatable)")
     add_json_option(add, "a JSON object per file")
     ls = action("ls", "the build-ids that are there, with sizes, quality and dates", "[STORE] [options]")
     ls.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
@@ -43,10 +57,48 @@ def configure(parser: ArgumentParser) -> None:
     remove = action("rm", "remove build-ids", "[STORE] ID... [options]")
     remove.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id")
     add_json_option(remove, "a JSON object per build-id")
+    asked = action("wanted", "build-ids that were asked for and are not there", "[STORE] [options]")
+    asked.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
+    add_json_option(asked, "a JSON object per build-id")
+    check = action("verify", "read everything again: hashes, build-ids, archives; make the index again", "[STORE]")
+    check.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
+    add_json_option(check, "a JSON object per problem")
+    collect = action("gc", "remove what was not used for long", "[STORE] --keep-days N --max-size GIB")
+    collect.add_argument("words", nargs="*", metavar="STORE", help=STORE_HELP)
+    collect.add_argument("--keep-days", type=days, metavar="N", help="remove what was not used for N days")
+    collect.add_argument(
+        "--max-size", type=gibibytes, metavar="GIB", help="remove what was used longest ago until the rest fits"
+    )
+    collect.add_argument("--dry-run", action="store_true", help="only tell what would go")
+    add_json_option(collect, "a JSON object per build-id")
+    out = action("export", "write the files of build-ids into a folder", "[STORE] ID... -o DIR")
+    out.add_argument("words", nargs="*", metavar="STORE ID", help="a build-id")
+    out.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder")
+    add_layout_options(out, "in this layout (repeatable; default: the store's own)")
+    add_json_option(out, "a JSON object per file")
+
+
+def add_layout_options(parser: ArgumentParser, help: str) -> None:
+    parser.add_argument("--layout", action="append", choices=("gdb", "pyroscope"), help=help)
+    parser.add_argument("--tenant", metavar="T", help="Pyroscope's tenant (anonymous, where it has none)")
+
+
+def days(word: str) -> float:
+    """A number of days. Raises ValueError, which argparse words."""
+    found = float(word)
+    if not 0 <= found < 1 << 30:
+        raise ValueError(word)
+    return found
+
+
+days.__name__ = "number of days"  # as argparse calls it
 
 
 def run(options: Namespace) -> int:
-    actions = {"add": add, "ls": ls, "show": show, "rm": remove}
+    actions = {
+        "add": add, "ls": ls, "show": show, "rm": remove, "wanted": wanted, "verify": verify, "gc": gc,
+        "export": export,
+    }  # fmt: skip
     return actions[options.action](options)
 
 
@@ -58,7 +110,9 @@ def opened(options: Namespace, *, takes: int) -> tuple[Store, list[str]]:
     words = list(options.words)
     named = len(words) > takes and (takes or not is_id(words[0].lower()))
     place = words.pop(0) if named else OWN
-    return Store(store_place(FROM_ENVIRONMENT if place == OWN else place)), words
+    return Store(
+        store_place(FROM_ENVIRONMENT if place == OWN else place), compress=getattr(options, "compress", False)
+    ), words
 
 
 def wrong(options: Namespace, why: str) -> int:
@@ -68,10 +122,13 @@ def wrong(options: Namespace, why: str) -> int:
 
 def add(options: Namespace) -> int:
     from whence.cli.progress import Progress
+    from whence.store.layouts import layout_of
 
-    store, paths = opened(options, takes=1)
-    if not paths:
+    processes = bool(options.pid or options.core or options.maps)
+    store, paths = opened(options, takes=0 if processes else 1)
+    if not paths and not processes:
         return wrong(options, "a PATH is needed (whence store add --help)")
+    layouts = [layout_of(name, options.tenant or "") for name in options.layout or ()]
     counts: Counter[str] = Counter()
 
     def report(one: Added) -> None:
@@ -84,13 +141,33 @@ def add(options: Namespace) -> int:
             print(f"{one.outcome:8} {name}  {plain(one.origin)}: {plain(one.why)}", flush=True)
 
     with store, Progress("adding", quiet=options.json) as progress:
-        store.add(*paths, by_hash=options.by_hash, report=report)
+        store.add(
+            *paths,
+            by_hash=options.by_hash,
+            mapped=mapped_by(options),
+            layouts=layouts,
+            source_folders=options.sources or (),
+            report=report,
+        )
     if not counts:
         print("whence: no ELF file among them", file=sys.stderr)
         return SOME_UNKNOWN
     if not options.json:
         print(", ".join(f"{count:,} {word}" for word, count in sorted(counts.items())), file=sys.stderr)
     return BROKEN_INPUT if counts["refused"] else SOME_UNKNOWN if counts["busy"] else ANSWERED
+
+
+def mapped_by(options: Namespace) -> Iterator[Mapped]:
+    """The files of the processes that the options name."""
+    if options.pid or options.core or options.maps:
+        from whence.store import processes
+
+        for pid in options.pid or ():
+            yield from processes.of_process(pid)
+        for path in options.core or ():
+            yield from processes.of_core(path)
+        for path in options.maps or ():
+            yield from processes.of_snapshot(path)
 
 
 def ls(options: Namespace) -> int:
@@ -191,4 +268,90 @@ def remove(options: Namespace) -> int:
                 print(json.dumps({"build_id": word.lower(), "removed_bytes": freed}))
             else:
                 print(f"{word.lower()}: {freed:,} bytes removed")
+    return status
+
+
+def wanted(options: Namespace) -> int:
+    store, words = opened(options, takes=0)
+    if words:
+        return wrong(options, f"one STORE, not {plain(words[0])}, too")
+    with store:
+        found = list(store.wanted())
+    for one in found:
+        if options.json:
+            print(json.dumps(one.as_json()))
+        else:
+            who = ", ".join(f"{count:,} by {plain(who)}" for who, count in one.asked.items())
+            print(f"{one.build_id}  {one.count:>6,} times ({who})  last {day(one.last)}  {one.path}")
+    return ANSWERED
+
+
+def verify(options: Namespace) -> int:
+    from whence.cli.progress import Progress
+    from whence.store.verify import verify as problems_in
+
+    store, words = opened(options, takes=0)
+    if words:
+        return wrong(options, f"one STORE, not {plain(words[0])}, too")
+    read: list[str] = []
+    count = 0
+    with store, Progress("verifying", quiet=options.json) as progress:
+
+        def report(build_id: str) -> None:
+            read.append(build_id)
+            progress.what = f"verifying: {len(read):,} build-ids"
+
+        for one in problems_in(store, report):
+            count += 1
+            if options.json:
+                print(json.dumps(one.as_json()), flush=True)
+            else:
+                print(f"{one.build_id} {one.kind or '-'}: {plain(one.fault)}", flush=True)
+        if not store.objects.read_only:
+            store.index.rebuild()
+    if not options.json:
+        print(f"{len(read):,} build-ids read, {count:,} problems", file=sys.stderr)
+    return BROKEN_INPUT if count else ANSWERED
+
+
+def gc(options: Namespace) -> int:
+    from whence.store.collecting import Collected, collect
+
+    store, words = opened(options, takes=0)
+    if words:
+        return wrong(options, f"one STORE, not {plain(words[0])}, too")
+    if options.keep_days is None and options.max_size is None:
+        return wrong(options, "--keep-days or --max-size says what may stay")
+
+    def report(one: Collected) -> None:
+        if options.json:
+            print(json.dumps(one.as_json()), flush=True)
+        else:
+            print(f"{one.build_id}  {size(one.size):>8}  last used {day(one.last)}", flush=True)
+
+    most = None if options.max_size is None else int(options.max_size * (1 << 30))
+    with store:
+        gone = collect(store, keep_days=options.keep_days, max_size=most, dry_run=options.dry_run, report=report)
+    if not options.json:
+        what = "would go" if options.dry_run else "removed"
+        print(f"{len(gone):,} build-ids, {size(sum(one.size for one in gone))} bytes {what}", file=sys.stderr)
+    return ANSWERED
+
+
+def export(options: Namespace) -> int:
+    from whence.store.layouts import layout_of
+
+    store, words = opened(options, takes=0)
+    if not words:
+        return wrong(options, "an ID is needed")
+    layouts = [layout_of(name, options.tenant or "") for name in options.layout or ()]
+    status = ANSWERED
+    with store:
+        for word in words:
+            done = store.export(word.lower(), options.output, layouts)
+            if not done:
+                print(f"whence: {plain(word)}: nothing of it in {store.url}", file=sys.stderr)
+                status = SOME_UNKNOWN
+            for path in done:
+                print(json.dumps({"build_id": word.lower(), "path": str(path)}) if options.json else plain(path))
     return status

@@ -14,9 +14,12 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from whence.errors import WrongUse
+from whence.errors import WrongUse, escaped
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
 
 # Everything of C0 and C1 but tab and newline, as characters and as bytes that are no UTF-8; line and paragraph
 # separators; marks and overrides of the direction of writing.
@@ -49,16 +52,9 @@ class _Guard:
 
     def __call__(self, text: str) -> int:
         if ACTIVE.search(text):
-            self.write(ACTIVE.sub(_escaped, text))
+            self.write(ACTIVE.sub(lambda found: escaped(found[0]), text))
             return len(text)
         return self.write(text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code >= 0xDC80:  # a byte that is not UTF-8
-        code -= 0xDC00
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def unguarded(stream: TextIO) -> Any:
@@ -76,6 +72,28 @@ class _Unguarded:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def byte_stream() -> BinaryIO:
+    """Where bytes of stdout go: as they are into pipes and files, as text with its active characters escaped on a
+    terminal. The last of them may wait for `flush`."""
+    return _Shown() if sys.stdout.isatty() else sys.stdout.buffer
+
+
+class _Shown(io.BytesIO):
+    """Bytes of UTF-8 on their way to the guarded stdout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+
+    def write(self, data: Buffer) -> int:
+        sys.stdout.write(self._decoder.decode(bytes(data)))
+        return memoryview(data).nbytes
+
+    def flush(self) -> None:
+        sys.stdout.write(self._decoder.decode(b"", True))
+        sys.stdout.flush()
 
 
 def refuse_terminal(name: str, what: str) -> None:

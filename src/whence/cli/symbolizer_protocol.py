@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
 BLOCK = 1 << 16
 LINE_MAX = 1 << 16  # bytes of a question; what a longer line has beyond is dropped
 SOURCE_MAX = 16 << 20  # bytes of a source file that are read for context lines
-ADDRESS_END = 1 << 64
-RESPONSE_DEPTH = 8
+ADDRESS_BITS = 64
+ADDRESS_END = 1 << ADDRESS_BITS
+RESPONSE_FILES = 64  # @FILEs of a command line that are read
 RESPONSE_MAX = 1 << 20
 
 # What nearly all questions are.
@@ -125,7 +127,10 @@ def number(text: bytes, hexadecimal: bool) -> int | None:
     if found is None:
         return None
     which = found.lastindex or 1
-    value = int(found[which], BASES[which - 1])
+    digits = found[which].lstrip(b"0") or b"0"
+    if len(digits) > ADDRESS_BITS:  # too large in any base, and more than int() reads in base 10
+        return None
+    value = int(digits, BASES[which - 1])
     return value if value < ADDRESS_END else None
 
 
@@ -471,23 +476,30 @@ def source_lines(path: str, line: int, count: int) -> str:
     return "".join(f"{number:>{width}}{' >' if number == line else '  '}: {words}\n" for number, words in numbered)
 
 
-def with_response_files(words: Sequence[str], depth: int = RESPONSE_DEPTH) -> list[str]:
-    """A command line with each @FILE replaced by the words in it; a file that can't be read stays as it is."""
-    found = []
-    for word in words:
-        inside = None
-        if word.startswith("@") and depth:
-            try:
-                with open_regular(word[1:], ElfError) as (descriptor, _):
-                    inside = shell_words(os.pread(descriptor, RESPONSE_MAX, 0).decode("utf-8", "surrogateescape"))
-            except (OSError, WhenceError):
-                pass
-        found += [word] if inside is None else with_response_files(inside, depth - 1)
-    return found
+def with_response_files(words: Sequence[str]) -> list[str]:
+    """A command line with each @FILE replaced by the words in it, which may name further files. One that can't be read,
+    that names itself, or that comes after RESPONSE_FILES others stays as it is."""
+    left = [RESPONSE_FILES]
+
+    def expanded(words: Sequence[str], inside: tuple[str, ...]) -> Iterator[str]:
+        for word in words:
+            text = None
+            if word.startswith("@") and left[0] and word not in inside:
+                left[0] -= 1
+                with suppress(OSError, WhenceError), open_regular(word[1:], ElfError) as (descriptor, _):
+                    text = os.pread(descriptor, RESPONSE_MAX, 0).decode("utf-8", "surrogateescape")
+            if text is None:
+                yield word
+            else:
+                yield from expanded(shell_words(text), (*inside, word))
+
+    return list(expanded(words, ()))
 
 
 def shell_words(text: str) -> list[str]:
     """Split as a shell does; at blanks where a quote does not end."""
+    if not text:
+        return []
     import shlex
 
     try:

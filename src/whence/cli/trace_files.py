@@ -12,6 +12,7 @@ from math import isnan
 from typing import TYPE_CHECKING, BinaryIO
 
 from whence.cli.progress import Progress
+from whence.cli.streams import byte_stream
 from whence.errors import TraceError
 from whence.files import atomic_write, open_input
 
@@ -50,8 +51,9 @@ def converting(options: Namespace) -> Progress:
 def sink(name: str) -> Iterator[BinaryIO]:
     """OUT, open for writing bytes. A file takes its name when all of it is written, so that OUT may be IN."""
     if name == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        out = byte_stream()
+        yield out
+        out.flush()
     else:
         with atomic_write(name) as file:
             yield file

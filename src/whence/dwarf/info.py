@@ -197,7 +197,7 @@ class DebugInfo:
 
     def _sections_with(self, offsets: list[int]) -> Sections:
         """The sections, .debug_info unpacked to the end of the units at these offsets at least."""
-        if not self.should_stream:
+        if self.state >= State.SECTIONS:
             return self.sections
         if self._prefix is None:
             self._prefix = InfoPrefix.of(self.elf, self._file)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from whence.elf.compress import Unpacking
 
 SHORTEST = 12  # bytes that a unit with a root DIE has
-SMALLEST = 4 << 20  # packed bytes: below that there is little to win
+SMALLEST = 4 << 20  # packed bytes of what is read while it is unpacked: below that there is little to win
+SMALLEST_PREFIX = 1 << 20  # the same where a question needs the first units alone
 
 
 class StreamingUnsupported(Exception):
@@ -40,14 +41,19 @@ class StreamingUnsupported(Exception):
 
 def should_stream(elf: ElfFile) -> bool:
     """Whether a file's .debug_info is compressed, big, and needs no relocation."""
-    section = elf.section(".debug_info")
-    return section is not None and section.compressed and section.size >= SMALLEST and elf.type != ET_REL
+    return is_packed(elf, SMALLEST)
 
 
-def unpacking_of(elf: ElfFile) -> Unpacking | None:
-    """The .debug_info of a file, still packed; None when it is not worth it, or has to be unpacked at once."""
+def is_packed(elf: ElfFile, least: int) -> bool:
+    """Whether a file's .debug_info is compressed, of so many bytes or more, and needs no relocation."""
     section = elf.section(".debug_info")
-    if section is None or not should_stream(elf):
+    return section is not None and section.compressed and section.size >= least and elf.type != ET_REL
+
+
+def unpacking_of(elf: ElfFile, least: int) -> Unpacking | None:
+    """The .debug_info of a file, still packed; None when it has fewer bytes, or has to be unpacked at once."""
+    section = elf.section(".debug_info")
+    if section is None or not is_packed(elf, least):
         return None
     try:
         return elf.unpacking(section)
@@ -66,7 +72,7 @@ class InfoPrefix:
     @classmethod
     def of(cls, elf: ElfFile, file: DwarfFile) -> InfoPrefix | None:
         """One for this file; None when it has to be read whole."""
-        unpacking = unpacking_of(elf)
+        unpacking = unpacking_of(elf, SMALLEST_PREFIX)
         return None if unpacking is None else cls(elf, file, unpacking)
 
     def __repr__(self) -> str:
@@ -131,7 +137,7 @@ class StreamingInfo:
     @classmethod
     def of(cls, elf: ElfFile, file: DwarfFile) -> StreamingInfo | None:
         """One for this file; None when its .debug_info is not compressed, or small, or part of an object file."""
-        unpacking = unpacking_of(elf)
+        unpacking = unpacking_of(elf, SMALLEST)
         return None if unpacking is None else cls(elf, file, unpacking)
 
     def __repr__(self) -> str:

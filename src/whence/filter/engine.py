@@ -321,7 +321,7 @@ class LogFilter:
 
     def _chain(self, frames: Frames, *, escaped: bool) -> bytes:
         if self._style is Style.JSON:
-            keys = ("function", "file", "line", "inlined")
+            keys = ("function", "file", "line", "column", "inlined")
             text = json.dumps([{key: getattr(frame, key) for key in keys} for frame in frames])
             return (json.dumps(text)[1:-1] if escaped else text).encode()
         return b" (inlined by) ".join(self._frame(frame, b" at ", escaped=escaped) for frame in frames)
@@ -332,7 +332,8 @@ class LogFilter:
         if words is None:
             words = _bytes(frame.function or "??", escaped)
             if frame.file or self._style is Style.LLVM:
-                words += between + self._place(frame, b":0" if self._style is Style.LLVM else b"", escaped)
+                column = b":%d" % frame.column if self._style is Style.LLVM else b""
+                words += between + self._place(frame, column, escaped)
             if len(self._rendered) >= MAX_RENDERED:
                 self._rendered.clear()
             self._rendered[key] = words

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from whence.errors import ChecksumError, FormatError, LidiaError
 from whence.interrupts import interruptible
@@ -27,9 +26,6 @@ from whence.lidia.layout import (
     wrong_crc,
 )
 from whence.model import SOURCES
-
-if TYPE_CHECKING:
-    from whence.lidia.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +72,20 @@ def check_crc(data: memoryview, section: ArchiveSection) -> None:
 
 
 @interruptible
-def info(data: memoryview, sections: ArchiveSections, extra: ExtraSection, table: Table) -> ArchiveInfo:
+def info(
+    data: memoryview, sections: ArchiveSections, header: ArchiveHeader, extra: ExtraSection, path: str
+) -> ArchiveInfo:
     """What is in an archive; reads all of it."""
-    header, about = table.header, table.about
+    about = extra.read()
     found = inspect_kernel.Inspection(data, sections)
-    strings = table.strings
+    strings = data[header.strings.offset : header.strings.end]
     return ArchiveInfo(
-        path=table.path, size=len(data), ranges=header.va_table.entries,
+        path=path, size=len(data), ranges=header.va_table.entries,
         functions=found.functions, inlined=found.inlined,
         deepest=found.deepest, with_file=found.with_file, with_lines=found.with_lines,
         without_length=found.without_length,
         strings=inspect_kernel.count_strings(strings)[0] if not sections.nul else bytes(strings).count(0),
-        encoding=table.encoding, line_entries=header.lines.entries, va_width=header.va_table.width,
+        encoding="nul" if sections.nul else "length", line_entries=header.lines.entries, va_width=header.va_table.width,
         field_width=header.ranges.width, line_width=header.lines.width, va_size=header.va_table.size,
         range_size=header.ranges.size, string_size=header.strings.size, line_size=header.lines.size,
         trailing_size=len(data) - header.end, build_id=about.build_id, machine=about.machine, producer=about.producer,

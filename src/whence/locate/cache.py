@@ -1,7 +1,7 @@
 """A folder of files by build-id, shared by every process of a user: archives once made, files once fetched.
 
     ROOT/whence-cache           the marker: this folder is whence's
-    ROOT/ab/abcdef….lidia       an entry: KEY is "BUILD-ID.KIND"
+    ROOT/ab/abcdef….lidia       an entry: KEY is "BUILD-ID.KIND"; of a store in a bucket "BUILD-ID-PLACE.KIND"
     ROOT/ab/.lock               held by who makes an entry of this shard, so that two processes don't make it twice
     ROOT/ab/KEY.SERVER.part     a download that was cut; .origin says of what, .absent that a server does not have it
     ROOT/servers/SERVER.dead    when a server failed
@@ -28,10 +28,10 @@ from errno import EPERM
 from pathlib import Path
 from typing import BinaryIO
 
-from whence import lidia
 from whence.elf import ElfFile
 from whence.errors import Mismatch, WhenceError
 from whence.files import O_ALWAYS, O_NOFOLLOW, O_NONBLOCK, TEMPORARY, atomic_write, open_looked_at
+from whence.lidia.table import open as open_archive
 
 LIMIT_BYTES = 4 << 30
 STALE_SECONDS = 24 * 3600  # after so long what was being made is given up
@@ -41,6 +41,7 @@ SERVERS = "servers"
 ARCHIVE, SEGMENTS = "lidia", "segments"
 KINDS = (ARCHIVE, SEGMENTS, "debuginfo", "executable")
 PART, ORIGIN, ABSENT, DEAD = ".part", ".origin", ".absent", ".dead"
+PLACE = "-"  # stands between a build-id and the place that its file was fetched from, where several may have one
 KEY = re.compile(rf"[0-9a-zA-Z_-]{{2,200}}\.({'|'.join(KINDS)})")
 SHARD = re.compile(r"[0-9a-zA-Z_-]{2}")
 ENDINGS = "|".join(map(re.escape, (PART, ORIGIN, ABSENT)))
@@ -253,7 +254,7 @@ def open_own(path: str | os.PathLike[str]) -> int:
 def check(path: Path, build_id: str, kind: str) -> None:
     """Read through a file: raise OSError or WhenceError unless it is the whole file of that kind and build-id."""
     if kind == ARCHIVE:
-        with lidia.open(path, crc=True) as table:
+        with open_archive(path, crc=True) as table:
             found = table.about.build_id
     else:
         with ElfFile.open(path) as elf:
@@ -264,5 +265,5 @@ def check(path: Path, build_id: str, kind: str) -> None:
             end = max((one.file_offset + one.size for one in elf.sections if one.in_file), default=0)
             if elf.problems or end > elf.size:
                 raise CutError("it is not the whole file")
-    if found != build_id:
+    if found != build_id.partition(PLACE)[0]:
         raise Mismatch(f"it has build-id {found or 'none'}")

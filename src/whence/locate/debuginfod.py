@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
@@ -297,17 +298,20 @@ class Debuginfod:
     ) -> None:
         """The body into the file, behind what is there; the status, the length and the limits checked."""
         status = response.status
-        if status == 416:
+        if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             raise Discarded("it does not continue what was cut", again=True)
-        if status == 404:
+        if status == HTTPStatus.NOT_FOUND:
             raise Refused("404, it does not have it")
-        if status in (408, 429) or status >= 500:
+        if (
+            status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+            or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        ):
             raise Refused(f"status {status}", again=True, dead=True)
-        if status not in (200, 206):
+        if status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
             raise Refused(f"status {status}")
         chunks = self._chunks(response, deadline)
         limit = self.limits.size
-        if status == 206:
+        if status == HTTPStatus.PARTIAL_CONTENT:
             self._must_continue(response, start, origin)
             length = origin.size if origin is not None else None
             have = file.seek(start)

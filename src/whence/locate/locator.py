@@ -95,12 +95,14 @@ class Locator:
         sources: Iterable[FileSource] = (),
         local: bool = True,
         jobs: int | None = None,
+        columns: bool = False,
         log: Callable[[str], None] | None = None,
     ) -> None:
         self._make_cache = cache
         self._cache: Cache | None = None
         self._log = log
         self.jobs = jobs
+        self.columns = columns
         self.root = os.fspath(root).rstrip("/")
         self.dirs = DEBUG_DIRS if dirs is None else _paths(dirs)
         if self.root:
@@ -232,7 +234,8 @@ class Locator:
             search = self.search(wanted, demangle=demangle)
             if search.opened is None:
                 raise FileNotFoundError(2, f"no file for {wanted} ({'; '.join(map(str, search.tried))})")
-            return search.opened.binary
+            found: Binary = search.opened.binary
+            return found
         if is_archive(name):
             return open_archive(name, demangle=demangle)
         elf = open_elf(name)
@@ -243,8 +246,10 @@ class Locator:
             archive = self._archive_for(elf, demangle) if every else None
             if archive is not None:
                 elf.close()
-                return archive.binary
+                made: Binary = archive.binary
+                return made
             options["jobs"] = options.get("jobs") or self.jobs
+            options["columns"] = options.get("columns") or self.columns
             return Binary.from_elf(elf, debug_files=self.debug_files, demangle=demangle, **options)
         except BaseException:
             elf.close()
@@ -265,6 +270,7 @@ class Locator:
         closed unless it answers. `places` says whether segments place the addresses: a debug file's may not, then the
         file that it is of is looked for. Never raises for what a candidate is.
         """
+        wanted = Wanted(wanted.build_id, wanted.path, wanted.kinds, wanted.local, addresses)
         search = Search(str(wanted))
 
         def answer(candidate: Candidate) -> Opened:
@@ -352,10 +358,10 @@ class Locator:
         if that is here."""
         from whence.elf.segments import Segment
 
-        binary = open_archive(candidate.path, demangle=demangle)
+        binary = candidate.opened(demangle) or open_archive(candidate.path, demangle=demangle)
         try:
             must_be_of(wanted, binary.build_id)
-            stored = binary.table().about.segments  # without a size where it was made of a debug file
+            stored = binary.about.segments  # without a size where it was made of a debug file
             segments = [Segment.of_code(offset, vaddr, size) for offset, vaddr, size in stored if size]
             build_id = candidate.build_id or binary.build_id
             how = f"{candidate.how} {candidate.path}"
@@ -405,7 +411,7 @@ class Locator:
             files = self.debug_files.for_file(
                 wanted.path, list(waiting), lambda name: waiting.pop(name, None) or self._open_elf(name)
             )
-            producers = Producers(elf, finder=files, jobs=self.jobs)
+            producers = Producers(elf, finder=files, jobs=self.jobs, columns=self.columns)
             debug = producers.searches[0]
             if debug.elf is not elf and debug.path:
                 how = f"{how} with {debug.how} {debug.path}"

@@ -13,8 +13,8 @@ from whence.records import Record, field
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
-    from whence.binary import Binary
     from whence.elf.segments import Segment
 
 
@@ -75,13 +75,15 @@ class Tried(Record, frozen=True):
 class Wanted(Record, frozen=True):
     """The identity of a file: its build-id as it was told, the path it was mapped from, and which kinds will do.
 
-    With `local` false what lies under the path on this machine is not looked at.
+    With `local` false what lies under the path on this machine is not looked at. `addresses` says for how many the file
+    has to answer; 0: nobody knows.
     """
 
     build_id: str = ""
     path: str = ""
     kinds: tuple[FileKind, ...] = ALL_KINDS
     local: bool = True
+    addresses: int = 0
 
     @property
     def key(self) -> str:
@@ -94,7 +96,8 @@ class Wanted(Record, frozen=True):
 
 
 class Opened:
-    """A file that answers, open. `how` says in words which it is and how it was found.
+    """A file that answers, open. `how` says in words which it is and how it was found. `binary` is a `whence.Binary`:
+    its type is not named here, for a Binary is made of what searches find.
 
     `segments` place addresses of the file; None when only an archive is at hand that does not tell them. `elf` is the
     ELF file behind an archive that was made of it just now; it is closed with the rest.
@@ -103,7 +106,7 @@ class Opened:
     __slots__ = ("binary", "build_id", "elf", "how", "path", "segments")
 
     def __init__(
-        self, binary: Binary, segments: Sequence[Segment] | None, path: str, how: str, build_id: str = "",
+        self, binary: Any, segments: Sequence[Segment] | None, path: str, how: str, build_id: str = "",
         elf: ElfFile | None = None,
     ) -> None:  # fmt: skip
         self.binary, self.segments, self.path, self.how = binary, segments, path, how

@@ -16,12 +16,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from whence import lidia, rooted
+from whence import rooted
 from whence.elf import ElfFile
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
 from whence.files import DELETED_MARK, open_regular
+from whence.lidia.table import open as open_archive
 from whence.locate.identity import is_same
 from whence.locate.names import same_name
 from whence.locate.search import FileKind, Outcome, Tried, Wanted
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from whence.locate.cache import Cache
+
+    Demangle = bool | Callable[[str], str]
 
     class Fetcher(Protocol):
         """What a debuginfod client does: the file of a build-id, or None."""
@@ -58,12 +61,13 @@ OWN_PATH = "own path"
 class Candidate:
     """A file that may answer, with its build-ids. An ELF file is open until it is handed over or closed."""
 
-    __slots__ = ("_waiting", "build_ids", "how", "is_archive", "is_package", "path")
+    __slots__ = ("_open", "_waiting", "build_ids", "how", "is_archive", "is_package", "path")
 
     def __init__(
         self, path: str, how: str, build_ids: tuple[str, ...] = (), *, is_archive: bool = False,
-        elf: ElfFile | None = None,
+        elf: ElfFile | None = None, open_archive: Callable[[Demangle], Any] | None = None,
     ) -> None:  # fmt: skip
+        self._open = open_archive
         self.path, self.how, self.build_ids, self.is_archive = path, how, build_ids, is_archive
         self.is_package = elf is not None and elf.section(PACKAGE_INDEX) is not None  # of split units
         self._waiting = [] if elf is None else [elf]  # taken from by one thread only
@@ -81,6 +85,11 @@ class Candidate:
             return self._waiting.pop()
         except IndexError:
             return ElfFile.open(self.path)
+
+    def opened(self, demangle: Demangle) -> Any:
+        """An archive that lies in no file, as an open Binary; None where the path leads to it. Raises OSError,
+        LidiaError."""
+        return self._open(demangle) if self._open is not None else None
 
     def __enter__(self) -> Candidate:
         return self
@@ -118,7 +127,7 @@ def identify(path: str | PathLike[str], how: str) -> Candidate:
         with open_regular(name, ElfError) as (descriptor, _):
             head = os.read(descriptor, 4)
         if head == ARCHIVE_MAGIC:
-            with lidia.open(name) as table:
+            with open_archive(name) as table:
                 build_id = table.about.build_id
             return Candidate(name, how, (build_id,) if build_id else (), is_archive=True)
         packed = PACKED.get(head[:2])

@@ -66,6 +66,9 @@ def name(
     if isinstance(binaries, Locator):
         with Binaries(binaries) as opened:
             return name(profile, opened, overwrite=overwrite, demangle=demangle, progress=progress)
+    if profile.unwinding is not None:
+        waiting, profile.unwinding = profile.unwinding, None
+        waiting.unwind(profile, binaries.locator)
     demangled = demangler(demangle)
     if binaries.remembers:
         profile.system_names = binaries.system_names

@@ -191,6 +191,9 @@ def below(column: array[int], limit: int, part: str, rule: str) -> None:
         raise ProfileError(f"{part} {row}", None, rule, f"{column[row]} of {limit}")
 
 
+MORE = 0x80  # in a byte of a varint: another one follows
+
+
 def varint(value: int) -> bytes:
     """A number as the format writes it: seven bits a byte, low ones first; negative ones as 64-bit two's complement.
 
@@ -199,8 +202,8 @@ def varint(value: int) -> bytes:
     """
     value &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
+    while value >= MORE:
+        out.append(value & (MORE - 1) | MORE)
         value >>= 7
     out.append(value)
     return bytes(out)

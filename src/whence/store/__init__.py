@@ -4,6 +4,7 @@ In: ELF files, folders and packages of them. Out: files and archives by build-id
 any web server over it is one (docs/store.md).
 
     store.py      Store: asking, putting, removing; the steps of a write
+    keeper.py     what a store is to its parts
     names.py      the names of the objects, made of checked ids only
     objects.py    what a place for objects does: folder.py a folder, bucket.py a bucket; places.py tells which
     leases.py     the right to change a build-id, with an owner and an end
@@ -13,6 +14,10 @@ any web server over it is one (docs/store.md).
     archiving.py  debug file and executable as one archive
     index.py      what `ls` prints
     intake.py     what people put: files, folders, packages (packages.py), with packing.py for zstd
+    processes.py  what processes, core files and snapshots have mapped
+    sources.py    bundles of source files
+    layouts.py    layouts of others, written and read
+    verify.py     everything read again; collecting.py: what goes by itself
     source.py     a store as a source of the Locator
     wanted.py     questions without an answer; when a build-id answered last
 

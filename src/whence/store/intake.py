@@ -7,6 +7,7 @@ than LARGE_BYTES are being read, so that memory is bounded by the largest.
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import threading
@@ -17,15 +18,16 @@ from typing import TYPE_CHECKING
 
 from whence import cores
 from whence.elf import ElfFile
-from whence.errors import WhenceError, without_file
-from whence.files import open_looked_at
+from whence.errors import ElfError, Mismatch, WhenceError, without_file
+from whence.files import open_looked_at, open_regular
 from whence.store import packages
 from whence.store.leases import Busy
 from whence.store.outcomes import BUSY, REFUSED, SAME, Added, Received
 from whence.store.quality import hash_of, look
 
 if TYPE_CHECKING:
-    from whence.store.store import Store
+    from whence.store.keeper import Keeper
+    from whence.store.processes import Mapped
 
 ELF_MAGIC = b"\x7fELF"
 HEAD = 512  # bytes that tell a package
@@ -36,17 +38,30 @@ AHEAD = 4  # files that wait for a thread, times the number of threads
 class Intake:
     """One call of `Store.add`."""
 
-    def __init__(self, store: Store, *, by_hash: bool, report: Callable[[Added], None], wait: float) -> None:
+    def __init__(
+        self,
+        store: Keeper,
+        *,
+        by_hash: bool,
+        layouts: Iterable[str],
+        sources: Iterable[str | os.PathLike[str]],
+        report: Callable[[Added], None],
+        wait: float,
+    ) -> None:
         self.store, self.by_hash, self.wait = store, by_hash, wait
+        self.layouts, self.sources = list(layouts), list(sources)
         self._report = report
         self._done: list[Added] = []
         self._touched: dict[str, int] = {}  # build-ids whose archive may be due, and the size of their largest file
         self._lock = threading.Lock()
         self._threads = store.jobs or cores.available()
         self._room = Room(LARGE_BYTES)
+        self._folders: list[str] = []  # those that the paths name
 
-    def add(self, paths: Iterable[str | os.PathLike[str]]) -> list[Added]:
+    def add(self, paths: Iterable[str | os.PathLike[str]], mapped: Iterable[Mapped] = ()) -> list[Added]:
         """Take all that the paths name; returns what became of each ELF file."""
+        named = [os.fspath(path) for path in paths]
+        self._folders = [path if os.path.isdir(path) else os.path.dirname(path) or "." for path in named]
         with ThreadPoolExecutor(self._threads) as pool:
             slots = threading.BoundedSemaphore(self._threads * AHEAD)
             failed: list[BaseException] = []
@@ -67,9 +82,11 @@ class Intake:
 
                 pool.submit(run)
 
-            for path in paths:
-                for work in self._works(os.fspath(path)):
+            for path in named:
+                for work in self._works(path):
                     start(work)
+            for one in mapped:
+                start(lambda one=one: self._mapped(one))  # type: ignore[misc]
             for _ in range(self._threads * AHEAD):  # all that was started has ended
                 slots.acquire()
             for _ in range(self._threads * AHEAD):
@@ -149,25 +166,46 @@ class Intake:
             if member.spent:
                 raise
 
-    def _elf(self, path: str, size: int) -> None:
+    def _mapped(self, one: Mapped) -> None:
+        """Take a file that a process has mapped."""
+        try:
+            if one.missing:
+                self._said(Added(one.origin, REFUSED, one.missing, one.build_id))
+            elif one.content:
+                with self.store.receive(io.BytesIO(one.content), one.origin) as received:
+                    self._take(received)
+            else:
+                with open_regular(one.path, ElfError) as (_, size), self._room.taken(size):
+                    self._elf(one.path, size, one.origin, one.build_id)
+        except (WhenceError, OSError) as error:
+            if isinstance(error, OSError) and error.filename is None:
+                raise
+            self._refused(one.origin, error)
+
+    def _elf(self, path: str, size: int, origin: str = "", wanted: str = "") -> None:
         """Take a file that lies there. It is copied first unless its very bytes are in the store already."""
+        origin = origin or path
         with ElfFile.open(path) as elf:
             build_id = elf.build_id
-        if build_id and self._is_there(build_id, path, size):
+        if wanted and build_id != wanted:
+            raise Mismatch(f"its build-id is {build_id or 'missing'}, and {wanted} was mapped").in_file(path)
+        if build_id and self._is_there(build_id, path, size, origin):
             return
-        with open(path, "rb") as file, self.store.receive(file, path) as received:
+        descriptor = open_looked_at(path)
+        with open(descriptor, "rb") as file, self.store.receive(file, origin) as received:
             self._take(received)
 
-    def _is_there(self, build_id: str, path: str, size: int) -> bool:
+    def _is_there(self, build_id: str, path: str, size: int, origin: str) -> bool:
         known = self.store.find(build_id)
         same = [kind for kind, held in known.files.items() if held.size == size] if known is not None else []
         if known is None or not same:
             return False
-        with open(path, "rb") as file:
+        descriptor = open_looked_at(path)
+        with open(descriptor, "rb") as file:
             digest = hash_of(file)
         kinds = [kind for kind in same if known.files[kind].sha256 == digest]
         for kind in kinds:
-            self._said(Added(path, SAME, "the same bytes are there", build_id, kind, size))
+            self._said(Added(origin, SAME, "the same bytes are there", build_id, kind, size))
         if kinds:
             self._touch(build_id, size)
         return bool(kinds)
@@ -194,7 +232,9 @@ class Intake:
 
     def _finish(self, build_id: str, size: int) -> None:
         with self._room.taken(size), suppress(Busy):
-            self.store.finish(build_id, wait=self.wait)
+            self.store.finish(build_id, layouts=self.layouts, folders=self._folders, wait=self.wait)
+            if self.sources:
+                self.store.put_sources(build_id, self.sources)
 
 
 class Room:

@@ -52,12 +52,17 @@ class Lease:
         self._objects = objects
         self._key = lock_key(build_id)
         self._owner = os.urandom(16).hex()
+        _held.add(self._owner)
         self._tag = ""
         self._end = 0.0  # by this machine's monotonic clock
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
-        self._acquire(wait)
+        try:
+            self._acquire(wait)
+        except BaseException:
+            _held.discard(self._owner)
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -87,7 +92,7 @@ class Lease:
                 return
             if time.monotonic() >= patience:
                 raise Busy(f"another writer is changing {self.build_id}")
-            time.sleep(random.uniform(0.02, 0.2))
+            time.sleep(random.uniform(0.01, 0.1))
 
     def _take_over(self, held: bytes, status: Stat) -> str:
         """The tag of the lease that is now ours, "" when the other one's still holds."""
@@ -130,13 +135,18 @@ class Lease:
                     self._objects.delete(self._key)
         if self._thread is not None:
             self._thread.join()
+        _held.discard(self._owner)  # if it could not be removed, others of this process take it over
+
+
+_held: set[str] = set()
+"""The owners of this process, by their names."""
 
 
 def facts_of(content: bytes) -> dict[str, object]:
     """What a lease says; nothing when it can't be read."""
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -144,8 +154,12 @@ def facts_of(content: bytes) -> dict[str, object]:
 def is_over(known: dict[str, object], modified: float) -> bool:
     """Whether a lease binds nobody any more."""
     until = known.get("until")
-    if known.get("host") == me.facts["host"] and not is_alive(known.get("pid"), known.get("started")):
-        return True
+    facts = me.facts
+    if known.get("host") == facts["host"]:
+        if not is_alive(known.get("pid"), known.get("started")):
+            return True
+        if known.get("pid") == facts["pid"] and known.get("owner") not in _held:
+            return True
     if not isinstance(until, (int, float)) or until > modified + 2 * LEASE_SECONDS + SKEW_SECONDS:  # nobody's wording
         until = modified + LEASE_SECONDS
     return time.time() > until + SKEW_SECONDS

@@ -33,6 +33,10 @@ class Held(Record, frozen=True):
     packing: str = PLAIN
     stored: int = 0
 
+    def packed(self, stored: int) -> Held:
+        """The same file, stored packed by zstd in so many bytes."""
+        return Held(self.size, self.sha256, self.quality, self.added, self.origin, ZSTD, stored)
+
     @property
     def rank(self) -> tuple[int, ...]:
         return *self.quality.rank, self.size

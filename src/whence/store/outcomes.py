@@ -36,6 +36,7 @@ class Added(Record, frozen=True):
 
 
 Outcomes = list[Added]
+Paths = list[Path]
 Decisions = list[tuple["FileKind", tuple[str, str]]]
 
 

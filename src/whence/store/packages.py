@@ -9,6 +9,7 @@ All members of a package together may unpack to TIMES its bytes and ALLOWANCE mo
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import tarfile
@@ -71,14 +72,19 @@ class Member:
         try:
             found = self._file.read(size if size >= 0 else 1 << 20)
         except OSError as error:
-            if error.errno is not None:
+            if not is_of_package(error):
                 raise
-            raise broken(error) from error  # gzip's and bz2's own
+            raise broken(error) from error
         except BROKEN as error:
             raise broken(error) from error
         if not self._charged:
             self._budget.charge(len(found))
         return found
+
+
+def is_of_package(error: OSError) -> bool:
+    """Whether an error is about what a package says: gzip's and bz2's own, or a place that no file has."""
+    return error.errno is None or error.errno == errno.EINVAL
 
 
 def broken(error: Exception) -> PackageError:
@@ -113,7 +119,7 @@ def members(kind: str, file: BinaryIO, path: str) -> Iterator[Member]:
                 if member.is_elf:
                     yield member
         except OSError as error:
-            if error.errno is not None:
+            if not is_of_package(error):
                 raise
             raise broken(error) from error
         except BROKEN as error:

@@ -16,38 +16,38 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from whence.errors import Mismatch, WhenceError, WrongUse, without_file
 from whence.store import meta, names
 from whence.store.index import Index, Row
+from whence.store.layouts import copies_for, foreign_keys, kind_of_copy
 from whence.store.leases import Busy, Lease
 from whence.store.meta import PLAIN, Held, Meta
 from whence.store.names import ARCHIVE, DEBUGINFO, ELF_KINDS, EXECUTABLE, KINDS, checked_id, file_key, is_id, meta_key
-from whence.store.outcomes import BUSY, KEPT, OUTCOMES, Added, Decisions, Outcomes, Received, decide
+from whence.store.outcomes import BUSY, KEPT, OUTCOMES, Added, Decisions, Outcomes, Paths, Received, decide
 from whence.store.quality import CHUNK, hash_of, look
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Protocol
 
     from whence.binary import Binary
+    from whence.locate.cache import Cache
     from whence.locate.search import FileKind
+    from whence.store.keeper import Readable
     from whence.store.leases import Lease as HeldLease
     from whence.store.objects import Objects, Stat
+    from whence.store.processes import Mapped
     from whence.store.quality import Looked
     from whence.store.source import StoreSource
+    from whence.store.sources import Bundled
     from whence.store.wanted import Question
-
-    class Readable(Protocol):
-        """A stream of bytes: an open file, the body of an upload."""
-
-        def read(self, size: int = -1, /) -> bytes: ...
 
 
 WAIT_SECONDS = 120.0
@@ -57,24 +57,27 @@ class Store:
     """A store in a folder or a bucket. A context manager; safe from several threads, and with other processes' stores.
 
     `place` is a folder, an address (s3://, gs://, az://, memory://, http://, https://) or Objects. Nothing is written
-    before something is put. `cache` is a folder for what is fetched from a bucket (without one: temporary files).
-    `jobs` is the number of threads (None: one a core).
+    before something is put. `cache` is for what is fetched from a bucket, a Cache or its folder (without one:
+    temporary files). `jobs` is the number of threads (None: one a core). With `compress` ELF files are stored packed by
+    zstd where that pays; they are handed out unpacked, but no longer by a mere web server.
     """
 
     def __init__(
         self,
         place: str | os.PathLike[str] | Objects,
         *,
-        cache: str | os.PathLike[str] | None = None,
+        cache: Cache | str | os.PathLike[str] | None = None,
         jobs: int | None = None,
+        compress: bool = False,
     ) -> None:
         from whence.store.places import objects_at
 
         self.objects: Objects = objects_at(place)
         self.url = self.objects.url
-        self.jobs = jobs
+        self.jobs, self.compress = jobs, compress
         self.index = Index(self.objects)
         self._marked = False
+        self._foreign: bool | None = None
         self._cache = cache
 
     def __repr__(self) -> str:
@@ -100,11 +103,11 @@ class Store:
         known = meta.read(found[0], build_id) if found is not None else None
         if known is not None and known.files:
             return known
-        return self._unknown(build_id)
+        return self._unknown(build_id) if self._is_foreign() else None
 
     def _unknown(self, build_id: str) -> Meta | None:
-        """The same of files that nobody described: put there by hand, or by a writer that was killed."""
-        there = {kind: self.objects.head(file_key(build_id, kind)) for kind in KINDS}
+        """The same of files that nobody described: put there by hand, or by other programs."""
+        there = {kind: self.status(build_id, kind) for kind in KINDS}
         files = {str(kind): Held(one.size, "", added=int(one.modified)) for kind, one in there.items() if one}
         return Meta(build_id, files) if files else None
 
@@ -128,15 +131,18 @@ class Store:
     @contextmanager
     def file(self, build_id: str, kind: str) -> Iterator[Path | None]:
         """A file of a build-id, unpacked, to read in the block; None when it is not there."""
-        key = file_key(build_id, kind)
-        path = self.objects.path(key)
+        path = self.objects.path(file_key(build_id, kind))
         if path is not None:
             yield path
             return
-        packed = file_key(build_id, kind, packed=True) if kind != ARCHIVE else ""
-        is_packed = self.objects.head(key) is None
-        if is_packed and (not packed or self.objects.head(packed) is None):
+        status = self.status(build_id, kind)
+        if status is None:
             yield None
+            return
+        path = self.objects.path(status.key)
+        is_packed = status.key.endswith(names.PACKED)
+        if path is not None and not is_packed:
+            yield path
             return
         with tempfile.TemporaryDirectory(prefix="whence-") as folder:
             out = Path(folder) / kind
@@ -144,11 +150,42 @@ class Store:
                 if is_packed:
                     from whence.store.packing import unpack
 
-                    with self._raw(packed) as source:
+                    with self._raw(status.key) as source:
                         unpack(source, file)
-                elif self.objects.fetch(key, file) is None:
-                    raise FileNotFoundError(2, f"{key} was removed meanwhile")
+                elif self.objects.fetch(status.key, file) is None:
+                    raise FileNotFoundError(2, f"{status.key} was removed meanwhile")
             yield out
+
+    def fetch(self, build_id: str, kind: str, file: BinaryIO) -> None:
+        """Write a file of a build-id, unpacked, into another. Raises FileNotFoundError, OSError."""
+        status = self.status(build_id, kind)
+        if status is not None and not status.key.endswith(names.PACKED):
+            if self.objects.fetch(status.key, file) is None:
+                raise FileNotFoundError(2, f"{status.key} was removed meanwhile")
+            return
+        with self.file(build_id, kind) as path:
+            if path is None:
+                raise FileNotFoundError(2, f"there is no {file_key(build_id, kind)}")
+            with open(path, "rb") as source:
+                shutil.copyfileobj(source, file, CHUNK)
+
+    def status(self, build_id: str, kind: str) -> Stat | None:
+        """What is known of a file's object, wherever it lies; None when it is not there."""
+        found = self.objects.head(file_key(build_id, kind))
+        if found is not None:
+            return found
+        if kind != ARCHIVE:
+            found = self.objects.head(file_key(build_id, kind, packed=True))
+        if found is None and self._is_foreign():
+            keys = foreign_keys(build_id, kind)
+            found = next((status for key in keys if (status := self.objects.head(key)) is not None), None)
+        return found
+
+    def _is_foreign(self) -> bool:
+        """Whether nothing says that this is a store of ours: then files may lie as others lay them."""
+        if self._foreign is None:
+            self._foreign = self.objects.head(names.MARKER) is None
+        return self._foreign
 
     @contextmanager
     def _raw(self, key: str) -> Iterator[BinaryIO]:
@@ -166,11 +203,11 @@ class Store:
 
     def open_bytes(self, build_id: str, kind: str) -> Content | None:
         """A file of a build-id to be sent: size, date, tag, and any range of its bytes; None when it is not there."""
-        status = self.objects.head(file_key(build_id, kind))
-        if status is not None:
-            return Content(self.objects, status)
-        if kind == ARCHIVE or self.objects.head(file_key(build_id, kind, packed=True)) is None:
+        status = self.status(build_id, kind)
+        if status is None:
             return None
+        if not status.key.endswith(names.PACKED):
+            return Content(self.objects, status)
         stack = ExitStack()
         path = stack.enter_context(self.file(build_id, kind))
         if path is None:
@@ -178,11 +215,12 @@ class Store:
             return None
         return Content.of_file(path, stack)
 
-    def source(self, who: str = "") -> StoreSource:
-        """The store as a source of a Locator. `who` asks: it is written down with what was not found."""
+    def source(self, who: str = "", *, cache: Cache | str | os.PathLike[str] | None = None) -> StoreSource:
+        """The store as a source of a Locator. `who` asks: it is written down with what was not found. Files of a bucket
+        are kept in `cache`, a Cache or its folder (default: the store's)."""
         from whence.store.source import StoreSource
 
-        return StoreSource(self, who, self._cache)
+        return StoreSource(self, who, self._cache if cache is None else cache)
 
     def wanted(self) -> Iterable[Question]:
         """Build-ids that were asked for and are not there, those asked for most first."""
@@ -210,18 +248,25 @@ class Store:
         self,
         *paths: str | os.PathLike[str],
         by_hash: bool = False,
+        mapped: Iterable[Mapped] = (),
+        layouts: Iterable[str] = (),
+        source_folders: Iterable[str | os.PathLike[str]] = (),
         report: Callable[[Added], None] = lambda one: None,
         wait: float = WAIT_SECONDS,
     ) -> Outcomes:
         """Put files, folders (with all below them) and packages (.deb, .tar, .zip); returns what became of each ELF
         file. `report` is told each as it is done.
 
-        With `by_hash` a file without a build-id is kept under its SHA-256. What can't be read is an Added, too
-        (REFUSED). Raises OSError where the store itself fails.
+        With `by_hash` a file without a build-id is kept under its SHA-256. `mapped` are files of processes
+        (whence.store.processes), `layouts` further copies to keep ("gdb", "pyroscope/TENANT"). With `source_folders`
+        the source files below these folders that the debug info names are put, too, as a bundle. What can't be read is
+        an Added, too (REFUSED). Raises OSError where the store itself fails.
         """
         from whence.store.intake import Intake
 
-        return Intake(self, by_hash=by_hash, report=report, wait=wait).add(paths)
+        self._must_be_writable()
+        intake = Intake(self, by_hash=by_hash, layouts=layouts, sources=source_folders, report=report, wait=wait)
+        return intake.add(paths, mapped)
 
     def put(
         self, build_id: str, kind: str, file: Readable, *, origin: str = "", limit: int = 0, wait: float = 0.0
@@ -288,7 +333,7 @@ class Store:
         known = self._described(build_id)
         if known is not None and (not archive or self._is_finished(known)):
             decided = {kind: decide(known.files.get(kind), new) for kind in looked.kinds}
-            if not any(outcome in KEPT for outcome, _ in decided.values()) and not self._lease_left(build_id):
+            if not any(outcome in KEPT for outcome, _ in decided.values()) and not self.is_left(build_id):
                 return [said(kind, *one) for kind, one in decided.items()]
         try:
             with Lease(self.objects, build_id, wait) as lease:
@@ -296,20 +341,53 @@ class Store:
         except Busy as busy:
             return [said(kind, BUSY, busy.message) for kind in looked.kinds]
 
-    def finish(self, build_id: str, *, wait: float = WAIT_SECONDS) -> Meta | None:
-        """Make the archive of a build-id if it is not that of its files, and end what a killed writer began."""
+    def finish(
+        self,
+        build_id: str,
+        *,
+        layouts: Iterable[str] = (),
+        folders: Iterable[str] = (),
+        wait: float = WAIT_SECONDS,
+    ) -> Meta | None:
+        """Make the archive of a build-id if it is not that of its files, and its copies in layouts of others; and end
+        what a killed writer began. Split units may lie below `folders`. None when there is nothing of it."""
+        copies = set(copies_for(layouts, checked_id(build_id)))
         known = self._described(build_id)
-        if known is not None and self._is_finished(known) and not self._lease_left(build_id):
+        done = known is not None and self._is_finished(known) and copies <= {*known.copies}
+        if done and not self.is_left(build_id):
             return known
         with Lease(self.objects, build_id, wait) as lease:
             known = self._state(lease)
             if known.files:
-                self._archive(lease, known)
+                new = copies - {*known.copies}
+                known.copies = (*known.copies, *sorted(new))
+                if not self._archive(lease, known, folders):
+                    self._copy(lease, known, new)
                 self._commit(lease, known)
             return known if known.files else None
 
-    def _lease_left(self, build_id: str) -> bool:
+    def _copy(self, lease: HeldLease, known: Meta, keys: Iterable[str]) -> None:
+        """Write the copies of what is there now."""
+        for key in keys:
+            kind = kind_of_copy(key, known.build_id)
+            lease.check()
+            if kind in known.files and not known.files[kind].packing:
+                self.objects.copy(file_key(known.build_id, kind), key)
+            elif kind in known.files:
+                with self.file(known.build_id, kind) as path:
+                    if path is not None:
+                        self.objects.put(key, path)
+            elif kind:
+                self.objects.delete(key)
+
+    def is_left(self, build_id: str) -> bool:
+        """Whether a writer is at work on a build-id, or was when it was killed."""
         return self.objects.head(names.lock_key(build_id)) is not None
+
+    def is_due(self, build_id: str) -> bool:
+        """Whether the archive of a build-id would be another one now: dwz's shared file has come."""
+        known = self._described(build_id)
+        return known is not None and bool(known.made_of) and not self._is_finished(known)
 
     def _described(self, build_id: str) -> Meta | None:
         """What meta.json says, where the files still have the sizes that it says."""
@@ -367,20 +445,38 @@ class Store:
             describe(known, looked)
             known.name = known.name or os.path.basename(received.origin.rpartition(": ")[2])
             known.by_hash = not looked.build_id
-        first = ""
-        for kind in keep:
-            lease.check()
-            key = file_key(lease.build_id, kind)
-            if first:
-                self.objects.copy(first, key)
-            else:
-                self.objects.put(key, received.path, move=received.movable)
-            first = first or key
-            known.files[kind] = new
+        with self._packed(received.path) if keep and self.compress else nullcontext() as smaller:
+            path, held = received.path, new
+            if smaller is not None:
+                path, held = smaller, new.packed(smaller.stat().st_size)
+            first = ""
+            for kind in keep:
+                lease.check()
+                key = file_key(lease.build_id, kind, packed=bool(held.packing))
+                if first:
+                    self.objects.copy(first, key)
+                else:
+                    self.objects.put(key, path, move=received.movable)
+                first = first or key
+                known.files[kind] = held
+                self.objects.delete(file_key(lease.build_id, kind, packed=not held.packing))
         if archive:
             self._archive(lease, known)
         self._commit(lease, known)
         return decided
+
+    @contextmanager
+    def _packed(self, path: Path) -> Iterator[Path | None]:
+        """A file packed, until the block ends; None where that does not pay."""
+        from whence.store.packing import PAYS_BELOW, pack
+
+        descriptor, name = tempfile.mkstemp(dir=self._spool())
+        try:
+            with open(path, "rb") as source, open(descriptor, "wb") as target:
+                size = pack(source, target)
+            yield Path(name) if size < PAYS_BELOW * path.stat().st_size else None
+        finally:
+            Path(name).unlink(missing_ok=True)
 
     def _is_finished(self, known: Meta) -> bool:
         """Whether the archive is that of the files that are there."""
@@ -388,10 +484,10 @@ class Store:
             return False
         return not known.alt or known.alt_there or self.objects.head(file_key(known.alt, DEBUGINFO)) is None
 
-    def _archive(self, lease: HeldLease, known: Meta) -> None:
-        """Make the archive, unless it is there."""
+    def _archive(self, lease: HeldLease, known: Meta, folders: Iterable[str] = ()) -> bool:
+        """Make the archive and all copies, unless they are there; returns whether they had to be made."""
         if self._is_finished(known) and (known.archive is not None or known.note):
-            return
+            return False
         from whence.store.archiving import make_archive
 
         lease.keep()
@@ -404,7 +500,8 @@ class Store:
             stack.callback(out.unlink, missing_ok=True)
             with open(descriptor, "w+b") as file:
                 try:
-                    made = make_archive(self, known, {kind: path for kind, path in files.items() if path}, file)
+                    there = {kind: path for kind, path in files.items() if path}
+                    made = make_archive(self, known, there, file, folders)
                     known.note = made.note
                 except (WhenceError, OSError) as error:
                     if isinstance(error, OSError) and error.errno == 28:  # ENOSPC
@@ -424,6 +521,8 @@ class Store:
                 known.note = known.note or "nothing in it names an address"
             known.alt_there = made is not None and made.alt_there
             known.made_of = hashes_of(known)
+        self._copy(lease, known, known.copies)
+        return True
 
     def _commit(self, lease: HeldLease, known: Meta) -> None:
         """Say what is there now."""
@@ -441,7 +540,7 @@ class Store:
         """Say that this is a store, once."""
         if not self._marked:
             self.objects.create(names.MARKER, b'{"version": 1}\n')
-            self._marked = True
+            self._marked, self._foreign = True, False
 
     def remove(self, build_id: str, *, wait: float = WAIT_SECONDS) -> int:
         """Remove everything of a build-id; returns how many bytes that frees. Raises Busy, OSError."""
@@ -455,7 +554,8 @@ class Store:
             lease.check()
             row = Row.gone(build_id, known.next_revision() if known is not None else time.time_ns())
             for key in known.copies if known is not None else ():
-                self.objects.delete(key)
+                if kind_of_copy(key, build_id):
+                    self.objects.delete(key)
             if known is not None and names.DEBUG_ID.fullmatch(known.debug_id):
                 self.objects.delete(names.debug_id_key(known.debug_id))
             self.objects.delete(names.sources_key(build_id))
@@ -464,6 +564,55 @@ class Store:
                 self.objects.delete(one.key)
             self.index.write([row])
             return freed
+
+    def put_sources(self, build_id: str, folders: Iterable[str | os.PathLike[str]]) -> Bundled | None:
+        """Put a bundle of the source files that the archive of a build-id names and that lie below these folders, in
+        place of an older one of fewer files; None when there is no archive. Raises OSError, WhenceError."""
+        from whence import lidia
+        from whence.store.sources import bundle, named_files
+
+        self._must_be_writable()
+        with self.file(build_id, ARCHIVE) as path, tempfile.TemporaryDirectory(dir=self._spool()) as folder:
+            if path is None:
+                return None
+            with lidia.open(path) as table:
+                paths = named_files(table)
+            out = Path(folder) / "sources"
+            with open(out, "wb") as file:
+                made = bundle(paths, folders, file)
+            old = self.objects.head(names.sources_key(build_id))
+            if made.files and (old is None or old.size < out.stat().st_size):
+                self.objects.put(names.sources_key(build_id), out)
+            return made
+
+    def read_source(self, build_id: str, path: str) -> bytes | None:
+        """A source file of a build-id's bundle, by the path that the debug info names; None when it is not there."""
+        from zipfile import BadZipFile
+
+        from whence.store.sources import read
+
+        try:
+            with self._raw(names.sources_key(build_id)) as file:
+                return read(file, path)
+        except (FileNotFoundError, BadZipFile, NotImplementedError):
+            return None
+
+    def export(self, build_id: str, folder: str | os.PathLike[str], layouts: Iterable[str] = ()) -> Paths:
+        """Write the files of a build-id below a folder, as a store has them, or in these layouts; returns their paths.
+        [] when there are none. Raises OSError."""
+        from whence.store.folder import Folder
+
+        target, wanted = Folder(folder), list(layouts)
+        keys = {key: kind_of_copy(key, build_id) for key in copies_for(wanted, checked_id(build_id))}
+        if not wanted:
+            keys = {file_key(build_id, kind): str(kind) for kind in KINDS}
+        done = []
+        for key, kind in keys.items():
+            with self.file(build_id, kind) as path:
+                if path is not None:
+                    target.put(key, path)
+                    done.append(target.root / key)
+        return done
 
     def build_id_of(self, debug_id: str) -> str:
         """The build-id of a debug id; "" when none is known. Raises WrongUse, OSError."""

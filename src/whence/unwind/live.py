@@ -32,6 +32,7 @@ from whence.unwind.stopping import (
     why_not_stopped,
 )
 from whence.unwind.unwinder import STEPS_LIMIT, Unwinder
+from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -150,13 +151,16 @@ class LiveProcess:
     `directory` is the process's in /proc, `snapshot` what it has mapped, `finds` (a Locator) knows of debug files.
     """
 
-    def __init__(self, pid: int, directory: str, snapshot: SnapshotMappings, finds: Finds | None = None) -> None:
-        self.pid, self.directory, self._finds = pid, directory, finds
+    def __init__(
+        self, pid: int, directory: str, snapshot: SnapshotMappings, finds: Finds | None = None, *, scan: bool = False
+    ) -> None:
+        """With `scan` callers may be guessed."""
+        self.pid, self.directory, self._finds, self._scan = pid, directory, finds, scan
         self._memory = LiveMemory(directory)
         self._sets = HOSTS.get(os.uname().machine, {})
         self._machines = {size: MACHINES[key] for size, key in self._sets.items() if key in MACHINES}
         self._unwinders: dict[int, Unwinder] = {}
-        self._unwinder_class: type[Unwinder] = Unwinder
+        self._explains = False
         self._modules: Modules | None = None
         self.use(snapshot)
 
@@ -207,13 +211,13 @@ class LiveProcess:
         """
         from whence.unwind.explaining import ExplainingUnwinder, rules_of
 
-        self._unwinder_class = ExplainingUnwinder
+        self._explains = True
         self._unwinders.clear()
         try:
             found = self.stacks([tid])
             ways = [way for one in self._unwinders.values() if isinstance(one, ExplainingUnwinder) for way in one.ways]
         finally:
-            self._unwinder_class = Unwinder
+            self._explains = False
             self._unwinders.clear()
         return (found[0], rules_of(found[0].unwound, ways)) if found else None
 
@@ -229,7 +233,10 @@ class LiveProcess:
         status = bytes(STATUS_REGISTERS_AT[machine.bits]) + thread.registers
         pc, values = machine.read_status(status, "little")
         self._memory.read_later = 0
-        unwound = self._unwinder(size, machine).unwind(pc, values, machine.thread_pointer(status, "little"))
+        unwinder = self._unwinder(size, machine)
+        if unwinder.walker is not None:
+            unwinder.walker.set_stack(thread.stack_start, thread.stack)
+        unwound = unwinder.unwind(pc, values, machine.thread_pointer(status, "little"))
         if self._memory.read_later:
             later = f"memory at {self._memory.read_later:#x} was read after the thread went on"
             unwound = unwound._replace(detail="; ".join(filter(None, (unwound.detail, later))))
@@ -240,5 +247,12 @@ class LiveProcess:
         if size not in self._unwinders:
             assert self._modules is not None
             code = CoreCode(self._modules, self._memory)
-            self._unwinders[size] = self._unwinder_class(machine, code, self._memory)
+            if self._explains:
+                from whence.unwind.explaining import ExplainingUnwinder
+
+                self._unwinders[size] = ExplainingUnwinder(machine, code, self._memory)
+            else:
+                walker = PlainWalker(machine, "little", code)
+                self._unwinders[size] = Unwinder(machine, code, self._memory, walker=walker)
+            self._unwinders[size].scan = self._scan
         return self._unwinders[size]

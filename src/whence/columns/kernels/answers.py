@@ -10,6 +10,7 @@ Not safe from several threads at once: the namer holds its lock.
 import os
 
 import cython
+from cython.cimports.libc.limits import INT_MAX
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.stdlib import calloc, malloc
 from cython.cimports.libc.string import memcpy
@@ -425,7 +426,7 @@ class Answers:
         chosen: Column = Column("I")
         belong(len(names) == 8)
         of, frames, _ = self.rows_of(answers, elements, False)
-        if frames.vector.count > 0x7FFFFFFF:
+        if frames.vector.count > INT_MAX:
             raise OverflowError("more than 2^31 frames in one batch: give smaller batches")
         if not (
             new_schema(cython.address(batch.shared.schema), b"+s", b"", 2)
@@ -592,7 +593,7 @@ class Answers:
         schema.dictionary = cython.cast(cython.pointer(ArrowSchema), calloc(1, cython.sizeof(ArrowSchema)))
         if not room or array.dictionary == cython.NULL or schema.dictionary == cython.NULL:
             raise MemoryError
-        if size > 0x7FFFFFFF:
+        if size > INT_MAX:
             raise OverflowError("the names of one batch have more than 2^31 bytes: give smaller batches")
         if not (new_schema(schema.dictionary, b"u", b"", 0) and new_array(array.dictionary, places, 3, 0)):
             raise MemoryError

@@ -8,6 +8,7 @@ import os
 
 import cython
 from cython.cimports.cpython.pycapsule import PyCapsule_GetPointer, PyCapsule_New
+from cython.cimports.libc.limits import INT_MAX
 from cython.cimports.libc.stdint import int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.libc.string import memcmp, memcpy, memset
@@ -400,7 +401,7 @@ class Elements:
         starts[0] = 0
         low = list_start(array, format, first) if self.rows else 0
         high = list_start(array, format, first + self.rows) if self.rows else 0
-        if high - low > 0x7FFFFFFF:
+        if high - low > INT_MAX:
             raise WrongUse(f"column {name}: more than 2^31 addresses in one batch: give smaller batches")
         self._read(schema.children[0], inner, inner.offset + low, high - low, name)
         for row in range(self.rows):

@@ -76,6 +76,7 @@ from cython.cimports.whence.dwarf.kernels.units import (
     is_code,
     u64,
 )
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.vector import grow
 
@@ -580,6 +581,7 @@ def rows_of_source(function: cython.const[cython.ulonglong][::1], source: cython
     """Fill `out`, which has room for all, with the rows of the names of one source. Returns how many."""
     i: cython.Py_ssize_t
     found: cython.Py_ssize_t = 0
+    belong(out.shape[0] >= function.shape[0])
     with cython.nogil:
         for i in range(function.shape[0]):
             if function[i] >> 48 == source:

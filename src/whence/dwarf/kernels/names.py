@@ -84,6 +84,7 @@ from cython.cimports.whence.dwarf.kernels.units import (
     File,
     u64,
 )
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.hashtable import (
     clear_slots,
     fill_slot,
@@ -519,6 +520,7 @@ def read_names(
     type_file: cython.pointer[cython.const[File]] = cython.NULL
     if types is not None:
         type_file = cython.address(types.file)
+    belong(out.shape[0] >= keys.shape[0])
     memset(cython.address(tables), 0, cython.sizeof(tables))
     found_budget(cython.address(budget), sections.file.info.size)
     with cython.nogil:

@@ -71,6 +71,7 @@ from cython.cimports.whence.dwarf.kernels.reading import (
     uleb,
     unit_at,
 )
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
     WHENCE_GOLDEN,
@@ -135,6 +136,7 @@ class DwarfSections:
         row: cython.Py_ssize_t
         count: cython.Py_ssize_t = 0
         slot: u64
+        belong(are_units(units, self.file.info.size))
         self.kept.append(units)
         self.file.unit_count = units.shape[0] // WIDTH
         self.file.units = cython.address(units[0]) if units.shape[0] else cython.NULL
@@ -162,6 +164,25 @@ class DwarfSections:
 
 
 # Headers and root DIEs
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def are_units(units: cython.const[cython.ulonglong][::1], size: u64) -> cython.bint:
+    """Whether the units whose headers are whole ascend, and lie inside of `size` bytes with their first DIEs."""
+    row: cython.Py_ssize_t
+    before: u64 = 0
+    for row in range(units.shape[0] // WIDTH):
+        unit = cython.address(units[row * WIDTH])
+        if unit[FAULT]:
+            continue
+        if unit[OFFSET] < before or unit[DIE] < unit[OFFSET] or unit[END] < unit[DIE] or unit[END] > size:
+            return False
+        if (unit[OFFSET_SIZE] != 4 and unit[OFFSET_SIZE] != 8) or unit[ADDRESS_SIZE] > 8:
+            return False
+        before = unit[OFFSET]
+    return True
 
 
 @cython.cfunc
@@ -379,6 +400,7 @@ def count_units(sections: DwarfSections, most: cython.Py_ssize_t):
 def read_headers_at(sections: DwarfSections, offsets: cython.const[cython.ulonglong][::1], rows: cython.ulonglong[::1]):
     """Fill a row per offset from the header there; `rows` has room for them, all zero."""
     row: cython.Py_ssize_t
+    belong(rows.shape[0] // WIDTH >= offsets.shape[0])
     with cython.nogil:
         for row in range(offsets.shape[0]):
             read_header(
@@ -411,6 +433,7 @@ def read_roots(sections: DwarfSections, alt: DwarfSections, rows: cython.ulonglo
     unit: cython.p_ulonglong
     known: KnownRoot[KNOWN_ROOTS]
     budget: Budget
+    belong(are_units(rows, sections.file.info.size))
     memset(known, 0, cython.sizeof(known))
     found_budget(cython.address(budget), sections.file.info.size + sections.file.abbrev.size)
     with cython.nogil:
@@ -641,6 +664,7 @@ def find_units(
     sets: cython.Py_ssize_t = 0
     entries: AddressSet
     entries.end = 0
+    belong(units.shape[0] >= vaddrs.shape[0])
     if size == 0:
         return 0
     data = cython.address(table[0])
@@ -693,6 +717,7 @@ class UnitRanges:
         memset(cython.address(spans), 0, cython.sizeof(spans))
         found_budget(cython.address(spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
         file = cython.address(sections.file)
+        belong(are_units(units, sections.file.info.size))
         try:
             with cython.nogil:
                 for row in range(count):

@@ -6,6 +6,7 @@ are to be named. symbols.py and functions.py say what the columns mean.
 """
 
 import cython
+from cython.cimports.libc.limits import INT_MAX
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memchr, memcmp
 from cython.cimports.whence.elf.kernels.constants import (
@@ -488,7 +489,7 @@ class Candidates:
         key: cython.pointer(cython.ulonglong)
         order: cython.pointer(cython.uint)
         spare: cython.pointer(cython.uint)
-        if rows > 0x7FFFFFFF:
+        if rows > INT_MAX:
             raise MemoryError
         if not (vaddr.reserve(room) and length.reserve(room) and name.reserve(room) and source.reserve(room)):
             raise MemoryError

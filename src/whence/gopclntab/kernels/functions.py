@@ -13,9 +13,11 @@ from cython.cimports.whence.gopclntab.kernels.constants import (
     FUNC_pcsp,
 )
 from cython.cimports.whence.kernels.bytes import number, u32
+from cython.cimports.whence.kernels.checks import belong
 
 NO_FUNCTION = 0xFFFFFFFF  # in `name`: a row that names no function; in `cu`: one that has no unit
 NO_TREE = 0xFFFFFFFFFFFFFFFF  # in `tree`: nothing inlined here
+MOST_OF_RECORD = cython.declare(cython.int, 1 << 10)  # bytes of a _func before its pcdata: all versions have fewer
 NONE = cython.declare(cython.uint, NO_FUNCTION)
 WITHOUT_TREE = cython.declare(cython.ulonglong, NO_TREE)
 
@@ -77,6 +79,12 @@ def read(data: cython.const[cython.uchar][::1], layout, base: cython.ulonglong, 
     record.pointer = layout.pointer
     if count > entry.shape[0]:
         count = entry.shape[0]
+    belong(min(end.shape[0], tree.shape[0], name.shape[0], pcsp.shape[0], pcfile.shape[0], pcln.shape[0]) >= count)
+    belong(min(cu.shape[0], pcinl.shape[0], start_line.shape[0]) >= count >= 0)
+    belong((field == 4 or field == 8) and 0 <= functab <= size and 0 <= records <= size)
+    belong(count <= (size - functab - field) // (2 * field) and size >= functab + field)
+    belong(FUNC_npcdata <= record.last_at <= MOST_OF_RECORD and record.cu_at <= record.last_at)
+    belong(record.start_at <= record.last_at and (record.pointer == 0 or record.pointer == 4 or record.pointer == 8))
     p = cython.address(data[0])
     with cython.nogil:
         last = number(p + functab + 2 * count * field, field, big)
@@ -181,6 +189,7 @@ def rows_holding(columns, vaddrs: cython.const[cython.ulonglong][::1], rows: cyt
     low: cython.Py_ssize_t
     high: cython.Py_ssize_t
     middle: cython.Py_ssize_t
+    belong(end.shape[0] == entry.shape[0] and rows.shape[0] >= entry.shape[0])
     with cython.nogil:
         for row in range(entry.shape[0]):
             low = 0

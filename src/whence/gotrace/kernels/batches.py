@@ -22,6 +22,7 @@ from cython.cimports.whence.gotrace.kernels.uvarint import (
     read_uvarint,
     take,
 )
+from cython.cimports.whence.kernels.checks import belong
 
 
 @cython.final
@@ -70,6 +71,7 @@ def scan(
     fault: cython.int = FINE
     room: cython.Py_ssize_t = out.room
     row: cython.Py_ssize_t = 0
+    belong(start >= 0)
     if start >= stop or stop > data.shape[0]:
         return (start, 0, FINE, start)
     base: cython.p_const_uchar = cython.address(data[0])
@@ -146,6 +148,7 @@ def frame(
     room: cython.Py_ssize_t = starts.shape[0]
     row: cython.Py_ssize_t = 0
     events: cython.Py_ssize_t = 0
+    belong(start >= 0)
     if start >= stop or stop > data.shape[0]:
         return (start, 0, 0, FINE, start)
     base: cython.p_const_uchar = cython.address(data[0])

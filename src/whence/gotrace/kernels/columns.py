@@ -15,10 +15,12 @@ from cython.cimports.whence.gotrace.kernels.layout import Layout
 from cython.cimports.whence.gotrace.kernels.uvarint import (
     take,
 )
+from cython.cimports.whence.kernels.checks import are_inside, belong
 
 
 def fresh(size: cython.Py_ssize_t) -> bytearray:
     """A bytearray that nothing was written to yet: for columns that will be filled."""
+    belong(size >= 0)
     return PyByteArray_FromStringAndSize(cython.NULL, size)
 
 
@@ -155,6 +157,7 @@ def spread(
     stop: cython.Py_ssize_t
     batches: cython.Py_ssize_t = first_rows.shape[0]
     rows: cython.Py_ssize_t = out.shape[0]
+    belong(values.shape[0] >= batches and are_inside(first_rows, first_rows, rows))
     with cython.nogil:
         for batch in range(batches):
             stop = first_rows[batch + 1] if batch + 1 < batches else rows
@@ -179,6 +182,7 @@ def pick(
     rows: cython.Py_ssize_t = types.shape[0]
     to: cython.Py_ssize_t = 0
     index: cython.int
+    belong(places.shape[0] >= 256)
     if args.shape[0] < 4 * rows or out.shape[0] < rows:
         return 0
     with cython.nogil:

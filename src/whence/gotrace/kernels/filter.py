@@ -22,6 +22,7 @@ from cython.cimports.whence.gotrace.kernels.uvarint import (
     put_uvarint,
     read_uvarint,
 )
+from cython.cimports.whence.kernels.checks import belong
 
 
 @cython.final
@@ -181,6 +182,7 @@ def attribute(
     """
     row: cython.Py_ssize_t
     move: cython.int
+    belong(moves.shape[0] >= 256)
     if first < 0 or last > types.shape[0] or args.shape[0] < 4 * last or out.shape[0] < last:
         return running
     with cython.nogil:

@@ -41,10 +41,34 @@ from cython.cimports.whence.gotrace.kernels.uvarint import (
     whence_uvarint_size,
 )
 from cython.cimports.whence.kernels.bytes import MORE
+from cython.cimports.whence.kernels.checks import belong
+from cython.cimports.whence.kernels.utf8 import (
+    LAST_CHARACTER,
+    ONE_BYTE_END,
+    REPLACEMENT,
+    SURROGATES,
+    SURROGATES_END,
+    THREE_BYTES_END,
+    TWO_BYTES_END,
+    utf8_character,
+)
 
 ROOM = cython.declare(cython.int, 512)  # bytes that the longest line without data needs
 
 # Quoted strings (strconv.Quote, strconv.Unquote)
+
+
+# White space beyond ASCII (unicode.IsSpace)
+NEXT_LINE = cython.declare(cython.uint, 0x85)
+NO_BREAK_SPACE = cython.declare(cython.uint, 0xA0)
+OGHAM_SPACE = cython.declare(cython.uint, 0x1680)
+EN_QUAD = cython.declare(cython.uint, 0x2000)  # the first of eleven spaces
+HAIR_SPACE = cython.declare(cython.uint, 0x200A)  # the last
+LINE_SEPARATOR = cython.declare(cython.uint, 0x2028)
+PARAGRAPH_SEPARATOR = cython.declare(cython.uint, 0x2029)
+NARROW_NO_BREAK_SPACE = cython.declare(cython.uint, 0x202F)
+MATHEMATICAL_SPACE = cython.declare(cython.uint, 0x205F)
+IDEOGRAPHIC_SPACE = cython.declare(cython.uint, 0x3000)
 
 
 @cython.cfunc
@@ -62,41 +86,6 @@ def printable(character: cython.uint, changes: cython.p_const_uint, count: cytho
         else:
             high = middle
     return low & 1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def character_size(at: cython.p_const_uchar, end: cython.p_const_uchar, character: cython.p_uint) -> cython.int:
-    """Length of the UTF-8 character at `at` and which it is; 0 when the bytes there are not UTF-8."""
-    left: cython.Py_ssize_t = end - at
-    first: cython.uint = at[0]
-    value: cython.uint
-    size: cython.int
-    i: cython.int
-    if first < 0xC2 or first > 0xF4:
-        return 0
-    if first < 0xE0:
-        size = 2
-        value = first & 0x1F
-    elif first < 0xF0:
-        size = 3
-        value = first & 0x0F
-    else:
-        size = 4
-        value = first & 0x07
-    if left < size:
-        return 0
-    for i in range(1, size):
-        if at[i] & 0xC0 != 0x80:
-            return 0
-        value = value << 6 | (at[i] & 0x3F)
-    if size == 3 and (value < 0x800 or (0xD800 <= value <= 0xDFFF)):
-        return 0
-    if size == 4 and (value < 0x10000 or value > 0x10FFFF):
-        return 0
-    character[0] = value
-    return size
 
 
 @cython.cfunc
@@ -137,8 +126,8 @@ def put_quoted(
         if room_end - out < 16:
             return cython.NULL
         byte = at[0]
-        if byte >= 0x80:
-            size = character_size(at, end, cython.address(character))
+        if byte >= ONE_BYTE_END:
+            size = utf8_character(at, end - at, cython.address(character))
             if size == 0:
                 out = put_hex(out, 120, byte, 2)
                 at += 1
@@ -146,7 +135,7 @@ def put_quoted(
                 if printable(character, changes, count):
                     memcpy(out, at, size)
                     out += size
-                elif character < 0x10000:
+                elif character < THREE_BYTES_END:
                     out = put_hex(out, 117, character, 4)
                 else:
                     out = put_hex(out, 85, character, 8)
@@ -175,14 +164,14 @@ def put_quoted(
 @cython.exceptval(check=False)
 def put_character(to: cython.p_uchar, character: cython.uint) -> cython.p_uchar:
     """A code point in UTF-8."""
-    if character < 0x80:
+    if character < ONE_BYTE_END:
         to[0] = character
         return to + 1
-    if character < 0x800:
+    if character < TWO_BYTES_END:
         to[0] = 0xC0 | character >> 6
         to[1] = 0x80 | (character & 0x3F)
         return to + 2
-    if character < 0x10000:
+    if character < THREE_BYTES_END:
         to[0] = 0xE0 | character >> 12
         to[1] = 0x80 | (character >> 6 & 0x3F)
         to[2] = 0x80 | (character & 0x3F)
@@ -256,12 +245,12 @@ def escaped(
         return cython.NULL
     for i in range(digits):
         digit = digit_of(at[i], base)
-        if digit < 0 or value > 0x10FFFFF:
+        if digit < 0 or value > LAST_CHARACTER:
             return cython.NULL
         value = value * base + digit
     at += digits
     if digits > 3:
-        if value > 0x10FFFF or 0xD800 <= value <= 0xDFFF:
+        if value > LAST_CHARACTER or SURROGATES <= value < SURROGATES_END:
             return cython.NULL
         to[0] = put_character(to[0], value)
         return at
@@ -325,9 +314,9 @@ def put_unquoted(
             fault[0] = BAD_QUOTE
             return to
         else:
-            size = 1 if at[0] < 0x80 else character_size(at, end, cython.address(character))
+            size = 1 if at[0] < ONE_BYTE_END else utf8_character(at, end - at, cython.address(character))
             if size == 0:
-                to = put_character(to, 0xFFFD)
+                to = put_character(to, REPLACEMENT)
                 at += 1
             else:
                 memcpy(to, at, size)
@@ -375,22 +364,24 @@ Token = cython.struct(start=cython.p_const_uchar, stop=cython.p_const_uchar)
 @cython.exceptval(check=False)
 def space_size(at: cython.p_const_uchar, end: cython.p_const_uchar) -> cython.int:
     """Bytes of the white space (unicode.IsSpace) at `at`; 0 when something else is there."""
-    byte: cython.uint = at[0]
-    last: cython.uint
-    if byte < 0x80:
-        return byte == ord(" ") or 9 <= byte <= 13
-    if byte == 0xC2:
-        return 2 if end - at > 1 and (at[1] == 0x85 or at[1] == 0xA0) else 0
-    if end - at < 3 or at[1] & 0xC0 != 0x80:
-        return 0
-    last = at[2]
-    if byte == 0xE1:
-        return 3 if at[1] == 0x9A and last == 0x80 else 0
-    if byte == 0xE2 and at[1] == 0x80:
-        return 3 if 0x80 <= last <= 0x8A or last == 0xA8 or last == 0xA9 or last == 0xAF else 0
-    if byte == 0xE2 and at[1] == 0x81:
-        return 3 if last == 0x9F else 0
-    return 3 if byte == 0xE3 and at[1] == 0x80 and last == 0x80 else 0
+    character: cython.uint = at[0]
+    size: cython.int = 1
+    if character < ONE_BYTE_END:
+        return character == ord(" ") or 9 <= character <= 13
+    size = utf8_character(at, end - at, cython.address(character))
+    if (
+        character == NEXT_LINE
+        or character == NO_BREAK_SPACE
+        or character == OGHAM_SPACE
+        or EN_QUAD <= character <= HAIR_SPACE
+        or character == LINE_SEPARATOR
+        or character == PARAGRAPH_SEPARATOR
+        or character == NARROW_NO_BREAK_SPACE
+        or character == MATHEMATICAL_SPACE
+        or character == IDEOGRAPHIC_SPACE
+    ):
+        return size
+    return 0
 
 
 @cython.cfunc
@@ -512,9 +503,9 @@ def read_data(
     while at < end:  # the same from the right: the spaces are of one, two or three bytes
         if space_size(end - 1, end) == 1:
             end -= 1
-        elif end - at > 1 and (end - 2)[0] >= 0x80 and space_size(end - 2, end) == 2:
+        elif end - at > 1 and (end - 2)[0] >= ONE_BYTE_END and space_size(end - 2, end) == 2:
             end -= 2
-        elif end - at > 2 and (end - 3)[0] >= 0x80 and space_size(end - 3, end) == 3:
+        elif end - at > 2 and (end - 3)[0] >= ONE_BYTE_END and space_size(end - 3, end) == 3:
             end -= 3
         else:
             break
@@ -718,6 +709,7 @@ def from_wire(
     fault: cython.int = FINE
     offset: cython.Py_ssize_t = start
     events: cython.Py_ssize_t = 0
+    belong(start >= 0)
     if start >= stop or stop > data.shape[0] or changes.shape[0] == 0:
         return (start, 0, 0, FINE, start)
     base: cython.p_const_uchar = cython.address(data[0])
@@ -831,7 +823,7 @@ def take_full_line(cursor: cython.pointer(Cursor)) -> cython.bint:
     """The same, passing over lines that are empty or only a comment."""
     token: Token
     while take_line(cursor):
-        if cursor.line < cursor.stop and 35 < cursor.line[0] < 0x80:
+        if cursor.line < cursor.stop and ord("#") < cursor.line[0] < ONE_BYTE_END:
             return True
         token = next_token(cursor.line, cursor.stop)
         if token.start < token.stop:
@@ -933,7 +925,7 @@ def read_name(cursor: cython.pointer(Cursor), layout: Layout, name: cython.point
     piece: cython.p_const_uchar
     name.start = cursor.line
     name.stop = cursor.line
-    while name.stop < cursor.stop and 35 < name.stop[0] < 0x80:
+    while name.stop < cursor.stop and ord("#") < name.stop[0] < ONE_BYTE_END:
         name.stop += 1
     if name.stop == name.start or (name.stop < cursor.stop and name.stop[0] != ord(" ")):
         name[0] = next_token(cursor.line, cursor.stop)
@@ -999,6 +991,7 @@ def to_wire(
     """
     fault: cython.int = FINE
     events: cython.Py_ssize_t = 0
+    belong(start >= 0)
     if start >= stop or stop > data.shape[0]:
         return (start, 0, 0, 0, FINE, start, 0, 0)
     base: cython.p_const_uchar = cython.address(data[0])

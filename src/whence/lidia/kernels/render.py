@@ -7,6 +7,7 @@ demangled: those come as bytes of a second buffer (see Texts in queries.py).
 import cython
 from cython.cimports.libc.stdlib import realloc
 from cython.cimports.libc.string import memcpy, strlen
+from cython.cimports.whence.kernels.utf8 import ONE_BYTE_END, utf8_character
 from cython.cimports.whence.kernels.vector import Bytes, grow, release
 from cython.cimports.whence.lidia.kernels.queries import (
     WHENCE_READABLE,
@@ -19,6 +20,15 @@ from cython.cimports.whence.lidia.kernels.queries import (
 
 ROOM = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes that are not given back from one text to the next
 DEL = cython.declare(cython.int, 0x7F)  # the last character of ASCII
+# What a terminal acts on beyond ASCII
+C1_END = cython.declare(cython.uint, 0xA0)
+ARABIC_LETTER_MARK = cython.declare(cython.uint, 0x61C)
+LEFT_TO_RIGHT_MARK = cython.declare(cython.uint, 0x200E)
+RIGHT_TO_LEFT_MARK = cython.declare(cython.uint, 0x200F)
+LINE_SEPARATOR = cython.declare(cython.uint, 0x2028)
+RIGHT_TO_LEFT_OVERRIDE = cython.declare(cython.uint, 0x202E)
+LEFT_TO_RIGHT_ISOLATE = cython.declare(cython.uint, 0x2066)
+POP_ISOLATE = cython.declare(cython.uint, 0x2069)
 # Eight bytes at once: below a space, DEL and above leave a top bit set when these are taken away or added.
 EIGHT_SPACES = cython.declare(cython.ulonglong, 0x2020202020202020)
 EIGHT_ONES = cython.declare(cython.ulonglong, 0x0101010101010101)
@@ -173,6 +183,7 @@ class FrameWriter:
         escape: cython.char[6]
         digit: cython.int
         code: cython.int
+        character: cython.uint = 0
         if not self._need(6 * size + 2):
             return
         self._literal(b'"')
@@ -187,7 +198,7 @@ class FrameWriter:
             if letter == ord('"') or letter == ord("\\"):
                 self._literal(b"\\")
             elif letter > DEL:
-                more = _sequence(text + offset, size - offset)
+                more = utf8_character(text + offset, size - offset, cython.address(character))
             if letter < ord(" ") or (letter > DEL and more == 0):
                 memcpy(escape, b"\\u00" if letter < ord(" ") else b"\\udc", 4)
                 for step in range(2):
@@ -423,44 +434,21 @@ def _active(
     C0 and C1 controls (C1 also as a byte that is no UTF-8), line and paragraph separators, and what turns the direction
     of writing: U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069.
     """
-    code: cython.int
+    character: cython.uint = 0
     step[0] = 1
-    if text[0] < 0x80:
+    if text[0] < ONE_BYTE_END:
         return text[0] if text[0] < ord(" ") or text[0] == DEL else -1
-    step[0] = _sequence(text, left)
+    step[0] = utf8_character(text, left, cython.address(character))
     if step[0] == 0:
         step[0] = 1
-        return text[0] if text[0] < 0xA0 else -1
-    if step[0] == 2:
-        code = ((text[0] & 0x1F) << 6) | (text[1] & 0x3F)
-        return code if code < 0xA0 or code == 0x61C else -1
-    if step[0] == 3 and text[0] == 0xE2:
-        code = 0x2000 | ((text[1] & 0x3F) << 6) | (text[2] & 0x3F)
-        if code == 0x200E or code == 0x200F or 0x2028 <= code <= 0x202E or 0x2066 <= code <= 0x2069:
-            return code
+        return text[0] if text[0] < C1_END else -1
+    if (
+        character < C1_END
+        or character == ARABIC_LETTER_MARK
+        or character == LEFT_TO_RIGHT_MARK
+        or character == RIGHT_TO_LEFT_MARK
+        or LINE_SEPARATOR <= character <= RIGHT_TO_LEFT_OVERRIDE
+        or LEFT_TO_RIGHT_ISOLATE <= character <= POP_ISOLATE
+    ):
+        return cython.cast(cython.int, character)
     return -1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _sequence(text: cython.pointer(cython.const[cython.uchar]), left: cython.Py_ssize_t) -> cython.int:
-    """The size of the UTF-8 sequence of two to four bytes that begins here; 0 when none does."""
-    size: cython.int = 0
-    index: cython.int
-    if 0xC2 <= text[0] <= 0xDF:
-        size = 2
-    elif 0xE0 <= text[0] <= 0xEF:
-        size = 3
-    elif 0xF0 <= text[0] <= 0xF4:
-        size = 4
-    if size == 0 or left < size:
-        return 0
-    for index in range(1, size):
-        if text[index] & 0xC0 != 0x80:
-            return 0
-    if (text[0] == 0xE0 and text[1] < 0xA0) or (text[0] == 0xED and text[1] > 0x9F):
-        return 0
-    if (text[0] == 0xF0 and text[1] < 0x90) or (text[0] == 0xF4 and text[1] > 0x8F):
-        return 0
-    return size

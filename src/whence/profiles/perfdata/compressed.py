@@ -13,7 +13,7 @@ from typing import Protocol
 from whence.budget import Budget
 from whence.errors import ProfileError
 
-RATIO = 1024  # perf's records repeat: 30 is usual, and stacks of zeros pack far better
+RATIO = 256  # perf's records repeat: 30 is usual
 ALLOWANCE = 64 << 20
 STEP = 1 << 20  # bytes that come out at a time
 

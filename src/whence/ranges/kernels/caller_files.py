@@ -9,6 +9,7 @@ in order of (vaddr, depth) like the ranges.
 """
 
 import cython
+from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.whence.kernels.checks import belong
 
@@ -39,7 +40,7 @@ class Pieces:
     def __cinit__(self, ranges: cython.Py_ssize_t):
         """Room for the worst case; pages that are never written to cost nothing."""
         most: cython.Py_ssize_t = 3 * ranges + 1
-        belong(0 <= ranges <= 0xFFFFFFFF)
+        belong(0 <= ranges <= UINT_MAX)
         self._ranges = ranges
         self._u64s = cython.cast(cython.p_ulonglong, malloc((3 * most + 2 * ranges + 2) * 8))
         self._u32s = cython.cast(cython.p_uint, malloc((2 * most + 2 * ranges + 2) * 4))

@@ -5,6 +5,7 @@ A *root* is a range of depth 0; its *tree* is the root and the deeper ranges aft
 """
 
 import cython
+from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.whence.kernels.checks import all_below, belong
 
@@ -212,7 +213,7 @@ class MergePlan:
     _chain: cython.p_uint
 
     def __cinit__(self, ranges: cython.Py_ssize_t, stretches: cython.Py_ssize_t):
-        belong(0 <= ranges <= 0xFFFFFFFF and 0 <= stretches <= 0xFFFFFFFF)
+        belong(0 <= ranges <= UINT_MAX and 0 <= stretches <= UINT_MAX)
         self._ranges = ranges
         self._capacity = 4 * (ranges + stretches) + 16
         self._u64s = cython.cast(cython.p_ulonglong, malloc((2 * self._capacity + ranges + 2) * 8))

@@ -12,6 +12,7 @@ only scopes that overlap without being nested can cause, have a budget; when it 
 """
 
 import cython
+from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.whence.kernels.checks import are_ends, belong
 from cython.cimports.whence.kernels.heap import pop, push
@@ -80,7 +81,7 @@ class Sweep:
         most_stretches: cython.Py_ssize_t = rows + 2 * scopes + 8 * groups
         most: cython.Py_ssize_t = most_stretches + 10 * scopes + 16 * groups
         per_scope: cython.Py_ssize_t = scopes + 2
-        belong(0 <= scopes <= 0xFFFFFFFF and 0 <= rows <= 0xFFFFFFFF and 0 <= groups <= 0xFFFFFFFF)
+        belong(0 <= scopes <= UINT_MAX and 0 <= rows <= UINT_MAX and 0 <= groups <= UINT_MAX)
         self._scopes, self._rows, self._groups = scopes, rows, groups
         self._u64s = cython.cast(cython.p_ulonglong, malloc(3 * most * 8))
         self._u32s = cython.cast(cython.p_uint, malloc((7 * per_scope + 6 * most + 3 * most_stretches) * 4))

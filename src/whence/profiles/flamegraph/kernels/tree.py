@@ -9,6 +9,7 @@ children, so time goes into what is shown, and no more nodes are made than are k
 import cython
 from cython.cimports.libc.math import fabs
 from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.whence.kernels.bytes import MORE
 from cython.cimports.whence.kernels.checks import all_below, belong
 
 NEVER = cython.declare(cython.uint, 0xFFFFFFFF)
@@ -629,8 +630,8 @@ def packed(values: cython.const[cython.longlong][::1], out: cython.uchar[::1]) -
             number = cython.cast(cython.ulonglong, values[index]) << 1
             if values[index] < 0:
                 number = ~number
-            while number >= 0x80:
-                out[to] = cython.cast(cython.uchar, number & 0x7F | 0x80)
+            while number >= MORE:
+                out[to] = cython.cast(cython.uchar, number & (MORE - 1) | MORE)
                 number >>= 7
                 to += 1
             out[to] = cython.cast(cython.uchar, number)

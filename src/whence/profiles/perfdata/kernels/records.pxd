@@ -68,6 +68,7 @@ cdef class Records:
     cdef bint _add_step(
         self, unsigned long long time, unsigned int kind, unsigned long long a, unsigned long long b
     ) noexcept nogil
+    cdef void _copy(self, unsigned int stack) noexcept nogil
     cdef int _event_of(self, unsigned long long id) noexcept nogil
     cdef void _put(self, unsigned long long address, int mode, bint exact) noexcept nogil
     cdef void _branches(self, const unsigned char* at, unsigned long long count) noexcept nogil

@@ -15,7 +15,7 @@ next record is. Nothing is read beyond a record's end.
 
 import cython
 from cython.cimports.libc.stdlib import calloc, free, malloc
-from cython.cimports.libc.string import memcmp
+from cython.cimports.libc.string import memcmp, memset
 from cython.cimports.whence.kernels.bytes import u16, u32, u64
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
@@ -87,6 +87,7 @@ from cython.cimports.whence.profiles.perfdata.kernels.constants import (
     LOST,
     LOST_SAMPLES,
     MAP_BUILD_ID,
+    MAP_CODE,
     MAP_DATA,
     MAP_HAS_BUILD_ID,
     MAP_IS_DATA,
@@ -355,6 +356,64 @@ class Records:
             raise MemoryError
         return at, stop
 
+    def join_deferred(self) -> int:
+        """Give the samples that waited for the user's part of their stacks those that came later (CALLCHAIN_DEFERRED).
+        Returns how many of them wait still."""
+        slots: HashTable
+        table: cython.pointer[HashTable] = cython.address(slots)
+        at: cython.Py_ssize_t
+        row: cython.Py_ssize_t
+        slot: cython.ulonglong
+        number: cython.uint = 0
+        left: cython.Py_ssize_t = 0
+        memset(table, 0, cython.sizeof(HashTable))
+        if not make_slots(table, self.later_cookie.count + 1):
+            raise MemoryError
+        for at in range(self.later_cookie.count):
+            slot = first_slot(table, mix(self.later_cookie.items[at], self.seed))
+            while table.slots[slot]:
+                slot = next_slot(table, slot)
+            fill_slot(table, slot, at)
+        for at in range(self.waiting_cookie.count):
+            slot = first_slot(table, mix(self.waiting_cookie.items[at], self.seed))
+            while table.slots[slot]:
+                row = table.slots[slot] - 1
+                if (
+                    self.later_cookie.items[row] == self.waiting_cookie.items[at]
+                    and (self.later_thread.items[row] ^ self.waiting_thread.items[at]) & 0xFFFFFFFF == 0
+                ):
+                    break
+                slot = next_slot(table, slot)
+            if table.slots[slot] == 0:
+                left += 1
+                continue
+            stacks: cython.p_uint = cython.cast(cython.p_uint, self.sample_stack.vector.items)
+            self.depth = 0
+            self._copy(stacks[self.waiting_sample.items[at]])
+            self._copy(self.later_stack.items[row])
+            if not self._add_stack(
+                cython.cast(cython.uint, self.waiting_thread.items[at] >> 32), cython.address(number)
+            ):
+                release_slots(table)
+                raise MemoryError
+            stacks[self.waiting_sample.items[at]] = number
+        release_slots(table)
+        return left
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _copy(self, stack: cython.uint) -> cython.void:
+        """The places of a stack behind those in `chain`."""
+        first: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.stack_first.vector.items)
+        items: cython.p_uint = cython.cast(cython.p_uint, self.stack_item.vector.items)
+        at: cython.ulonglong
+        for at in range(first[stack], first[stack + 1]):
+            if self.depth < MOST_DEPTH:
+                self.chain[self.depth] = cython.cast(cython.p_ulonglong, self.place_address.vector.items)[items[at]]
+                self.modes[self.depth] = cython.cast(cython.p_uchar, self.place_mode.vector.items)[items[at]]
+                self.depth += 1
+
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
@@ -541,6 +600,8 @@ class Records:
         if at > end:
             self.damaged += 1
             return
+        if self.timeless:
+            self.clock += 1
         if not kind & HAS_TIME:
             time = self.clock
         elif time != ALL_ONES:
@@ -920,6 +981,7 @@ class Records:
         else:
             time = self.clock
         if self.timeless:
+            self.clock += 1
             time = self.clock
         if time == ALL_ONES:
             time = 0
@@ -950,7 +1012,7 @@ class Records:
             while at + 16 + size < end and at[16 + size]:
                 size += 1
             good = self._add_text(at + 16, size, cython.address(number)) and self._add_map(
-                u64(at, big), u32(at + 8, big), 0, number, 0, MAP_KERNEL, cython.address(number)
+                u64(at, big), u32(at + 8, big), 0, number, 0, MAP_KERNEL | MAP_CODE, cython.address(number)
             )
             # u16 type, u16 flags; bit 0 of the flags: it is gone
             good = good and self._add_step(

@@ -1,0 +1,17 @@
+"""`whence serve`: a store and a symbolizer over HTTP, one ASGI application on Starlette.
+
+    app.py            the application: routes, what every answer has in common
+    state.py          what the endpoints share: the store, what is open of it, limits, counts
+    settings.py       what a server is told when it starts: the store, limits, tokens, upstreams
+    access.py         who may do what: tokens with scopes
+    bodies.py         bodies of requests, bounded in bytes and time; what is refused, and how
+    metrics.py        counts and durations under the names that debuginfod's dashboards have
+    debuginfod.py     files, sections, sources and metadata by build-id
+    pool.py           open archives, the least recently used goes
+    symbolication.py  Mozilla's API: /symbolicate/v5, /source/v1
+    naming.py         /symbolize, /profile, OTLP in and out
+    uploads.py        files in: PUT, and Pyroscope's three calls
+    run.py            granian or uvicorn, with what the options say
+
+The application has no state but the store and what it holds open: any number of them serve one store.
+"""

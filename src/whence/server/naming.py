@@ -1,0 +1,233 @@
+"""Names for anything: addresses as JSON lines or Arrow, whole profiles, and OTLP on its way to a backend."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import urllib3
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from whence.errors import ProfileError, WhenceError
+from whence.locate.identity import comparable
+from whence.profiles import formats
+from whence.profiles.binaries import Binaries
+from whence.profiles.naming import name as name_profile
+from whence.reasons import Missing, Reason
+from whence.server.bodies import Refused, body_of
+from whence.symbolize.naming import why_nothing
+
+if TYPE_CHECKING:
+    from whence.model import Frames
+    from whence.profiles import Profile
+    from whence.server.state import Server
+
+ARROW = "application/vnd.apache.arrow.stream"
+JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/json", "text/plain", "")
+PROTOBUF = "application/x-protobuf"
+HOP_BY_HOP = {
+    "connection", "content-encoding", "content-length", "host", "keep-alive", "proxy-authenticate", "te", "trailer",
+    "proxy-authorization", "transfer-encoding", "upgrade", "expect",
+}  # fmt: skip
+LONGEST_LINE = 1 << 16
+FORWARD_SECONDS = 30.0
+
+
+class Naming:
+    """/symbolize, /profile and /v1development/profiles."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._http = urllib3.PoolManager(maxsize=8, retries=False, timeout=FORWARD_SECONDS)
+
+    async def symbolize(self, request: Request) -> Response:
+        """Lines of {"build_id", "address"} to lines of {"frames"} or {"reason"}, in order; or an Arrow stream named."""
+        self._server.count(request, "symbolize")
+        limits = self._server.settings.limits
+        body = await body_of(request, limits.body_bytes, limits.body_seconds)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        returns = request.query_params.get("return_addresses", "") in ("1", "true")
+        if kind == ARROW:
+            leaf = request.query_params.get("leaf", "") in ("1", "true")
+            named = await self._server.heavy(self._arrow, body, leaf, returns)
+            return Response(named, media_type=ARROW)
+        if kind not in JSON_LINES:
+            raise Refused(415, f"{kind[:80]!r} is not known: send JSON lines or {ARROW}")
+        lines = await self._server.heavy(self._lines, body, returns)
+        return Response(lines, media_type="application/x-ndjson")
+
+    def _arrow(self, body: bytes, leaf: bool, returns: bool) -> bytes:
+        try:
+            import pyarrow as pa
+        except ImportError:
+            raise Refused(501, "this server has no pyarrow: send JSON lines") from None
+        namer = self._server.namer(leaf, returns)
+        out = pa.BufferOutputStream()
+        rows = 0
+        try:
+            with (
+                pa.ipc.open_stream(body) as reader,
+                pa.ipc.new_stream(out, namer.schema(reader.schema)) as writer,
+            ):
+                for batch in reader:
+                    batch.validate(full=True)
+                    rows += batch.num_rows
+                    writer.write_batch(namer(batch))
+        except WhenceError as error:
+            raise Refused(422, str(error)) from None
+        except pa.ArrowException as error:
+            raise Refused(400, f"no Arrow stream: {str(error).splitlines()[0][:200]}") from None
+        self._server.metrics.addresses.labels("asked").inc(rows)
+        data: bytes = out.getvalue().to_pybytes()
+        return data
+
+    def _lines(self, body: bytes, returns: bool) -> bytes:
+        limits = self._server.settings.limits
+        lines = body.splitlines()
+        if len(lines) > limits.addresses:
+            raise Refused(413, f"{len(lines)} lines, at most {limits.addresses} are allowed")
+        asked: list[tuple[str, int] | str] = [read_line(line) for line in lines if line.strip()]
+        wanted: dict[str, set[int]] = {}
+        for one in asked:
+            if not isinstance(one, str):
+                wanted.setdefault(one[0], set()).add(one[1])
+        found = {
+            (build_id, address): answer
+            for build_id, addresses in wanted.items()
+            for address, answer in self._named(build_id, sorted(addresses), returns)
+        }
+        out = []
+        known: dict[tuple[str, int], str] = {}
+        for one in asked:
+            if isinstance(one, str):
+                out.append(json.dumps({"frames": [], "reason": Reason.NOT_AN_ADDRESS.word, "detail": one}))
+                continue
+            text = known.get(one)
+            if text is None:
+                text = known[one] = json.dumps(as_json(found[one]))
+            out.append(text)
+        self._server.metrics.addresses.labels("asked").inc(len(asked))
+        return ("\n".join(out) + "\n" if out else "").encode()
+
+    def _named(self, build_id: str, addresses: list[int], returns: bool) -> list[tuple[int, Frames | Missing]]:
+        """The frames of some addresses of a build-id, or why there are none."""
+        try:
+            with self._server.pool.use(build_id, len(addresses)) as opened:
+                if isinstance(opened, Missing):
+                    self._server.store.missed(build_id, "symbolize")
+                    return [(one, opened) for one in addresses]
+                chains = opened.binary.lookup_many(addresses, return_address=returns).chains(
+                    function=self._server.readable
+                )
+                nothing = Missing(why_nothing(opened.binary))
+                return [(one, chain or nothing) for one, chain in zip(addresses, chains, strict=True)]
+        except (WhenceError, OSError) as error:
+            return [(one, Missing(Reason.BROKEN_FILE, str(error))) for one in addresses]
+
+    async def profile(self, request: Request) -> Response:
+        """A profile in, the same named, in the format that `format` says (default: as it came, text as folded)."""
+        self._server.count(request, "profile")
+        limits = self._server.settings.limits
+        body = await body_of(request, limits.body_bytes, limits.body_seconds)
+        asked = request.query_params.get("format", "")
+        if asked and asked not in (*formats.WRITTEN, formats.PAGE):
+            raise Refused(400, f"format is one of {', '.join((*formats.WRITTEN, formats.PAGE))}, not {asked[:80]!r}")
+        data, format, told = await self._server.heavy(self._profile, body, asked)
+        return Response(data, media_type=MEDIA.get(format, "application/octet-stream"), headers=told)
+
+    def _profile(self, body: bytes, asked: str) -> tuple[bytes, str, dict[str, str]]:
+        profile, told = self.named_profile(body)
+        format = asked or formats.format_for(profile, "")
+        try:
+            return formats.to_bytes(profile, format, "profile"), format, told
+        except WhenceError as error:
+            raise Refused(422, str(error)) from None
+
+    def named_profile(self, body: bytes) -> tuple[Profile, dict[str, str]]:
+        """The profile of a body, named; and headers that say how far. Raises Refused."""
+        try:
+            profile = formats.from_bytes(body)
+        except ProfileError as error:
+            raise Refused(422, str(error)) from None
+        with Binaries(self._server.locator) as binaries:
+            reports = name_profile(profile, binaries, demangle=True)
+        total, named = sum(one.locations for one in reports), sum(one.named for one in reports)
+        self._server.metrics.addresses.labels("asked").inc(total)
+        for one in reports:
+            if one.named < one.locations and one.build_id:
+                self._server.store.missed(comparable(one.build_id), "profile", one.path)
+        return profile, {"X-Whence-Locations": str(total), "X-Whence-Named": str(named)}  # type: ignore[return-value]
+
+    async def otlp(self, request: Request) -> Response:
+        """OTLP profiles over HTTP: named, then forwarded with the headers that came; or returned."""
+        self._server.count(request, "otlp")
+        limits = self._server.settings.limits
+        body = await body_of(request, limits.body_bytes, limits.body_seconds)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in (PROTOBUF, "application/json"):
+            raise Refused(415, f"OTLP over HTTP is {PROTOBUF} or application/json, not {kind[:80]!r}")
+        data = await self._server.heavy(self._otlp, body, kind)
+        if not self._server.settings.forward:
+            return Response(data, media_type=kind)
+        return await self._server.heavy(self._forward, request, data, kind)
+
+    def _otlp(self, body: bytes, kind: str) -> bytes:
+        profile, _ = self.named_profile(body)
+        return formats.to_bytes(profile, "otlp-json" if kind == "application/json" else "otlp", "")
+
+    def _forward(self, request: Request, data: bytes, kind: str) -> Response:
+        headers = {key: value for key, value in request.headers.items() if key.lower() not in HOP_BY_HOP}
+        url = self._server.settings.forward.rstrip("/")
+        if not url.endswith(request.url.path):
+            url += request.url.path
+        try:
+            answer = self._http.request("POST", url, body=data, headers={**headers, "Content-Type": kind})
+        except urllib3.exceptions.HTTPError as error:
+            raise Refused(502, f"forwarding failed: {type(error).__name__}", headers={"Retry-After": "5"}) from None
+        kept = {key: value for key, value in answer.headers.items() if key.lower() not in HOP_BY_HOP}
+        return Response(answer.data, answer.status, headers=kept)
+
+    async def limits(self, request: Request) -> Response:
+        self._server.count(request, "limits")
+        return JSONResponse(self._server.settings.limits.as_json())
+
+
+MEDIA = {
+    "flamegraph": "text/html; charset=utf-8", "json": "application/json", "otlp-json": "application/json",
+    "speedscope": "application/json", "firefox": "application/json", "folded": "text/plain; charset=utf-8",
+    "top": "text/plain; charset=utf-8", "otlp": PROTOBUF, "arrow": ARROW,
+}  # fmt: skip
+
+
+def read_line(line: bytes) -> tuple[str, int] | str:
+    """The build-id and address of a line; or what is wrong with it, in words."""
+    if len(line) > LONGEST_LINE:
+        return f"a line of more than {LONGEST_LINE} bytes"
+    try:
+        asked: Any = json.loads(line)
+        build_id, address = asked["build_id"], asked["address"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return "not an object with build_id and address"
+    if isinstance(address, str):
+        try:
+            address = int(address, 16)
+        except ValueError:
+            return "the address is no number in hex"
+    if not isinstance(build_id, str) or type(address) is not int or not 0 <= address < 1 << 64:
+        return "build_id is a text, address a number of 64 bits"
+    return comparable(build_id), address
+
+
+def as_json(answer: Frames | Missing) -> dict[str, Any]:
+    """A line's answer."""
+    if isinstance(answer, Missing):
+        return {"frames": [], "reason": answer.reason.word, "detail": answer.detail}
+    frames = [
+        {
+            "function": one.function, "file": one.file, "line": one.line, "inlined": one.inlined,
+            "start_line": one.start_line, "source": str(one.source),
+        }
+        for one in answer
+    ]  # fmt: skip
+    return {"frames": frames}

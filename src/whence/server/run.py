@@ -1,0 +1,86 @@
+"""Running the application: by granian, or by uvicorn."""
+
+from __future__ import annotations
+
+import importlib.util
+import ipaddress
+import logging
+import sys
+
+from whence.errors import WrongUse
+from whence.server.settings import ServerSettings
+
+APP = "whence.server.app:from_environment"
+HOSTS = ("granian", "uvicorn")
+HEADER_SECONDS = 8  # in which a request's headers must have come
+LARGEST_HEADERS = 65536  # bytes
+STOP_SECONDS = 30
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def chosen_host(asked: str) -> str:
+    """The program that speaks HTTP: the one that was asked for, else the first that is installed. Raises WrongUse."""
+    for name in [asked] if asked else HOSTS:
+        if importlib.util.find_spec(name) is not None:
+            return name
+    raise WrongUse(f"{asked or 'a server'} is not installed: pip install 'whence[server]'")
+
+
+def serve(
+    settings: ServerSettings,
+    *,
+    host: str,
+    port: int,
+    by: str = "",
+    tls: tuple[str, str] | None = None,
+    workers: int = 1,
+) -> None:
+    """Serve until a signal ends it. What is at work then is finished."""
+    if not is_loopback(host) and not settings.token_file and not settings.open_read:
+        raise WrongUse(f"{host} can be reached from elsewhere: give --token-file, or --open-read for everyone to read")
+    if port and not 0 < port < 1 << 16:
+        raise WrongUse(f"{port} is no port")
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+    logging.getLogger("whence.access").setLevel(logging.INFO)
+    settings.to_environment()
+    if chosen_host(by) == "granian":
+        _by_granian(host, port, tls, workers)
+    else:
+        _by_uvicorn(host, port, tls, workers)
+
+
+def _by_granian(host: str, port: int, tls: tuple[str, str] | None, workers: int) -> None:
+    from pathlib import Path
+
+    from granian import Granian
+    from granian.constants import Interfaces
+    from granian.http import HTTP1Settings
+
+    certificate, key = tls or (None, None)
+    Granian(
+        APP, factory=True, address=host, port=port, interface=Interfaces.ASGI, workers=workers,
+        log_access=False, log_level="warning",  # type: ignore[arg-type]
+        http1_settings=HTTP1Settings(header_read_timeout=HEADER_SECONDS * 1000, max_buffer_size=LARGEST_HEADERS),
+        ssl_cert=Path(certificate) if certificate else None, ssl_key=Path(key) if key else None,
+        workers_kill_timeout=STOP_SECONDS,
+    ).serve()  # fmt: skip
+
+
+def _by_uvicorn(host: str, port: int, tls: tuple[str, str] | None, workers: int) -> None:
+    import uvicorn
+
+    certificate, key = tls or (None, None)
+    uvicorn.run(
+        APP, factory=True, host=host, port=port, workers=workers, access_log=False, log_level="warning",
+        ssl_certfile=certificate, ssl_keyfile=key, timeout_graceful_shutdown=STOP_SECONDS, server_header=False,
+        h11_max_incomplete_event_size=LARGEST_HEADERS, log_config=None,
+    )  # fmt: skip

@@ -1,0 +1,61 @@
+"""What a server is told when it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from whence.records import Record, field
+
+ENVIRONMENT = "WHENCE_SERVE"  # how the settings reach worker processes
+
+
+class Limits(Record, frozen=True):
+    """What one request may take; /limits shows them. Sizes in bytes, times in seconds."""
+
+    upload_bytes: int = 4 << 30
+    body_bytes: int = 64 << 20
+    body_seconds: float = 30.0
+    upload_seconds: float = 600.0
+    seconds: float = 60.0
+    symbolicate_jobs: int = 10
+    frames: int = 1_000_000
+    addresses: int = 1_000_000
+    at_once: int = 16
+    open_archives: int = 64
+    forwarders: int = 8
+
+    def as_json(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in type(self)._fields}
+
+
+class ServerSettings(Record, frozen=True):
+    """The store's place; where names come from besides; limits; who may do what; where OTLP is forwarded to.
+
+    `token_file` is "" where no token is asked for; `open_read` lets everyone read even then.
+    """
+
+    store: str
+    cache: str = ""
+    debug_dirs: tuple[str, ...] = ()
+    upstreams: tuple[str, ...] = ()
+    upstream_allow: tuple[str, ...] = ("*",)
+    forward: str = ""
+    token_file: str = ""
+    open_read: bool = True
+    uploads: bool = True
+    limits: Limits = field(default_factory=Limits)
+
+    def to_environment(self) -> None:
+        """Leave the settings to worker processes."""
+        told = {name: getattr(self, name) for name in type(self)._fields if name != "limits"}
+        os.environ[ENVIRONMENT] = json.dumps({**told, "limits": self.limits.as_json()})
+
+    @classmethod
+    def from_environment(cls) -> ServerSettings:
+        """What `to_environment` left. Raises KeyError where it left nothing."""
+        told: dict[str, Any] = json.loads(os.environ[ENVIRONMENT])
+        for name in ("debug_dirs", "upstreams", "upstream_allow"):
+            told[name] = tuple(told[name])
+        return cls(**{**told, "limits": Limits(**told["limits"])})

@@ -1,0 +1,224 @@
+"""Files in: PUT /buildid/ID/KIND, and the three calls that Pyroscope's agents and profilecli make.
+
+A file is verified before it is kept, and a poorer one never takes the place of a better one (whence.store).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import time
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from whence.errors import Mismatch, WhenceError, WrongUse, without_file
+from whence.profiles.kernels.fields import LENGTH, VARINT
+from whence.server.bodies import Refused, body_of, chunks_of
+from whence.server.debuginfod import checked
+from whence.store import Added
+from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
+
+if TYPE_CHECKING:
+    from whence.server.state import Server
+
+STATUS = {"added": 201, "better": 201, "same": 200, "poorer": 200, "busy": 409}
+SPOOLED = 1 << 20  # bytes of an upload that are held in memory
+SMALL = 1 << 16  # bytes of a Connect message
+STALE_SECONDS = 420  # an announced upload that did not come
+PYROSCOPE = "/debuginfo.v1alpha1.DebuginfoService"
+PROTO, CONNECT_JSON = "application/proto", "application/json"
+PYROSCOPE_ID = re.compile(r"[a-fA-F0-9]{2,128}")
+FULL, NO_CODE = 1, 2  # types of files
+
+
+class Uploads:
+    """The endpoints that take files."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._announced: dict[str, float] = {}
+
+    async def put(self, request: Request) -> Response:
+        """PUT /buildid/ID/debuginfo or /executable: 201 kept, 200 the same or a better one is there, 409, 413, 422."""
+        build_id, kind = checked(request.path_params["build_id"]), request.path_params["kind"]
+        self._server.count(request, "upload")
+        if kind not in (DEBUGINFO, EXECUTABLE):
+            raise Refused(404, "what can be put is debuginfo and executable")
+        added = await self._receive(request, build_id, kind)
+        return JSONResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
+
+    async def _receive(self, request: Request, build_id: str, kind: str) -> Added:
+        """The body as a file of the store. Raises Refused."""
+        if not self._server.settings.uploads:
+            raise Refused(403, "this server takes no uploads")
+        limits = self._server.settings.limits
+        with tempfile.SpooledTemporaryFile(SPOOLED) as file:
+            async for chunk in chunks_of(request, limits.upload_bytes, limits.upload_seconds):
+                file.write(chunk)
+            file.seek(0)
+            added = await self._server.heavy(self._put, build_id, kind, cast("BinaryIO", file))
+        self._server.metrics.uploads.labels(added.outcome).inc()
+        if added.outcome == "busy":
+            raise Refused(409, added.why, headers={"Retry-After": "5"})
+        return added
+
+    def _put(self, build_id: str, kind: str, file: BinaryIO) -> Added:
+        try:
+            added = self._server.store.put(build_id, kind, file, origin="upload")
+        except Mismatch as error:
+            raise Refused(422, without_file(error)) from None
+        except WrongUse as error:
+            raise Refused(403 if self._server.store.objects.read_only else 422, str(error)) from None
+        except WhenceError as error:
+            raise Refused(422, without_file(error)) from None
+        except OSError as error:
+            raise Refused(507 if error.errno == 28 else 503, f"the store failed: {error.strerror}") from None
+        if added.outcome in ("added", "better"):
+            self._server.pool.forget(build_id)
+        return added
+
+    # Pyroscope
+
+    async def should_initiate(self, request: Request) -> Response:
+        """ShouldInitiateUpload: whether a file is wanted, and why not."""
+        self._server.count(request, "upload")
+        asked = await self._message(request, SHOULD_INITIATE)
+        file = asked.get("file") or {}
+        build_id = str(file.get("gnuBuildId", "")).lower()
+        kind = file.get("type", 0)
+        if kind not in (FULL, NO_CODE, "TYPE_EXECUTABLE_FULL", "TYPE_EXECUTABLE_NO_TEXT"):
+            return connect_error("invalid_argument", "the file's type is not known")
+        if not build_id:
+            return self._reply(request, {"shouldInitiateUpload": False, "reason": "the file has no GNU build-id"})
+        if not is_id(build_id):
+            return connect_error("invalid_argument", "the GNU build-id is not hex")
+        known = await self._server.heavy(self._server.store.find, build_id)
+        now = time.monotonic()
+        self._announced = {one: since for one, since in self._announced.items() if now - since < STALE_SECONDS}
+        if known is not None and known.quality.units:
+            reason = "there is a file with debug info already"
+        elif build_id in self._announced:
+            reason = "an upload of it is under way"
+        elif not self._server.settings.uploads or self._server.store.objects.read_only:
+            reason = "this server takes no uploads"
+        else:
+            self._announced[build_id] = now
+            return self._reply(request, {"shouldInitiateUpload": True, "reason": ""})
+        return self._reply(request, {"shouldInitiateUpload": False, "reason": reason})
+
+    async def upload(self, request: Request) -> Response:
+        """Upload/ID: the body is the file."""
+        self._server.count(request, "upload")
+        build_id = request.path_params["build_id"].lower()
+        if not is_id(build_id):
+            return connect_error("invalid_argument", "the GNU build-id is not hex")
+        if build_id not in self._announced:
+            return connect_error("failed_precondition", "ShouldInitiateUpload was not called", 412)
+        await self._receive(request, build_id, "")
+        return Response(status_code=200)
+
+    async def finished(self, request: Request) -> Response:
+        """UploadFinished: whether the file is there."""
+        self._server.count(request, "upload")
+        asked = await self._message(request, FINISHED)
+        build_id = str(asked.get("gnuBuildId", "")).lower()
+        if not is_id(build_id):
+            return connect_error("invalid_argument", "the GNU build-id is not hex")
+        self._announced.pop(build_id, None)
+        if await self._server.heavy(self._server.store.find, build_id) is None:
+            return connect_error("not_found", "nothing was uploaded", 404)
+        return self._reply(request, {})
+
+    async def _message(self, request: Request, fields: dict[int, Any]) -> dict[str, Any]:
+        """A Connect message, in JSON or protobuf. Raises Refused."""
+        body = await body_of(request, SMALL, self._server.settings.limits.body_seconds)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == PROTO:
+            return decoded(body, fields)
+        if kind != CONNECT_JSON:
+            raise Refused(415, f"Connect messages are {PROTO} or {CONNECT_JSON}")
+        try:
+            asked = json.loads(body)
+        except (ValueError, RecursionError):
+            raise Refused(400, "the message is no JSON") from None
+        if not isinstance(asked, dict) or not isinstance(asked.get("file", {}), dict):
+            raise Refused(400, "the message is not an object")
+        return asked
+
+    def _reply(self, request: Request, answer: dict[str, Any]) -> Response:
+        if request.headers.get("content-type", "").startswith(PROTO):
+            return Response(encoded(answer), media_type=PROTO)
+        return JSONResponse(answer)
+
+
+SHOULD_INITIATE = {1: ("file", {1: "gnuBuildId", 2: "goBuildId", 3: "otelFileId", 4: "name", 5: "type"})}
+FINISHED = {1: "gnuBuildId"}
+
+
+def connect_error(code: str, message: str, status: int = 400) -> Response:
+    return JSONResponse({"code": code, "message": message}, status)
+
+
+def decoded(data: bytes, fields: dict[int, Any]) -> dict[str, Any]:
+    """A protobuf message of texts, numbers and messages, by the names of its fields. Raises Refused."""
+    from whence.errors import ProfileError
+    from whence.profiles.wire import Messages
+
+    out: dict[str, Any] = {}
+    try:
+        message = Messages.whole(data, "message")
+        for number, name in fields.items():
+            if isinstance(name, tuple):
+                if message.count(number):
+                    inner = message.field(number, name[0])
+                    out[name[0]] = decoded(bytes(inner.data[inner.start[-1] : inner.end[-1]]), name[1])
+                continue
+            value = last_of(data, number)
+            if value is not None:
+                out[name] = value
+    except ProfileError as error:
+        raise Refused(400, f"the message is no protobuf: {error}") from None
+    return out
+
+
+def last_of(data: bytes, wanted: int) -> int | str | None:
+    """The last value of a field of a message that was found well formed: a number, or a text."""
+    offset, found = 0, None
+    while offset < len(data):
+        tag, offset = varint(data, offset)
+        number, wire = tag >> 3, tag & 7
+        value: int | bytes
+        if wire == VARINT:
+            value, offset = varint(data, offset)
+        elif wire == LENGTH:
+            size, offset = varint(data, offset)
+            value, offset = data[offset : offset + size], offset + size
+        else:
+            offset += 8 if wire == 1 else 4
+            continue
+        if number == wanted:
+            found = value if isinstance(value, int) else value.decode("utf-8", "replace")
+    return found
+
+
+def varint(data: bytes, offset: int) -> tuple[int, int]:
+    value = shift = 0
+    while offset < len(data):
+        byte = data[offset]
+        value |= (byte & 0x7F) << shift
+        offset, shift = offset + 1, shift + 7
+        if not byte & 0x80:
+            break
+    return value, offset
+
+
+def encoded(answer: dict[str, Any]) -> bytes:
+    """ShouldInitiateUploadResponse (1: bool, 2: text), or an empty message."""
+    out = b""
+    if answer.get("shouldInitiateUpload"):
+        out += b"\x08\x01"
+    reason = str(answer.get("reason", "")).encode()[:127]
+    return out + (b"\x12" + bytes([len(reason)]) + reason if reason else b"")

@@ -1,0 +1,170 @@
+"""Recordings that lie about sizes and counts, say much in few bytes, or end anywhere."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.forge.mutations import mutated
+from tests.forge.perfdata import KIND, USER, Forge
+from tests.helpers.perfdata import EXPECTED, recording, stacks
+from tests.hostile import bounded
+from whence.errors import ProfileError
+from whence.profiles import read
+from whence.profiles.perfdata.kernels import constants
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+MEGABYTE = 1 << 20
+BASE_MEGABYTES = 80
+FORGE = Forge()
+
+
+def cuts() -> list[bytes]:
+    return [make(recording(FORGE), features={3: FORGE.text("host")}) for make in (FORGE.file, FORGE.pipe)]
+
+
+@pytest.mark.parametrize("data", cuts(), ids=["file", "pipe"])
+def test_a_recording_cut_at_any_byte_is_an_error_or_the_samples_before_the_cut(data: bytes) -> None:
+    for size in range(len(data)):
+        try:
+            found = read(data[:size])
+        except ProfileError:
+            continue
+        have = stacks(found) if found.samples.timeline is not None else []
+        assert have == EXPECTED[: len(have)]
+
+
+@pytest.mark.parametrize("data", cuts(), ids=["file", "pipe"])
+def test_a_recording_with_any_byte_changed_is_an_error_or_a_profile(data: bytes) -> None:
+    dice = random.Random(1)
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 1 << dice.randrange(8)
+        try:
+            read(bytes(changed))
+        except ProfileError:
+            continue
+    for _ in range(2000):
+        try:
+            read(mutated(data, dice))
+        except ProfileError:
+            continue
+
+
+HUGE = 1 << 60
+FIXED = FORGE.pack("QIIQQIIQ", 0x1000, 7, 7, 5, 1, 0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "behind"),
+    [
+        (KIND, FORGE.pack("QQ", HUGE, 1)),
+        (KIND, FORGE.pack("QQ", 2, 1)),
+        (KIND | constants.HAS_RAW, FORGE.pack("QII", 0, 0xFFFFFFFF, 1)),
+        (KIND | constants.HAS_BRANCH_STACK, FORGE.pack("QQ", 0, HUGE)),
+        (KIND | constants.HAS_BRANCH_STACK, FORGE.pack("QQ", 0, (1 << 64) - 1)),
+        (KIND | constants.HAS_STACK_USER, FORGE.pack("QQ", 0, HUGE)),
+        (KIND | constants.HAS_AUX, FORGE.pack("QQ", 0, (1 << 64) - 8)),
+        (KIND | constants.HAS_REGS_INTR, FORGE.pack("Q", 0)),
+    ],
+    ids=["chain", "chain by one", "raw", "branches", "branches of all ones", "stack", "aux", "no registers"],
+)
+def test_a_count_that_leads_out_of_its_sample_costs_that_sample_alone(kind: int, behind: bytes) -> None:
+    forge = Forge(kind=kind)
+    liar = forge.record(9, FIXED + behind, 2)
+    records = [forge.comm(7, 7, "app", 1), liar, forge.comm(7, 7, "after", 9)]
+    profile = read(forge.file(records))
+    assert len(profile.samples) == 0
+    assert any("1 damaged record" in note for note in profile.notes)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_nothing_is_read_behind_a_record_without_a_size(size: int) -> None:
+    sample = FORGE.sample(7, 7, 5, [USER, 0x1000])
+    profile = read(FORGE.file([sample, FORGE.pack("IHH", 9, 2, size), sample]))
+    assert len(profile.samples.timeline or ()) == 1
+    assert any("shorter than a record's header" in note for note in profile.notes)
+
+
+def packed(records: bytes) -> bytes:
+    """Records packed by zstd, one stream in as many records as it takes."""
+    whole = zstd.ZstdCompressor(level=19)
+    stream = b""
+    for at in range(0, len(records), MEGABYTE):
+        stream += whole.compress(records[at : at + MEGABYTE])
+    stream += whole.flush()
+    pieces = [
+        FORGE.record(constants.COMPRESSED, stream[at : at + 65000 & ~7], 0) for at in range(0, len(stream), 65000 & ~7)
+    ]
+    return FORGE.file(pieces)
+
+
+def zstd_bomb() -> bytes:
+    return packed(FORGE.comm(7, 7, "a", 1) * (400 * MEGABYTE // 48))
+
+
+def zeros() -> bytes:
+    return packed(bytes(200 * MEGABYTE))
+
+
+def names() -> bytes:
+    return FORGE.file([FORGE.comm(7, 7, "app", 1) * 2_000_000])
+
+
+def threads() -> bytes:
+    return FORGE.file([FORGE.comm(at, at, f"t{at}", 1) for at in range(300_000)])
+
+
+def time_backwards() -> bytes:
+    return FORGE.file([FORGE.sample(7, 7, 1_000_000 - at, [USER, 0x1000]) for at in range(400_000)])
+
+
+def deep_chains() -> bytes:
+    return FORGE.file(
+        [FORGE.sample(7, 7, 1 + at, [USER, *range(at * 8000 + 4096, at * 8000 + 4096 + 8100)]) for at in range(300)]
+    )
+
+
+def maps_after_each_sample() -> bytes:
+    out = []
+    for at in range(40_000):
+        out.append(FORGE.mmap2(7, 0x1000 * (1 + at), 0x2000, 0, f"/{at}", at))
+        out.append(FORGE.sample(7, 7, at, [USER, 0x1000, 0x1000 * at, *range(0x1000, 0x9000, 0x1000)]))
+    return FORGE.file(out)
+
+
+def events_times_samples() -> bytes:
+    events = [(FORGE.attribute(1, 1), [at]) for at in range(3000)]
+    return FORGE.file([FORGE.sample(7, 7, 1 + at, [USER, 0x1000 * at], id=at % 3000) for at in range(100_000)], events)
+
+
+def own_records() -> bytes:
+    return FORGE.pipe([FORGE.record(constants.HEADER_FEATURE, FORGE.pack("Q", 99), 0) * 500_000])
+
+
+INPUTS: list[Callable[[], bytes]] = [
+    zstd_bomb, zeros, names, threads, time_backwards, deep_chains, maps_after_each_sample, events_times_samples,
+    own_records,
+]  # fmt: skip
+
+
+def samples_of(path: Path) -> int:
+    return len(read(path).samples)
+
+
+@pytest.mark.parametrize("make", INPUTS, ids=lambda make: make.__name__)
+def test_reading_costs_what_the_stored_bytes_justify(make: Callable[[], bytes], tmp_path: Path) -> None:
+    data = make()
+    path = tmp_path / "perf.data"
+    path.write_bytes(data)
+    limit = BASE_MEGABYTES + 256 + 16 * len(data) / MEGABYTE
+    found = bounded(samples_of, path, seconds=4 + len(data) / MEGABYTE, megabytes=limit, name=make.__name__)
+    assert not found.error or found.error.startswith("ProfileError"), found.error

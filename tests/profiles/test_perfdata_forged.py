@@ -1,0 +1,347 @@
+"""perf.data made from values: each record and field alone, in both byte orders and both forms."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.forge.perfdata import KERNEL, KIND, USER, Forge
+from tests.helpers.perfdata import APP, APP_ID, EXPECTED, LIB, LIB_ID, recording, stacks
+from whence.errors import ProfileError
+from whence.model import Frame
+from whence.profiles import read
+from whence.profiles.perfdata.kernels import constants
+
+GUEST_KERNEL, GUEST_USER, HYPERVISOR, DEFERRED = ((1 << 64) - one for one in (2176, 2560, 32, 640))
+
+
+@pytest.mark.parametrize("big", [False, True], ids=["little-endian", "big-endian"])
+@pytest.mark.parametrize("form", ["file", "pipe"])
+def test_both_byte_orders_and_forms_say_the_same(big: bool, form: str) -> None:
+    forge = Forge(big)
+    features = {3: forge.text("host-1"), 2: forge.build_ids([("[kernel.kallsyms]", "cc" * 20)])}
+    make = forge.file if form == "file" else forge.pipe
+    profile = read(make(recording(forge), features=features))
+    assert stacks(profile) == EXPECTED
+    assert {one.path: one.build_id for one in profile.mappings} == {
+        APP: APP_ID,
+        LIB: LIB_ID,
+        "[kernel.kallsyms]_text": "cc" * 20,
+    }
+    labels = [{one.key: one.text or one.number for one in each} for each in profile.samples.labels]
+    assert labels == [
+        {"comm": "app", "pid": 7, "tid": 7, "cpu": 0},
+        {"comm": "worker", "pid": 7, "tid": 8, "cpu": 3},
+    ]
+    assert [list(column) for column in profile.samples.values] == [[1, 1], [3, 1]]
+    assert "recorded by perf on host-1" in profile.comments
+    assert profile.duration_ns == 1
+    assert profile.notes == []
+
+
+def of(records: Sequence[bytes], forge: Forge | None = None) -> list[tuple[int, list[tuple[str, int]]]]:
+    return stacks(read((forge or Forge()).file(records)))
+
+
+def test_a_sample_is_named_by_what_its_process_had_mapped_then() -> None:
+    forge = Forge()
+    at = 0x7F0000001000
+    found = of(
+        [
+            forge.mmap2(7, at, 0x4000, 0, "/one.so", 10),
+            forge.sample(7, 7, 15, [USER, at + 0x2100]),
+            forge.mmap2(7, at + 0x2000, 0x1000, 0, "/two.so", 20),  # over the middle of the first one
+            *(forge.sample(7, 7, 25 + part, [USER, at + 0x100 + 0x1000 * part]) for part in range(4)),
+            forge.sample(7, 7, 5, [USER, at]),
+        ]
+    )
+    assert [(time, files[0][0]) for time, files in found] == [
+        (5, ""), (15, "/one.so"), (25, "/one.so"), (26, "/one.so"), (27, "/two.so"), (28, "/one.so"),
+    ]  # fmt: skip
+
+
+def test_a_fork_has_its_parents_maps_until_one_of_the_two_changes_its_own() -> None:
+    forge = Forge()
+    found = of(
+        [
+            forge.comm(7, 7, "parent", 1),
+            forge.mmap2(7, 0x10000, 0x1000, 0, "/one", 10),
+            forge.fork(8, 7, 8, 7, 20),
+            forge.mmap2(8, 0x10000, 0x1000, 0, "/childs", 30),
+            forge.mmap2(7, 0x20000, 0x1000, 0, "/parents", 30),
+            forge.sample(8, 8, 25, [USER, 0x10000]),
+            forge.sample(8, 8, 35, [USER, 0x10000]),
+            forge.sample(7, 7, 36, [USER, 0x10000]),
+            forge.sample(8, 8, 37, [USER, 0x20000]),
+            forge.sample(7, 7, 38, [USER, 0x20000]),
+        ]
+    )
+    assert [files[0][0] for _, files in found] == ["/one", "/childs", "/one", "", "/parents"]
+
+
+def test_many_forks_of_a_process_with_many_maps_cost_no_copies_of_them() -> None:
+    forge = Forge()
+    records = [forge.mmap2(7, 0x10000 * (1 + at), 0x1000, 0, f"/{at}", 1) for at in range(3000)]
+    for child in range(3000):
+        records += [
+            forge.fork(100 + child, 7, 100 + child, 7, 2),
+            forge.mmap2(100 + child, 0x10000, 0x1000, 0, "/own", 3),
+        ]
+    records += [forge.sample(100, 100, 9, [USER, 0x10000]), forge.sample(3099, 3099, 9, [USER, 0x10000 * 3000])]
+    assert [files[0][0] for _, files in of(records)] == ["/own", "/2999"]
+
+
+def test_an_exec_drops_the_maps_of_the_program_before_it() -> None:
+    forge = Forge()
+    found = of(
+        [
+            forge.mmap2(7, 0x10000, 0x1000, 0, "/old", 10),
+            forge.comm(7, 7, "new", 20, exec=True),
+            forge.sample(7, 7, 21, [KERNEL, 0xFFFFFFFF81000000, USER, 0x10000], misc=1),  # in execve still
+            forge.mmap2(7, 0x20000, 0x1000, 0, "/new", 22),
+            forge.sample(7, 7, 30, [USER, 0x20000]),
+            forge.sample(7, 7, 31, [USER, 0x10000]),
+        ]
+    )
+    assert [files[-1][0] for _, files in found] == ["/old", "/new", ""]
+
+
+def test_a_pid_that_is_used_again_has_nothing_of_its_first_process() -> None:
+    forge = Forge()
+    profile = read(
+        forge.file(
+            [
+                forge.comm(7, 7, "first", 1),
+                forge.mmap2(7, 0x10000, 0x1000, 0, "/first", 2),
+                forge.sample(7, 7, 3, [USER, 0x10000]),
+                forge.exit(7, 4),
+                forge.comm(1, 1, "init", 0),
+                forge.fork(7, 1, 7, 1, 10),
+                forge.sample(7, 7, 11, [USER, 0x10000]),
+            ]
+        )
+    )
+    assert [files[0][0] for _, files in stacks(profile)] == ["/first", ""]
+    assert [labels[0].text for labels in profile.samples.labels] == ["first", "init"]
+
+
+def test_records_of_several_buffers_are_put_in_order_of_time() -> None:
+    forge = Forge()
+    round = forge.record(constants.FINISHED_ROUND, b"", 0)
+    one = [forge.sample(7, 7, time, [USER, 0x10000 + time], cpu=0) for time in (10, 30, 50)]
+    two = [forge.sample(7, 7, time, [USER, 0x10000 + time], cpu=1) for time in (5, 20, 60)]
+    found = of([*one, *two, round, forge.sample(7, 7, 40, [USER, 0x10000], cpu=0), round])
+    assert [time for time, _ in found] == [5, 10, 20, 30, 40, 50, 60]
+
+
+@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize("id_bit", [constants.HAS_ID, constants.HAS_IDENTIFIER], ids=["id", "identifier"])
+def test_each_event_is_a_sample_type_of_its_own(big: bool, id_bit: int) -> None:
+    forge = Forge(big, KIND & ~constants.HAS_ID | id_bit)
+    events = [(forge.attribute(1, 0), [11, 12]), (forge.attribute(1, 2), [21]), (forge.attribute(1, 9), [31])]
+    records = [
+        forge.sample(7, 7, 1, [USER, 0x10000], id=12, period=100),
+        forge.sample(7, 7, 2, [USER, 0x10000], id=21, period=2),
+        forge.sample(7, 7, 3, [USER, 0x10000], id=11, period=50),
+    ]
+    for data in (forge.file(records, events), forge.pipe(records, events)):
+        profile = read(data)
+        assert [(one.type, one.unit) for one in profile.sample_types] == [
+            ("samples", "count"), ("cpu-clock", "nanoseconds"), ("page-faults", "count"),
+        ]  # fmt: skip
+        assert [list(column) for column in profile.samples.values] == [[2, 1], [150, 0], [0, 2]]
+
+
+def test_a_sample_of_a_group_has_what_came_of_each_member_since_its_last_value() -> None:
+    group = constants.READ_ID | constants.READ_GROUP
+    forge = Forge(kind=KIND & ~constants.HAS_CALLCHAIN | constants.HAS_READ)
+    events = [
+        (forge.attribute(1, 0, read_format=group), [1]),
+        (forge.attribute(1, 2, read_format=group), [2]),
+    ]
+
+    def values(*read: tuple[int, int]) -> bytes:
+        return forge.pack("Q", len(read)) + b"".join(forge.pack("QQ", *one) for one in read)
+
+    profile = read(
+        forge.file(
+            [
+                forge.sample(7, 7, 1, [], ip=0x1000, behind=values((100, 1), (5, 2))),
+                forge.sample(7, 7, 2, [], ip=0x1000, behind=values((300, 1), (5, 2))),
+            ],
+            events,
+        )
+    )
+    assert [list(column) for column in profile.samples.values] == [[2, 1], [300, 0], [0, 5]]
+
+
+def test_branches_that_called_make_the_users_part_of_a_stack() -> None:
+    forge = Forge(kind=KIND | constants.HAS_BRANCH_STACK)
+    attribute = forge.attribute(branch_type=constants.BRANCH_CALL_STACK | constants.BRANCH_HW_INDEX)
+    calls = [(0x2010, 0x1000), (0x3010, 0x2000)]  # from, to: the innermost first
+    behind = forge.pack("QQ", len(calls), 0) + b"".join(forge.pack("QQQ", *one, 0) for one in calls)
+    records = [
+        forge.mmap2(7, 0x1000, 0x9000, 0, APP, 1),
+        forge.sample(7, 7, 2, [KERNEL, 0xFFFFFFFF81000000, USER, 0x1044, 0x9999], misc=1, behind=behind),
+        forge.sample(7, 7, 3, [KERNEL, 0xFFFFFFFF81000000], misc=1, behind=behind),
+    ]
+    found = stacks(read(forge.file(records, [(attribute, [1])])))
+    assert [[at for _, at in files[1:]] for _, files in found] == [[0x1044, 0x2010, 0x3010], [0x1000, 0x2010, 0x3010]]
+
+
+def test_user_parts_that_come_later_complete_the_samples_that_wait_for_them() -> None:
+    forge = Forge()
+    records = [
+        forge.mmap2(7, 0x1000, 0x9000, 0, APP, 1),
+        forge.sample(7, 8, 2, [KERNEL, 0xFFFFFFFF81000000, DEFERRED, 99], misc=1),
+        forge.sample(7, 8, 3, [KERNEL, 0xFFFFFFFF81000040, DEFERRED, 99], misc=1),
+        forge.sample(7, 9, 4, [KERNEL, 0xFFFFFFFF81000080, DEFERRED, 55], misc=1),
+        forge.record(
+            constants.CALLCHAIN_DEFERRED, forge.pack("QQ3Q", 99, 3, USER, 0x1100, 0x1200) + forge.end(7, 8, 5), 2
+        ),
+    ]
+    profile = read(forge.file(records))
+    assert [[at for _, at in files[1:]] for _, files in stacks(profile)] == [[0x1100, 0x11FF], [0x1100, 0x11FF], []]
+    assert any("were to come later" in note for note in profile.notes)
+
+
+def test_guests_and_hypervisors_are_told_and_no_file_of_the_host_names_them() -> None:
+    forge = Forge()
+    found = of(
+        [
+            forge.mmap2(7, 0x1000, 0x9000, 0, APP, 1),
+            forge.sample(7, 7, 2, [HYPERVISOR, 0x1000, GUEST_KERNEL, 0x2000, GUEST_USER, 0x3000, USER, 0x4000], misc=3),
+        ]
+    )
+    assert [file for file, _ in found[0][1]] == ["[hypervisor]", "[guest.kernel]", "[guest.user]", APP]
+
+
+def test_code_of_bpf_programs_is_named_as_long_as_it_is_there() -> None:
+    forge = Forge()
+    at = 0xFFFFFFFFC0001000
+
+    def symbol(flags: int, time: int) -> bytes:
+        body = forge.pack("QIHH", at, 0x100, 1, flags) + b"bpf_prog_1234_probe\0\0\0\0\0" + forge.end(0, 0, time)
+        return forge.record(constants.KSYMBOL, body, 0)
+
+    profile = read(
+        forge.file(
+            [
+                symbol(0, 10),
+                symbol(1, 20),
+                forge.sample(7, 7, 15, [KERNEL, at + 8], misc=1),
+                forge.sample(7, 7, 25, [KERNEL, at + 8], misc=1),
+            ]
+        )
+    )
+    names = [profile.frames[profile.samples.locations(at)[0]] for at in range(2)]
+    assert [[one.function for one in chain] for chain in names] == [["bpf_prog_1234_probe"], []]
+
+
+def test_generated_code_is_of_its_own_process() -> None:
+    forge = Forge()
+    profile = read(
+        forge.file(
+            [
+                forge.mmap2(7, 0x1000, 0x1000, 0x1000, "//anon", 1),
+                forge.fork(8, 7, 8, 7, 2),
+                forge.sample(7, 7, 3, [USER, 0x1100]),
+                forge.sample(8, 8, 4, [USER, 0x1100]),
+            ]
+        )
+    )
+    assert [one.path for one in profile.mappings] == ["/tmp/perf-7.map", "/tmp/perf-8.map"]
+    assert len(profile.address) == 2
+
+
+def test_losses_and_what_is_not_read_are_told(tmp_path: Path) -> None:
+    forge = Forge()
+    trace = forge.record(constants.AUXTRACE, forge.pack("QQQIIII", 24, 0, 0, 0, 0, 0, 0), 0) + b"\xff" * 24
+    tracing = forge.record(constants.TRACING_DATA, forge.pack("I", 5), 0) + b"\xff" * 8
+    profile = read(forge.pipe([trace, forge.lost(12, 8), tracing, forge.sample(7, 7, 9, [USER, 0x1000])]))
+    assert [time for time, _ in stacks(profile)] == [9]
+    assert [(one.samples, one.time) for one in profile.lost] == [(12, 8)]
+    assert any("12 samples were lost" in note for note in profile.notes)
+    assert any("AUX data" in note for note in profile.notes)
+
+
+def test_a_killed_recorders_file_is_read_to_its_end() -> None:
+    forge = Forge()
+    data = bytearray(forge.file(recording(forge), data_size=0))
+    data[72:104] = b"\xff" * 32  # nearly all features are claimed
+    profile = read(bytes(data))
+    assert stacks(profile) == EXPECTED
+    assert any("killed" in note for note in profile.notes)
+
+
+def test_fields_that_are_not_used_are_passed_over() -> None:
+    kind = KIND
+    for bit in (
+        constants.HAS_ADDR, constants.HAS_STREAM_ID, constants.HAS_RAW, constants.HAS_WEIGHT, constants.HAS_DATA_SRC,
+        constants.HAS_TRANSACTION, constants.HAS_REGS_INTR, constants.HAS_PHYS_ADDR, constants.HAS_CGROUP,
+        constants.HAS_DATA_PAGE_SIZE, constants.HAS_CODE_PAGE_SIZE, constants.HAS_AUX,
+    ):  # fmt: skip
+        kind |= bit
+    for big in (False, True):
+        forge = Forge(big, kind)
+        raw = forge.pack("I", 12) + bytes(12)
+        behind = raw + forge.pack("QQQ", 1, 2, 3) + forge.pack("Q", 0) + forge.pack("QQQQ", 4, 5, 6, 7)
+        behind += forge.pack("Q", 16) + bytes(16)
+        sample = forge.sample(7, 7, 2, [USER, 0x1100], behind=behind)
+        profile = read(forge.file([forge.mmap2(7, 0x1000, 0x1000, 0, APP, 1), sample]))
+        assert stacks(profile) == [(2, [(APP, 0x1100)])]
+        assert profile.notes == []
+
+
+def test_a_recording_without_times_keeps_the_order_of_the_file() -> None:
+    forge = Forge(kind=KIND & ~constants.HAS_TIME)
+    profile = read(
+        forge.file(
+            [
+                forge.mmap2(7, 0x1000, 0x1000, 0, "/one"),
+                forge.sample(7, 7, 0, [USER, 0x1000]),
+                forge.mmap2(7, 0x1000, 0x1000, 0, "/two"),
+                forge.sample(7, 7, 0, [USER, 0x1000]),
+            ]
+        )
+    )
+    locations = [profile.samples.locations(at)[0] for at in range(2)]
+    assert [profile.mappings[profile.mapping[one]].path for one in locations] == ["/one", "/two"]
+
+
+@pytest.mark.parametrize("size", [72, 80, 96, 104, 112, 120, 128, 136, 144, 200])
+def test_attributes_of_every_version_are_read(size: int) -> None:
+    forge = Forge()
+    assert stacks(read(forge.file(recording(forge), [(forge.attribute(size=size), [1])]))) == EXPECTED
+
+
+def test_a_recording_comes_through_a_pipe_and_an_open_file(tmp_path: Path) -> None:
+    forge = Forge()
+    data = forge.file(recording(forge))
+    (tmp_path / "perf.data").write_bytes(b"before" + data)
+    with open(tmp_path / "perf.data", "rb") as file:
+        file.seek(6)
+        assert stacks(read(file)) == EXPECTED
+    assert stacks(read(io.BytesIO(data))) == EXPECTED
+
+
+def test_a_name_by_hand_stays(tmp_path: Path) -> None:
+    profile = read(Forge().file(recording(Forge())))
+    profile.name(0, (Frame("mine"),))
+    profile.write(tmp_path / "out.pb.gz")
+    again = read(tmp_path / "out.pb.gz")
+    assert again.frames[0][0].function == "mine"
+    assert {one.key for one in again.samples.labels[0]} == {"comm", "pid", "tid", "cpu"}
+
+
+def test_version_1_and_senseless_headers_are_refused() -> None:
+    with pytest.raises(ProfileError, match="version 1"):
+        read(b"PERFFILE" + bytes(96))
+    with pytest.raises(ProfileError, match="header"):
+        read(b"PERFILE2" + struct.pack("<Q", 77) + bytes(88))
+    with pytest.raises(ProfileError, match="event"):
+        read(Forge().pipe([], [])[:16])

@@ -1,0 +1,221 @@
+"""A store in a bucket: moto's S3 server, Azurite's blob service, memory; and what becomes of it when requests fail."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.stores import Faulty, Files, azure_server, s3_server
+from whence.errors import WrongUse
+from whence.locate.locator import Locator
+from whence.store import Store
+
+pytest.importorskip("obstore", reason="obstore is not installed")
+
+import obstore
+from obstore import store as stores
+
+from whence.store.bucket import Bucket, bucket_at
+from whence.store.verify import verify
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(tmp_path_factory.mktemp("files"))
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def azure() -> Iterator[dict[str, Any]]:
+    with azure_server() as options:
+        yield options
+
+
+def s3_bucket(url: str, name: str) -> Bucket:
+    """A bucket of moto's server, made if it is not there."""
+    import urllib.request
+
+    with urllib.request.urlopen(urllib.request.Request(f"{url}/{name}", method="PUT")):
+        pass
+    return bucket_at(
+        f"s3://{name}/some/prefix", endpoint=url, access_key_id="x", secret_access_key="x", region="us-east-1",
+        virtual_hosted_style_request=False, client_options={"allow_http": True, "timeout": "5s"},
+        retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=20), "backoff": {
+            "init_backoff": timedelta(milliseconds=10), "max_backoff": timedelta(milliseconds=50), "base": 2}},
+    )  # fmt: skip
+
+
+@pytest.fixture(params=["memory", "s3", "azure"])
+def bucket(request: pytest.FixtureRequest, tmp_path: Path) -> Bucket:
+    name = f"b{random.getrandbits(48):x}"
+    if request.param == "memory":
+        return bucket_at(f"memory://{name}")
+    if request.param == "s3":
+        return s3_bucket(request.getfixturevalue("s3"), name)
+    return bucket_at(f"az://store/{name}", **request.getfixturevalue("azure"))
+
+
+def test_a_place_writes_what_is_not_there_and_what_has_not_changed(bucket: Bucket) -> None:
+    assert bucket.head("a/b") is None
+    assert bucket.read("a/b", 10) is None
+    tag = bucket.create("a/b", b"one")
+    assert tag
+    assert bucket.create("a/b", b"two") == ""
+    found = bucket.read("a/b", 10)
+    assert found is not None
+    assert (found[0], found[1].tag, found[1].key, found[1].size) == (b"one", tag, "a/b", 3)
+    newer = bucket.replace("a/b", b"three", tag)
+    assert newer not in ("", tag)
+    assert bucket.replace("a/b", b"four", tag) == ""
+    assert bucket.replace("a/missing", b"four", tag) == ""
+    assert bucket.read_range("a/b", 1, 3, newer) == b"hr"
+    with pytest.raises(OSError, match=r"."):
+        bucket.read_range("a/b", 1, 3, tag)
+    bucket.copy("a/b", "c")
+    bucket.put("empty", b"")
+    assert bucket.read("empty", 10)[0] == b""  # type: ignore[index]
+    assert sorted(one.key for one in bucket.list("")) == ["a/b", "c", "empty"]
+    assert list(bucket.folders("")) == ["a"]
+    with pytest.raises(OSError, match="more than the 2"):
+        bucket.read("a/b", 2)
+    assert (bucket.delete("a/b"), bucket.head("a/b")) == (True, None)
+    large = os.urandom(9 << 20)
+    bucket.put("large", large)
+    out = io.BytesIO()
+    assert bucket.fetch("large", out) is not None
+    assert out.getvalue() == large
+
+
+def test_one_of_sixteen_creators_wins(bucket: Bucket) -> None:
+    gate, won = threading.Barrier(16), []
+
+    def create(number: int) -> None:
+        gate.wait()
+        if bucket.create("lock", f"owner {number}".encode()):
+            won.append(number)
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert bucket.read("lock", 99)[0] == f"owner {won[0]}".encode()  # type: ignore[index]
+
+
+def test_a_bucket_does_what_a_folder_does(bucket: Bucket, files: Files, tmp_path: Path) -> None:
+    with Store(bucket) as store:
+        assert [one.outcome for one in store.add(files.stripped)] == ["added"]
+        assert [one.outcome for one in store.add(files.symbols)] == ["better"]
+        assert [one.outcome for one in store.add(files.stripped)] == ["poorer"]
+        assert [one.outcome for one in store.add(files.debug)] == ["added"]
+        with store.open(files.build_id) as binary:
+            assert binary.lookup(files.vaddr)[-1].line
+        (row,) = store.list()
+        assert row.build_id == files.build_id
+        assert not list(verify(store))
+        with Locator(dirs=(), local=False, sources=[store.source("test")]) as locator:
+            assert locator.find(build_id=files.build_id).kind == "lidia"
+            assert not locator.find(build_id="ab" * 20)
+        assert [one.build_id for one in store.wanted()] == ["ab" * 20]
+        assert store.remove(files.build_id)
+        assert store.list() == []
+        assert [one.key for one in store.objects.list("buildid/")] == []
+
+
+def test_two_writers_of_a_bucket_leave_the_better_file(bucket: Bucket, files: Files) -> None:
+    for number in range(6):
+        gate = threading.Barrier(2)
+
+        def put(path: Path, gate: threading.Barrier = gate) -> None:
+            gate.wait()
+            with open(path, "rb") as file:
+                Store(bucket).put(files.build_id, "", file, wait=60)
+
+        pair = [files.symbols, files.whole]
+        threads = [threading.Thread(target=put, args=(path,)) for path in (pair if number % 2 else reversed(pair))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with Store(bucket) as store:
+            known = store.find(files.build_id)
+            assert known is not None
+            assert known.files["executable"].size == files.whole.stat().st_size
+            assert not list(verify(store))
+            store.remove(files.build_id)
+
+
+@pytest.mark.parametrize("fault", ["500", "slow", "cut", "lost", "all of them"])
+def test_faults_cost_time_and_no_file(s3: str, files: Files, fault: str) -> None:
+    """Of every few requests one fails: the store that results is whole, and has what was put."""
+    with Faulty(s3, {"all of them": ["500", "cut", "lost"]}.get(fault, [fault])) as server:
+        bucket = s3_bucket(server.url, f"b{random.getrandbits(48):x}")
+        with Store(bucket) as store:
+            for path in (files.symbols, files.whole, files.stripped):
+                with open(path, "rb") as file:
+                    for _ in range(5):  # who is told of an error tries again
+                        try:
+                            store.put(files.build_id, "", file, wait=30)
+                        except OSError:
+                            file.seek(0)
+                            continue
+                        break
+                    else:
+                        pytest.fail("never put")
+            server.faults = []
+            assert server.happened > 2
+            assert not list(verify(store))
+            with store.file(files.build_id, "executable") as kept:
+                assert kept is not None
+                assert kept.read_bytes() == files.whole.read_bytes()
+            assert len(store.list()) == 1
+
+
+def test_the_answer_to_a_create_that_was_lost_is_found_again() -> None:
+    """The write happened, its answer did not come, and the second try is refused: the bytes there are ours."""
+
+    class Lossy:
+        def __init__(self) -> None:
+            self.place = stores.MemoryStore()
+            self.writes = 0
+
+    place = Lossy()
+    bucket = Bucket(place.place, "memory://lossy")
+    obstore.put(place.place, "lock", b"mine")
+    assert bucket.create("lock", b"mine")
+    assert bucket.create("lock", b"theirs") == ""
+
+
+def test_a_web_server_over_a_store_is_a_store_to_read_from(tmp_path: Path, files: Files) -> None:
+    from tests.helpers.stores import web_server
+
+    with Store(tmp_path / "store") as store:
+        store.add(files.debug)
+    with web_server(tmp_path / "store") as url, Store(url) as store:
+        with store.open(files.build_id) as binary:
+            assert binary.lookup(files.vaddr)[-1].line
+        assert store.find("ab" * 20) is None
+        with pytest.raises(WrongUse, match="can only be read"):
+            store.add(files.stripped)
+        with Locator(dirs=(), local=False, sources=[store.source("test")]) as locator:
+            assert locator.find(build_id=files.build_id)
+
+
+@pytest.mark.parametrize("place", ["ftp://host/x", "s3://", "", "gs:///x"])
+def test_addresses_that_are_none_are_refused(place: str) -> None:
+    with pytest.raises(WrongUse):
+        Store(place)

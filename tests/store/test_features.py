@@ -1,0 +1,309 @@
+"""What a store takes in and hands out besides plain files: processes, sources, layouts of others, packed files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.programs import SOURCE
+from tests.helpers.stores import Files
+from whence import lidia
+from whence.cli import main
+from whence.elf import ElfFile
+from whence.errors import WrongUse
+from whence.locate.locator import Locator
+from whence.procmap.mapping import Kind
+from whence.store import Store, sources
+from whence.store.collecting import collect
+from whence.store.processes import of_process, of_snapshot
+from whence.store.verify import verify
+from whence.symbolize import Process
+
+ID = "ab" * 20
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(tmp_path_factory.mktemp("files"))
+
+
+def test_everything_that_a_process_has_mapped_is_taken_its_vdso_too(tmp_path: Path) -> None:
+    with Process(os.getpid()) as process:
+        ids = {
+            one.kind: process.build_id(one)
+            for one in process.mappings()
+            if one.kind is Kind.VDSO or one.path.endswith("libc.so.6")
+        }
+    with Store(tmp_path / "store") as store:
+        found = store.add(mapped=[one for one in of_process(os.getpid()) if "lib/python" not in one.origin])
+        assert {one.outcome for one in found} <= {"added", "refused"}
+        there = {row.build_id for row in store.list()}
+        assert {build_id for build_id in ids.values() if build_id} <= there
+        assert not list(verify(store))
+
+
+def test_files_of_a_snapshot_count_by_their_build_id_alone(tmp_path: Path, files: Files) -> None:
+    program = tmp_path / "program"
+    shutil.copy("/bin/sleep", program)
+    child = subprocess.Popen([program, "60"])
+    try:
+        for _ in range(200):
+            if os.readlink(f"/proc/{child.pid}/exe") == str(program):
+                break
+            time.sleep(0.01)
+        time.sleep(0.1)
+        Process(child.pid).snapshot().save(tmp_path / "snapshot")
+        program.rename(tmp_path / "away")
+        with Store(tmp_path / "store") as store:
+            (own,) = (one for one in of_process(child.pid) if one.origin.endswith("/away"))
+            assert {one.outcome for one in store.add(mapped=[own])} == {"added"}
+    finally:
+        child.kill()
+        child.wait()
+    shutil.copy(files.whole, program)
+    with Store(tmp_path / "store2") as store:
+        kept = [one for one in of_snapshot(tmp_path / "snapshot") if one.origin.endswith("/program")]
+        (one,) = store.add(mapped=kept)
+        assert (one.outcome, "was mapped" in one.why) == ("refused", True)
+        os.replace(tmp_path / "away", program)
+        assert {one.outcome for one in store.add(mapped=kept)} == {"added"}
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """A program whose source lies in a folder of its own."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "program.c").write_text(SOURCE)
+    command = ["gcc", "-O2", "-g", "-Wl,--build-id", str(tmp_path / "src/program.c"), "-o", str(tmp_path / "program")]
+    subprocess.run(command, check=True)
+    return tmp_path
+
+
+def test_sources_below_named_folders_are_bundled_and_no_others(built: Path) -> None:
+    with Store(built / "store") as store:
+        store.add(built / "program", source_folders=[built / "src"])
+        (row,) = store.list()
+        assert store.read_source(row.build_id, str(built / "src/program.c")) == SOURCE.encode()
+        assert store.read_source(row.build_id, str(built / "src/../src/program.c")) == SOURCE.encode()
+        assert store.read_source(row.build_id, "/usr/include/stdio.h") is None
+        assert store.read_source(row.build_id, "/etc/passwd") is None
+    with Store(built / "elsewhere") as store:
+        store.add(built / "program", source_folders=[built / "store"])
+        assert store.read_source(row.build_id, str(built / "src/program.c")) is None
+
+
+@pytest.mark.parametrize("how", ["outside", "dots", "link", "linked folder", "device", "null"])
+def test_no_name_in_debug_info_leads_out_of_the_named_folders(tmp_path: Path, how: str) -> None:
+    """The debug info of strangers names what it likes."""
+    allowed, secret = tmp_path / "src", tmp_path / "secret"
+    allowed.mkdir()
+    secret.mkdir()
+    (secret / "key").write_text("secret")
+    (allowed / "link").symlink_to(secret / "key")
+    (allowed / "folder").symlink_to(secret)
+    os.mkfifo(allowed / "pipe")
+    (allowed / "good.c").write_text("good")
+    name = {
+        "outside": str(secret / "key"), "dots": f"{allowed}/../secret/key", "link": f"{allowed}/link",
+        "linked folder": f"{allowed}/folder/key", "device": f"{allowed}/pipe", "null": f"{allowed}/a\0b",
+    }[how]  # fmt: skip
+    with open(tmp_path / "out.zip", "w+b") as out:
+        made = sources.bundle([name, str(allowed / "good.c")], [allowed], out)
+        assert (made.files, made.size, made.named) == (1, 4, 2)
+        assert sources.read(out, str(allowed / "good.c")) == b"good"
+        assert b"secret" not in (tmp_path / "out.zip").read_bytes()
+
+
+def test_copies_for_gdb_and_pyroscope_are_kept_as_new_as_the_files(tmp_path: Path, files: Files) -> None:
+    folder = tmp_path / "store"
+    gdb = folder / ".build-id" / files.build_id[:2] / f"{files.build_id[2:]}.debug"
+    pyroscope = folder / "symbolizer" / "tenant-1" / files.build_id
+    with Store(folder) as store:
+        store.add(files.stripped, layouts=["gdb", "pyroscope/tenant-1"])
+        assert not gdb.exists()
+        with lidia.open(pyroscope) as table:
+            assert not any(frame.line for frame in table.lookup(files.vaddr))
+        store.add(files.debug)
+        assert gdb.read_bytes() == files.debug.read_bytes()
+        with lidia.open(pyroscope) as table:
+            assert table.lookup(files.vaddr)[-1].line
+            assert not table.verify()
+        store.add(files.whole, layouts=["pyroscope/other"])
+        assert (folder / "symbolizer" / "other" / files.build_id).exists()
+        store.remove(files.build_id)
+        assert not gdb.exists()
+        assert not pyroscope.exists()
+
+
+@pytest.mark.parametrize("tenant", ["../x", "a/b", "", ".."])
+def test_tenants_that_would_leave_their_folder_are_refused(tmp_path: Path, files: Files, tenant: str) -> None:
+    with Store(tmp_path / "store") as store, pytest.raises(WrongUse):
+        store.add(files.stripped, layouts=[f"pyroscope/{tenant}"])
+    assert main(["store", "add", str(tmp_path / "store"), str(files.stripped), "--layout", "pyroscope", "--tenant",
+                 tenant]) == 2  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["parca", "unified", "gdb"])
+def test_files_in_the_layouts_of_others_are_read(tmp_path: Path, files: Files, layout: str) -> None:
+    folder = {
+        "parca": tmp_path / files.build_id,
+        "unified": tmp_path / files.build_id[:2] / files.build_id[2:],
+        "gdb": tmp_path / ".build-id" / files.build_id[:2],
+    }[layout]
+    folder.mkdir(parents=True)
+    shutil.copy(files.debug, folder / (f"{files.build_id[2:]}.debug" if layout == "gdb" else "debuginfo"))
+    if layout != "gdb":
+        shutil.copy(files.stripped, folder / "executable")
+    with Store(tmp_path) as store:
+        known = store.find(files.build_id)
+        assert known is not None
+        assert known.files["debuginfo"].size == files.debug.stat().st_size
+        with store.open(files.build_id) as binary:
+            assert binary.lookup(files.vaddr)[-1].line
+        with Locator(dirs=(), local=False, sources=[store.source()]) as locator:
+            assert locator.find(build_id=files.build_id).kind == "debuginfo"
+        assert store.find(ID) is None
+
+
+def test_packed_files_are_handed_out_unpacked(tmp_path: Path, files: Files) -> None:
+    with Store(tmp_path / "store", compress=True) as store:
+        store.add(files.symbols)
+        store.add(files.whole)
+        store.add(files.debug)
+        folder = tmp_path / "store" / "buildid" / files.build_id
+        assert sorted(os.listdir(folder)) == ["debuginfo.zst", "executable.zst", "lidia", "meta.json"]
+        known = store.find(files.build_id)
+        assert known is not None
+        held = known.files["executable"]
+        assert (held.packing, held.size) == ("zstd", files.whole.stat().st_size)
+        assert held.stored == (folder / "executable.zst").stat().st_size < held.size
+        content = store.open_bytes(files.build_id, "executable")
+        assert content is not None
+        with content:
+            assert content.read() == files.whole.read_bytes()
+        assert not list(verify(store))
+        assert {one.outcome for one in store.add(files.whole)} == {"same"}
+        with Locator(dirs=(), local=False, sources=[store.source()]) as locator:
+            assert locator.find(build_id=files.build_id, kinds=["executable"])
+    with Store(tmp_path / "store") as store:  # a better file that is not packed takes its place
+        larger = tmp_path / "larger"
+        larger.write_bytes(files.whole.read_bytes() + bytes(1 << 16))
+        assert {one.outcome for one in store.add(larger)} == {"better"}
+        assert sorted(os.listdir(folder)) == ["debuginfo", "executable", "lidia", "meta.json"]
+        assert not list(verify(store))
+
+
+def test_what_was_used_longest_ago_goes_first(tmp_path: Path, files: Files) -> None:
+    with Store(tmp_path / "store") as store:
+        store.add(files.whole, "/bin/true", "/bin/false")
+        ids = [row.build_id for row in store.list()]
+        others = [one for one in ids if one != files.build_id]
+        with store.open(files.build_id):
+            pass
+        now = time.time()
+        for index, build_id in enumerate(others):
+            path = tmp_path / "store" / "buildid" / build_id / "meta.json"
+            known = json.loads(path.read_text())
+            for one in known["files"].values():
+                one["added"] = int(now - (index + 2) * 86400)
+            path.write_text(json.dumps(known))
+        store.index.rebuild()
+        assert [one.build_id for one in collect(store, keep_days=2.5, dry_run=True)] == [others[1]]
+        assert len(store.list()) == 3
+        assert [one.build_id for one in collect(store, keep_days=2.5)] == [others[1]]
+        keep = next(row.stored for row in store.list() if row.build_id == files.build_id)
+        assert [one.build_id for one in collect(store, max_size=keep)] == [others[0]]
+        assert [row.build_id for row in store.list()] == [files.build_id]
+
+
+@pytest.mark.parametrize("what", ["executable", "lidia", "meta.json", "missing", "other id"])
+def test_verify_names_what_is_damaged(tmp_path: Path, files: Files, what: str) -> None:
+    with Store(tmp_path / "store") as store:
+        store.add(files.stripped)
+        folder = tmp_path / "store" / "buildid" / files.build_id
+        assert list(verify(store)) == []
+        if what == "missing":
+            (folder / "executable").unlink()
+        elif what == "other id":
+            folder.rename(folder.with_name(ID))
+        else:
+            content = bytearray((folder / what).read_bytes())
+            content[len(content) // 2] ^= 0xFF
+            (folder / what).write_bytes(content)
+        problems = list(verify(store))
+        assert problems
+        assert {one.build_id for one in problems} == {ID if what == "other id" else files.build_id}
+        assert main(["store", "verify", str(tmp_path / "store")]) == 3
+
+
+def test_export_writes_the_files_of_a_build_id(
+    tmp_path: Path, files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, out = str(tmp_path / "store"), tmp_path / "out"
+    assert main(["store", "add", place, str(files.stripped), str(files.debug)]) == 0
+    assert main(["store", "export", place, files.build_id, "-o", str(out)]) == 0
+    assert (out / "buildid" / files.build_id / "debuginfo").read_bytes() == files.debug.read_bytes()
+    words = ["--layout", "gdb", "--layout", "pyroscope", "--tenant", "t"]
+    assert main(["store", "export", place, files.build_id, "-o", str(out), *words]) == 0
+    assert (out / ".build-id" / files.build_id[:2] / f"{files.build_id[2:]}.debug").exists()
+    assert (out / "symbolizer" / "t" / files.build_id).exists()
+    assert main(["store", "export", place, ID, "-o", str(out)]) == 1
+    capsys.readouterr()
+
+
+def test_the_commands_for_processes_questions_and_room(
+    tmp_path: Path, files: Files, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = str(tmp_path / "store")
+    with subprocess.Popen(["/bin/sleep", "60"]) as child:
+        time.sleep(0.2)
+        assert main(["store", "add", place, "--pid", str(child.pid), "--json"]) in (0, 3)
+        child.kill()
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert any("[vdso]" in one["file"] and one["outcome"] == "added" for one in found)
+    main(["addr", str(files.stripped), hex(files.vaddr), "--store", place])
+    capsys.readouterr()
+    assert main(["store", "wanted", place, "--json"]) == 0
+    (one,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (one["build_id"], one["asked"]) == (files.build_id, {"addr": 1})
+    assert main(["store", "wanted", place]) == 0
+    assert "1 by addr" in capsys.readouterr().out
+    assert main(["store", "gc", place]) == 2
+    assert main(["store", "gc", place, "--max-size", "0"]) == 0
+    capsys.readouterr()
+    assert main(["store", "ls", place]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["store", "verify", place]) == 0
+
+
+def test_dwzs_shared_file_that_comes_late_is_in_the_next_archive(tmp_path: Path) -> None:
+    """Two programs share debug info; their archives are made again when the shared file has come."""
+    if shutil.which("dwz") is None or shutil.which("gcc") is None:
+        pytest.skip("dwz and gcc are needed")
+    programs = []
+    for name in ("one", "two"):
+        source = tmp_path / f"{name}.c"
+        source.write_text(SOURCE)
+        programs.append(tmp_path / name)
+        subprocess.run(["gcc", "-O2", "-g", "-Wl,--build-id", source, "-o", programs[-1], f"-DN={name}"], check=True)
+    done = subprocess.run(["dwz", "-m", tmp_path / "shared.debug", *programs], capture_output=True)
+    if done.returncode or not (tmp_path / "shared.debug").exists():
+        pytest.skip("dwz shared nothing")
+    with ElfFile.open(programs[0]) as elf:
+        build_id = elf.build_id
+    with Store(tmp_path / "store") as store:
+        store.add(programs[0])
+        known = store.find(build_id)
+        assert known is not None
+        assert (known.alt != "", known.alt_there) == (True, False)
+        store.add(tmp_path / "shared.debug")
+        store.add(programs[0])
+        known = store.find(build_id)
+        assert known is not None
+        assert known.alt_there

@@ -1,0 +1,249 @@
+"""Any number of writers, any of them killed at any step: nothing is lost, nothing is half."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.stores import Files, Watched, in_child, killed_at
+from whence.store import Busy, Store, leases, names
+from whence.store.folder import Folder
+from whence.store.leases import Lease
+from whence.store.quality import look
+from whence.store.verify import verify
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(tmp_path_factory.mktemp("files"))
+
+
+@pytest.fixture(autouse=True)
+def _no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes end here, not machines: nobody waits for the disk."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def is_whole(store: Store) -> None:
+    """Every file that is there is one that was put, whole; what answers, answers."""
+    problems = [problem for problem in verify(store) if problem.build_id]
+    assert not problems, problems
+
+
+def steps(tmp_path: Path, files: Files, first: list[Path], second: Path) -> int:
+    """How many writes it takes to add a file."""
+    place = Watched(Folder(tmp_path / "count"), lambda number: None)
+    with Store(Folder(tmp_path / "count")) as store:
+        store.add(*first)
+    with Store(place) as store:
+        store.add(second)
+    return place.count
+
+
+@pytest.mark.parametrize("case", ["first file", "better file", "second kind"])
+def test_a_writer_that_is_killed_at_any_step_leaves_a_whole_store(tmp_path: Path, files: Files, case: str) -> None:
+    """Before and after each write: what answers is the old or the new; adding again ends what was begun."""
+    first, second = {
+        "first file": ([], files.whole),
+        "better file": ([files.symbols], files.whole),
+        "second kind": ([files.stripped], files.debug),
+    }[case]
+    count = steps(tmp_path, files, first, second)
+    assert count >= 12
+    for number in range(count):
+        folder = tmp_path / str(number)
+        with Store(folder) as store:
+            store.add(*first)
+
+        def work(folder: Path = folder, number: int = number) -> None:
+            Store(Watched(Folder(folder), killed_at(number)), jobs=1).add(second)
+
+        assert in_child(work) == -9, number
+        with Store(folder) as store:
+            for kind in names.ELF_KINDS:
+                with store.file(files.build_id, kind) as path:
+                    assert path is None or path.read_bytes() in {
+                        one.read_bytes() for one in (*first, second)
+                    }, (number, kind)  # fmt: skip
+            if first:
+                with store.open(files.build_id) as binary:
+                    assert binary.lookup(files.vaddr) or first == [files.stripped]
+                assert [row.build_id for row in store.list()] == [files.build_id]
+            began = time.monotonic()
+            store.add(second)
+            assert time.monotonic() - began < 5  # who was killed is not waited for
+            is_whole(store)
+            with store.open(files.build_id) as binary:
+                assert binary.lookup(files.vaddr)[-1].line
+            known = store.find(files.build_id)
+            assert known is not None
+            for kind in look(second).kinds:
+                with store.file(files.build_id, kind) as path:
+                    assert path is not None
+                    assert path.read_bytes() == second.read_bytes()
+            assert [row.build_id for row in store.list()] == [files.build_id]
+            assert not list((folder / "locks").glob("*"))
+
+
+@pytest.mark.parametrize("places", ["folder", "memory"])
+def test_of_two_writers_at_once_the_better_file_stays_in_100_rounds(tmp_path: Path, files: Files, places: str) -> None:
+    """A poorer file and a better one, put in the same moment: whoever is first, the better one is there at the end."""
+    for number in range(100):
+        place = f"memory://race-{id(files)}-{number}" if places == "memory" else str(tmp_path / str(number))
+        stores = [Store(place), Store(place)]
+        gate = threading.Barrier(2)
+        failed: list[BaseException] = []
+
+        def put(store: Store, path: Path, gate: threading.Barrier = gate, failed: list[BaseException] = failed) -> None:
+            try:
+                gate.wait()
+                with open(path, "rb") as file:
+                    store.put(files.build_id, "", file, wait=60)
+            except BaseException as error:
+                failed.append(error)
+
+        pair = [(stores[0], files.symbols), (stores[1], files.whole)]
+        threads = [threading.Thread(target=put, args=one) for one in (pair if number % 2 else reversed(pair))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failed
+        with stores[0].file(files.build_id, "executable") as path:
+            assert path is not None
+            assert path.read_bytes() == files.whole.read_bytes()
+        known = stores[0].find(files.build_id)
+        assert known is not None
+        assert known.quality.units
+        assert known.archive is not None
+        with stores[0].open(files.build_id) as binary:
+            assert binary.lookup(files.vaddr)[-1].line
+        if number % 20 == 0:
+            is_whole(stores[0])
+
+
+def test_processes_that_add_the_same_files_at_once_make_one_store(tmp_path: Path, files: Files) -> None:
+    children = []
+    for paths in [(files.stripped, files.debug), (files.whole, files.symbols), (files.debug, files.whole)]:
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                found = Store(tmp_path / "store", jobs=1).add(*paths)
+                status = 0 if all(one.outcome != "busy" for one in found) else 2
+            finally:
+                os._exit(status)
+        children.append(pid)
+    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children] == [0, 0, 0]
+    with Store(tmp_path / "store") as store:
+        is_whole(store)
+        with store.file(files.build_id, "executable") as path:
+            assert path is not None
+            assert path.read_bytes() == files.whole.read_bytes()
+        assert len(store.list()) == 1
+
+
+def test_a_lease_that_is_held_makes_others_busy(tmp_path: Path, files: Files) -> None:
+    with Store(tmp_path / "store") as store:
+        with Lease(store.objects, files.build_id, 0), open(files.whole, "rb") as file:
+            assert store.put(files.build_id, "", file).outcome == "busy"
+        with open(files.whole, "rb") as file:
+            assert store.put(files.build_id, "", file).outcome == "added"
+
+
+def test_the_lease_of_another_machine_ends_by_its_end_alone(
+    tmp_path: Path, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Folder(tmp_path / "store")
+    for until, holds in ((time.time() + 30, True), (time.time() - leases.SKEW_SECONDS - 1, False)):
+        known = {"owner": "x", "host": "elsewhere", "pid": 1, "started": 1, "until": until}
+        place.put(names.lock_key(files.build_id), json.dumps(known).encode())
+        if holds:
+            with pytest.raises(Busy):
+                Lease(place, files.build_id, 0)
+        else:
+            with Lease(place, files.build_id, 0) as lease:
+                assert lease.taken_over
+
+
+def test_only_one_of_many_takes_over_a_lease_that_ended(tmp_path: Path, files: Files) -> None:
+    place = Folder(tmp_path / "store")
+    for _ in range(20):
+        place.put(names.lock_key(files.build_id), b'{"host": "elsewhere", "until": 0}')
+        gate = threading.Barrier(8)
+        taken: list[Lease] = []
+
+        def take(gate: threading.Barrier = gate, taken: list[Lease] = taken) -> None:
+            gate.wait()
+            with suppress(Busy):
+                taken.append(Lease(place, files.build_id, 0))
+
+        threads = [threading.Thread(target=take) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(taken) == 1
+        taken[0].release()
+
+
+def test_a_lease_that_was_lost_is_not_written_under(
+    tmp_path: Path, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner that slept past its end stops before it writes, and leaves the lease of its successor alone."""
+    place = Folder(tmp_path / "store")
+    lease = Lease(place, files.build_id, 0)
+    lease._end = time.monotonic() + leases.MARGIN_SECONDS / 2
+    with pytest.raises(Busy, match="ended before its files were written"):
+        lease.check()
+    lease.release()
+    assert place.head(names.lock_key(files.build_id)) is not None
+
+
+def test_a_lease_is_renewed_while_its_owner_works(
+    tmp_path: Path, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "RENEW_SECONDS", 0.01)
+    place = Folder(tmp_path / "store")
+    with Lease(place, files.build_id, 0) as lease:
+        before = place.head(names.lock_key(files.build_id))
+        lease.keep()
+        for _ in range(500):
+            now = place.head(names.lock_key(files.build_id))
+            if now != before:
+                break
+            time.sleep(0.01)
+        assert now != before
+        lease.check()
+    assert place.head(names.lock_key(files.build_id)) is None
+
+
+def test_a_full_disk_leaves_the_store_as_it_was(tmp_path: Path, files: Files) -> None:
+    """At each write in turn there is no room: the error is reported, and what was there answers."""
+    count = steps(tmp_path, files, [files.symbols], files.whole)
+
+    def full(number: int, now: int) -> None:
+        if now == number:
+            raise OSError(28, "No space left on device")
+
+    for number in range(0, count, 2):
+        folder = tmp_path / str(number)
+        with Store(folder) as store:
+            store.add(files.symbols)
+        place = Watched(Folder(folder), lambda now, number=number: full(number, now))  # type: ignore[misc]
+        with Store(place, jobs=1) as store, suppress(OSError):
+            store.add(files.whole)
+        with Store(folder) as store:
+            with store.open(files.build_id) as binary:
+                assert binary.lookup(files.vaddr)
+            store.add(files.whole)
+            is_whole(store)
+            with store.file(files.build_id, "executable") as path:
+                assert path is not None
+                assert path.read_bytes() == files.whole.read_bytes()
