@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
         def map_facts(self, number: int) -> Any: ...
 
+
 PC = -1
 # perf's numbers of registers (arch/*/include/uapi/asm/perf_regs.h of Linux), by machine: DWARF's
 X86_64_REGISTERS = {0: 0, 1: 3, 2: 2, 3: 1, 4: 4, 5: 5, 6: 6, 7: 7, 8: PC, **{16 + at: 8 + at for at in range(8)}}
