@@ -35,7 +35,7 @@ def megabytes(data: bytes) -> float:
 
 def seconds(data: bytes) -> float:
     """Of reading and seven conversions."""
-    return 15 + 30 * len(data) / MEGABYTE
+    return 26 + 30 * len(data) / MEGABYTE
 
 
 HEAD = forge.sample_type() + forge.strings("", "cpu", "nanoseconds")
