@@ -11,6 +11,7 @@ import time
 from array import array
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks.inputs import tool
 from benchmarks.timing import calls, process
@@ -66,10 +67,10 @@ class OneFunction:
     def tables(self, index: int) -> tuple[int, list[object]]:
         return 0, [self.frames.table]
 
-    def fde(self, address: int) -> None:
+    def fde(self, *_: object) -> Any:
         return None
 
-    go = read = why_not = is_code = fde
+    go = read = why_not = is_code = is_entry = fde
 
 
 def many_samples() -> Samples:
