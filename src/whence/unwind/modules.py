@@ -14,7 +14,6 @@ from whence.elf import ElfFile
 from whence.errors import DwarfError, ElfError, GopclntabError, WhenceError
 from whence.gopclntab import Pclntab
 from whence.gopclntab.find import SECTIONS as GO_SECTIONS
-from whence.lidia.table import open as open_archive
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.procmap.snapshot import stamp_of
@@ -103,6 +102,8 @@ class Module:
         """What an archive of the build-id has of the file's call frame information (`lidia create --unwind`)."""
         path = self._find(ARCHIVE) if self.file.build_id else ""
         if path:
+            from whence.lidia.table import open as open_archive
+
             with suppress(OSError, WhenceError):
                 self._archive = open_archive(path)
                 held = self._archive.unwind()
