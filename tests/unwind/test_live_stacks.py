@@ -28,11 +28,11 @@ from whence.unwind.stopping import StackPointer, stop_threads
 if not sys.platform.startswith("linux"):
     pytest.skip("stopping threads is Linux's", allow_module_level=True)
 
-PROGRAM = """#include <pthread.h>
+PROGRAM = """#define _GNU_SOURCE
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 static volatile unsigned long spins;
 static volatile int handled;
@@ -43,8 +43,8 @@ __attribute__((noinline)) static void wait_here(int deep) {
     spins += place[0];
 }
 __attribute__((noinline)) static void spin(void) { for (;;) spins++; }
-static void *sleeper(void *x) { prctl(PR_SET_NAME, "sleeper"); wait_here(5); return x; }
-static void *runner(void *x) { prctl(PR_SET_NAME, "runner"); spin(); return x; }
+static void *sleeper(void *x) { pthread_setname_np(pthread_self(), "sleeper"); wait_here(5); return x; }
+static void *runner(void *x) { pthread_setname_np(pthread_self(), "runner"); spin(); return x; }
 static void handler(int s) { handled++; }
 static void on_other_stack(int s) { wait_here(2); }
 __attribute__((noinline)) static int deep(int n) {
@@ -337,3 +337,28 @@ def test_a_process_that_is_gone_is_an_error(capsys: pytest.CaptureFixture[str]) 
         whence.Process(child.pid).stacks()
     assert main(["pid", str(child.pid), "--stop"]) == 3
     assert "there is no process" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", ["-O0", "-O2 -fomit-frame-pointer", "-O2 -static", "-O2 -m32", "-O2 -s"])
+def test_sleeping_threads_have_the_frames_that_eu_stack_finds(tmp_path: Path, options: str) -> None:
+    if shutil.which("eu-stack") is None:
+        pytest.skip("eu-stack is not on this machine (elfutils)")
+    program = compiled(tmp_path, "-pthread", *options.split(), source=PROGRAM)
+    with running([program, "x", "3"]) as (pid, _):
+        assert until(lambda: states(pid) == ["S"] * 4)
+        stacks = whence.Process(pid).stacks()
+        assert {stack.end for stack in stacks} == {End.COMPLETE}
+        found = {stack.tid: [frame.pc for frame in stack.frames] for stack in stacks}
+        words = ["eu-stack", "-n", "0", "-p", str(pid)]
+        told = subprocess.run(words, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True).stdout
+    expected: dict[int, list[int]] = {}
+    for line in told.splitlines():
+        if line.startswith("TID "):
+            frames = expected[int(line[4:].rstrip(":"))] = []
+        elif line.startswith("#"):
+            frames.append(int(line.split()[1], 16))
+    if len(expected) < 4:
+        pytest.skip(f"eu-stack may not trace here: {told[:200]}")
+    for tid, frames in expected.items():  # it ends at a 32-bit main that aligns its stack
+        assert found[tid][: len(frames)] == frames
+        assert len(found[tid]) == len(frames) or "-m32" in options
