@@ -2,7 +2,7 @@
 
 Whole processes; the peers are gdb (`thread apply all bt`) and eu-stack over the same core and the same process. The
 program is this Python, each of whose threads has called itself through C a dozen times. BENCH_MEGABYTES changes the
-size of the core's memory.
+size of the core's memory, BENCH_PEERS=1 has eu-stack read the core, too.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def run() -> None:
             commands = {"whence": [WHENCE, "core", core]}
             if tool("gdb"):
                 commands["gdb"] = gdb(sys.executable, core)
-            if tool("eu-stack"):
+            if tool("eu-stack") and os.environ.get("BENCH_PEERS"):  # it takes a minute and more
                 commands["eu-stack"] = ["eu-stack", "-n", "0", "--core", core]
             report("every stack of the core", processes(commands, RUNS))
         else:
