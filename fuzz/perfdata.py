@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.forge.perfdata import Forge
-from tests.profiles.test_perfdata_forged import recording
+from tests.helpers.perfdata import recording
 from whence.profiles import folded, perfdata, pprof
 
 DATA = Path(__file__).parent.parent / "tests" / "data" / "perf"

@@ -31,8 +31,8 @@ PERM = r"(?:\s+([-rwxps]+))?"
 PROC = re.compile(rf"{RANGE}{PERM}\s+([0-9a-fA-F]{{1,16}})\s+[0-9a-fA-F]+:[0-9a-fA-F]+\s+\d+(?:\s+(\S.*?))?\s*$")
 BRIEF = re.compile(rf"{RANGE}{PERM}(?:\s+(\S+))?(?:\s+\(@([0-9a-fA-F]{{1,16}})\))?(?:\s+([0-9a-fA-F]+))?")
 LOGGED = re.compile(r"[^\[\]]+:[0-9]+\]\s")
-LONGEST = 1 << 14  # characters of a line
-MOST_NAMES = 100  # that are replaced in later lines
+LONGEST = 1 << 12  # characters of a line: no path has more
+MOST_NAMES = 20  # that are replaced in later lines
 PROGRAM_START = 0x400000
 HUGE_PAGES = "/anon_hugepage"
 LIMIT = 1 << 64
@@ -52,7 +52,7 @@ def read(lines: Iterable[str], budget: Budget) -> list[Mapping]:
         logged = LOGGED.match(line)
         if logged is not None:
             line = line[logged.end() :]
-        for key, value in names.items():
+        for key, value in names.items() if "$" in line else ():
             line = line.replace(f"${key}", value)[:LONGEST]
         mapping = entry(line)
         if mapping is not None:

@@ -20,12 +20,15 @@ from array import array
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from whence.errors import WRONG_KIND, ProfileError, worded
 from whence.model import Frames
 from whence.procmap import mapping as procmap_mapping
 from whence.profiles.bounds import NO_BOUND
+
+if TYPE_CHECKING:
+    from whence.unwind.modules import Finds
 
 NO_MAPPING = -1
 
@@ -200,6 +203,14 @@ class Sample:
         return {one.key: one.text or one.number for one in self._profile.samples.labels[self.index]}
 
 
+class Unwinding(Protocol):
+    """Samples with registers and stack bytes."""
+
+    def unwind(self, profile: Profile, finds: Finds, /) -> None:
+        """Give them their stacks, by the files that a Locator finds."""
+        ...
+
+
 @dataclass(slots=True, repr=False)
 class Profile:
     """One profile. Locations are columns: location i is mapping[i], address[i], frames[i], reasons.get(i)."""
@@ -225,6 +236,7 @@ class Profile:
     skipped: int = 0  # lines of text that could not be read
     first_skipped: tuple[str, str, str] | None = None  # which one was first, the rule it breaks, its text
     notes: list[str] = field(default_factory=list)  # what its reader says of it: losses, parts that are not read
+    unwinding: Unwinding | None = None  # samples whose stacks wait for the files that say how to unwind them
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
     _read_samples: int = 0  # of those that were read, how many `add` had made
@@ -266,6 +278,7 @@ class Profile:
         samples = self.samples
         kept = [index for index in range(len(samples)) if predicate(Sample(self, index))]
         found = copy(self)
+        found.unwinding = None
         found.samples = Samples(
             samples.first,
             samples.stack,
@@ -305,7 +318,7 @@ class Profile:
     def __getstate__(self) -> tuple[None, dict[str, object]]:
         """What pickle and copy keep: all but what the profile was read from, which nobody needs elsewhere."""
         kept: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self)}
-        return None, kept | {"_samples": self.samples, "load": None, "origin": None}
+        return None, kept | {"_samples": self.samples, "load": None, "origin": None, "unwinding": None}
 
     def mapping_of(self, location: int) -> Mapping | None:
         """The mapping of a location; None where it has none."""

@@ -22,7 +22,7 @@ from whence.locate.cache import ABSENT, ORIGIN, Cache, is_own, open_own
 from whence.store.names import KINDS
 
 if TYPE_CHECKING:
-    from whence.store.store import Store
+    from whence.store.keeper import Keeper
 
 FRESH_SECONDS = 3600.0
 ABSENT_SECONDS = 600.0
@@ -33,7 +33,7 @@ ANYTHING = "lidia"  # the kind that stands for all files of a build-id
 class Fetched:
     """What a bucket's store has, by way of a cache."""
 
-    def __init__(self, store: Store, cache: Cache) -> None:
+    def __init__(self, store: Keeper, cache: Cache) -> None:
         self.store, self.cache = store, cache
         self._place = _mark(store.url)
 

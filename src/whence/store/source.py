@@ -23,8 +23,8 @@ from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, is_id
 if TYPE_CHECKING:
     from whence.locate.cache import Cache
     from whence.store.fetching import Fetched
+    from whence.store.keeper import Keeper
     from whence.store.meta import Meta
-    from whence.store.store import Store
 
 ABSENT_SECONDS = 600.0
 FEW = 64  # addresses, from which on an archive is read whole
@@ -34,7 +34,7 @@ WORTH_BYTES = 1 << 19  # of an archive, below which it is read whole
 class StoreSource:
     """What a store has. `who` is told to it with each question that it could not answer."""
 
-    def __init__(self, store: Store, who: str = "", cache: Cache | str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, store: Keeper, who: str = "", cache: Cache | str | os.PathLike[str] | None = None) -> None:
         self.store, self.who = store, who
         self.how = f"store {store.url}"
         self._fetched: Fetched | None = None
