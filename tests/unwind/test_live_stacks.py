@@ -268,6 +268,7 @@ def test_the_command_prints_each_style(program: Path, capsys: pytest.CaptureFixt
         assert told["registers"]
         assert main(["pid", str(pid), "--stop", "--style", "gdb", "--thread", str(pid)]) == 0
         lines = capsys.readouterr().out.splitlines()
+        assert lines[2].startswith("#0  0x")
         assert re.fullmatch(rf"#\d +0x[0-9a-f]{{16}} in wait_here \(\) at {re.escape(str(program))}\.c:\d+", lines[3])
         assert main(["pid", str(pid), "--stop", "--thread", "1"]) == 2
         assert "has no thread 1" in capsys.readouterr().err

@@ -31,7 +31,7 @@ from whence.unwind.stopping import (
     why_denied,
     why_not_stopped,
 )
-from whence.unwind.unwinder import STEPS_LIMIT, Unwinder
+from whence.unwind.unwinder import FRAME_BYTES, STEPS_LIMIT, Unwinder
 from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
@@ -106,6 +106,11 @@ class LiveMemory:
         )
         self._starts = [start for start, _ in self._copies]
 
+    def stack_bytes(self, thread: StoppedThread) -> int:
+        """How long a thread's stack is, copied or not."""
+        bounds = self.region(thread.stack_start) if len(thread.stack) else None
+        return 0 if bounds is None else bounds[1] - thread.stack_start
+
     def read(self, address: int, size: int) -> bytes:
         at = bisect_right(self._starts, address) - 1
         if at >= 0:
@@ -161,6 +166,7 @@ class LiveProcess:
         self._machines = {size: MACHINES[key] for size, key in self._sets.items() if key in MACHINES}
         self._unwinders: dict[int, Unwinder] = {}
         self._explains = False
+        self._steps = STEPS_LIMIT
         self._modules: Modules | None = None
         self.use(snapshot)
 
@@ -196,8 +202,9 @@ class LiveProcess:
         about = {thread.tid: thread for thread in threads(self.directory)}
         stopped = stop_threads(self.pid, self.directory, layouts, tids)
         self._memory.renew(stopped)
+        self._steps = STEPS_LIMIT + sum(map(self._memory.stack_bytes, stopped.threads)) // FRAME_BYTES
         for unwinder in self._unwinders.values():
-            unwinder.steps_left = STEPS_LIMIT
+            unwinder.steps_left = self._steps
         return [
             self._stack(thread, about.get(thread.tid, Thread(thread.tid, "", "?")))
             for thread in stopped.threads
@@ -255,4 +262,5 @@ class LiveProcess:
                 walker = PlainWalker(machine, "little", code)
                 self._unwinders[size] = Unwinder(machine, code, self._memory, walker=walker)
             self._unwinders[size].scan = self._scan
+            self._unwinders[size].steps_left = self._steps
         return self._unwinders[size]
