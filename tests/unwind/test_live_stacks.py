@@ -249,6 +249,17 @@ def test_a_deep_stack_keeps_both_ends_and_counts_the_middle(program: Path) -> No
         assert stack.skipped > 55_000
 
 
+def test_a_stack_beyond_what_is_copied_is_read_afterwards_and_says_so(program: Path) -> None:
+    with running(["sh", "-c", f"ulimit -s unlimited && exec {program} d 0 400000"]) as (pid, words):
+        if words != ["ready"]:
+            pytest.skip("the stack's limit may not be raised here")
+        assert until(lambda: states(pid) == ["S"])
+        (stack,) = whence.Process(pid).stacks()
+        assert stack.end is End.COMPLETE
+        assert stack.skipped > 390_000
+        assert "was read after the thread went on" in stack.detail
+
+
 def test_the_command_prints_each_style(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with running([program, "r", "1"]) as (pid, _):
         assert main(["pid", str(pid), "--stop"]) == 0

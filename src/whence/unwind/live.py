@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from whence.unwind.registers import Machine
 
 PAGE = 4096
+LATER_LIMIT = 256 << 20  # bytes of a stack beyond what was copied of it
 PAGES_KEPT = 4096  # of memory, read after the threads went on
 # By this machine's name (uname(2)), which processes run on it: ELF machine and bits by the size of a register set
 HOSTS = {
@@ -111,6 +112,15 @@ class LiveMemory:
         bounds = self.region(thread.stack_start) if len(thread.stack) else None
         return 0 if bounds is None else bounds[1] - thread.stack_start
 
+    def whole_stack(self, thread: StoppedThread) -> memoryview:
+        """A thread's stack as it was copied, and what was beyond the copy as it is now."""
+        copied = len(thread.stack)
+        missing = min(self.stack_bytes(thread) - copied, LATER_LIMIT)
+        if not copied or missing <= 0:
+            return thread.stack
+        later = self._now(thread.stack_start + copied, missing)
+        return memoryview(bytes(thread.stack) + later)
+
     def read(self, address: int, size: int) -> bytes:
         at = bisect_right(self._starts, address) - 1
         if at >= 0:
@@ -137,11 +147,11 @@ class LiveMemory:
                 raise Unreadable(address, "in the process")
         return self._pages[number]
 
-    def _now(self, start: int) -> bytes:
+    def _now(self, start: int, size: int = PAGE) -> bytes:
         try:
             if self._file < 0:
                 self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            return os.pread(self._file, PAGE, start)
+            return os.pread(self._file, size, start)
         except (OSError, OverflowError):
             return b""
 
@@ -242,8 +252,10 @@ class LiveProcess:
         self._memory.read_later = 0
         unwinder = self._unwinder(size, machine)
         if unwinder.walker is not None:
-            unwinder.walker.set_stack(thread.stack_start, thread.stack)
+            unwinder.walker.set_stack(thread.stack_start, self._memory.whole_stack(thread))
         unwound = unwinder.unwind(pc, values, machine.thread_pointer(status, "little"))
+        if unwound.frames and len(thread.stack) and unwound.frames[-1].sp > thread.stack_start + len(thread.stack):
+            self._memory.read_later = self._memory.read_later or thread.stack_start + len(thread.stack)
         if self._memory.read_later:
             later = f"memory at {self._memory.read_later:#x} was read after the thread went on"
             unwound = unwound._replace(detail="; ".join(filter(None, (unwound.detail, later))))
