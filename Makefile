@@ -7,8 +7,8 @@ JOBS ?= $(shell nproc)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: help demo test test-pythons lint check browser frontends buckets oracle engines bench fuzz checked sanitized
-.PHONY: shell-files wheels clean
+.PHONY: help demo test test-pythons lint check browser page frontends buckets oracle engines bench fuzz checked
+.PHONY: sanitized shell-files wheels clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -55,6 +55,11 @@ check: lint  ## style, types, tests with coverage
 browser: $(VENV)/.tested  ## the flame graph's page in a headless Chromium (installs it where apt-get is)
 	@command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y -qq chromium
 	@$(BIN)/python -m pytest tests/profiles/test_flamegraph_page.py
+
+page: $(VENV)/.tested  ## the page of `whence serve` in a headless Chromium, by the keyboard, checked by axe (npm)
+	@command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y -qq chromium
+	@npm install --silent --no-fund --no-audit --ignore-scripts --prefix .cache/npm playwright-core axe-core
+	@$(VENV)/bin/python -m pytest -q tests/server/test_page.py
 
 frontends: $(VENV)/.tested  ## what profiles are written as, opened by the front ends themselves (installs them by npm)
 	@npm install --silent --no-fund --no-audit --prefix .cache/npm @firefox-devtools/profiler-cli speedscope

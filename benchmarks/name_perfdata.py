@@ -96,6 +96,6 @@ def run() -> None:
     }
     if perf := tool("perf"):
         commands["perf script --no-inline"] = [perf, "script", "--no-inline", "-i", str(path)]
-        for one in kernel:
-            commands["perf script --no-inline"] += ["-k", one]
+        for symbols in kernel:
+            commands["perf script --no-inline"] += ["-k", symbols]
     report("a million samples named", processes(commands, runs=int(os.environ.get("BENCH_RUNS", "3"))))

@@ -17,6 +17,8 @@ LOCATE = {"addr", "columns", "core", "dwarf", "explain", "filter", "lidia create
 """The commands that look for files, and so take every option that says where."""
 NAME = {"addr", "columns", "core", "filter", "lidia dump", "pid", "profile", "symbols"}
 """The commands that print names as people read them, unless --no-demangle is given."""
+SERVE = {"serve"}
+"""The command that answers over HTTP."""
 WRITE = {f"trace {name}" for name in ("text", "wire", "filter", "anonymize", "salvage", "pprof", "events")}
 """The commands that write a file of some form: JSON, where it is one, is a form."""
 ONE_MEANING = {"--return-addresses": {"addr", "columns", "core", "pid"}, "--save-snapshot": {"core", "pid"}}
@@ -72,7 +74,7 @@ def test_names_are_readable_in_every_command_unless_no_demangle_is_given() -> No
 
 
 def test_json_is_an_option_of_every_command_that_prints() -> None:
-    assert those_with("--json") == PARSERS.keys() - WRITE
+    assert those_with("--json") == PARSERS.keys() - WRITE - SERVE
     assert all(options(PARSERS[name])["--json"].nargs == 0 for name in PARSERS.keys() - WRITE)
 
 

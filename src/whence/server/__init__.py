@@ -14,6 +14,7 @@
     upstream.py       other debuginfod servers, asked for what is not in the store
     uploads.py        files in: PUT, and Pyroscope's three calls
     uvicorn_headers.py  a time for headers, which uvicorn lacks
+    page/             the page
     run.py            granian or uvicorn, with what the options say
 
 The application has no state but the store and what it holds open: any number of them serve one store.

@@ -20,13 +20,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from whence._version import __version__
 from whence.errors import plain
 from whence.server.access import ADMIN, READ, UPLOAD
 from whence.server.bodies import Refused
 from whence.server.debuginfod import Debuginfod
 from whence.server.metrics import CONTENT_TYPE
 from whence.server.naming import Naming
+from whence.server.page import Page
 from whence.server.settings import ServerSettings
 from whence.server.state import Server, forwarders_of
 from whence.server.symbolication import Symbolication
@@ -47,7 +47,7 @@ def make_app(settings: ServerSettings) -> Starlette:
     """The application of a server with these settings."""
     server = Server(settings)
     debuginfod, symbolication = Debuginfod(server), Symbolication(server)
-    naming, uploads = Naming(server), Uploads(server)
+    naming, uploads, page = Naming(server), Uploads(server), Page(server)
 
     async def metrics(request: Request) -> Response:
         server.count(request, "metrics")
@@ -66,13 +66,12 @@ def make_app(settings: ServerSettings) -> Starlette:
         server.metrics.ready.set(1)
         return PlainTextResponse("ready\n")
 
-    async def about(request: Request) -> Response:
-        server.count(request, "/")
-        return PlainTextResponse(f"whence {__version__}\n")
-
     buildid = "/buildid/{build_id}"
     routes = [
-        Route("/", about, name="read"),
+        Route("/", page.index, name="read"),
+        Route("/binary/{build_id}", page.binary, name="read"),
+        Route("/static/{name}", page.static, name="read"),
+        Route("/upload", uploads.put_any, name="upload", methods=["PUT"]),
         Route("/healthz", healthz, name="read"),
         Route("/readyz", readyz, name="read"),
         Route("/metrics", metrics, name="read"),
