@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.name_profile import WHENCE, archived, made
 from whence.profiles import gz
 
-FILES = int(os.environ.get("BENCH_FILES", "1000"))
+FILES = int(os.environ.get("BENCH_PROFILES", "1000"))
 BYTES = 220_000  # of each, unpacked: some 100 KB in gzip
 LOCATIONS = 100  # of each binary
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.forge.perfdata import KERNEL, KIND, USER, Forge
 from tests.helpers.perfdata import APP, APP_ID, EXPECTED, LIB, LIB_ID, recording, stacks
+from whence.cli import main
 from whence.errors import ProfileError
 from whence.model import Frame
 from whence.profiles import read
@@ -345,3 +346,15 @@ def test_version_1_and_senseless_headers_are_refused() -> None:
         read(b"PERFILE2" + struct.pack("<Q", 77) + bytes(88))
     with pytest.raises(ProfileError, match="event"):
         read(Forge().pipe([], [])[:16])
+
+
+def test_times_become_labels_where_they_are_asked_for(tmp_path: Path) -> None:
+    forge = Forge()
+    records = [forge.comm(7, 7, "app", 1), *(forge.sample(7, 7, at, [USER, 0x1000], period=at) for at in (9, 5, 7))]
+    (tmp_path / "perf.data").write_bytes(forge.file(records))
+    assert len(read(tmp_path / "perf.data").samples) == 1
+    out = tmp_path / "out.pb.gz"
+    assert main(["profile", str(tmp_path / "perf.data"), "--times", "-o", str(out), "--no-cache"]) == 0
+    again = read(out).samples
+    assert [{one.key: one.number for one in labels}["time"] for labels in again.labels] == [5, 7, 9]
+    assert [list(column) for column in again.values] == [[1, 1, 1], [5, 7, 9]]

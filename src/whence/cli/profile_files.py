@@ -139,7 +139,7 @@ class ProfileJob:
             self.files = name(
                 profile, binaries, overwrite=self.options.overwrite, demangle=not self.options.no_demangle
             )
-            self._write(profile)
+            self._write(profile.timed() if self.options.times else profile)
             self._judge(profile)
         except (WhenceError, OSError, MemoryError) as error:
             self.error = error

@@ -290,6 +290,34 @@ class Profile:
         )
         return found
 
+    def timed(self) -> Self:
+        """A profile with a sample for each event, its time among its labels: "time", in nanoseconds of the recorder's
+        clock. Locations, mappings and names are shared. Without a timeline it has the samples there are.
+
+        pprof and OTLP have no other place for times; they grow by as much.
+        """
+        samples, line = self.samples, self.samples.timeline
+        found = copy(self)
+        found.unwinding = None
+        if line is None:
+            return found
+        order = line.in_order()
+        rows = [line.sample[at] for at in order]
+        times = array("q", map(line.time.__getitem__, order))
+        columns = [array("q", map(column.__getitem__, order)) for column in line.values]
+        found.samples = Samples(
+            samples.first,
+            samples.stack,
+            array("I", map(samples.of.__getitem__, rows)),
+            columns,
+            [
+                (*samples.labels[row], Label("time", number=time, unit="nanoseconds"))
+                for row, time in zip(rows, times, strict=True)
+            ],
+            timeline=Timeline(array("I", range(len(rows))), times, columns),
+        )
+        return found
+
     def location(self, mapping: int, address: int, frames: Frames = ()) -> int:
         """Append a location. Returns its index."""
         self.mapping.append(mapping)

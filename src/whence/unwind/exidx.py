@@ -26,7 +26,26 @@ CANTUNWIND = 1
 COMPACT = 1 << 31  # the word holds instructions, or which of the three standard forms follow
 INSTRUCTIONS_LIMIT = 4 + 4 * 255  # bytes of an entry
 SP, LINK, PC = 13, 14, 15
+# Instructions (section 10.3, table 4), by their first byte or, where bits of it are an operand, by where those begin
+SUBTRACT = 0x40  # below: vsp grows by the low six bits
+POP_UNDER_MASK = 0x80  # below: vsp shrinks by the low six bits
+SET_VSP = 0x90  # below: r4 to r15 are popped under a mask
+POP_R4_UP = 0xA0  # below: vsp becomes a register
 FINISH = 0xB0
+POP_UNDER_LOW_MASK = 0xB1  # r0 to r3
+ADD_ULEB = 0xB2
+POP_VFP_FSTMFDX = 0xB3
+POP_AUTHENTICATION_CODE = 0xB4
+USE_VSP_AS_MODIFIER = 0xB5
+POP_VFP_D8_FSTMFDX = 0xB8
+POP_WMMX_WR10 = 0xC0
+POP_WMMX = 0xC6
+POP_WMMX_CONTROL = 0xC7
+POP_VFP_D16 = 0xC8
+POP_VFP = 0xC9
+POP_VFP_D8 = 0xD0
+SPARE = 0xD8  # from here on
+MORE = 0x80  # of a ULEB128: another byte follows
 WORD = 4
 _CIE = Cie(1, 1, LINK, 0, 0xFF, False, False, 4, memoryview(b""))
 
@@ -149,53 +168,53 @@ def unwound(code: bytes, offset: int = 0) -> tuple[Cfa, dict[int, Rule]]:
 
     while at < len(code):
         byte = operand()
-        if byte < 0x40:
+        if byte < SUBTRACT:
             depth += (byte << 2) + 4
-        elif byte < 0x80:
+        elif byte < POP_UNDER_MASK:
             depth -= ((byte & 0x3F) << 2) + 4
-        elif byte < 0x90:
+        elif byte < SET_VSP:
             mask = (byte & 0x0F) << 8 | operand()
             if not mask:
                 raise DwarfError(SECTION, offset, "a function may be unwound", "a refusal")
             pop([4 + bit for bit in range(12) if mask >> bit & 1])
-        elif byte < 0xA0:
+        elif byte < POP_R4_UP:
             register = byte & 0x0F
             if register in (SP, PC) or saved:
                 raise refused(byte)
             base, depth = register, 0
-        elif byte < 0xB0:
+        elif byte < FINISH:
             pop([*range(4, 5 + (byte & 7)), *([LINK] if byte & 8 else [])])
         elif byte == FINISH:
             break
-        elif byte == 0xB1:
+        elif byte == POP_UNDER_LOW_MASK:
             mask = operand()
             if not 0 < mask < 16:
                 raise refused(mask)
             pop([bit for bit in range(4) if mask >> bit & 1])
-        elif byte == 0xB2:
+        elif byte == ADD_ULEB:
             value = shift = 0
             while True:
                 more = operand()
                 value |= (more & 0x7F) << shift
                 shift += 7
-                if more < 0x80:
+                if more < MORE:
                     break
                 if shift > 28:
                     raise refused(more)
             depth += 0x204 + (value << 2)
-        elif byte == 0xB3:
+        elif byte == POP_VFP_FSTMFDX:
             depth += 8 * ((operand() & 0x0F) + 1) + 4
-        elif byte == 0xB4:  # the return address's authentication code
+        elif byte == POP_AUTHENTICATION_CODE:  # of the return address
             depth += WORD
-        elif byte == 0xB5:  # what it was made with
+        elif byte == USE_VSP_AS_MODIFIER:
             continue
-        elif 0xB8 <= byte < 0xC0:
+        elif POP_VFP_D8_FSTMFDX <= byte < POP_WMMX_WR10:
             depth += 8 * ((byte & 7) + 1) + 4
-        elif byte in (0xC6, 0xC8, 0xC9):
+        elif byte in (POP_WMMX, POP_VFP_D16, POP_VFP):
             depth += 8 * ((operand() & 0x0F) + 1)
-        elif byte == 0xC7:
+        elif byte == POP_WMMX_CONTROL:
             depth += WORD * (operand() & 0x0F).bit_count()
-        elif 0xC0 <= byte < 0xC6 or 0xD0 <= byte < 0xD8:
+        elif POP_WMMX_WR10 <= byte < POP_WMMX or POP_VFP_D8 <= byte < SPARE:
             depth += 8 * ((byte & 7) + 1)
         else:
             raise refused(byte)
