@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: help demo test test-pythons lint check browser frontends oracle bench fuzz checked sanitized shell-files wheels clean
+.PHONY: help demo test test-pythons lint check browser frontends oracle bench fuzz checked sanitized shell-files docs wheels clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -67,6 +67,10 @@ bench: $(VENV)/.tested  ## time against the peers that are on this machine
 
 fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS_EACH each (60)
 	@$(BIN)/python -m fuzz --seconds $${SECONDS_EACH:-60}
+
+docs: $(VENV)/.tested  ## the documentation site, docs/_build/html, without a warning
+	@$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
+	@echo docs/_build/html/index.html
 
 wheels: $(VENV)/.released  ## dist/: the source distribution and the wheels of four Linux platforms, checked (ten minutes)
 	@$(BIN)/python -m tools.wheels
