@@ -10,7 +10,10 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.forge.perfdata import KERNEL, USER, Forge
+from whence.elf import ElfFile
 from whence.locate.locator import Locator
+from whence.procmap.vdso import own_vdso
 from whence.profiles import Profile, read
 from whence.profiles.kinds import GENERATED
 
@@ -246,3 +249,57 @@ def test_stacks_of_registers_and_stack_bytes_are_those_of_perf_script(tmp_path: 
     names = [one.name for one in ours[len(ours) // 2].frames]
     assert names.count("deep") == 13
     assert "main" in names
+
+
+def cache_of(folder: Path, build_id: str, name: str) -> Path:
+    """The place of a file in perf's cache."""
+    place = folder / "kept" / build_id
+    place.mkdir(parents=True)
+    link = folder / ".build-id" / build_id[:2] / build_id[2:]
+    link.parent.mkdir(parents=True)
+    link.symlink_to(place)
+    return place / name
+
+
+@pytest.mark.parametrize("name", ["elf", "debug"])
+def test_perfs_cache_and_what_perf_archive_packed_are_debug_folders(tmp_path: Path, name: str) -> None:
+    profile = read(DATA / "plain.data")
+    build_id = next(one.build_id for one in profile.mappings if one.path == "/opt/spin/spin")
+    shutil.copy(DATA / "spin", cache_of(tmp_path, build_id, name))
+    with Locator(dirs=[tmp_path], local=False) as locator:
+        profile.symbolize(locator)
+    assert {"leaf", "middle"} & {frame.function for chain in profile.frames for frame in chain}
+
+
+def test_the_kernel_is_named_by_the_kallsyms_that_perf_kept_of_its_build_id(tmp_path: Path) -> None:
+    forge = Forge()
+    start, build_id = 0xFFFFFFFF81000000, "ab" * 20
+    path = cache_of(tmp_path, build_id, "kallsyms")
+    path.write_text("ffffffff81000000 T _text\nffffffff81000100 T handle_irq\nffffffffc0000000 t probe\t[driver]\n")
+    records = [
+        forge.mmap(0xFFFFFFFF, start, 0x1000000, start, "[kernel.kallsyms]_text", misc=1),
+        forge.mmap(0xFFFFFFFF, 0xFFFFFFFFC0000000, 0x1000, 0, "[driver]", misc=1),
+        forge.sample(7, 7, 5, [KERNEL, start + 0x108, 0xFFFFFFFFC0000011], misc=1),
+    ]
+    profile = read(forge.file(records, features={2: forge.build_ids([("[kernel.kallsyms]", build_id)])}))
+    with Locator(dirs=[tmp_path], local=False) as locator:
+        profile.symbolize(locator)
+    assert [chain[0].function for chain in profile.frames] == ["handle_irq", "probe [driver]"]
+
+
+def test_this_machines_vdso_names_recordings_that_have_its_build_id() -> None:
+    elf = ElfFile.from_bytes(own_vdso(), "[vdso]")
+    symbols = elf.symbols(".dynsym")
+    index = symbols.find("__vdso_clock_gettime")
+    if index is None:
+        pytest.skip("this machine's vDSO has no __vdso_clock_gettime")
+    at = symbols.value[index]
+    forge = Forge()
+    for build_id, names in ((elf.build_id, ["__vdso_clock_gettime"]), ("00" * 20, [])):
+        records = [
+            forge.mmap2(7, 0x7FFF0000, 0x2000, 0, "[vdso]", 1, build_id=build_id),
+            forge.sample(7, 7, 5, [USER, 0x7FFF0000 + at + 4]),
+        ]
+        profile = read(forge.file(records))
+        profile.symbolize(Locator(dirs=[]))
+        assert [frame.function for frame in profile.frames[0]][-1:] == names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Callable
@@ -182,7 +183,23 @@ def print_report(report: Report, options: Namespace, stream: object) -> None:
     if options.json:
         print(json.dumps(report.as_json()), file=stream)  # type: ignore[call-overload]
     elif options.coverage:
-        print(report, end="", file=stream)  # type: ignore[call-overload]
+        if stream is not sys.stdout:
+            print(report, end="", file=stream)  # type: ignore[call-overload]
+            return
+        from whence.cli import colour
+
+        for line in coloured(report).removesuffix("\n").split("\n"):
+            colour.print_line(line)
+
+
+def coloured(report: Report) -> str:
+    """The coverage, its percentages in colours: green for all, yellow where names are missing."""
+    from whence.cli import colour
+
+    def paint(found: re.Match[str]) -> str:
+        return colour.share(found[0], float(found[1]))
+
+    return re.sub(r"(?<![^ \n])(\d+\.\d) %(?=  | of the frames)", paint, str(report))
 
 
 def standard_input(options: Namespace) -> Profile:

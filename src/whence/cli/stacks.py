@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
+from whence.cli import colour
 from whence.cli.answers import as_lines, as_object, tell_remedies
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.words import plain
@@ -98,7 +99,11 @@ def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: 
         print(title(stack) + (f" {stack.signal}" if got else ""))
         if registers:
             print("\n".join(register_lines(stack)))
-        print("\n".join(gdb_lines(stack) if style == "gdb" else stack_lines(stack)))
+        if style == "gdb":
+            print("\n".join(gdb_lines(stack)))
+            continue
+        for line in stack_lines(stack):
+            colour.print_line(line)
     tell_remedies([frame.place for stack in stacks for frame in stack.frames])
     for remedy, count in Counter(stack.missing.remedy for stack in stacks if stack.missing is not None).items():
         print(f"whence: {count} x {Reason.NOT_TRACEABLE.word}: {remedy}", file=sys.stderr)

@@ -281,8 +281,14 @@ class OwnPath:
                 one.close()
 
 
+CACHED_NAMES = ("debug", "elf", "vdso")  # of files in perf's cache, below the build-id
+
+
 class BuildIdFolders:
-    """Folders with debug files as distributions lay them."""
+    """Folders with debug files as distributions lay them, or with files as perf keeps them (perf-buildid-cache(1)).
+
+    Below .build-id/ab/: cdef.debug is a debug file, cdef the file itself, or a folder with elf, debug or vdso.
+    """
 
     how = "debug folder"
 
@@ -296,8 +302,7 @@ class BuildIdFolders:
         build_id = wanted.key
         if not build_id or set(wanted.kinds) <= {FileKind.ARCHIVE}:
             return
-        for folder in self.folders:
-            path = os.path.join(folder, ".build-id", build_id[:2], build_id[2:] + ".debug")
+        for path in self._paths(build_id):
             try:
                 one = identify(path, self.how)
             except (FileNotFoundError, NotADirectoryError):
@@ -310,6 +315,15 @@ class BuildIdFolders:
                 else:
                     tried.append(Tried(path, self.how, Outcome.MISMATCH, one.difference(wanted)))
                     one.close()
+
+    def _paths(self, build_id: str) -> Iterator[str]:
+        for folder in self.folders:
+            path = os.path.join(folder, ".build-id", build_id[:2], build_id[2:])
+            yield f"{path}.debug"
+            if os.path.isdir(path):
+                yield from filter(os.path.exists, (os.path.join(path, name) for name in CACHED_NAMES))
+            elif os.path.exists(path):
+                yield path
 
 
 class Servers:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from whence.elf import ElfFile
 from whence.elf.segments import Segment
+from whence.errors import WhenceError
 from whence.locate.locator import Locator
 from whence.locate.search import Opened, Tried, Wanted
 from whence.model import Frames
+from whence.procmap.vdso import own_vdso
 from whence.profiles.addresses import can_translate, vaddrs
 from whence.profiles.kernel import Placing, is_kernel, placing
 from whence.profiles.model import Mapping
@@ -22,6 +26,7 @@ from whence.symbolize.internal_error import reason_of
 from whence.symbolize.pool import Names
 
 Known = dict[Callable[[str], str] | None, dict[int, Frames]]
+VDSO = "[vdso]"  # how recorders call it
 
 
 @dataclass(slots=True)
@@ -64,6 +69,7 @@ class Binaries:
         self.system_names: dict[str, str] = {}  # of all profiles named, where files' answers are kept
         self.locator = locator or Locator()
         self.symbol_lists = symbol_lists or SymbolLists()
+        self.symbol_lists.folders = self.locator.dirs
         self._searches: dict[tuple[str, str], MappingSearch] = {}
         self._open: list[Opened] = []
 
@@ -117,10 +123,20 @@ class Binaries:
                 found.missing = Missing(*reason_of(error, f"looking for the file of {mapping.path}"))
         return found
 
+    def _own_vdso(self, mapping: Mapping) -> ElfFile | None:
+        """This machine's vDSO, if it is the one that was mapped."""
+        with suppress(OSError, WhenceError):
+            elf = ElfFile.from_bytes(own_vdso(), VDSO)
+            if elf.build_id == mapping.build_id:
+                return elf
+        return None
+
     def _search(self, found: MappingSearch, addresses: int) -> None:
         mapping = found.mapping
+        own = self._own_vdso(mapping) if mapping.path == VDSO else None
         search = self.locator.search(
             Wanted(mapping.build_id, mapping.path),
+            own=own,
             addresses=addresses,
             places=lambda segments: can_translate(segments, mapping),
         )
@@ -132,5 +148,5 @@ class Binaries:
         self._open.append(opened)
         found.opened = Placed(opened.binary, opened.segments, opened.how, opened.build_id)
         found.opened.known = {} if self.remembers else None
-        if is_kernel(mapping):
+        if is_kernel(mapping) and mapping.path != VDSO:
             found.opened.placing = placing(opened.elf_behind, opened.segments, self.symbol_lists.text_address)

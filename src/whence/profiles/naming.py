@@ -15,7 +15,7 @@ from whence.lidia.table import demangler
 from whence.locate.locator import Locator
 from whence.locate.segments import has_nobits
 from whence.profiles.addresses import NOWHERE
-from whence.profiles.binaries import Binaries, MappingSearch
+from whence.profiles.binaries import VDSO, Binaries, MappingSearch
 from whence.profiles.kernel import HALF
 from whence.profiles.kinds import AddressKind, kind_of
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
@@ -128,6 +128,11 @@ def _name_mapping(
         for location in members:
             kinds.setdefault(upper if profile.address[location] >= HALF else lower, []).append(location)
     for kind, part in kinds.items():
+        if mapping is not None and kind is AddressKind.PAGE and mapping.path == VDSO and mapping.build_id:
+            report.search = search = binaries.search(mapping, len(part))
+            if search.opened is not None:
+                _ask(profile, search, mapping, part, report, readable, demangled)
+                continue
         if mapping is not None and kind is AddressKind.PAGE:
             _answer(
                 profile,

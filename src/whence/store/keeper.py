@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO, Protocol
 
+    from whence.producers import Producers
     from whence.store.meta import Meta
     from whence.store.objects import Objects, Stat
     from whence.store.outcomes import Outcomes, Received
@@ -44,7 +45,15 @@ if TYPE_CHECKING:
         def receive(self, file: Readable, origin: str, limit: int = 0) -> AbstractContextManager[Received]: ...
 
         def take(
-            self, received: Received, looked: Looked, build_id: str, *, wait: float = ..., archive: bool = True
+            self,
+            received: Received,
+            looked: Looked,
+            build_id: str,
+            *,
+            wait: float = ...,
+            archive: bool = True,
+            folders: Iterable[str] = (),
+            producers: Producers | None = None,
         ) -> Outcomes: ...
 
         def finish(
