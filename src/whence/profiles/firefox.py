@@ -237,7 +237,7 @@ class FirefoxTables:
         return found
 
     def kind(self, mapping: Mapping | None, address: int) -> AddressKind:
-        """Where the name of an address is looked for; asked once of each path, for many mappings may have a long one."""
+        """Where the name of an address is looked for; asked once of each path: many mappings may have a long one."""
         high = address >> HALF_BIT
         key = (
             (None, "", 0, high)
