@@ -35,7 +35,7 @@ def megabytes(data: bytes) -> float:
 
 def seconds(data: bytes) -> float:
     """Of reading and seven conversions."""
-    return 15 + 30 * len(data) / MEGABYTE
+    return 26 + 30 * len(data) / MEGABYTE
 
 
 HEAD = forge.sample_type() + forge.strings("", "cpu", "nanoseconds")
@@ -175,23 +175,23 @@ def blanks() -> bytes:
 
 
 def heap_of_stacks() -> bytes:
-    lines = (f"1: 8 [1: 8] @ {' '.join(f'{at * 99 + one:#x}' for one in range(30))}\n" for at in range(3000))
+    lines = (f"1: 8 [1: 8] @ {' '.join(f'{at * 99 + one:#x}' for one in range(30))}\n" for at in range(1000))
     return packed((b"heap profile: 1: 8 [1: 8] @ heapprofile\n", 1), ("".join(lines).encode(), 20))
 
 
 def heap_of_maps() -> bytes:
     line = "{:x}-{:x} r-xp 00000000 08:01 77 /lib/{}.so\n"
-    maps = "".join(line.format(at << 13, (at << 13) + 4096, at) for at in range(50_000, 1, -1))
+    maps = "".join(line.format(at << 13, (at << 13) + 4096, at) for at in range(20_000, 1, -1))
     return packed((("goroutine profile: total 1\n1 @ 0x10\n--- Memory map: ---\n" + maps).encode(), 1))
 
 
 def heap_of_names_in_maps() -> bytes:
     names = "".join(f"k{at}={f'$k{at - 1}' * 90}\n" for at in range(1, 100))
-    return packed((b"goroutine profile: total 1\n1 @ 0x10\n--- Memory map: ---\n", 1), (names.encode() * 300, 1))
+    return packed((b"goroutine profile: total 1\n1 @ 0x10\n--- Memory map: ---\n", 1), (names.encode() * 60, 1))
 
 
 def jemalloc_threads() -> bytes:
-    threads = "".join(f"  t{at}: 1: 8 [0: 0] name{at}\n" for at in range(5000))
+    threads = "".join(f"  t{at}: 1: 8 [0: 0] name{at}\n" for at in range(2000))
     return packed((b"heap_v2/1\n", 1), (("@ 0x1 0x2\n  t*: 5000: 40000 [0: 0]\n" + threads).encode(), 30))
 
 
@@ -213,34 +213,50 @@ def firefox_document(stacks: int, samples: int, prefix: list[int | None]) -> byt
 
 
 def firefox_deep_stacks() -> bytes:
-    """A stack for each depth up to 50,000."""
-    return packed((firefox_document(50_000, 50_000, [None, *range(49_999)]), 1))
+    """A stack for each depth up to 20,000."""
+    return packed((firefox_document(20_000, 20_000, [None, *range(19_999)]), 1))
 
 
 def firefox_lists() -> bytes:
-    return packed((b'{"meta":{"preprocessedProfileVersion":60},"threads":[[]', 1), (b",[]" * MEGABYTE, 60), (b"]}", 1))
+    return packed((b'{"meta":{"preprocessedProfileVersion":60},"threads":[[]', 1), (b",[]" * MEGABYTE, 20), (b"]}", 1))
 
 
 def cpuprofile_deep_tree() -> bytes:
-    nodes = ",".join(f'{{"id":{at},"callFrame":{{"functionName":"f"}},"children":[{at + 1}]}}' for at in range(40_000))
-    ids = ",".join(map(str, range(40_000)))
+    nodes = ",".join(f'{{"id":{at},"callFrame":{{"functionName":"f"}},"children":[{at + 1}]}}' for at in range(15_000))
+    ids = ",".join(map(str, range(15_000)))
     return packed((f'{{"nodes":[{nodes}],"samples":[{ids}],"timeDeltas":[{ids}]}}'.encode(), 1))
 
 
 def speedscope_events() -> bytes:
-    opened = ",".join(f'{{"type":"O","frame":0,"at":{at}}}' for at in range(30_000))
-    closed = ",".join(f'{{"type":"C","frame":0,"at":{at}}}' for at in range(30_000, 60_000))
+    opened = ",".join(f'{{"type":"O","frame":0,"at":{at}}}' for at in range(12_000))
+    closed = ",".join(f'{{"type":"C","frame":0,"at":{at}}}' for at in range(12_000, 24_000))
     text = f'{{"shared":{{"frames":[{{"name":"f"}}]}},"profiles":[{{"type":"evented","events":[{opened},{closed}]}}]}}'
     return packed((text.encode(), 1))
 
 
+def lines_of_blanks() -> bytes:
+    """Lines that a careless pattern reads in quadratic time."""
+    one = "    " + " (in " * 3000 + "\n"
+    return packed((b"Call graph:\n", 1), (("    1 f  " + one + "    1 f" + " " * 16_000 + "x\n").encode() * 20, 10))
+
+
+def frames_of_brackets() -> bytes:
+    line = "    f" + " (" * 8000 + "\n    " + "+1" * 8000 + "x\n    a`" + " " * 16_000 + "x\n"
+    return packed((b"@[\n" + line.encode() * 20, 10), (b"]: 1\n", 1))
+
+
+def symbols_of_go() -> bytes:
+    line = "#\t0x1\t" + "a+0x1\t" * 5000 + "\n1 @ 0x1\n"
+    return packed((b"goroutine profile: total 1\n", 1), (line.encode() * 20, 10))
+
+
 def tree_of_calls() -> bytes:
-    lines = "".join(f"{' ' * (at % 8000 + 4)}{8000 - at % 8000} f{at}  (in x)\n" for at in range(16_000))
+    lines = "".join(f"{' ' * (at % 8000 + 4)}{8000 - at % 8000} f{at}  (in x)\n" for at in range(8_000))
     return packed((b"Call graph:\n" + lines.encode(), 1))
 
 
 def bpftrace_stacks() -> bytes:
-    stacks = "".join(f"@[\n{''.join(f'    f{at}{one}+1{chr(10)}' for one in range(40))}]: 1\n" for at in range(3000))
+    stacks = "".join(f"@[\n{''.join(f'    f{at}{one}+1{chr(10)}' for one in range(40))}]: 1\n" for at in range(500))
     return packed((stacks.encode(), 10))
 
 
@@ -250,7 +266,7 @@ INPUTS: tuple[Callable[[], bytes], ...] = (
     profiles_of_one_resource, json_objects, json_lists, json_profiles, perf_frames, perf_events, perf_mappings,
     perf_forks, folded_semicolons, folded_names, blanks, heap_of_stacks, heap_of_maps, heap_of_names_in_maps,
     jemalloc_threads, cpu_words, firefox_deep_stacks, firefox_lists, cpuprofile_deep_tree, speedscope_events,
-    tree_of_calls, bpftrace_stacks,
+    tree_of_calls, bpftrace_stacks, lines_of_blanks, frames_of_brackets, symbols_of_go,
 )  # fmt: skip
 
 

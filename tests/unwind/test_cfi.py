@@ -91,6 +91,13 @@ def test_each_instruction_of_the_cfa(program: str, cfa: Cfa) -> None:
     assert fde_of(bytes.fromhex(program)).rows[0].cfa == cfa
 
 
+def test_a_cfa_may_begin_as_a_register_alone() -> None:
+    """gcc's CIEs of riscv64 do."""
+    assert fde_of(b"", cie=b"\x0d\x02").rows[0].cfa == Cfa(2, 0)
+    with pytest.raises(DwarfError, match="a register plus an offset"):
+        fde_of(b"\x0e\x10", cie=b"\x07\x10")
+
+
 @pytest.mark.parametrize(
     ("program", "rule"),
     [

@@ -343,7 +343,7 @@ def gc(options: Namespace) -> int:
         gone = collect(store, keep_days=options.keep_days, max_size=most, dry_run=options.dry_run, report=report)
     if not options.json:
         what = "would go" if options.dry_run else "removed"
-        print(f"{len(gone):,} build-ids, {size(sum(one.size for one in gone))} bytes {what}", file=sys.stderr)
+        print(f"{len(gone):,} build-ids, {sum(one.size for one in gone):,} bytes {what}", file=sys.stderr)
     return ANSWERED
 
 

@@ -28,7 +28,7 @@ SENTINELS = ("--- Memory map: ---", "MAPPED_LIBRARIES:")
 HEX = r"(?:0x)?([0-9a-fA-F]{1,16})"
 RANGE = rf"\s*{HEX}[\s-]?\s*{HEX}:?"
 PERM = r"(?:\s+([-rwxps]+))?"
-PROC = re.compile(rf"{RANGE}{PERM}\s+([0-9a-fA-F]{{1,16}})\s+[0-9a-fA-F]+:[0-9a-fA-F]+\s+\d+(?:\s+(\S.*?))?\s*$")
+PROC = re.compile(rf"{RANGE}{PERM}\s+([0-9a-fA-F]{{1,16}})\s+[0-9a-fA-F]+:[0-9a-fA-F]+\s+\d+(?:\s+(\S.*))?$")
 BRIEF = re.compile(rf"{RANGE}{PERM}(?:\s+(\S+))?(?:\s+\(@([0-9a-fA-F]{{1,16}})\))?(?:\s+([0-9a-fA-F]+))?")
 LOGGED = re.compile(r"[^\[\]]+:[0-9]+\]\s")
 LONGEST = 1 << 12  # characters of a line: no path has more
@@ -73,6 +73,7 @@ def entry(line: str) -> Mapping | None:
     >>> entry("0x40000-0x80000: /path/to/binary (@FF00) abc123456")
     <Mapping 0x40000-0x80000 r-xp 0xff00 /path/to/binary>
     """
+    line = line.rstrip()
     found = PROC.match(line)
     if found is not None:
         start, end, perm, offset, path = found.groups()

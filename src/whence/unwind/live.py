@@ -135,7 +135,7 @@ class LiveMemory:
     def _now(self, start: int) -> bytes:
         try:
             if self._file < 0:
-                self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+                self._file = os.open(self._path, os.O_RDONLY)
             return os.pread(self._file, PAGE, start)
         except (OSError, OverflowError):
             return b""

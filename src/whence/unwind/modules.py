@@ -6,15 +6,13 @@ as it did in memory. The vDSO, which is in no file, is in the core itself.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from whence.elf import ElfFile
 from whence.errors import DwarfError, ElfError, GopclntabError, WhenceError
-from whence.gopclntab import Pclntab
-from whence.gopclntab.find import SECTIONS as GO_SECTIONS
-from whence.lidia.table import open as open_archive
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.procmap.snapshot import stamp_of
@@ -38,6 +36,8 @@ if TYPE_CHECKING:
 
 EXECUTABLE, DEBUGINFO, ARCHIVE = "executable", "debuginfo", "lidia"  # kinds of files that a Locator looks for
 VDSO_LIMIT = 1 << 20
+# in the name of a section of a Go program: .gopclntab, .data.rel.ro.gopclntab, .note.go.buildid, .go.buildinfo
+GO_MARK = re.compile(r"\.(gopclntab|note\.go|go)\b")
 ENTRY_BYTES = 48  # of `_start`, which is written by hand: 34 of glibc's, 43 of musl's are the longest
 
 
@@ -103,6 +103,8 @@ class Module:
         """What an archive of the build-id has of the file's call frame information (`lidia create --unwind`)."""
         path = self._find(ARCHIVE) if self.file.build_id else ""
         if path:
+            from whence.lidia.table import open as open_archive
+
             with suppress(OSError, WhenceError):
                 self._archive = open_archive(path)
                 held = self._archive.unwind()
@@ -122,7 +124,9 @@ class Module:
         """Go's tables of a Go program; None for others, and where they are damaged."""
         if self._go is False:
             self._go = None
-            if self.elf is not None and any(self.elf.section(name) is not None for name in GO_SECTIONS):
+            if self.elf is not None and any(GO_MARK.search(section.name) for section in self.elf.sections):
+                from whence.gopclntab import Pclntab
+
                 with suppress(ElfError, GopclntabError):
                     table = Pclntab.find(self.elf)
                     self._go = table.frames() if table is not None else None

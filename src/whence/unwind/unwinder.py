@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Protocol
 from whence.errors import DwarfError
 from whence.unwind.cfi import How, Row
 from whence.unwind.expressions import evaluate
-from whence.unwind.gostack import GoStacks
 from whence.unwind.memory import Memory, Unreadable
 from whence.unwind.steps import End, Ended, FoundBy, StackFrame, Step, Unwound
 
 if TYPE_CHECKING:
     from whence.gopclntab.frames import GoFunction
     from whence.unwind.cfi import Fde
+    from whence.unwind.gostack import GoStacks
     from whence.unwind.registers import Machine
     from whence.unwind.walking import PlainWalker
     from whence.window import ByteOrder
@@ -95,7 +95,7 @@ class Unwinder:
         self.mask = (1 << machine.bits) - 1
         self._trampolines: dict[int, bool] = {}
         self._is_code: dict[int, bool] = {}
-        self._go = GoStacks(machine, self.word, self.is_code)
+        self._go: GoStacks | None = None
         self._functions: dict[tuple[int, int], GoFunction | None] = {}
         self.thread_pointer = 0
         self.scan = False  # whether callers may be guessed
@@ -187,6 +187,10 @@ class Unwinder:
                 self._functions[key] = self.code.go(*key)
             function = self._functions[key]
             if function is not None:
+                if self._go is None:
+                    from whence.unwind.gostack import GoStacks
+
+                    self._go = GoStacks(self.machine, self.word, self.is_code)
                 called = self._go.step(function, frame, registers, self.thread_pointer)
                 if called is not None:
                     return called
