@@ -319,6 +319,12 @@ def test_rm_removes_everything_of_a_build_id(tmp_path: Path, files: Files) -> No
         assert len(store.list()) == 1
 
 
+def test_a_store_that_can_not_be_written_ends_add_and_no_file_is_called_refused(tmp_path: Path, files: Files) -> None:
+    (tmp_path / "store").write_text("a file, not a folder")
+    with Store(tmp_path / "store") as store, pytest.raises(OSError, match=r"."):
+        store.add(files.debug, files.stripped)
+
+
 def test_the_index_can_be_made_again_and_is_folded(tmp_path: Path) -> None:
     ids = [f"{number:040x}" for number in range(1, 90)]
     folder = tmp_path / "in"

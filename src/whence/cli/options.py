@@ -188,7 +188,13 @@ def locator_of(options: Namespace, *, given: list[str] | None = None, columns: b
 
         kept = None if options.no_cache else cache()
         who = getattr(options, "command", "")
-        stores = [Store(store_place(word)).source(who, cache=kept) for word in dict.fromkeys(options.store)]
+
+        def complain(line: str) -> None:
+            notify(f"whence: {line}")
+
+        stores = [
+            Store(store_place(word)).source(who, cache=kept, say=complain) for word in dict.fromkeys(options.store)
+        ]
     with Locator(
         dirs=options.debug_dir or user_dirs(),
         files=[*(given or ()), *options.binary],

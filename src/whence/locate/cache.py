@@ -17,7 +17,6 @@ those that were used longest ago go. Whoever has one open keeps it: a removed fi
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import stat
@@ -30,7 +29,7 @@ from typing import BinaryIO
 
 from whence.elf import ElfFile
 from whence.errors import Mismatch, WhenceError
-from whence.files import O_ALWAYS, O_NOFOLLOW, O_NONBLOCK, TEMPORARY, atomic_write, open_looked_at
+from whence.files import O_ALWAYS, O_NOFOLLOW, O_NONBLOCK, OWNED, TEMPORARY, atomic_write, is_mine, lock, open_looked_at
 from whence.lidia.table import open as open_archive
 
 LIMIT_BYTES = 4 << 30
@@ -126,7 +125,7 @@ class Cache:
         folder = self.folder(self.path(key).parent.name)
         descriptor = open_own(folder / ".lock")
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor)
             yield folder
         finally:
             os.close(descriptor)
@@ -166,7 +165,7 @@ class Cache:
                 raise NotOursError(f"it holds files, and no {MARKER} to say that they are whence's")
             if not make:
                 raise FileNotFoundError(2, "the cache is empty")
-            if status.st_uid == os.geteuid() and not status.st_mode & 0o022:
+            if is_mine(status) and not status.st_mode & 0o022:
                 self.root.chmod(0o700)  # empty, and of this user
             must_be_private(self.root.stat())
             with atomic_write(marker) as file:
@@ -223,23 +222,24 @@ class Cache:
 
 def is_own(status: os.stat_result) -> bool:
     """Whether a status is that of a regular file of this user which has no other name."""
-    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
+    return stat.S_ISREG(status.st_mode) and is_mine(status) and status.st_nlink == 1
 
 
 def mark_used(path: Path) -> None:
     """Set the time of access, and no other: to who reads an entry, a new time of change means another content."""
     descriptor = open_looked_at(path, follow=False)
     try:
-        os.utime(descriptor, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))
+        at = descriptor if os.utime in os.supports_fd else path
+        os.utime(at, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))
     finally:
         os.close(descriptor)
 
 
 def must_be_private(status: os.stat_result) -> None:
     """Raise NotOursError when a folder is another user's, or open to others."""
-    if status.st_uid != os.geteuid():
+    if not is_mine(status):
         raise NotOursError("it belongs to another user")
-    if status.st_mode & 0o077:
+    if OWNED and status.st_mode & 0o077:
         raise NotOursError(f"others may use it too: its mode is {stat.S_IMODE(status.st_mode):o}, not 700")
 
 

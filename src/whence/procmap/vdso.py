@@ -31,7 +31,7 @@ def own_vdso() -> bytes:
 
 
 def _memory(process: str, mapping: Mapping) -> bytes:
-    descriptor = os.open(f"{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(f"{process}/mem", os.O_RDONLY)
     try:
         return os.pread(descriptor, min(mapping.size, SIZE_LIMIT), mapping.start)
     finally:

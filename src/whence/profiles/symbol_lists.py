@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from whence.elf.notes import build_id, walk
 from whence.errors import ProfileError, WhenceError
-from whence.files import NotRegularError, open_input
+from whence.files import OWNED, NotRegularError, open_input
 from whence.locate.identity import key
 from whence.locate.names import is_image, module_of
 from whence.model import Source
@@ -198,7 +198,7 @@ def read_kallsyms(path: Path) -> tuple[KernelNames, int | None]:
 def read_perf_map(path: str) -> NameList | Missing:
     """The perf map at a path that everyone can write to, if it may be believed."""
     try:
-        _, data = perfmap.read_file(path, (os.geteuid(),))
+        _, data = perfmap.read_file(path, (os.geteuid(),) if OWNED else ())
     except NotRegularError:
         return Missing(Reason.NOT_FILE_BACKED, f"{path} is no regular file", GIVE_PERF_MAP)
     except OSError as error:

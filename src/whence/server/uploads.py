@@ -77,7 +77,7 @@ class Uploads:
         except OSError as error:
             raise Refused(507 if error.errno == 28 else 503, f"the store failed: {error.strerror}") from None
         if added.outcome in ("added", "better"):
-            self._server.pool.forget(build_id)
+            self._server.came(build_id)
         return added
 
     # Pyroscope

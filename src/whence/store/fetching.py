@@ -93,6 +93,11 @@ class Fetched:
     def note_absent(self, build_id: str) -> None:
         self._write(self._note(self._key(build_id, ANYTHING), ABSENT), "")
 
+    def forget_absent(self, build_id: str) -> None:
+        """Ask the bucket again."""
+        with suppress(OSError):
+            self._note(self._key(build_id, ANYTHING), ABSENT).unlink(missing_ok=True)
+
     def _write(self, note: Path, content: str) -> None:
         with suppress(OSError, WhenceError):  # a cache that can't be written to costs requests
             self.cache.folder(note.parent.name)

@@ -168,7 +168,7 @@ class Intake:
                 for member in packages.members(kind, file, path):
                     self._member(member)
         except (WhenceError, OSError) as error:
-            if isinstance(error, OSError) and error.filename is None:
+            if isinstance(error, OSError) and error.filename != path:
                 raise  # the store's own
             self._refused(path, error)
 
@@ -193,8 +193,8 @@ class Intake:
                 with open_regular(one.path, ElfError) as (_, size), self._room.taken(size):
                     self._elf(one.path, size, one.origin, one.build_id)
         except (WhenceError, OSError) as error:
-            if isinstance(error, OSError) and error.filename is None:
-                raise
+            if isinstance(error, OSError) and error.filename != one.path:
+                raise  # the store's own
             self._refused(one.origin, error)
 
     def _elf(self, path: str, size: int, origin: str = "", wanted: str = "") -> None:

@@ -216,12 +216,19 @@ class Store:
             return None
         return Content.of_file(path, stack)
 
-    def source(self, who: str = "", *, cache: Cache | str | os.PathLike[str] | None = None) -> StoreSource:
+    def source(
+        self,
+        who: str = "",
+        *,
+        cache: Cache | str | os.PathLike[str] | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> StoreSource:
         """The store as a source of a Locator. `who` asks: it is written down with what was not found. Files of a bucket
-        are kept in `cache`, a Cache or its folder (default: the store's)."""
+        are kept in `cache`, a Cache or its folder (default: the store's). `say` is told once, in a line, when the store
+        can't be asked."""
         from whence.store.source import StoreSource
 
-        return StoreSource(self, who, self._cache if cache is None else cache)
+        return StoreSource(self, who, self._cache if cache is None else cache, say)
 
     def wanted(self) -> Iterable[Question]:
         """Build-ids that were asked for and are not there, those asked for most first."""
@@ -229,12 +236,12 @@ class Store:
 
         return questions(self.objects)
 
-    def missed(self, build_id: str, who: str, path: str = "") -> None:
-        """Write down that a question had no answer here. Never raises OSError: it is a note."""
+    def missed(self, build_id: str, who: str, path: str = "", times: int = 1) -> None:
+        """Write down that a question had no answer here, so many times. Never raises OSError: it is a note."""
         from whence.store.wanted import note
 
         with suppress(OSError):
-            note(self.objects, build_id, who, path)
+            note(self.objects, build_id, who, path, times)
 
     def used(self, build_id: str) -> None:
         """Write down that a build-id answered now, once a day."""

@@ -8,9 +8,11 @@ with whence.Process(1234) as process:
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from whence.errors import Unsupported
 from whence.procmap import snapshot as record
 from whence.procmap.mapping import Mapping
 from whence.procmap.resolver import Resolver
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from whence.symbolize.stacks import Stack
 
 
+def on_linux() -> bool:
+    """Whether there is what live processes are read by."""
+    return sys.platform == "linux"
+
+
 class Process(LivePid):
     """A live process. A context manager; it keeps what it read of the process until it is closed.
 
@@ -35,6 +42,8 @@ class Process(LivePid):
     def __init__(
         self, pid: int, *, proc_root: str | os.PathLike[str] = "/proc", resolver: Resolver | None = None
     ) -> None:
+        if not on_linux() and resolver is None and os.fspath(proc_root) == "/proc":
+            raise Unsupported("live processes are read from /proc, which only Linux has: use a snapshot or a core file")
         self.pid = pid
         self._resolver = resolver or Resolver(proc_root)
 

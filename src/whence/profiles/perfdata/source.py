@@ -6,6 +6,8 @@ import os
 from typing import BinaryIO, Protocol
 from weakref import finalize
 
+from whence.files import read_at
+
 
 class Source(Protocol):
     """Bytes by offset."""
@@ -48,7 +50,7 @@ class FileSource:
         self.size = os.fstat(self._descriptor).st_size - begin
 
     def read(self, offset: int, size: int) -> bytes:
-        return os.pread(self._descriptor, size, self._begin + offset)
+        return read_at(self._descriptor, size, self._begin + offset)
 
     def keep(self) -> None:
         self._descriptor = os.dup(self._descriptor)
@@ -73,7 +75,7 @@ class SpoolSource:
         return at
 
     def read(self, offset: int, size: int) -> bytes:
-        return os.pread(self._file.fileno(), size, offset)
+        return read_at(self._file.fileno(), size, offset)
 
     def keep(self) -> None:
         """It is there as long as this object."""
