@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: help demo test test-pythons lint check browser frontends oracle bench fuzz checked sanitized shell-files docs wheels clean
+.PHONY: help demo test test-pythons lint check browser frontends oracle bench fuzz checked sanitized shell-files docs wheels release clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -71,6 +71,10 @@ fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS_EACH each (60)
 docs: $(VENV)/.tested  ## the documentation site, docs/_build/html, without a warning
 	@$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
 	@echo docs/_build/html/index.html
+
+release: lint docs wheels  ## all that a release is: style, types, site, wheels; then the whole test suite
+	@$(BIN)/python -m pytest -q tests/test_packaging.py tests/test_shell_files.py tests/test_release.py
+	@$(BIN)/python -m pytest -n $(JOBS)
 
 wheels: $(VENV)/.released  ## dist/: the source distribution and the wheels of four Linux platforms, checked (ten minutes)
 	@$(BIN)/python -m tools.wheels
