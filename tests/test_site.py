@@ -77,6 +77,22 @@ def test_the_commands_of_a_page_print_what_it_shows(page: Path, folder: Path) ->
         assert done.returncode == 0, f"$ {command}\n{done.stderr}"
 
 
+def test_the_readme_shows_commands_that_run_and_print_lines_of_that_form(folder: Path) -> None:
+    """Figures, build-ids and columns' widths are those of one machine: numbers and spaces are compared as such."""
+
+    def form(text: str) -> str:
+        return re.sub(r"\b[0-9a-f]{40}\b|0x[0-9a-f]+|[\d,.]*\d", "N", " ".join(text.split()))
+
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "XDG_CACHE_HOME": str(folder / "cache"), "NO_COLOR": "1"}
+    found = commands(DOCS.parent / "README.md")
+    assert len(found) == 5
+    for command, output in found:
+        command = command.replace("add store", "add readme-store")
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=folder, env=environment)
+        assert form(done.stdout) == form(output), command
+
+
 @pytest.mark.parametrize("page", [one for one in PAGES if PYTHON.search(one.read_text())], ids=lambda page: page.stem)
 def test_the_python_of_a_page_runs(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
