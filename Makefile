@@ -7,7 +7,8 @@ JOBS ?= $(shell nproc)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: help demo test test-pythons lint check browser frontends oracle bench fuzz checked sanitized shell-files docs wheels release clean
+.PHONY: help demo test test-pythons lint check browser page frontends buckets oracle engines bench fuzz checked
+.PHONY: sanitized shell-files docs wheels release clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -55,9 +56,23 @@ browser: $(VENV)/.tested  ## the flame graph's page in a headless Chromium (inst
 	@command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y -qq chromium
 	@$(BIN)/python -m pytest tests/profiles/test_flamegraph_page.py
 
+page: $(VENV)/.tested  ## the page of `whence serve` in a headless Chromium, by the keyboard, checked by axe (npm)
+	@command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y -qq chromium
+	@npm install --silent --no-fund --no-audit --ignore-scripts --prefix .cache/npm playwright-core axe-core
+	@$(VENV)/bin/python -m pytest -q tests/server/test_page.py
+
 frontends: $(VENV)/.tested  ## what profiles are written as, opened by the front ends themselves (installs them by npm)
 	@npm install --silent --no-fund --no-audit --prefix .cache/npm @firefox-devtools/profiler-cli speedscope
 	@$(BIN)/python -m pytest -ra tests/profiles/test_outputs.py
+
+buckets: $(VENV)/.tested  ## the store's tests over Azurite's blob service, too (npm installs it)
+	@test -x .cache/azurite/node_modules/.bin/azurite-blob || npm install --silent --ignore-scripts --prefix .cache/azurite azurite
+	@AZURITE=.cache/azurite/node_modules/.bin/azurite-blob $(BIN)/python -m pytest tests/store/test_buckets.py
+
+engines:  ## name tables by Ray, Dask and Spark, real ones, in an environment of its own (needs Java)
+	@$(MAKE) --no-print-directory VENV=.venv-engines HOW= .venv-engines/.installed
+	@.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check --group engines
+	@.venv-engines/bin/python -m pytest -m engines -p no:cacheprovider -rA tests/engines/test_clusters.py
 
 oracle: $(VENV)/.tested  ## compare with other tools over big debug files (downloads them)
 	@$(BIN)/python -m pytest -m oracle -p no:cacheprovider

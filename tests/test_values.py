@@ -263,7 +263,8 @@ def test_any_part_of_a_mapped_file_may_be_forgotten(start: int, stop: int) -> No
 # Entries of kernels, called with columns that do not belong together
 
 ROOMS = [
-    "elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph", "dwarf", "gopclntab", "gotrace", "unwind",
+    "elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph", "profiles/perfdata", "dwarf", "gopclntab",
+    "gotrace", "unwind",
 ]  # fmt: skip
 VIEWS = {"uchar": "B", "uint": "I", "ulonglong": "Q", "longlong": "q", "double": "d"}  # item types and typecodes
 NUMBERS = ("Py_ssize_t", "longlong", "ulonglong", "int", "uint", "bint")

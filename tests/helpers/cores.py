@@ -27,6 +27,9 @@ __attribute__((noinline)) static int wide(int n) {
     sink = place[n / 2];
     return deep(n) + place[0];
 }
+__attribute__((noinline)) static int tail(int n) { sink = n; return deep(n); }
+__attribute__((noinline, noreturn)) static void die(void) { abort(); }
+__attribute__((noinline)) static void ends(int n) { sink = n; if (n) die(); }
 static int compare(const void *a, const void *b) { sink += deep(2); return *(const int *)a - *(const int *)b; }
 static void handler(int s) { sink = deep(3); }
 static void *wait_here(void *x) { for (;;) pause(); return x; }
@@ -43,6 +46,9 @@ __attribute__((noinline)) static int mode(char c) {
     case 'n': null(); break;
     case 'q': qsort(numbers, 3, sizeof *numbers, compare); break;
     case 'w': sink = wide(9); break;
+    case 'v': if (!vfork()) { sink = boom((int *)8); _exit(0); } break;
+    case 't': return tail(4) + sink;
+    case 'e': ends(1); break;
     default: sink = deep(40);
     }
     return sink;

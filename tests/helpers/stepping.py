@@ -43,7 +43,7 @@ CALL, RET, OTHER = "call", "ret", "other"
 
 @dataclass
 class Report:
-    """Steps taken, wrong callers (with the first in words), whole stacks compared, and how callers were found."""
+    """Steps taken, callers that were wrong, whole stacks compared, and how callers were found."""
 
     steps: int = 0
     wrong: int = 0

@@ -22,11 +22,13 @@ KINDS = {
     "O3-avx": ("-O3", "-g0", "-mavx2"),
     "stripped": ("-O2", "-s"),
     "static": ("-O2", "-g0", "-static"),
+    "static-pie": ("-O2", "-g0", "-static-pie"),
+    "32-bit": ("-O2", "-g0", "-m32"),
     "no-pie": ("-O1", "-g0", "-no-pie"),
     "no-header": ("-O1", "-g0", "-Wl,--no-eh-frame-hdr"),
     "debug-frame": ("-O2", "-g", "-fno-asynchronous-unwind-tables", "-fomit-frame-pointer"),
 }
-MODES = {"O0": "Sw", "omit": "dhasSnqw", "O3-avx": "wq"}
+MODES = {"O0": "Sw", "omit": "dhasSnqwvte", "32-bit": "hqwS", "O3-avx": "wq"}
 THREAD = re.compile(r"^Thread \d+ .*LWP (\d+)\)")
 FRAME = re.compile(r"^#\d+\s+(?:0x([0-9a-f]+) in |(<signal handler called>))?")
 
@@ -47,7 +49,8 @@ def by_gdb(program: Path, core: Path) -> dict[int, list[int | None]]:
             frames = found[int(match[1])] = []
         elif found and (match := FRAME.match(line)) is not None:
             frames.append(int(match[1], 16) if match[1] else None)
-    return found
+    # the parent of a vfork, which shares its memory, has threads that libthread_db tells of, and that the core has not
+    return {tid: frames for tid, frames in found.items() if frames != [None]}
 
 
 def ours(core: Path) -> dict[int, list[int | None]]:
@@ -156,3 +159,53 @@ def test_a_cut_core_has_stacks_as_far_as_it_goes(tmp_path: Path) -> None:
         for stack in whence.Core(core).stacks():
             assert stack.end in End
             assert stack.frames
+
+
+EXCEPTIONS = """#include <cstdlib>
+#include <stdexcept>
+#include <string>
+struct Ends { ~Ends() { if (std::getenv("IN_DESTRUCTOR")) std::abort(); } };
+__attribute__((noinline)) int throws(int n) {
+    Ends ends;
+    if (!n) throw std::runtime_error(std::string(40, 'x'));
+    return throws(n - 1) + 1;
+}
+int main(int argc, char **argv) {
+    switch (argv[1][0]) {
+    case 'u': return throws(4);
+    case 'd': setenv("IN_DESTRUCTOR", "1", 1);
+    default: try { throws(4); } catch (std::exception &) { std::abort(); }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("options", [("-O0",), ("-O2",), ("-O3", "-static")], ids=" ".join)
+def test_exceptions_in_flight_unwind_as_gdb_has_them(options: tuple[str, ...], tmp_path: Path) -> None:
+    """Not caught, in a destructor on the way, and in their handler."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no C++ compiler on this machine")
+    (tmp_path / "program.cc").write_text(EXCEPTIONS)
+    program = tmp_path / "program"
+    done = subprocess.run([compiler, *options, "-o", program, tmp_path / "program.cc"], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"the compiler does not do {options}: {done.stderr[:200]}")
+    for mode in "udc":
+        core = core_of(program, mode)
+        assert ours(core) == by_gdb(program, core), mode
+
+
+def test_musl_without_cfi_has_its_stack_by_prologues_and_guesses(tmp_path: Path) -> None:
+    if shutil.which("musl-gcc") is None:
+        pytest.skip("no musl-gcc on this machine")
+    (tmp_path / "program.c").write_text(PROGRAM)
+    program = tmp_path / "program"
+    subprocess.run(["musl-gcc", "-O2", "-static", "-o", program, tmp_path / "program.c"], check=True)
+    core = core_of(program, "e")
+    first = whence.Core(core).stacks()[0]
+    assert FoundBy.SCAN not in {frame.found_by for frame in first.frames}
+    guessed = whence.Core(core).stacks(scan=True)[0]
+    named = [name for name in functions(guessed) if name in ("raise", "abort", "die", "mode", "main")]
+    assert named == ["raise", "abort", "die", "mode", "main"]
+    assert guessed.end is End.COMPLETE

@@ -154,7 +154,7 @@ def gdb_lines(stack: Stack) -> Iterator[str]:
             number += stack.skipped
             continue
         if frame.is_trampoline:
-            yield f"#{number:<3}<signal handler called>"
+            yield f"#{number:<2} <signal handler called>"
             number += 1
             continue
         place = frame.place
@@ -167,7 +167,7 @@ def gdb_lines(stack: Stack) -> Iterator[str]:
             names[-1] = names[-1][0], f" from {plain(place.mapping.path)}"
         address = f"0x{frame.pc:016x} in "
         for function, where in names:
-            yield f"#{number:<3}{address}{function} (){where}{guess}"
+            yield f"#{number:<2} {address}{function} (){where}{guess}"
             address = ""
             number += 1
     if stack.end is not End.COMPLETE:

@@ -19,7 +19,7 @@ import ipaddress
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -161,10 +161,13 @@ class Debuginfod:
         self._sleep = sleep
         self._pool: urllib3.PoolManager | None = None
 
-    def fetch(self, build_id: str, kind: str = "debuginfo", path: str = "") -> Path | None:
+    def fetch(
+        self, build_id: str, kind: str = "debuginfo", path: str = "", headers: Mapping[str, str] | None = None
+    ) -> Path | None:
         """The file, from the cache or the first server that has it; None when there is none.
 
-        `path` is where the binary was mapped from, for the allow-list only: it is not sent.
+        `path` is where the binary was mapped from, for the allow-list only: it is not sent. `headers` are sent, besides
+        the client's own.
         """
         build_id = build_id.lower()
         if kind not in KINDS:
@@ -188,12 +191,12 @@ class Debuginfod:
                     self.log(f"debuginfod: {server} {why} a while ago, not asked for {build_id}")
                     break
             else:
-                found = self._from(server, build_id, kind)
+                found = self._from(server, build_id, kind, headers)
                 if found is not None:
                     return found
         return None
 
-    def _from(self, server: str, build_id: str, kind: str) -> Path | None:
+    def _from(self, server: str, build_id: str, kind: str, headers: Mapping[str, str] | None) -> Path | None:
         """One server, tried as often as the limits say."""
         key = f"{build_id}.{kind}"
         for attempt in range(self.limits.tries):
@@ -203,7 +206,7 @@ class Debuginfod:
                 with self.cache.locked(key):
                     found = self.cache.get(key)
                     if found is None:
-                        found = self._download(server, build_id, kind)
+                        found = self._download(server, build_id, kind, headers)
                 self.cache.trim(keep=found)
                 return found
             except Refused as refused:
@@ -220,14 +223,14 @@ class Debuginfod:
                 return None
         return None
 
-    def _download(self, server: str, build_id: str, kind: str) -> Path:
+    def _download(self, server: str, build_id: str, kind: str, more: Mapping[str, str] | None) -> Path:
         """The whole file into the cache, from where an earlier try was cut. The shard's lock is held."""
         from whence.locate.http import Deadline
 
         path = self.cache.path(f"{build_id}.{kind}")
         part, kept = self._part(server, path.name), self._origin(server, path.name)
         url = f"{server}/buildid/{build_id}/{kind}"
-        headers = {"User-Agent": "whence", "Accept-Encoding": "identity"}
+        headers = {"User-Agent": "whence", **(more or {}), "Accept-Encoding": "identity"}
         with os.fdopen(open_own(part), "r+b") as file:
             have = file.seek(0, os.SEEK_END)
             origin = Origin.read(kept)

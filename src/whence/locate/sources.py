@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence import rooted
 from whence.elf import ElfFile
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Protocol
 
-    from whence.binary import Binary
     from whence.locate.cache import Cache
 
     Demangle = bool | Callable[[str], str]
@@ -66,7 +65,7 @@ class Candidate:
 
     def __init__(
         self, path: str, how: str, build_ids: tuple[str, ...] = (), *, is_archive: bool = False,
-        elf: ElfFile | None = None, open_archive: Callable[[Demangle], Binary] | None = None,
+        elf: ElfFile | None = None, open_archive: Callable[[Demangle], Any] | None = None,
     ) -> None:  # fmt: skip
         self._open = open_archive
         self.path, self.how, self.build_ids, self.is_archive = path, how, build_ids, is_archive
@@ -87,8 +86,9 @@ class Candidate:
         except IndexError:
             return ElfFile.open(self.path)
 
-    def opened(self, demangle: Demangle) -> Binary | None:
-        """An archive that lies in no file, open; None where the path leads to it. Raises OSError, LidiaError."""
+    def opened(self, demangle: Demangle) -> Any:
+        """An archive that lies in no file, as an open Binary; None where the path leads to it. Raises OSError,
+        LidiaError."""
         return self._open(demangle) if self._open is not None else None
 
     def __enter__(self) -> Candidate:
@@ -281,8 +281,14 @@ class OwnPath:
                 one.close()
 
 
+CACHED_NAMES = ("debug", "elf", "vdso")  # of files in perf's cache, below the build-id
+
+
 class BuildIdFolders:
-    """Folders with debug files as distributions lay them."""
+    """Folders with debug files as distributions lay them, or with files as perf keeps them (perf-buildid-cache(1)).
+
+    Below .build-id/ab/: cdef.debug is a debug file, cdef the file itself, or a folder with elf, debug or vdso.
+    """
 
     how = "debug folder"
 
@@ -296,8 +302,7 @@ class BuildIdFolders:
         build_id = wanted.key
         if not build_id or set(wanted.kinds) <= {FileKind.ARCHIVE}:
             return
-        for folder in self.folders:
-            path = os.path.join(folder, ".build-id", build_id[:2], build_id[2:] + ".debug")
+        for path in self._paths(build_id):
             try:
                 one = identify(path, self.how)
             except (FileNotFoundError, NotADirectoryError):
@@ -310,6 +315,15 @@ class BuildIdFolders:
                 else:
                     tried.append(Tried(path, self.how, Outcome.MISMATCH, one.difference(wanted)))
                     one.close()
+
+    def _paths(self, build_id: str) -> Iterator[str]:
+        for folder in self.folders:
+            path = os.path.join(folder, ".build-id", build_id[:2], build_id[2:])
+            yield f"{path}.debug"
+            if os.path.isdir(path):
+                yield from filter(os.path.exists, (os.path.join(path, name) for name in CACHED_NAMES))
+            elif os.path.exists(path):
+                yield path
 
 
 class Servers:

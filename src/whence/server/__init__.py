@@ -10,7 +10,11 @@
     pool.py           open archives, the least recently used goes
     symbolication.py  Mozilla's API: /symbolicate/v5, /source/v1
     naming.py         /symbolize, /profile, OTLP in and out
+    misses.py         questions without an answer, on their way into the store
+    upstream.py       other debuginfod servers, asked for what is not in the store
     uploads.py        files in: PUT, and Pyroscope's three calls
+    uvicorn_headers.py  a time for headers, which uvicorn lacks
+    page/             the page
     run.py            granian or uvicorn, with what the options say
 
 The application has no state but the store and what it holds open: any number of them serve one store.

@@ -41,7 +41,8 @@ class Access:
             self.everyone |= {READ}
 
     def scopes(self, authorization: str) -> tuple[frozenset[str], str]:
-        """The scopes and the name of who sends an Authorization header ("" for none)."""
+        """The scopes and the name of who sends an Authorization header ("" for none): `everyone` for a token that is
+        not in the file."""
         kind, _, token = authorization.strip().partition(" ")
         if kind.lower() == "bearer" and token.strip():
             digest = digest_of(token.strip())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import time
@@ -13,20 +14,21 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from whence._version import __version__
 from whence.errors import plain
 from whence.server.access import ADMIN, READ, UPLOAD
 from whence.server.bodies import Refused
 from whence.server.debuginfod import Debuginfod
 from whence.server.metrics import CONTENT_TYPE
 from whence.server.naming import Naming
+from whence.server.page import Page
 from whence.server.settings import ServerSettings
-from whence.server.state import Server
+from whence.server.state import Server, forwarders_of
 from whence.server.symbolication import Symbolication
 from whence.server.uploads import PYROSCOPE, Uploads
 
@@ -37,6 +39,7 @@ PREFLIGHT = {
     "Access-Control-Allow-Methods": "POST, GET, OPTIONS", "Access-Control-Max-Age": "86400",
     "Access-Control-Allow-Headers": "cache-control",
 }  # fmt: skip
+SPELLED = {b"etag": b"ETag", b"www-authenticate": b"WWW-Authenticate"}
 OPEN_PATHS = ("/healthz", "/readyz")
 
 
@@ -44,7 +47,7 @@ def make_app(settings: ServerSettings) -> Starlette:
     """The application of a server with these settings."""
     server = Server(settings)
     debuginfod, symbolication = Debuginfod(server), Symbolication(server)
-    naming, uploads = Naming(server), Uploads(server)
+    naming, uploads, page = Naming(server), Uploads(server), Page(server)
 
     async def metrics(request: Request) -> Response:
         server.count(request, "metrics")
@@ -63,13 +66,12 @@ def make_app(settings: ServerSettings) -> Starlette:
         server.metrics.ready.set(1)
         return PlainTextResponse("ready\n")
 
-    async def about(request: Request) -> Response:
-        server.count(request, "/")
-        return PlainTextResponse(f"whence {__version__}\n")
-
     buildid = "/buildid/{build_id}"
     routes = [
-        Route("/", about, name="read"),
+        Route("/", page.index, name="read"),
+        Route("/binary/{build_id}", page.binary, name="read"),
+        Route("/static/{name}", page.static, name="read"),
+        Route("/upload", uploads.put_any, name="upload", methods=["PUT"]),
         Route("/healthz", healthz, name="read"),
         Route("/readyz", readyz, name="read"),
         Route("/metrics", metrics, name="read"),
@@ -102,7 +104,14 @@ def make_app(settings: ServerSettings) -> Starlette:
         assert isinstance(error, Refused)
         return error.response()
 
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={Refused: refused})
+    async def unknown(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        why = {404: "there is nothing at this path", 405: f"{request.method} is not for this path"}
+        words = why.get(error.status_code, error.detail)
+        return Refused(error.status_code, words, headers=dict(error.headers or {})).response()
+
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={Refused: refused, HTTPException: unknown})
+    app.router.redirect_slashes = False
     app.state.server = server
     app.add_middleware(Gate, server=server)
     return app
@@ -111,6 +120,13 @@ def make_app(settings: ServerSettings) -> Starlette:
 def from_environment() -> Starlette:
     """The application in a worker process."""
     return make_app(ServerSettings.from_environment())
+
+
+@functools.lru_cache(256)
+def spelled(name: bytes) -> bytes:
+    """A header's name in the letters of its standard, where the host leaves them so: LLVM 14 knows Content-Length in no
+    others."""
+    return SPELLED.get(name) or (name.upper() if name.startswith(b"x-debuginfod-") else name.title())
 
 
 class Gate:
@@ -129,7 +145,8 @@ class Gate:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 told["status"] = message["status"]
-                message["headers"] = [*message["headers"], *self._headers()]
+                made = [*message["headers"], *self._headers()]
+                message["headers"] = [(spelled(name), value) for name, value in made]
             elif message["type"] == "http.response.body":
                 told["bytes"] += len(message.get("body", b""))
             await send(message)
@@ -160,7 +177,7 @@ class Gate:
             return
         needed = UPLOAD if method == "PUT" or path.startswith(PYROSCOPE) else READ
         if path not in OPEN_PATHS and needed not in granted and ADMIN not in granted:
-            if headers.get("authorization"):
+            if granted is not self.server.access.everyone:
                 refusal = Refused(403, f"this token may not {needed}")
             else:
                 refusal = Refused(401, "a token is needed", headers={"WWW-Authenticate": "Bearer"})
@@ -170,7 +187,7 @@ class Gate:
         if needed == UPLOAD and origin and origin.partition("://")[2] != headers.get("host"):
             await Refused(403, "a page of another origin may not upload").response()(scope, receive, send)
             return
-        if headers.get("x-forwarded-for", "").count(",") + 1 > self.server.settings.limits.forwarders:
+        if len(forwarders_of(headers)) >= self.server.settings.limits.forwarders:
             await Refused(404, "too many servers asked one another").response()(scope, receive, send)
             return
         await self.app(scope, receive, send)

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
 from email.utils import formatdate, parsedate_to_datetime
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from zlib import crc32
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import SHT_NOBITS
@@ -23,11 +27,14 @@ from whence.store import Content
 from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, is_id
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from whence.server.state import Server
     from whence.store import Store
 
 BINARY = "application/octet-stream"
-LONGEST_SECTION = 1 << 32
+SMALL = 1 << 16  # bytes that are sent at once
+KEPT_TABLES = 256  # section tables that are remembered
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 METADATA_ROWS = 10_000
 
@@ -45,48 +52,40 @@ class Debuginfod:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._tables = SectionTables(server.store)
 
     async def file(self, request: Request) -> Response:
         """/buildid/ID/debuginfo, /executable; /lidia is ours: the archive."""
         build_id, kind = checked(request.path_params["build_id"]), request.path_params["kind"]
-        self._server.count(request, kind)
         if kind not in (DEBUGINFO, EXECUTABLE, ARCHIVE):
             known = "debuginfo, executable, lidia, section/NAME and source/PATH"
             raise Refused(404, f"of a build-id there are {known}, not {kind[:80]!r}")
-        content = await run_in_threadpool(self._server.content, request, build_id, kind)
+        self._server.count(request, kind)
+        content = await self._server.content(request, build_id, kind)
         if content is None:
+            self._server.misses.note(build_id, "debuginfod")
             raise Refused(404, f"no {kind} of build-id {build_id} is here")
-        metric = self._server.metrics.debuginfo if kind == DEBUGINFO else self._server.metrics.executable
-        metric.labels("store").inc()
         return send(request, content, f"{build_id}.{kind}")
 
     async def section(self, request: Request) -> Response:
         """/buildid/ID/section/NAME: the section's bytes as they lie, of the debug file, else of the executable."""
-        build_id, name = checked(request.path_params["build_id"]), unquote(request.path_params["name"])
+        build_id, name = checked(request.path_params["build_id"]), request.path_params["name"]
         self._server.count(request, "section")
-        return await run_in_threadpool(self._section, request, build_id, name)
-
-    def _section(self, request: Request, build_id: str, name: str) -> Response:
+        held = False
         for kind in (DEBUGINFO, EXECUTABLE):
-            content = self._server.content(request, build_id, kind)
+            content = await self._server.content(request, build_id, kind)
             if content is None:
                 continue
-            with content:
-                found = section_extent(self._server.store, build_id, kind, content, name)
-                if found is None:
-                    continue
-                start, size = found
-                if size > LONGEST_SECTION or size > most_of(request):
-                    raise Refused(406, f"the section has {size} bytes")
-                data = content.read(start, start + size)
-            headers = {
-                "X-DEBUGINFOD-SIZE": str(size), "X-DEBUGINFOD-FILE": f"{build_id}.{kind}", "Cache-Control": "public",
-                "Last-Modified": formatdate(content.modified, usegmt=True), "ETag": f'"{content.tag}-{start:x}"',
-            }  # fmt: skip
-            if is_known(request, headers["ETag"], content.modified):
-                return Response(status_code=304, headers=headers)
-            return Response(data, media_type=BINARY, headers=headers)
-        raise Refused(404, f"no section {name[:80]} of build-id {build_id} is here")
+            held = True
+            found = self._tables.known(content, name)
+            if found is UNREAD:
+                found = await run_in_threadpool(self._tables.read, content, build_id, kind, name)
+            if isinstance(found, tuple):
+                return send(request, content, f"{build_id}.{kind}", *found)
+            content.close()
+        if not held:
+            self._server.misses.note(build_id, "debuginfod")
+        raise Refused(404, f"no section {name[:80]!r} of build-id {build_id} is here")
 
     async def source(self, request: Request) -> Response:
         """/buildid/ID/source/ABSOLUTE/PATH: a file of the bundle, by the path as sent or with its dots resolved."""
@@ -95,12 +94,8 @@ class Debuginfod:
         path = "/" + request.path_params["path"].lstrip("/")
         data = await run_in_threadpool(self._server.source, request, build_id, path)
         if data is None:
-            raise Refused(404, f"no source file {path[:200]} of build-id {build_id} is here")
-        self._server.metrics.sources.labels("store").inc()
-        headers = {"X-DEBUGINFOD-SIZE": str(len(data)), "X-DEBUGINFOD-FILE": ascii_of(path), "Cache-Control": "public"}
-        if len(data) > most_of(request):
-            raise Refused(406, f"the file has {len(data)} bytes", headers=headers)
-        return Response(data, media_type=BINARY, headers=headers)
+            raise Refused(404, f"no source file {path[:200]!r} of build-id {build_id} is here")
+        return send(request, Text(data), ascii_of(path))
 
     async def metadata(self, request: Request) -> Response:
         """/metadata?key=file|glob|buildid&value=...: what is known of names and build-ids."""
@@ -134,21 +129,67 @@ def glob_pattern(glob: str) -> str:
     return fnmatch.translate(glob).replace("(?s:.*)", "[^/]*").replace(".*", "[^/]*")
 
 
-def section_extent(store: Store, build_id: str, kind: str, content: Content, name: str) -> tuple[int, int] | None:
-    """Where a section's bytes lie in a file; None when it is not there, or has none."""
-    try:
-        with store.file(build_id, kind) as path:
-            if path is None:
-                return None
-            with ElfFile.open(path) as elf:
-                found = elf.section(name)
-                if found is None or found.type == SHT_NOBITS or not found.size:
-                    return None
-                if found.file_offset + found.size > content.size:
-                    return None
-                return found.file_offset, found.size
-    except WhenceError:
-        return None
+class Unread:
+    """The section table of a file was not read yet."""
+
+
+UNREAD = Unread()
+
+
+class SectionTables:
+    """Where the sections of files lie, remembered by the files' tags."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._tables: OrderedDict[str, dict[str, tuple[int, int]]] = OrderedDict()
+
+    def known(self, content: Content, name: str) -> tuple[int, int] | Unread | None:
+        """Where a section begins and ends; None where the file has none of this name, or an empty one."""
+        with self._lock:
+            table = self._tables.get(content.tag)
+            if table is None:
+                return UNREAD
+            self._tables.move_to_end(content.tag)
+            return table.get(name)
+
+    def read(self, content: Content, build_id: str, kind: str, name: str) -> tuple[int, int] | None:
+        """The same, of a file that is read for it."""
+        table: dict[str, tuple[int, int]] = {}
+        try:
+            with self._store.file(build_id, kind) as path:
+                if path is not None:
+                    with ElfFile.open(path) as elf:
+                        for one in elf.sections:
+                            end = one.file_offset + one.size
+                            if one.type != SHT_NOBITS and one.size and end <= content.size:
+                                table.setdefault(one.name, (one.file_offset, end))
+        except WhenceError:
+            return None
+        with self._lock:
+            self._tables[content.tag] = table
+            while len(self._tables) > KEPT_TABLES:
+                self._tables.popitem(last=False)
+        return table.get(name)
+
+
+class Text:
+    """Bytes in memory, as a file of the store is sent."""
+
+    path = None
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.size, self.modified, self.tag = len(data), 0.0, f"{len(data):x}-{crc32(data):08x}"
+
+    def read(self, start: int = 0, end: int | None = None) -> bytes:
+        return self._data[start:end]
+
+    def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        yield self._data[start:end]
+
+    def close(self) -> None:
+        pass
 
 
 def most_of(request: Request) -> int:
@@ -176,43 +217,80 @@ def ascii_of(text: str) -> str:
     return "".join(one if " " <= one <= "~" else "?" for one in text)
 
 
-def send(request: Request, content: Content, name: str) -> Response:
-    """A file: whole, the range that was asked for, or 304. Closes the content when it is sent."""
-    tag = f'"{content.tag}"'
+def send(request: Request, content: Content | Text, name: str, begin: int = 0, end: int | None = None) -> Response:
+    """A file or its bytes [begin, end): whole, the range that was asked for, or 304. Closes the content when it is
+    sent. Raises Refused."""
+    is_file = end is None
+    end = content.size if end is None else end
+    size = end - begin
+    tag = f'"{content.tag}"' if is_file else f'"{content.tag}-{begin:x}"'
     headers = {
-        "ETag": tag, "Last-Modified": formatdate(content.modified, usegmt=True), "Accept-Ranges": "bytes",
-        "Cache-Control": "public", "X-DEBUGINFOD-SIZE": str(content.size), "X-DEBUGINFOD-FILE": name,
+        "ETag": tag, "Accept-Ranges": "bytes", "Cache-Control": "public", "X-DEBUGINFOD-SIZE": str(size),
+        "X-DEBUGINFOD-FILE": name,
     }  # fmt: skip
-    if content.size > most_of(request):
-        content.close()
-        raise Refused(406, f"the file has {content.size} bytes", headers={"X-DEBUGINFOD-SIZE": str(content.size)})
-    if is_known(request, tag, content.modified):
-        content.close()
-        return Response(status_code=304, headers=headers)
-    start, end, status = 0, content.size, 200
-    asked = RANGE.fullmatch(request.headers.get("range", "").strip())
-    condition = request.headers.get("if-range")
-    if asked is not None and (asked[1] or asked[2]) and condition in (None, tag):
-        if asked[1]:
-            start, end = int(asked[1]), min(int(asked[2]) + 1 if asked[2] else content.size, content.size)
-        else:
-            start, end = max(content.size - int(asked[2]), 0), content.size
-        if start >= end:
+    if content.modified:
+        headers["Last-Modified"] = formatdate(content.modified, usegmt=True)
+    try:
+        if size > most_of(request):
+            raise Refused(406, f"it has {size} bytes", headers={"X-DEBUGINFOD-SIZE": str(size)})
+        if is_known(request, tag, content.modified):
             content.close()
-            size = {"Content-Range": f"bytes */{content.size}"}
-            raise Refused(416, f"the file has {content.size} bytes", headers=size)
-        status = 206
-        headers["Content-Range"] = f"bytes {start}-{end - 1}/{content.size}"
-    headers["Content-Length"] = str(end - start)
-    if request.method == "HEAD":
+            return Response(status_code=304, headers=headers)
+        asked = asked_range(request, size, tag)
+        if asked is not None:
+            headers["Content-Range"] = f"bytes {asked[0]}-{asked[1] - 1}/{size}"
+            begin, end = begin + asked[0], begin + asked[1]
+        headers["Content-Length"] = str(end - begin)
+        status = 200 if asked is None else 206
+        whole = asked is None and is_file
+        if request.method == "HEAD":
+            content.close()
+            return Response(status_code=status, headers=headers, media_type=BINARY)
+        if whole and content.path is not None and "http.response.pathsend" in request.scope.get("extensions", {}):
+            content.close()
+            return PathResponse(content.path, headers)
+        if end - begin <= SMALL and not is_file and content.path is not None:  # a quick look into a local file
+            data = content.read(begin, end)
+            content.close()
+            return Response(data, status, headers=headers, media_type=BINARY)
+    except BaseException:
         content.close()
-        return Response(status_code=status, headers=headers, media_type=BINARY)
-    if status == 200 and content.path is not None and "http.response.pathsend" in request.scope.get("extensions", {}):
-        return FileResponse(content.path, headers=headers, media_type=BINARY)
-    return StreamingResponse(closing(content, start, end), status, headers=headers, media_type=BINARY)
+        raise
+    return StreamingResponse(closing(content, begin, end), status, headers=headers, media_type=BINARY)
 
 
-def closing(content: Content, start: int, end: int):  # type: ignore[no-untyped-def]
+def asked_range(request: Request, size: int, tag: str) -> tuple[int, int] | None:
+    """The part of `size` bytes that is asked for; None for all of them, also where several parts are asked for or the
+    range is none (RFC 9110, 14.2). Raises Refused."""
+    asked = RANGE.fullmatch(request.headers.get("range", "").strip())
+    if asked is None or not (asked[1] or asked[2]) or request.headers.get("if-range") not in (None, tag):
+        return None
+    if asked[1] and asked[2] and int(asked[2]) < int(asked[1]):
+        return None
+    if asked[1]:
+        start, end = int(asked[1]), min(int(asked[2]) + 1 if asked[2] else size, size)
+    else:
+        start, end = max(size - int(asked[2]), 0), size
+    if start >= end:
+        raise Refused(416, f"there are {size} bytes", headers={"Content-Range": f"bytes */{size}"})
+    return start, end
+
+
+class PathResponse(Response):
+    """A file that the host sends by itself, from its path."""
+
+    def __init__(self, path: Path, headers: dict[str, str]) -> None:
+        super().__init__(None, headers=headers, media_type=BINARY)
+        self._path = path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await send({"type": "http.response.pathsend", "path": str(self._path)})
+
+
+def closing(content: Content | Text, start: int, end: int) -> Iterator[bytes]:
     """The bytes [start, end), a piece at a time."""
-    with content:
+    try:
         yield from content.chunks(start, end)
+    finally:
+        content.close()

@@ -27,7 +27,8 @@ class Metrics:
         self.addresses = Counter("whence_addresses", "addresses asked for", ["result"], registry=registry)
         self.archives = Gauge("whence_open_archives", "archives held open", registry=registry)
         self.busy = Gauge("thread_busy", "requests at work", ["role"], registry=registry)
-        self.errors = Counter("error_count", "errors of the server itself", registry=registry)
+        self.busy.labels("symbolize").set(0)
+        self.errors = Gauge("error_count", "errors of the server itself", registry=registry)
         self.ready = Gauge("ready", "1 once the store answers", registry=registry)
 
     def text(self) -> bytes:

@@ -76,8 +76,8 @@ class Naming:
                     writer.write_batch(namer(batch))
         except WhenceError as error:
             raise Refused(422, str(error)) from None
-        except pa.ArrowException as error:
-            raise Refused(400, f"no Arrow stream: {str(error).splitlines()[0][:200]}") from None
+        except (pa.ArrowException, OSError, ValueError) as error:  # a cut stream is an OSError
+            raise Refused(400, f"no Arrow stream: {(str(error).splitlines() or ['empty'])[0][:200]}") from None
         self._server.metrics.addresses.labels("asked").inc(rows)
         data: bytes = out.getvalue().to_pybytes()
         return data
@@ -115,7 +115,7 @@ class Naming:
         try:
             with self._server.pool.use(build_id, len(addresses)) as opened:
                 if isinstance(opened, Missing):
-                    self._server.store.missed(build_id, "symbolize")
+                    self._server.misses.note(build_id, "symbolize")
                     return [(one, opened) for one in addresses]
                 chains = opened.binary.lookup_many(addresses, return_address=returns).chains(
                     function=self._server.readable

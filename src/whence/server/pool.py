@@ -62,12 +62,19 @@ class ArchivePool:
         return held
 
     def _open(self, build_id: str, addresses: int) -> Held:
-        search = self.locator.search(Wanted(build_id, local=False), addresses=addresses)
+        try:
+            search = self.locator.search(Wanted(build_id, local=False), addresses=addresses)
+        finally:
+            with self._lock:
+                self._opening.pop(build_id, None)
         held = Held(search.opened, search.missing)
         held.users = 1
         with self._lock:
-            self._opening.pop(build_id, None)
             if held.opened is not None:  # what is missing now may be there in a moment
+                before = self._held.pop(build_id, None)
+                if before is not None:
+                    before.dropped = True
+                    self._close_if_free(before)
                 self._held[build_id] = held
                 while len(self._held) > self._most:
                     _, oldest = self._held.popitem(last=False)

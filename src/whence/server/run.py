@@ -8,6 +8,8 @@ import logging
 import sys
 
 from whence.errors import WrongUse
+from whence.locate.debuginfod import checked_server
+from whence.server.access import Access
 from whence.server.settings import ServerSettings
 
 APP = "whence.server.app:from_environment"
@@ -44,11 +46,14 @@ def serve(
     tls: tuple[str, str] | None = None,
     workers: int = 1,
 ) -> None:
-    """Serve until a signal ends it. What is at work then is finished."""
+    """Serve until a signal ends it. What is at work then is finished. Raises WrongUse, OSError."""
     if not is_loopback(host) and not settings.token_file and not settings.open_read:
         raise WrongUse(f"{host} can be reached from elsewhere: give --token-file, or --open-read for everyone to read")
     if port and not 0 < port < 1 << 16:
         raise WrongUse(f"{port} is no port")
+    Access(settings.token_file)
+    for upstream in settings.upstreams:
+        checked_server(upstream)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     logging.getLogger("whence.access").setLevel(logging.INFO)
     settings.to_environment()
@@ -78,9 +83,11 @@ def _by_granian(host: str, port: int, tls: tuple[str, str] | None, workers: int)
 def _by_uvicorn(host: str, port: int, tls: tuple[str, str] | None, workers: int) -> None:
     import uvicorn
 
+    from whence.server.uvicorn_headers import protocol
+
     certificate, key = tls or (None, None)
     uvicorn.run(
         APP, factory=True, host=host, port=port, workers=workers, access_log=False, log_level="warning",
         ssl_certfile=certificate, ssl_keyfile=key, timeout_graceful_shutdown=STOP_SECONDS, server_header=False,
-        h11_max_incomplete_event_size=LARGEST_HEADERS, log_config=None,
+        h11_max_incomplete_event_size=LARGEST_HEADERS, log_config=None, http=protocol(HEADER_SECONDS, LARGEST_HEADERS),
     )  # fmt: skip

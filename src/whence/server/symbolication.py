@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 DEBUG_ID = re.compile(r"[0-9A-Fa-f]{32}[0-9A-Fa-f]{1,8}")
 DEBUG_NAME = re.compile(r"[A-Za-z0-9_.+{}@<> ~\[\]:/()-]{0,1024}")
 NOTHING = "0" * 33
+REMEMBERED = 100_000  # starts of images
 UNKNOWN = -1  # a module index, or an offset
 OFFSET = re.compile(r"0x[0-9a-fA-F]{1,16}")
 
@@ -52,6 +53,7 @@ class Symbolication:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._bases: dict[str, int] = {}  # starts of images by build-id
 
     async def symbolicate(self, request: Request) -> Response:
         self._server.count(request, "symbolicate")
@@ -114,19 +116,25 @@ class Symbolication:
         except (WrongUse, OSError):
             return ""
         if not found:
-            self._server.store.missed(debug_id.lower(), "symbolicate") if len(debug_id) % 2 == 0 else None
+            self._server.misses.note(debug_id[:32].lower(), "symbolicate")
         return found
 
     def base_of(self, opened: Opened, build_id: str) -> int:
-        """The start of the image. An archive does not say its segments: one of its files does."""
-        if opened.segments is not None:
-            return image_base(tuple(opened.segments))
+        """The start of the image, by a file of the store; an archive names the segments with code alone."""
+        base = self._bases.get(build_id)
+        if base is not None:
+            return base
         for kind in (EXECUTABLE, DEBUGINFO):
             with self._server.store.file(build_id, kind) as path:
                 if path is not None:
                     with ElfFile.open(path) as elf:
-                        return image_base(tuple(elf.segments))
-        return 0
+                        base = image_base(tuple(elf.segments))
+                    if len(self._bases) >= REMEMBERED:
+                        self._bases.clear()
+                    self._bases[build_id] = base
+                    return base
+        loaded = [one for one in opened.segments or () if one.is_loaded]
+        return min((max(one.vaddr - one.file_offset, 0) & -one.page for one in loaded), default=0)
 
     async def source(self, request: Request) -> Response:
         """A source file; the offset is the proof that the asker may see it: one of its frames names the file."""

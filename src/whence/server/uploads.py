@@ -50,6 +50,12 @@ class Uploads:
         added = await self._receive(request, build_id, kind)
         return JSONResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
 
+    async def put_any(self, request: Request) -> Response:
+        """PUT /upload: the same for a file of whatever build-id and kind."""
+        self._server.count(request, "upload")
+        added = await self._receive(request, "", "")
+        return JSONResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
+
     async def _receive(self, request: Request, build_id: str, kind: str) -> Added:
         """The body as a file of the store. Raises Refused."""
         if not self._server.settings.uploads:
@@ -77,7 +83,7 @@ class Uploads:
         except OSError as error:
             raise Refused(507 if error.errno == 28 else 503, f"the store failed: {error.strerror}") from None
         if added.outcome in ("added", "better"):
-            self._server.pool.forget(build_id)
+            self._server.came(added.build_id)
         return added
 
     # Pyroscope

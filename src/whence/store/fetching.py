@@ -22,7 +22,7 @@ from whence.locate.cache import ABSENT, ORIGIN, Cache, is_own, open_own
 from whence.store.names import KINDS
 
 if TYPE_CHECKING:
-    from whence.store.store import Store
+    from whence.store.keeper import Keeper
 
 FRESH_SECONDS = 3600.0
 ABSENT_SECONDS = 600.0
@@ -33,7 +33,7 @@ ANYTHING = "lidia"  # the kind that stands for all files of a build-id
 class Fetched:
     """What a bucket's store has, by way of a cache."""
 
-    def __init__(self, store: Store, cache: Cache) -> None:
+    def __init__(self, store: Keeper, cache: Cache) -> None:
         self.store, self.cache = store, cache
         self._place = _mark(store.url)
 
@@ -92,6 +92,11 @@ class Fetched:
 
     def note_absent(self, build_id: str) -> None:
         self._write(self._note(self._key(build_id, ANYTHING), ABSENT), "")
+
+    def forget_absent(self, build_id: str) -> None:
+        """Ask the bucket again."""
+        with suppress(OSError):
+            self._note(self._key(build_id, ANYTHING), ABSENT).unlink(missing_ok=True)
 
     def _write(self, note: Path, content: str) -> None:
         with suppress(OSError, WhenceError):  # a cache that can't be written to costs requests

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,19 +23,28 @@ from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, is_id
 if TYPE_CHECKING:
     from whence.locate.cache import Cache
     from whence.store.fetching import Fetched
+    from whence.store.keeper import Keeper
     from whence.store.meta import Meta
-    from whence.store.store import Store
 
 ABSENT_SECONDS = 600.0
+REMEMBERED = 100_000  # misses, and build-ids that were noted
 FEW = 64  # addresses, from which on an archive is read whole
 WORTH_BYTES = 1 << 19  # of an archive, below which it is read whole
 
 
 class StoreSource:
-    """What a store has. `who` is told to it with each question that it could not answer."""
+    """What a store has. `who` is told to it with each question that it could not answer. `say` is told once, in a line,
+    when it can't be asked."""
 
-    def __init__(self, store: Store, who: str = "", cache: Cache | str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        store: Keeper,
+        who: str = "",
+        cache: Cache | str | os.PathLike[str] | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self.store, self.who = store, who
+        self._say, self._said = say, False
         self.how = f"store {store.url}"
         self._fetched: Fetched | None = None
         if cache is not None and not isinstance(store.objects, Folder):
@@ -58,6 +67,7 @@ class StoreSource:
         try:
             kinds = self._kinds(build_id, wanted)
         except OSError as error:
+            self._complain(error)
             tried.append(Tried("", self.how, Outcome.BROKEN, without_file(error)))
             return
         if kinds is None:
@@ -124,6 +134,8 @@ class StoreSource:
                 raise
             return [kind for kind in (ARCHIVE, DEBUGINFO, EXECUTABLE) if kind in wanted.kinds]
         if known is None:
+            if len(self._missing) >= REMEMBERED:
+                self._missing.clear()
             self._missing[build_id] = time.monotonic()
             if fetched is not None:
                 fetched.note_absent(build_id)
@@ -137,28 +149,46 @@ class StoreSource:
         try:
             kinds = self._kinds(build_id, Wanted(build_id, path, (FileKind(kind),)))
             found = self._path(build_id, FileKind(kind)) if kinds else None
-        except (WhenceError, OSError):
+        except (WhenceError, OSError) as error:
+            self._complain(error)
             return None
         if found is not None:
             self._note_use(build_id)
         return found
+
+    def _complain(self, error: Exception) -> None:
+        if not self._said:
+            self._said = True
+            why = getattr(error, "strerror", None) or without_file(error)
+            self._say(f"the store {self.store.url} can't be asked: {why}")
 
     def _path(self, build_id: str, kind: FileKind) -> Path | None:
         if self._fetched is not None:
             return self._fetched.path(build_id, kind)
         return self._stack.enter_context(self.store.file(build_id, kind))
 
+    def forget(self, build_id: str) -> None:
+        """What was not there of a build-id is asked for again: something of it was put."""
+        self._missing.pop(build_id, None)
+        if self._fetched is not None:
+            self._fetched.forget_absent(build_id)
+
     def _note_use(self, build_id: str) -> None:
         """Once a process, and only where the store was asked."""
         if build_id not in self._noted and not self._is_here(build_id):
-            self._noted.add(build_id)
+            self._remember(build_id)
             self.store.used(build_id)
 
     def _note_miss(self, build_id: str, path: str) -> None:
         """Once a process: a question that is asked again for each address is one question."""
         if self.who and build_id not in self._noted:
-            self._noted.add(build_id)
+            self._remember(build_id)
             self.store.missed(build_id, self.who, path)
+
+    def _remember(self, build_id: str) -> None:
+        if len(self._noted) >= REMEMBERED:
+            self._noted.clear()
+        self._noted.add(build_id)
 
     def close(self) -> None:
         """Let temporary files go."""

@@ -52,8 +52,11 @@ def read(content: bytes, build_id: str) -> Question | None:
         return None
 
 
-def note(objects: Objects, build_id: str, who: str, path: str = "") -> None:
-    """Count a question. Of writers at the same time one may go uncounted after some tries. Raises OSError."""
+def note(objects: Objects, build_id: str, who: str, path: str = "", times: int = 1) -> None:
+    """Count a question that was asked so many times.
+
+    Of writers at the same time one may go uncounted after some tries. Raises OSError.
+    """
     if objects.read_only or not is_id(build_id):
         return
     key, now = wanted_key(build_id), int(time.time())
@@ -62,7 +65,7 @@ def note(objects: Objects, build_id: str, who: str, path: str = "") -> None:
         before = read(seen[0], build_id) if seen is not None else None
         before = before or Question(build_id, {}, now, now)
         asker = who if who in before.asked or len(before.asked) < ASKERS else "others"
-        asked = before.asked | {asker: before.asked.get(asker, 0) + 1}
+        asked = before.asked | {asker: before.asked.get(asker, 0) + times}
         made = Question(build_id, asked, before.first, now, plain(path)[:LONGEST_NAME] or before.path)
         content = json.dumps(made.as_json()).encode()
         if objects.create(key, content) if seen is None else objects.replace(key, content, seen[1].tag):

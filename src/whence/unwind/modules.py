@@ -6,32 +6,38 @@ as it did in memory. The vDSO, which is in no file, is in the core itself.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from whence.elf import ElfFile
-from whence.errors import ElfError, GopclntabError, WhenceError
-from whence.gopclntab import Pclntab
-from whence.gopclntab.find import SECTIONS as GO_SECTIONS
+from whence.errors import DwarfError, ElfError, GopclntabError, WhenceError
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.procmap.snapshot import stamp_of
-from whence.unwind.cfi import CallFrames, Fde
+from whence.unwind.cfi import CallFrames, Fde, FrameSection
 from whence.unwind.exidx import ExceptionIndex
 from whence.unwind.memory import Unreadable
+from whence.unwind.sframe import SECTION as SFRAME
 from whence.unwind.sframe import SFrame
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from whence.gopclntab.frames import GoFrames, GoFunction
+    from whence.lidia.table import Table
+    from whence.lidia.unwind import UnwindTables
     from whence.procmap.core import FileEntry
     from whence.procmap.mapping import Mapping
     from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
     from whence.unwind.kernels.cfi import FrameTable
     from whence.unwind.memory import Memory
 
-EXECUTABLE, DEBUGINFO = "executable", "debuginfo"  # kinds of files that a Locator looks for
+EXECUTABLE, DEBUGINFO, ARCHIVE = "executable", "debuginfo", "lidia"  # kinds of files that a Locator looks for
 VDSO_LIMIT = 1 << 20
+# in the name of a section of a Go program: .gopclntab, .data.rel.ro.gopclntab, .note.go.buildid, .go.buildinfo
+GO_MARK = re.compile(r"\.(gopclntab|note\.go|go)\b")
 ENTRY_BYTES = 48  # of `_start`, which is written by hand: 34 of glibc's, 43 of musl's are the longest
 
 
@@ -55,7 +61,9 @@ class Module:
         self.file, self._finds, self._own = file, finds, own
         self.why = ""
         self.elf = self._open()
-        self.frames = CallFrames([]) if self.elf is None else CallFrames.of_elf(self.elf)
+        self._archive: Table | None = None
+        self._others: list[SFrame | ExceptionIndex] | None = None
+        self.frames = self._archived_frames() if self.elf is None else CallFrames.of_elf(self.elf)
         self.mapper = file.mapper
         if self.mapper is None and self.elf is not None:
             with suppress(ElfError):
@@ -63,11 +71,12 @@ class Module:
         self._go: GoFrames | Literal[False] | None = False
         self._debug: tuple[ElfFile, CallFrames] | None = None
         self._looked_for_debug = False
-        self._others: list[SFrame | ExceptionIndex] | None = None
 
     def close(self) -> None:
         if self.elf is not None:
             self.elf.close()
+        if self._archive is not None:
+            self._archive.close()
         if self._debug is not None:
             self._debug[0].close()
 
@@ -90,6 +99,21 @@ class Module:
                 self.why = f"{path} can't be read: {error}"
         return None
 
+    def _archived_frames(self) -> CallFrames:
+        """What an archive of the build-id has of the file's call frame information (`lidia create --unwind`)."""
+        path = self._find(ARCHIVE) if self.file.build_id else ""
+        if path:
+            from whence.lidia.table import open as open_archive
+
+            with suppress(OSError, WhenceError):
+                self._archive = open_archive(path)
+                held = self._archive.unwind()
+                if held is not None:
+                    frames, self._others = archived_frames(held, self._archive.about.segments)
+                    return frames
+                self.why = f"{path} is an archive without what unwinds code (whence lidia create --unwind)"
+        return CallFrames([])
+
     def _find(self, kind: str) -> str:
         if self._finds is None:
             return ""
@@ -100,7 +124,9 @@ class Module:
         """Go's tables of a Go program; None for others, and where they are damaged."""
         if self._go is False:
             self._go = None
-            if self.elf is not None and any(self.elf.section(name) is not None for name in GO_SECTIONS):
+            if self.elf is not None and any(GO_MARK.search(section.name) for section in self.elf.sections):
+                from whence.gopclntab import Pclntab
+
                 with suppress(ElfError, GopclntabError):
                     table = Pclntab.find(self.elf)
                     self._go = table.frames() if table is not None else None
@@ -116,8 +142,8 @@ class Module:
             if self._others is None:
                 tables = SFrame.of_elf(self.elf), ExceptionIndex.of_elf(self.elf)
                 self._others = [table for table in tables if table is not None]
-            for table in self._others:
-                found = found or table.find(vaddr)
+        for table in self._others or ():
+            found = found or table.find(vaddr)
         return found
 
     def _debug_frames(self) -> CallFrames | None:
@@ -131,6 +157,27 @@ class Module:
                     elf = ElfFile.open(path)
                     self._debug = elf, CallFrames.of_elf(elf)
         return self._debug[1] if self._debug is not None else None
+
+
+def archived_frames(
+    held: UnwindTables, segments: Sequence[tuple[int, int, int]]
+) -> tuple[CallFrames, list[SFrame | ExceptionIndex]]:
+    """The tables of an archive of a file whose code is in `segments` (file offset, vaddr, size)."""
+    code = [(vaddr, vaddr + size) for _, vaddr, size in segments]
+    sections, others = list[FrameSection](), list[SFrame | ExceptionIndex]()
+    for table in held.tables:
+        with suppress(DwarfError):
+            if table.name == SFRAME:
+                others.append(SFrame(table.data, table.vaddr, held.bits))
+            else:
+                sections.append(
+                    FrameSection(
+                        table.data, table.vaddr, name=table.name, bits=held.bits,
+                        order="big" if held.big else "little", text_base=held.text_vaddr,
+                        code=code if code and table.name != ".eh_frame" else None,
+                    )
+                )  # fmt: skip
+    return CallFrames(sections), others
 
 
 def _is_unchanged(file: SnapshotFile) -> bool:

@@ -46,6 +46,8 @@ class Machine:
     order: ByteOrder = "little"
     instructions: str = ""  # whose beginnings and ends of functions are known: x86, a64 or none
     sp_below_cfa: int = 0  # the caller's stack pointer, unless CFI says otherwise, is so far below the CFA
+    syscall: bytes | None = None  # the instruction; `result` is the register with what it returns
+    result: int = 0
     thread_pointer_at: int | None = None  # in NT_PRSTATUS, where it is there
 
     @property
@@ -96,6 +98,7 @@ X86_64 = Machine(
     status_at={n: STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index(name) for n, name in _X86_64.items()},
     pc_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("rip"),
     pc_name="rip",
+    syscall=bytes.fromhex("0f05"),
     instructions="x86",
     thread_pointer_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("fs_base"),
     frame_record=(0, 8, 16),

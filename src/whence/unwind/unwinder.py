@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Protocol
 from whence.errors import DwarfError
 from whence.unwind.cfi import How, Row
 from whence.unwind.expressions import evaluate
-from whence.unwind.gostack import GoStacks
 from whence.unwind.memory import Memory, Unreadable
 from whence.unwind.steps import End, Ended, FoundBy, StackFrame, Step, Unwound
 
 if TYPE_CHECKING:
     from whence.gopclntab.frames import GoFunction
     from whence.unwind.cfi import Fde
+    from whence.unwind.gostack import GoStacks
     from whence.unwind.registers import Machine
     from whence.unwind.walking import PlainWalker
     from whence.window import ByteOrder
@@ -47,6 +47,7 @@ FUNCTION_BYTES = 1 << 16  # from the beginning of a function, that a guess may b
 SCAN_WORDS, WORDS_A_STEP = 1024, 64  # of the stack that are looked at for a return address
 GUESSED = (End.NO_CFI, End.NOT_CODE)  # ends that a guess may lead on from
 JUMP_INDIRECT = b"\xff\x25"  # x86-64: what a stub of the PLT begins with
+CLONE_BYTES = 12  # of code, between the system call that makes a thread and the FDE of the new one
 ENDBR64, ENDBR32 = bytes.fromhex("f30f1efa"), bytes.fromhex("f30f1efb")
 MOVES_64, MOVES_32 = (b"\x48\x89\xe5", b"\x48\x8b\xec"), (b"\x89\xe5", b"\x8b\xec")  # mov %rsp, %rbp
 CALL_REL32 = 0xE8  # x86: the call of an address 32 bits away
@@ -94,7 +95,7 @@ class Unwinder:
         self.mask = (1 << machine.bits) - 1
         self._trampolines: dict[int, bool] = {}
         self._is_code: dict[int, bool] = {}
-        self._go = GoStacks(machine, self.word, self.is_code)
+        self._go: GoStacks | None = None
         self._functions: dict[tuple[int, int], GoFunction | None] = {}
         self.thread_pointer = 0
         self.scan = False  # whether callers may be guessed
@@ -115,7 +116,7 @@ class Unwinder:
         count, cfa_before = 0, values.get(machine.sp, 0)
         after_signal = True  # of the innermost frame too nothing is known to be below
         while True:
-            if self.walker is not None and self.steps_left > 0:
+            if self.walker is not None and self.steps_left > 0 and not (frame.exact and self.is_new(frame, values)):
                 walked = self.walker.walk(
                     frame.pc, frame.exact, after_signal, cfa_before, values, min(INNER_KEPT, self.steps_left)
                 )
@@ -186,11 +187,17 @@ class Unwinder:
                 self._functions[key] = self.code.go(*key)
             function = self._functions[key]
             if function is not None:
+                if self._go is None:
+                    from whence.unwind.gostack import GoStacks
+
+                    self._go = GoStacks(self.machine, self.word, self.is_code)
                 called = self._go.step(function, frame, registers, self.thread_pointer)
                 if called is not None:
                     return called
             found = self.row_of(frame)
             if found is not None:
+                if self.begins_a_thread(frame, registers, *found):
+                    raise Ended(End.COMPLETE)
                 return self.by_cfi(frame, registers, *found)
             step = self.without_cfi(frame, registers)
         except Unreadable as error:
@@ -202,6 +209,37 @@ class Unwinder:
         if step is None:
             raise Ended(End.NO_CFI, self.code.why_not(frame.lookup))
         return step
+
+    def is_new(self, frame: StackFrame, registers: dict[int, int]) -> bool:
+        """Whether a frame is right behind the system call that made its thread (begins_a_thread)."""
+        if registers.get(self.machine.result, 1):
+            return False
+        try:
+            found = self.row_of(frame)
+        except DwarfError:
+            return False
+        return found is not None and self.begins_a_thread(frame, registers, *found)
+
+    def begins_a_thread(self, frame: StackFrame, registers: dict[int, int], row: Row, fde: Fde) -> bool:
+        """Whether a frame is right behind the system call that made its thread, whose stack has no return address yet.
+
+        glibc's clone has two FDEs: of the parent, and, some instructions behind the system call, of the child, whose
+        return address is undefined. In the child the call returns 0.
+        """
+        if self.machine.syscall is None or not frame.exact or registers.get(self.machine.result, 1):
+            return False
+        rule = row.rules.get(fde.cie.return_column)
+        if rule is None or rule.how is How.UNDEFINED:
+            return False
+        before = self._bytes(frame.pc - CLONE_BYTES, CLONE_BYTES)
+        if before is None or self.machine.syscall not in before:
+            return False
+        for address in range(frame.pc + 1, frame.pc + CLONE_BYTES):
+            found = self._row(address)
+            if found is not None and found[1] is not fde:
+                rule = found[0].rules.get(found[1].cie.return_column)
+                return rule is not None and rule.how is How.UNDEFINED
+        return False
 
     def by_cfi(self, frame: StackFrame, registers: dict[int, int], row: Row, fde: Fde) -> Step:
         machine, memory = self.machine, self.memory
@@ -376,8 +414,8 @@ class Unwinder:
         if bounds is None or fp % machine.word or not frame.sp <= fp <= bounds[1] - size:
             return None
         pc = self.word(fp + return_at) & machine.address_mask
-        if not pc and self.word(fp + caller_at):
-            return None
+        if not pc and (self.word(fp + caller_at) or frame.found_by is not FoundBy.FRAME_POINTER):
+            return None  # zeros anywhere on the stack are no end
         if pc and not (self.is_code(pc - 1) and (self.follows_call(pc) or self.returns_from_signal(pc))):
             return None
         values = {register: registers[register] for register in machine.kept if register in registers}

@@ -53,8 +53,10 @@ class PlainWalker:
     ) -> None:
         self.kernel = Walker(machine, order)
         self._code = code
-        for start, end in code.ranges():
-            self.kernel.add_mapping(start, end)
+        behind = 0
+        for start, end in code.ranges():  # in damaged cores they overlap: the first has the address then
+            behind, start = max(behind, end), max(behind, start)
+            self.kernel.add_mapping(start, behind)
         for start, data in memory:
             self.kernel.add_segment(start, data)
 

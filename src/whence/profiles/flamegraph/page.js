@@ -589,6 +589,7 @@ function save() {
   if (state.theme) part.set("theme", state.theme);
   if (state.listed) part.set("list", 1);
   if (state.normalized) part.set("normalized", 1);
+  if (location.protocol === "about:") return; // shown within another page
   history.replaceState(null, "", part.size ? `#${part}` : location.pathname + location.search);
 }
 

@@ -1,0 +1,132 @@
+// Dropping of files, and plots of the server's health.
+
+const told = (kind) => document.querySelector(`[data-told="${kind}"]`);
+
+async function answerOf(response) {
+  try {
+    return await response.json();
+  } catch {
+    return { error: `the server answered ${response.status}` };
+  }
+}
+
+async function upload(files) {
+  for (const file of files) {
+    const line = document.createElement("li");
+    line.textContent = `${file.name}: being sent`;
+    told("upload").append(line);
+    try {
+      const response = await fetch("/upload", { method: "PUT", body: file });
+      const answer = await answerOf(response);
+      line.textContent = response.ok
+        ? `${file.name}: ${answer.outcome}, ${answer.build_id}: ${answer.why}`
+        : `${file.name}: ${answer.error}`;
+    } catch (error) {
+      line.textContent = `${file.name}: ${error.message}`;
+    }
+  }
+}
+
+async function profile(files) {
+  const [file] = files;
+  if (!file) return;
+  const line = told("profile");
+  const frame = document.getElementById("flame");
+  line.textContent = `${file.name}: being named`;
+  frame.hidden = true;
+  try {
+    const response = await fetch("/profile?format=flamegraph", { method: "POST", body: file });
+    if (!response.ok) {
+      line.textContent = `${file.name}: ${(await answerOf(response)).error}`;
+      return;
+    }
+    const named = response.headers.get("x-whence-named");
+    const all = response.headers.get("x-whence-locations");
+    line.textContent = `${file.name}: ${named} of ${all} addresses have names`;
+    frame.srcdoc = await response.text();
+    frame.hidden = false;
+  } catch (error) {
+    line.textContent = `${file.name}: ${error.message}`;
+  }
+}
+
+for (const area of document.querySelectorAll("[data-drop]")) {
+  const take = area.dataset.drop === "upload" ? upload : profile;
+  const input = area.querySelector("input");
+  input.addEventListener("change", () => take([...input.files]));
+  area.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    area.classList.add("over");
+  });
+  area.addEventListener("dragleave", () => area.classList.remove("over"));
+  area.addEventListener("drop", (event) => {
+    event.preventDefault();
+    area.classList.remove("over");
+    take([...event.dataTransfer.files]);
+  });
+}
+
+// health: sums of Prometheus' text, now and then
+
+const EVERY = 5000;
+const POINTS = 60;
+const SVG = "http://www.w3.org/2000/svg";
+
+function sum(text, name) {
+  let total = 0;
+  for (const line of text.split("\n")) {
+    if (line.startsWith(`${name}{`) || line.startsWith(`${name} `)) total += Number(line.slice(line.lastIndexOf(" ") + 1));
+  }
+  return total;
+}
+
+function plot(title, unit) {
+  const figure = document.createElement("figure");
+  const caption = document.createElement("figcaption");
+  const svg = document.createElementNS(SVG, "svg");
+  const line = document.createElementNS(SVG, "polyline");
+  svg.setAttribute("viewBox", `0 0 ${POINTS} 20`);
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("aria-hidden", "true");
+  line.setAttribute("vector-effect", "non-scaling-stroke");
+  svg.append(line);
+  figure.append(caption, svg);
+  document.getElementById("plots").append(figure);
+  const values = [];
+  caption.textContent = title;
+  return (value) => {
+    values.push(value);
+    if (values.length > POINTS) values.shift();
+    const most = Math.max(...values, 1e-9);
+    caption.textContent = `${title}: ${value.toFixed(1)} ${unit}`;
+    line.setAttribute("points", values.map((one, at) => `${at},${19 - (18 * one) / most}`).join(" "));
+  };
+}
+
+if (document.getElementById("plots")) {
+  const requests = plot("requests", "a second");
+  const duration = plot("mean duration", "ms");
+  const archives = plot("open archives", "");
+  let before = null;
+  const look = async () => {
+    try {
+      const text = await (await fetch("/metrics")).text();
+      const now = {
+        at: performance.now(),
+        count: sum(text, "http_responses_duration_milliseconds_count"),
+        spent: sum(text, "http_responses_duration_milliseconds_sum"),
+      };
+      archives(sum(text, "whence_open_archives"));
+      if (before) {
+        const count = now.count - before.count;
+        requests((1000 * count) / (now.at - before.at));
+        duration(count ? (now.spent - before.spent) / count : 0);
+      }
+      before = now;
+    } catch {
+      before = null;
+    }
+  };
+  look();
+  setInterval(look, EVERY);
+}

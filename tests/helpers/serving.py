@@ -1,0 +1,98 @@
+"""Servers for tests: the application without a network, `whence serve` as a process, and other programs over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.stores import free_port
+
+pytest.importorskip("starlette", reason="starlette is not installed")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it prefers a successor of httpx
+    from starlette.testclient import TestClient as TestClient
+
+HOSTS = ("granian", "uvicorn")
+
+
+def needs(*programs: str) -> None:
+    """Skip where a program is not on this machine."""
+    for one in programs:
+        if shutil.which(one) is None:
+            pytest.skip(f"{one} is not on this machine")
+
+
+@contextmanager
+def started(store: Path | str, *options: str, by: str = "granian", environment: dict[str, str] | None = None) -> Any:
+    """`whence serve` over a store; yields its address."""
+    pytest.importorskip(by, reason=f"{by} is not installed")
+    port = free_port()
+    words = [sys.executable, "-m", "whence", "serve", str(store), "--port", str(port), "--by", by, *options]
+    words += [] if "--cache-dir" in options else ["--cache-dir", f"{store}.cache"]
+    log = Path(f"{store}.{port}.log")
+    with (
+        open(log, "wb") as out,
+        subprocess.Popen(words, stdout=out, stderr=out, env={**os.environ, **(environment or {})}) as server,
+    ):
+        try:
+            ready(server, port, log)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.send_signal(signal.SIGTERM)
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+def ready(server: subprocess.Popen[bytes], port: int, log: Path, path: str = "/healthz") -> None:
+    """Wait until a server answers."""
+    for _ in range(1200):
+        if server.poll() is not None:
+            pytest.fail(f"the server ended with {server.returncode}: {log.read_text()[-2000:]}")
+        try:
+            with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as line:
+                line.request("GET", path)
+                line.getresponse().read()
+                return
+        except (OSError, http.client.HTTPException):
+            time.sleep(0.05)
+    pytest.fail(f"the server did not answer within a minute: {log.read_text()[-2000:]}")
+
+
+@contextmanager
+def debuginfod(folder: Path, work: Path, *, upstream: str = "") -> Iterator[str]:
+    """Debian's debuginfod over the ELF files below a folder; yields its address."""
+    needs("debuginfod")
+    port = free_port()
+    environment = {**os.environ, "DEBUGINFOD_URLS": upstream, "DEBUGINFOD_CACHE_PATH": str(work / "federated")}
+    log = work / "debuginfod.log"
+    with (
+        open(log, "wb") as out,
+        subprocess.Popen(
+            ["debuginfod", "-d", ":memory:", "-F", str(folder), "-p", str(port)],
+            stdout=out, stderr=out, env=environment, cwd=work,
+        ) as server,
+    ):  # fmt: skip
+        try:
+            ready(server, port, log, "/metrics")
+            url = f"http://127.0.0.1:{port}"
+            yield url
+        finally:
+            server.terminate()
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                server.kill()

@@ -1,0 +1,87 @@
+"""Who may do what: tokens and their scopes, and where a server refuses to start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.serving import TestClient
+from tests.helpers.stores import Files
+from whence.server.access import make_token
+from whence.server.app import make_app
+from whence.server.settings import ServerSettings
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> tuple[str, dict[str, str]]:
+    """A token file, and a token for each scope."""
+    made = {scope: make_token(scope, f"who-{scope}") for scope in ("read", "upload", "admin")}
+    file = tmp_path / "tokens"
+    file.write_text("# who may do what\n\n" + "\n".join(line for _, line in made.values()) + "\n")
+    return str(file), {scope: token for scope, (token, _) in made.items()}
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_each_scope_may_do_its_own(place: Path, files: Files, tokens: tuple[str, dict[str, str]]) -> None:
+    file, given = tokens
+    path = f"/buildid/{files.build_id}/debuginfo"
+    settings = ServerSettings(store=str(place), token_file=file, open_read=False)
+    with TestClient(make_app(settings)) as client:
+        body = files.debug.read_bytes()
+        for token, get, put in (
+            ("", 401, 401), ("wrong", 401, 401), (given["read"], 200, 403), (given["upload"], 403, 200),
+            (given["admin"], 200, 200),
+        ):  # fmt: skip
+            headers = bearer(token) if token else {}
+            assert client.get(path, headers=headers).status_code == get, token
+            assert client.put(path, content=body, headers=headers).status_code == put, token
+        assert client.get(path).headers["www-authenticate"] == "Bearer"
+        for probe in ("/healthz", "/readyz"):
+            assert client.get(probe).status_code == 200
+
+
+def test_with_open_read_everyone_reads_and_tokens_upload(
+    place: Path, files: Files, tokens: tuple[str, dict[str, str]]
+) -> None:
+    file, given = tokens
+    path = f"/buildid/{files.build_id}/debuginfo"
+    with TestClient(make_app(ServerSettings(store=str(place), token_file=file, open_read=True))) as client:
+        assert client.get(path).status_code == 200
+        assert client.put(path, content=b"").status_code == 401
+        assert client.put(path, content=files.debug.read_bytes(), headers=bearer(given["upload"])).status_code == 200
+
+
+def whence(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "whence", *words], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_server_that_others_can_reach_needs_tokens_or_open_read(tmp_path: Path) -> None:
+    done = whence("serve", str(tmp_path / "store"), "--host", "0.0.0.0", "--port", "1")
+    assert done.returncode == 2
+    assert "--token-file" in done.stderr
+
+
+def test_a_token_is_made_with_its_line(tmp_path: Path) -> None:
+    done = whence("serve", "--make-token", "read,upload")
+    assert done.returncode == 0
+    token, line = (one.split(":", 1)[1].strip() for one in done.stdout.splitlines())
+    assert token not in line
+    assert "read,upload" in line
+    assert whence("serve", "--make-token", "everything").returncode == 2
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "abc read who\n", "0" * 64 + " write who\n", "0" * 64 + "\n"])
+def test_a_token_file_with_a_wrong_line_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(text)
+    done = whence("serve", str(tmp_path / "store"), "--token-file", str(file), "--port", "1")
+    assert done.returncode == 2, done.stderr
+    assert "token" in done.stderr

@@ -1,0 +1,303 @@
+"""debuginfod's requests: files, sections and sources, header by header, what is refused, and Debian's own server."""
+
+from __future__ import annotations
+
+import http.client
+import subprocess
+import time
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from tests.helpers.serving import HOSTS, TestClient, debuginfod, started
+from tests.helpers.stores import Files
+from whence.server.app import make_app
+from whence.server.settings import Limits, ServerSettings
+from whence.store import Store
+
+MISSING = "ab" * 20
+
+
+def test_a_debug_file_and_an_executable_are_answered_whole_with_debuginfod_s_headers(
+    client: TestClient, files: Files
+) -> None:
+    for kind, path in (("debuginfo", files.debug), ("executable", files.stripped)):
+        answer = client.get(f"/buildid/{files.build_id}/{kind}")
+        assert answer.status_code == 200, answer.text
+        assert answer.content == path.read_bytes()
+        assert answer.headers["content-type"] == "application/octet-stream"
+        assert answer.headers["x-debuginfod-size"] == answer.headers["content-length"] == str(path.stat().st_size)
+        assert answer.headers["x-debuginfod-file"]
+        assert answer.headers["cache-control"] == "public"
+        assert answer.headers["last-modified"].endswith("GMT")
+        assert answer.headers["etag"].startswith('"')
+
+
+def test_an_id_in_capital_letters_is_the_same_id(client: TestClient, files: Files) -> None:
+    assert client.get(f"/buildid/{files.build_id.upper()}/debuginfo").content == files.debug.read_bytes()
+
+
+def test_head_has_the_headers_of_get_and_no_body(client: TestClient, files: Files, source: str) -> None:
+    for path in ("debuginfo", "executable", "section/.text", f"source{source}"):
+        get, head = (client.request(method, f"/buildid/{files.build_id}/{path}") for method in ("GET", "HEAD"))
+        assert head.status_code == 200
+        assert head.content == b""
+        assert dict(get.headers) == dict(head.headers)
+
+
+@pytest.mark.parametrize(
+    ("asked", "start", "end"),
+    [("bytes=0-99", 0, 100), ("bytes=100-", 100, None), ("bytes=-50", -50, None), ("bytes=10-999999999", 10, None)],
+)
+@pytest.mark.parametrize("what", ["debuginfo", "section/.debug_info"])
+def test_a_range_is_answered_206_with_its_place(
+    client: TestClient, files: Files, what: str, asked: str, start: int, end: int | None
+) -> None:
+    whole = client.get(f"/buildid/{files.build_id}/{what}").content
+    answer = client.get(f"/buildid/{files.build_id}/{what}", headers={"Range": asked})
+    assert answer.status_code == 206
+    assert answer.content == whole[start:end]
+    first = start % len(whole)
+    assert answer.headers["content-range"] == f"bytes {first}-{first + len(answer.content) - 1}/{len(whole)}"
+
+
+@pytest.mark.parametrize("asked", ["bytes=9-1", "bytes=0-1,4-5", "lines=1-2", "bytes=", "bytes=-", "bytes=a-b"])
+def test_a_range_that_is_none_is_answered_with_the_whole_file(client: TestClient, files: Files, asked: str) -> None:
+    answer = client.get(f"/buildid/{files.build_id}/debuginfo", headers={"Range": asked})
+    assert (answer.status_code, answer.content) == (200, files.debug.read_bytes())
+
+
+def test_a_range_behind_the_end_is_416_and_says_the_size(client: TestClient, files: Files) -> None:
+    size = files.debug.stat().st_size
+    for asked in (f"bytes={size}-", "bytes=-0"):
+        answer = client.get(f"/buildid/{files.build_id}/debuginfo", headers={"Range": asked})
+        assert answer.status_code == 416
+        assert answer.headers["content-range"] == f"bytes */{size}"
+
+
+def test_a_range_of_another_version_is_answered_with_the_whole_file(client: TestClient, files: Files) -> None:
+    path = f"/buildid/{files.build_id}/debuginfo"
+    tag = client.head(path).headers["etag"]
+    assert client.get(path, headers={"Range": "bytes=0-9", "If-Range": tag}).status_code == 206
+    assert client.get(path, headers={"Range": "bytes=0-9", "If-Range": '"other"'}).status_code == 200
+
+
+def test_who_has_the_file_gets_304(client: TestClient, files: Files, source: str) -> None:
+    for what in ("debuginfo", "section/.text", f"source{source}"):
+        path = f"/buildid/{files.build_id}/{what}"
+        tag = client.head(path).headers["etag"]
+        for match in (tag, f'"x", W/{tag}', "*"):
+            answer = client.get(path, headers={"If-None-Match": match})
+            assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag)
+        assert client.get(path, headers={"If-None-Match": '"x"'}).status_code == 200
+    date = client.head(f"/buildid/{files.build_id}/debuginfo").headers["last-modified"]
+    assert client.get(f"/buildid/{files.build_id}/debuginfo", headers={"If-Modified-Since": date}).status_code == 304
+
+
+def test_a_section_is_what_objcopy_takes_out(client: TestClient, files: Files, tmp_path: Path) -> None:
+    for name, file in ((".debug_info", files.debug), (".text", files.stripped), (".debug_line", files.debug)):
+        out = tmp_path / "section"
+        subprocess.run(["objcopy", "-O", "binary", "--only-section", name, file, out], check=True)
+        subprocess.run(["objcopy", "--dump-section", f"{name}={out}", file, "/dev/null"], check=True)
+        answer = client.get(f"/buildid/{files.build_id}/section/{name}")
+        assert (answer.status_code, answer.content) == (200, out.read_bytes())
+        assert answer.headers["x-debuginfod-size"] == str(out.stat().st_size)
+
+
+def test_a_section_may_have_any_name(files: Files, tmp_path: Path) -> None:
+    odd = tmp_path / "odd"
+    (tmp_path / "content").write_bytes(b"odd content")
+    name = ".p+r%o$g"
+    subprocess.run(["objcopy", "--add-section", f"{name}={tmp_path / 'content'}", files.whole, odd], check=True)
+    place = tmp_path / "store"
+    with Store(place) as store:
+        store.add(odd)
+    with TestClient(make_app(ServerSettings(store=str(place)))) as client:
+        assert client.get(f"/buildid/{files.build_id}/section/{quote(name)}").content == b"odd content"
+
+
+def test_a_source_file_is_answered_by_its_path_with_dots_or_without(
+    client: TestClient, files: Files, source: str
+) -> None:
+    path = Path(source)
+    for asked in (str(path), f"{path.parent}/./{path.name}", f"{path.parent}//{path.name}"):
+        answer = client.get(f"/buildid/{files.build_id}/source{quote(asked)}")
+        assert (answer.status_code, answer.content) == (200, path.read_bytes()), asked
+    assert client.get(f"/buildid/{files.build_id}/source/etc/passwd").status_code == 404
+
+
+def test_a_file_that_is_larger_than_the_client_wants_is_406(client: TestClient, files: Files, source: str) -> None:
+    for what in ("debuginfo", "section/.debug_info", f"source{source}"):
+        path = f"/buildid/{files.build_id}/{what}"
+        size = int(client.head(path).headers["x-debuginfod-size"])
+        refused = client.get(path, headers={"X-DEBUGINFOD-MAXSIZE": str(size - 1)})
+        assert (refused.status_code, refused.headers["x-debuginfod-size"]) == (406, str(size))
+        assert client.get(path, headers={"X-DEBUGINFOD-MAXSIZE": str(size)}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/buildid/abc/debuginfo", 400),
+        ("/buildid/zz/debuginfo", 400),
+        (f"/buildid/{'ab' * 65}/debuginfo", 400),
+        ("/buildid/..%2f..%2fetc/debuginfo", 404),
+        ("/buildid/%00/debuginfo", 400),
+        (f"/buildid/{MISSING}/debuginfo", 404),
+        (f"/buildid/{MISSING}/executable", 404),
+        (f"/buildid/{MISSING}/section/.text", 404),
+        (f"/buildid/{MISSING}/source/a/b.c", 404),
+        (f"/buildid/{MISSING}/other", 404),
+        (f"/buildid/{MISSING}", 404),
+        (f"/buildid/{MISSING}/debuginfo/", 404),
+        ("/nothing", 404),
+        ("/metadata", 400),
+        ("/metadata?key=file", 400),
+        ("/metadata?key=other&value=1", 400),
+    ],
+)
+def test_what_is_malformed_is_400_and_what_is_not_there_404_in_words(
+    client: TestClient, path: str, status: int
+) -> None:
+    answer = client.get(path)
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]
+
+
+def test_a_section_that_is_not_there_is_404(client: TestClient, files: Files) -> None:
+    for name in (".nothing", ".bss", "", "%ff%fe", "a/b"):
+        assert client.get(f"/buildid/{files.build_id}/section/{name}").status_code == 404
+
+
+def test_a_method_that_a_path_does_not_have_is_405(client: TestClient, files: Files) -> None:
+    assert client.delete(f"/buildid/{files.build_id}/debuginfo").status_code == 405
+    assert client.get("/symbolize").status_code == 405
+    assert client.post("/metrics").status_code == 405
+
+
+def test_preflights_are_answered_with_what_is_allowed(client: TestClient) -> None:
+    headers = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-one"}
+    answer = client.options("/symbolicate/v5", headers=headers)
+    assert answer.status_code == 204
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["access-control-allow-methods"] == "POST, GET, OPTIONS"
+    assert answer.headers["access-control-allow-headers"] == "x-one"
+    assert answer.headers["access-control-max-age"] == "86400"
+
+
+def test_a_request_that_came_by_eight_servers_is_404(client: TestClient, files: Files) -> None:
+    path = f"/buildid/{files.build_id}/debuginfo"
+    assert client.get(path, headers={"X-Forwarded-For": ", ".join(["10.0.0.1"] * 7)}).status_code == 200
+    assert client.get(path, headers={"X-Forwarded-For": ", ".join(["10.0.0.1"] * 8)}).status_code == 404
+
+
+def test_metadata_finds_by_name_pattern_and_id(client: TestClient, files: Files) -> None:
+    name = client.get("/metadata", params={"key": "buildid", "value": files.build_id}).json()["results"][0]["file"]
+    for key, value in (("file", name), ("glob", name[:2] + "*"), ("buildid", files.build_id)):
+        answer = client.get("/metadata", params={"key": key, "value": value}).json()
+        assert answer["complete"] is True
+        assert {one["type"] for one in answer["results"]} == {"executable", "debuginfo"}
+        assert {one["buildid"] for one in answer["results"]} == {files.build_id}
+    assert client.get("/metadata", params={"key": "glob", "value": "/no*"}).json()["results"] == []
+
+
+def test_a_miss_is_written_down_as_wanted_at_once_with_how_often(tmp_path: Path) -> None:
+    place = tmp_path / "store"
+    with TestClient(make_app(ServerSettings(store=str(place)))) as client:
+        for _ in range(3):
+            client.get(f"/buildid/{MISSING}/debuginfo")
+        for _ in range(100):
+            with Store(place) as store:
+                found = [(one.build_id, one.count) for one in store.wanted()]
+            if found == [(MISSING, 3)]:
+                break
+            time.sleep(0.05)
+    assert found == [(MISSING, 3)]
+
+
+def test_metrics_have_the_names_that_dashboards_know_and_no_name_of_a_stranger(
+    client: TestClient, files: Files
+) -> None:
+    client.get(f"/buildid/{files.build_id}/debuginfo")
+    client.get(f"/buildid/{files.build_id}/made-up-kind")
+    text = client.get("/metrics").text
+    for name in (
+        "http_requests_total{type=", "http_responses_total{result=", "http_responses_transfer_bytes_sum{",
+        "http_responses_transfer_bytes_count{", "http_responses_duration_milliseconds_sum{",
+        "http_responses_after_you_milliseconds_count", "found_debuginfo_total{", "thread_busy{role=", "error_count ",
+        "ready 1.0",
+    ):  # fmt: skip
+        assert name in text, name
+    assert "made-up-kind" not in text
+
+
+def test_limits_are_told(place: Path) -> None:
+    limits = Limits(body_bytes=5)
+    with TestClient(make_app(ServerSettings(store=str(place), limits=limits))) as client:
+        assert client.get("/limits").json()["body_bytes"] == 5
+        assert client.post("/symbolize", content=b"123456").status_code == 413
+
+
+# the real server
+
+
+@pytest.mark.parametrize("by", HOSTS)
+def test_both_hosts_answer_as_debian_s_debuginfod_does(
+    files: Files, place: Path, tmp_path: Path, by: str, source: str
+) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for one in (files.debug, files.stripped):
+        (folder / one.name).write_bytes(one.read_bytes())
+    with started(place, by=by) as url, debuginfod(folder, tmp_path) as other:
+        wait_until_there(other, files.build_id)
+        for what in ("debuginfo", "executable", "section/.text", "section/.debug_info", f"source{source}"):
+            path = f"/buildid/{files.build_id}/{what}"
+            (status, mine, body), (their_status, theirs, their_body) = (fetched(one, path) for one in (url, other))
+            assert (status, body) == (their_status, their_body) == (200, their_body), what
+            for name in ("content-type", "x-debuginfod-size", "cache-control", "content-length"):
+                assert mine[name] == theirs[name], (what, name)
+            for name in ("x-debuginfod-file", "date"):
+                assert name in mine
+                assert name in theirs
+        for path in (f"/buildid/{MISSING}/debuginfo", f"/buildid/{MISSING}/section/.text"):
+            assert fetched(url, path)[0] == fetched(other, path)[0] == 404
+        assert fetched(url, f"/buildid/{files.build_id}/debuginfo", {"X-DEBUGINFOD-MAXSIZE": "10"})[0] == 406
+        assert fetched(other, f"/buildid/{files.build_id}/debuginfo", {"X-DEBUGINFOD-MAXSIZE": "10"})[0] == 406
+
+
+@pytest.mark.parametrize("by", HOSTS)
+def test_both_hosts_do_ranges_head_and_304(files: Files, place: Path, by: str) -> None:
+    whole = files.debug.read_bytes()
+    path = f"/buildid/{files.build_id}/debuginfo"
+    with started(place, by=by) as url:
+        status, headers, body = fetched(url, path, {"Range": "bytes=5-14"})
+        assert (status, body, headers["content-range"]) == (206, whole[5:15], f"bytes 5-14/{len(whole)}")
+        assert fetched(url, path, {"Range": "bytes=0-1,3-4"})[::2] == (200, whole)
+        status, headers, body = fetched(url, path, method="HEAD")
+        assert (status, body, headers["content-length"]) == (200, b"", str(len(whole)))
+        assert fetched(url, path, {"If-None-Match": headers["etag"]})[::2] == (304, b"")
+        assert fetched(url, path.replace("debuginfo", "section/.text"), method="HEAD")[::2] == (200, b"")
+        assert fetched(url, path.replace("debuginfo", "section/.te%2578t"))[0] == 404
+        assert fetched(url, "/buildid/zz/debuginfo")[0] == 400
+
+
+def fetched(
+    url: str, path: str, headers: dict[str, str] | None = None, method: str = "GET"
+) -> tuple[int, dict[str, str], bytes]:
+    line = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    try:
+        line.request(method, path, headers=headers or {})
+        answer = line.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    finally:
+        line.close()
+
+
+def wait_until_there(url: str, build_id: str) -> None:
+    for _ in range(400):
+        if all(fetched(url, f"/buildid/{build_id}/{kind}")[0] == 200 for kind in ("debuginfo", "executable")):
+            return
+        time.sleep(0.05)
+    pytest.fail("debuginfod has not scanned its folder")

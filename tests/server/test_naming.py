@@ -1,0 +1,278 @@
+"""Names: /symbolize, /symbolicate/v5, /source/v1, /profile and OTLP, and what they refuse."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.serving import TestClient
+from tests.helpers.stores import Files
+from whence.elf import ElfFile
+from whence.server.app import make_app
+from whence.server.pool import image_base
+from whence.server.settings import Limits, ServerSettings
+from whence.store import Store
+
+ARROW = "application/vnd.apache.arrow.stream"
+MISSING = "ab" * 20
+
+
+def debug_id(build_id: str) -> str:
+    """A GUID of the first 16 bytes, in its own order, and the age."""
+    raw = bytes.fromhex(build_id)[:16].ljust(16, b"\0")
+    guid = raw[3::-1] + raw[5:3:-1] + raw[7:5:-1] + raw[8:]
+    return guid.hex().upper() + "0"
+
+
+def offset_of(files: Files) -> int:
+    with ElfFile.open(files.whole) as elf:
+        return files.vaddr - image_base(tuple(elf.segments))
+
+
+def lines(*asked: object) -> bytes:
+    return "\n".join(json.dumps(one) for one in asked).encode()
+
+
+def test_lines_of_addresses_come_back_as_lines_of_frames_or_reasons_in_their_order(
+    client: TestClient, files: Files, source: str
+) -> None:
+    asked = lines(
+        {"build_id": files.build_id, "address": files.vaddr},
+        {"build_id": MISSING, "address": 1},
+        {"build_id": files.build_id.upper(), "address": hex(files.vaddr)},
+        {"build_id": files.build_id, "address": 1 << 60},
+        {"address": 5},
+        {"build_id": files.build_id, "address": -1},
+    )
+    answer = client.post("/symbolize", content=asked)
+    assert answer.status_code == 200
+    out = [json.loads(line) for line in answer.text.splitlines()]
+    assert [one["frames"][-1]["function"] if one["frames"] else one["reason"] for one in out] == [
+        "sum", "no-file", "sum", out[3]["reason"], "not-an-address", "not-an-address",
+    ]  # fmt: skip
+    assert out[0]["frames"][-1]["file"] == source
+    assert out[3]["reason"]
+
+
+def test_an_arrow_stream_comes_back_with_names(client: TestClient, files: Files) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"build_id": [files.build_id, MISSING], "address": pa.array([files.vaddr, 1], pa.uint64())})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    answer = client.post("/symbolize", content=sink.getvalue().to_pybytes(), headers={"Content-Type": ARROW})
+    assert answer.status_code == 200, answer.text
+    assert "sum" in json.dumps(pa.ipc.open_stream(answer.content).read_all().to_pylist(), default=str)
+
+
+@pytest.mark.parametrize("headers", [{"Content-Encoding": "br"}, {"Content-Type": "image/png"}])
+def test_a_body_of_another_kind_is_415(client: TestClient, headers: dict[str, str]) -> None:
+    assert client.post("/symbolize", content=b"{}", headers=headers).status_code == 415
+
+
+def test_no_arrow_stream_is_400_and_one_without_columns_422(client: TestClient) -> None:
+    pa = pytest.importorskip("pyarrow")
+    for damaged in (b"", b"nothing", b"\xff" * 100):
+        assert client.post("/symbolize", content=damaged, headers={"Content-Type": ARROW}).status_code == 400
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([("other", pa.int8())])):
+        pass
+    answer = client.post("/symbolize", content=sink.getvalue().to_pybytes(), headers={"Content-Type": ARROW})
+    assert answer.status_code == 422
+
+
+def test_a_body_may_be_gzip_but_no_bomb(client: TestClient, files: Files) -> None:
+    asked = lines({"build_id": files.build_id, "address": files.vaddr})
+    packed = {"Content-Encoding": "gzip"}
+    assert "sum" in client.post("/symbolize", content=gzip.compress(asked), headers=packed).text
+    assert client.post("/symbolize", content=gzip.compress(asked)[:-9], headers=packed).status_code == 400
+    assert client.post("/symbolize", content=b"no gzip", headers=packed).status_code == 400
+    assert client.post("/symbolize", content=gzip.compress(bytes(60 << 20)), headers=packed).status_code == 413
+
+
+def test_more_lines_than_the_limit_are_413(place: Path) -> None:
+    with TestClient(make_app(ServerSettings(store=str(place), limits=Limits(addresses=3)))) as client:
+        assert client.post("/symbolize", content=b"{}\n" * 4).status_code == 413
+
+
+def test_what_was_put_after_a_miss_is_found(files: Files, tmp_path: Path) -> None:
+    asked = lines({"build_id": files.build_id, "address": files.vaddr})
+    with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
+        assert "no-file" in client.post("/symbolize", content=asked).text
+        put = client.put(f"/buildid/{files.build_id}/debuginfo", content=files.debug.read_bytes())
+        assert put.status_code == 201
+        assert "sum" in client.post("/symbolize", content=asked).text
+
+
+# Mozilla's API
+
+
+def job(files: Files, *stacks: list[list[int]]) -> dict[str, Any]:
+    modules = [["program", debug_id(files.build_id)], ["other", "1" * 33], ["unused", "2" * 33]]
+    return {"memoryMap": modules, "stacks": list(stacks)}
+
+
+def test_stacks_are_named_by_debug_id_and_offset(client: TestClient, files: Files, source: str) -> None:
+    offset = offset_of(files)
+    asked = job(files, [[0, offset + 1], [1, 16], [-1, 16], [0, -1]])
+    answer = client.post("/symbolicate/v5", content=json.dumps(asked), headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 200, answer.text
+    (result,) = answer.json()["results"]
+    first, second, third, fourth = result["stacks"][0]
+    assert first["function"] == "sum"
+    assert first["frame"] == 0
+    assert (first["module"], first["module_offset"]) == ("program", hex(offset + 1))
+    assert first["function_offset"] == "0x1"
+    assert int(first["function_size"], 16) > 1
+    assert first["file"] == source
+    assert first["line"] > 0
+    assert second == {"frame": 1, "module": "other", "module_offset": "0x10"}
+    assert third["frame"] == 2
+    assert "function" not in fourth
+    key = f"program/{debug_id(files.build_id)}"
+    assert result["found_modules"] == {key: True, f"other/{'1' * 33}": False, f"unused/{'2' * 33}": None}
+
+
+def test_an_inlined_call_is_in_inlines_innermost_first(client: TestClient, files: Files, place: Path) -> None:
+    with Store(place) as store, store.open(files.build_id) as binary:
+        chains = [(vaddr, binary.lookup(vaddr)) for vaddr in range(files.vaddr, files.vaddr + 64)]
+    vaddr, chain = max(chains, key=lambda one: len(one[1]))
+    assert len(chain) > 1
+    offset = offset_of(files) + vaddr - files.vaddr
+    answer = client.post("/symbolicate/v5", content=json.dumps({"jobs": [job(files, [[0, offset]])]}))
+    frame = answer.json()["results"][0]["stacks"][0][0]
+    assert [one["function"] for one in frame["inlines"]] == [one.function for one in chain[:-1]]
+    assert frame["function"] == chain[-1].function
+
+
+def test_an_id_of_zeros_matches_nothing(client: TestClient) -> None:
+    asked = {"memoryMap": [["a", "0" * 33]], "stacks": [[[0, 1]]]}
+    found = client.post("/symbolicate/v5", json=asked).json()["results"][0]["found_modules"]
+    assert found == {f"a/{'0' * 33}": False}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        b"", b"[]", b"nothing", b"[" * 100_000, b"{}", {"jobs": 1}, {"jobs": [{}] * 11}, {"jobs": [{}]},
+        {"memoryMap": [], "stacks": [[[0, 1]]]}, {"memoryMap": [["a", "b" * 33]], "stacks": [[[0]]]},
+        {"memoryMap": [["a", "b" * 33]], "stacks": [[[0, 1.5]]]}, {"memoryMap": [["a/\u0000", "b" * 33]], "stacks": []},
+        {"memoryMap": [["a", "not hex"]], "stacks": []}, {"memoryMap": [["\ud800", "ab"]], "stacks": []},
+        {"memoryMap": [["a", "b" * 33]], "stacks": [[[0, -2]]]}, {"memoryMap": "ab", "stacks": []},
+    ],
+)  # fmt: skip
+def test_a_malformed_job_is_400_with_a_title(client: TestClient, asked: Any) -> None:
+    content = asked if isinstance(asked, bytes) else json.dumps(asked).encode()
+    answer = client.post("/symbolicate/v5", content=content)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["title"]
+
+
+def test_a_source_file_is_told_to_who_has_an_offset_in_it(client: TestClient, files: Files, source: str) -> None:
+    asked = {
+        "debugName": "program", "debugId": debug_id(files.build_id), "moduleOffset": hex(offset_of(files)),
+        "file": source,
+    }  # fmt: skip
+    answer = client.post("/source/v1", json=asked)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["source"] == Path(source).read_text()
+    assert client.post("/source/v1", json=asked | {"file": "/etc/passwd"}).status_code == 404
+    assert client.post("/source/v1", json=asked | {"moduleOffset": "0xfffffffff"}).status_code == 404
+    assert client.post("/source/v1", json=asked | {"moduleOffset": "5"}).status_code == 400
+    assert client.post("/source/v1", json={"debugName": 1}).status_code == 400
+    assert client.post("/asm/v1", json={}).status_code == 404
+
+
+# profiles
+
+
+def profile_in(files: Files, format: str) -> bytes:
+    """A profile with one stack of two addresses in the program."""
+    from tests.helpers.profiles import program_profile
+    from whence.profiles import formats
+
+    return formats.to_bytes(program_profile(files.whole), format, "profile")
+
+
+@contextmanager
+def backend(status: int = 200) -> Iterator[tuple[str, list[tuple[str, dict[str, str], bytes]]]]:
+    """A server that keeps what is sent to it; yields its address and the list."""
+    came: list[tuple[str, dict[str, str], bytes]] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            came.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+            self.send_response(status)
+            self.send_header("X-Backend", "yes")
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", came
+        finally:
+            server.shutdown()
+
+
+def test_a_profile_comes_back_named_in_the_format_that_is_asked_for(client: TestClient, files: Files) -> None:
+    body = profile_in(files, "pprof")
+    answer = client.post("/profile", content=body)
+    assert answer.status_code == 200, answer.text
+    assert b"sum" in gzip.decompress(answer.content)
+    assert answer.headers["x-whence-named"] == answer.headers["x-whence-locations"]
+    for format in ("folded", "speedscope", "firefox", "flamegraph", "otlp", "top"):
+        named = client.post("/profile", params={"format": format}, content=body)
+        assert named.status_code == 200, (format, named.text)
+        assert b"sum" in named.content, format
+    assert client.post("/profile?format=other", content=body).status_code == 400
+    assert client.post("/profile", content=b"\x1f\x8bdamaged").status_code in (400, 422)
+
+
+@pytest.mark.parametrize(("kind", "format"), [("application/x-protobuf", "otlp"), ("application/json", "otlp-json")])
+@pytest.mark.parametrize("packed", [False, True])
+def test_otlp_comes_back_named(client: TestClient, files: Files, kind: str, format: str, packed: bool) -> None:
+    body = profile_in(files, format)
+    headers = {"Content-Type": kind, **({"Content-Encoding": "gzip"} if packed else {})}
+    answer = client.post("/v1development/profiles", content=gzip.compress(body) if packed else body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == kind
+    assert b"sum" in answer.content
+    assert b"sum" not in body
+
+
+def test_otlp_of_another_kind_is_415_and_damaged_422(client: TestClient) -> None:
+    path = "/v1development/profiles"
+    assert client.post(path, content=b"x", headers={"Content-Type": "text/plain"}).status_code == 415
+    damaged = client.post(path, content=b"\xff" * 9, headers={"Content-Type": "application/x-protobuf"})
+    assert damaged.status_code == 422
+
+
+def test_otlp_is_forwarded_named_with_the_headers_that_came(place: Path, files: Files) -> None:
+    body = profile_in(files, "otlp")
+    headers = {"Content-Type": "application/x-protobuf", "Authorization": "Bearer x", "X-Scope-OrgID": "team"}
+    with backend(202) as (url, came):
+        with TestClient(make_app(ServerSettings(store=str(place), forward=url))) as client:
+            answer = client.post("/v1development/profiles", content=body, headers=headers)
+        ((path, told, sent),) = came
+    assert (answer.status_code, answer.content, answer.headers["x-backend"]) == (202, b"ok", "yes")
+    assert path == "/v1development/profiles"
+    assert told["authorization"] == "Bearer x"
+    assert told["x-scope-orgid"] == "team"
+    assert told["content-length"] == str(len(sent))
+    assert b"sum" in sent
+    with TestClient(make_app(ServerSettings(store=str(place), forward=url))) as client:
+        assert client.post("/v1development/profiles", content=body, headers=headers).status_code == 502

@@ -1,0 +1,111 @@
+"""The page: what it shows, that everything is escaped, and what a headless Chromium makes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from tests.chromium import CHROMIUM, DESK, PHONE, needs_chromium
+from tests.helpers.serving import TestClient, started
+from tests.helpers.stores import Files
+from whence.server.app import make_app
+from whence.server.settings import ServerSettings
+
+HOSTILE = '"><script>alert(1)</script>'
+
+
+def test_the_page_lists_what_the_store_holds_and_finds_it(client: TestClient, files: Files) -> None:
+    answer = client.get("/")
+    assert answer.headers["content-type"].startswith("text/html")
+    assert f"/binary/{files.build_id}" in answer.text
+    assert f"/binary/{files.build_id}" in client.get("/", params={"q": files.build_id[:8].upper()}).text
+    assert f"/binary/{files.build_id}" not in client.get("/", params={"q": "no such name"}).text
+
+
+def test_a_binary_s_page_names_an_address_with_the_source_s_lines(client: TestClient, files: Files) -> None:
+    text = client.get(f"/binary/{files.build_id}", params={"address": hex(files.vaddr)}).text
+    assert "<b>sum</b>" in text
+    assert "program.c" in text
+    assert 'class="here"' in text
+    assert ".text" in text
+    assert "no address" in client.get(f"/binary/{files.build_id}", params={"address": "zz"}).text
+    assert client.get(f"/binary/{'ab' * 20}").status_code == 404
+    assert client.get("/binary/zz").status_code == 400
+
+
+def test_nothing_that_a_stranger_wrote_becomes_markup(files: Files, tmp_path: Path) -> None:
+    with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
+        server = client.app.state.server  # type: ignore[attr-defined]
+        server.store.missed("ab" * 20, HOSTILE, HOSTILE)
+        server.store.add(files.whole)
+        for path in (
+            "/", f"/?q={quote(HOSTILE)}", f"/binary/{files.build_id}?address={quote(HOSTILE)}",
+            f"/buildid/{files.build_id}/section/{quote(HOSTILE)}",
+        ):  # fmt: skip
+            answer = client.get(path)
+            if "html" in answer.headers["content-type"]:
+                assert "<script>alert" not in answer.text
+                assert "default-src 'none'" in answer.headers["content-security-policy"]
+            assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_everything_the_page_loads_is_here(client: TestClient) -> None:
+    text = client.get("/").text
+    for address in re.findall(r'(?:src|href)="([^"]+)"', text):
+        assert address.startswith(("/", "data:")), address
+        if address.startswith("/static/"):
+            assert client.get(address).status_code == 200
+    assert client.get("/static/other").status_code == 404
+
+
+def test_a_file_of_any_build_id_may_be_dropped(files: Files, tmp_path: Path) -> None:
+    with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
+        answer = client.put("/upload", content=files.debug.read_bytes())
+        assert (answer.status_code, answer.json()["build_id"]) == (201, files.build_id)
+        assert client.put("/upload", content=b"no ELF").status_code == 422
+
+
+@needs_chromium
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_a_browser_uploads_names_a_profile_and_writes_no_error(
+    files: Files, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    from tests.helpers.profiles import program_profile
+    from whence.profiles import formats
+
+    profile = tmp_path / "cpu.pb.gz"
+    profile.write_bytes(formats.to_bytes(program_profile(files.whole), "pprof", "profile"))
+    if not (modules := playwright()):
+        pytest.skip("playwright-core is not installed (make page installs it)")
+    driver = Path(__file__).parent / "browser.mjs"
+    with started(tmp_path / "store") as url:
+        asked = {
+            "url": url, "chromium": CHROMIUM, "debug": str(files.whole), "profile": str(profile), "size": size,
+            "build_id": files.build_id, "address": hex(files.vaddr), "shots": os.environ.get("WHENCE_SHOTS", ""),
+            "modules": modules,
+        }  # fmt: skip
+        done = subprocess.run(
+            ["node", driver, json.dumps(asked)], capture_output=True, text=True, timeout=120, check=False
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    out = json.loads(done.stdout.splitlines()[-1])
+    assert out["errors"] == []
+    assert out["elsewhere"] == []
+    assert "added" in out["uploaded"]
+    assert "addresses have names" in out["named"]
+    assert "sum" in out["flame"]
+    assert "sum" in out["chain"]
+    assert out["wide"] is False
+    assert out["violations"] == []
+
+
+def playwright() -> str:
+    """The folder of npm's modules; "" where the driver is not installed."""
+    folder = Path(__file__).parent.parent.parent / ".cache" / "npm" / "node_modules"
+    return str(folder) if (folder / "playwright-core").exists() and (folder / "axe-core").exists() else ""

@@ -1,0 +1,107 @@
+"""Slow and greedy clients are cut, under both hosts; a signal ends a server once it has answered."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.helpers.serving import HOSTS, started
+from tests.helpers.stores import Files
+from tests.server.test_debuginfod import fetched
+
+CUT_SECONDS = 10
+
+
+@pytest.fixture(scope="module", params=HOSTS)
+def url(request: pytest.FixtureRequest, place: Path) -> Iterator[str]:
+    with started(place, by=request.param) as url:
+        yield url
+
+
+def connected(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    return socket.create_connection((str(parts.hostname), int(parts.port or 0)), 30)
+
+
+def is_cut(line: socket.socket) -> bool:
+    """Whether the other side has ended the connection."""
+    line.settimeout(0.01)
+    try:
+        return not line.recv(4096)
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize("before", [b"", b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"])
+def test_a_header_that_comes_a_byte_a_second_is_cut_within_ten_seconds(url: str, before: bytes) -> None:
+    with connected(url) as line:
+        if before:
+            line.sendall(before)
+            assert b"200" in line.recv(4096)
+        began = time.monotonic()
+        for byte in b"GET /healthz HTTP/1.1\r\nHost: aaaaaaaaaaaaaaaaaaaaaaaaa":
+            try:
+                line.sendall(bytes([byte]))
+            except OSError:
+                break
+            if is_cut(line):
+                break
+            time.sleep(0.5)
+        assert time.monotonic() - began < CUT_SECONDS
+    assert fetched(url, "/healthz")[0] == 200
+
+
+def test_headers_without_end_are_cut(url: str) -> None:
+    sent = 0
+    with connected(url) as line:
+        line.settimeout(20)
+        try:
+            line.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n")
+            while sent < 8 << 20:
+                line.sendall(b"X-More: " + b"a" * 4096 + b"\r\n")
+                sent += 4096
+            answer = line.recv(4096)
+        except OSError:
+            answer = b""
+    assert sent < 8 << 20 or b" 4" in answer[:20]
+    assert fetched(url, "/healthz")[0] == 200
+
+
+def test_a_body_that_does_not_come_whole_in_time_is_408() -> None:
+    from starlette.requests import Request
+
+    from whence.server.bodies import Refused, body_of
+
+    messages = [{"type": "http.request", "body": b"a", "more_body": True}]
+
+    async def receive() -> dict[str, object]:
+        if not messages:
+            await asyncio.sleep(60)
+        return messages.pop()
+
+    request = Request({"type": "http", "headers": [(b"content-length", b"10")]}, receive)
+    with pytest.raises(Refused) as refused:
+        asyncio.run(body_of(request, 100, 0.1))
+    assert refused.value.status == 408
+
+
+@pytest.mark.parametrize("by", HOSTS)
+def test_many_clients_at_once_get_right_answers(place: Path, files: Files, by: str) -> None:
+    whole = files.debug.read_bytes()
+    base = f"/buildid/{files.build_id}"
+    with started(place, by=by) as url, ThreadPoolExecutor(32) as pool:
+        paths = [f"{base}/debuginfo", f"{base}/section/.text", f"/buildid/{'ab' * 20}/debuginfo", "/metrics"] * 50
+        answers = list(pool.map(lambda path: (path, *fetched(url, path)), paths))
+    for path, status, _, body in answers:
+        assert status == (404 if "abab" in path else 200), (path, body[:200])
+        if path.endswith(f"{files.build_id}/debuginfo"):
+            assert body == whole

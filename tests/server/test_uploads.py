@@ -1,0 +1,148 @@
+"""Files in: PUT and Pyroscope's three calls, what becomes of them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.serving import TestClient
+from tests.helpers.stores import Files
+from whence.server.app import make_app
+from whence.server.settings import Limits, ServerSettings
+from whence.store import Store
+from whence.store.leases import Lease
+
+SERVICE = "/debuginfo.v1alpha1.DebuginfoService"
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def client(empty: Path) -> Iterator[TestClient]:
+    with TestClient(make_app(ServerSettings(store=str(empty))), raise_server_exceptions=False) as client:
+        yield client
+
+
+def test_a_better_file_is_201_the_same_or_a_poorer_one_200_and_said(client: TestClient, files: Files) -> None:
+    path = f"/buildid/{files.build_id}/debuginfo"
+    for file, status, outcome in (
+        (files.symbols, 422, ""), (files.debug, 201, "added"), (files.debug, 200, "same"),
+        (files.whole, 201, "better"), (files.debug, 200, "poorer"),
+    ):  # fmt: skip
+        answer = client.put(path, content=file.read_bytes())
+        if file is files.symbols and answer.status_code in (200, 201):
+            continue
+        assert answer.status_code == status, answer.text
+        if outcome:
+            assert answer.headers["x-whence-outcome"] == outcome
+            assert answer.json()["why"]
+    assert client.get(path).content == files.whole.read_bytes()
+
+
+def test_another_id_another_kind_or_no_elf_is_422(client: TestClient, files: Files, empty: Path) -> None:
+    whole = files.debug.read_bytes()
+    path = f"/buildid/{files.build_id}"
+    for where, body in (
+        (f"/buildid/{'ab' * 20}/debuginfo", whole), (f"{path}/executable", whole), (f"{path}/debuginfo", b"no ELF"),
+        (f"{path}/debuginfo", b""), (f"{path}/debuginfo", whole[:-100]), (f"{path}/debuginfo", whole[:64]),
+    ):  # fmt: skip
+        answer = client.put(where, content=body)
+        assert answer.status_code == 422, (where, answer.text)
+        assert answer.json()["error"]
+    assert client.put(f"{path}/lidia", content=whole).status_code == 404
+    assert client.put("/buildid/zz/debuginfo", content=whole).status_code == 400
+    assert client.get(f"{path}/debuginfo").status_code == 404
+    assert not list((empty / "buildid").glob("*")) if (empty / "buildid").exists() else True
+
+
+def test_more_bytes_than_allowed_are_413_announced_or_not(files: Files, empty: Path) -> None:
+    whole = files.debug.read_bytes()
+    with TestClient(make_app(ServerSettings(store=str(empty), limits=Limits(upload_bytes=100)))) as client:
+        path = f"/buildid/{files.build_id}/debuginfo"
+        assert client.put(path, content=whole).status_code == 413
+        assert client.put(path, content=iter([whole[:90], whole[90:]])).status_code == 413
+
+
+def test_a_writer_at_work_is_409_with_when_to_come_again(client: TestClient, files: Files, empty: Path) -> None:
+    with Store(empty) as store, Lease(store.objects, files.build_id, 0):
+        answer = client.put(f"/buildid/{files.build_id}/debuginfo", content=files.debug.read_bytes())
+    assert answer.status_code == 409
+    assert answer.headers["retry-after"]
+
+
+def test_a_page_of_another_origin_may_not_upload(client: TestClient, files: Files) -> None:
+    path = f"/buildid/{files.build_id}/debuginfo"
+    headers = {"Origin": "https://elsewhere.example"}
+    assert client.put(path, content=files.debug.read_bytes(), headers=headers).status_code == 403
+    headers = {"Origin": "http://testserver"}
+    assert client.put(path, content=files.debug.read_bytes(), headers=headers).status_code == 201
+
+
+def test_a_server_without_uploads_is_403(empty: Path, files: Files) -> None:
+    with TestClient(make_app(ServerSettings(store=str(empty), uploads=False))) as client:
+        path = f"/buildid/{files.build_id}/debuginfo"
+        assert client.put(path, content=files.debug.read_bytes()).status_code == 403
+
+
+# Pyroscope's calls
+
+
+def announced(files: Files, **more: Any) -> dict[str, Any]:
+    return {"file": {"gnuBuildId": files.build_id, "name": "program", "type": "TYPE_EXECUTABLE_FULL", **more}}
+
+
+def test_pyroscope_s_three_calls_take_a_file_in_json(client: TestClient, files: Files) -> None:
+    answer = client.post(f"{SERVICE}/ShouldInitiateUpload", json=announced(files))
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["shouldInitiateUpload"] is True
+    again = client.post(f"{SERVICE}/ShouldInitiateUpload", json=announced(files)).json()
+    assert not again.get("shouldInitiateUpload")
+    assert "under way" in again["reason"]
+    sent = client.post(f"{SERVICE}/Upload/{files.build_id}", content=files.whole.read_bytes())
+    assert sent.status_code == 200, sent.text
+    assert client.post(f"{SERVICE}/UploadFinished", json={"gnuBuildId": files.build_id}).status_code == 200
+    assert client.get(f"/buildid/{files.build_id}/debuginfo").content == files.whole.read_bytes()
+    there = client.post(f"{SERVICE}/ShouldInitiateUpload", json=announced(files)).json()
+    assert "already" in there["reason"]
+
+
+def field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def test_pyroscope_s_three_calls_take_a_file_in_protobuf(client: TestClient, files: Files) -> None:
+    headers = {"Content-Type": "application/proto", "Connect-Protocol-Version": "1"}
+    file = field(1, files.build_id.encode()) + field(4, b"program") + bytes([5 << 3, 1])
+    answer = client.post(f"{SERVICE}/ShouldInitiateUpload", content=field(1, file), headers=headers)
+    assert (answer.status_code, answer.content) == (200, b"\x08\x01")
+    assert answer.headers["content-type"] == "application/proto"
+    sent = client.post(f"{SERVICE}/Upload/{files.build_id}", content=files.whole.read_bytes())
+    assert sent.status_code == 200
+    done = client.post(f"{SERVICE}/UploadFinished", content=field(1, files.build_id.encode()), headers=headers)
+    assert (done.status_code, done.content) == (200, b"")
+
+
+def test_pyroscope_s_refusals_have_codes(client: TestClient, files: Files) -> None:
+    should = f"{SERVICE}/ShouldInitiateUpload"
+    for asked, code in (
+        (announced(files, type=7), "invalid_argument"), (announced(files, gnuBuildId="zz"), "invalid_argument"),
+        (announced(files, type=[]), "invalid_argument"),
+    ):  # fmt: skip
+        answer = client.post(should, json=asked)
+        assert (answer.status_code, answer.json()["code"]) == (400, code)
+    assert not client.post(should, json=announced(files, gnuBuildId="")).json().get("shouldInitiateUpload")
+    assert client.post(f"{SERVICE}/Upload/{files.build_id}", content=b"x").status_code == 412
+    assert client.post(f"{SERVICE}/Upload/zz", content=b"x").status_code == 400
+    assert client.post(f"{SERVICE}/UploadFinished", json={"gnuBuildId": "ab" * 20}).status_code == 404
+    for body in (b"", b"nothing", b"[]", b'{"file": 5}', json.dumps("\ud800").encode()):
+        answer = client.post(should, content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 400, body
+    assert client.post(should, content=b"\xff\xff", headers={"Content-Type": "application/proto"}).status_code == 400
+    assert client.post(should, content=b"x", headers={"Content-Type": "text/plain"}).status_code == 415

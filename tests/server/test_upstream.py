@@ -1,0 +1,134 @@
+"""A server with others behind it: what is asked of them, what is kept, and what is not asked again."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.serving import TestClient
+from tests.helpers.stores import Files, free_port
+from whence.server.app import make_app
+from whence.server.settings import ServerSettings
+
+MISSING = "ab" * 20
+
+
+class Other:
+    """A server with one answer for a path, that notes what it was asked."""
+
+    def __init__(self, answers: dict[str, bytes]) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.url = ""
+
+
+@contextmanager
+def other(answers: dict[str, bytes]) -> Iterator[Other]:
+    kept = Other(answers)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            kept.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
+            time.sleep(0.2)
+            body = kept.answers.get(self.path)
+            self.send_response(404 if body is None else 200)
+            self.send_header("Content-Length", str(len(body or b"")))
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        kept.url = f"http://127.0.0.1:{server.server_port}"
+        try:
+            yield kept
+        finally:
+            server.shutdown()
+
+
+def settings(tmp_path: Path, *urls: str, allow: tuple[str, ...] = ("*",)) -> ServerSettings:
+    return ServerSettings(
+        store=str(tmp_path / "store"), cache=str(tmp_path / "cache"), upstreams=urls, upstream_allow=allow
+    )
+
+
+def test_what_upstream_has_is_answered_and_kept_with_who_asked_passed_on(tmp_path: Path, files: Files) -> None:
+    path = f"/buildid/{files.build_id}/debuginfo"
+    with other({path: files.debug.read_bytes()}) as upstream:
+        with TestClient(make_app(settings(tmp_path, upstream.url))) as client:
+            headers = {"User-Agent": "gdb/13", "X-Forwarded-For": "10.0.0.1, 10.0.0.2"}
+            for _ in range(2):
+                assert client.get(path, headers=headers).content == files.debug.read_bytes()
+        ((asked, told),) = upstream.asked
+    assert asked == path
+    assert told["user-agent"] == "gdb/13"
+    assert told["x-forwarded-for"].startswith("10.0.0.1, 10.0.0.2, ")
+    assert (tmp_path / "store" / path[1:]).read_bytes() == files.debug.read_bytes()
+
+
+def test_names_come_from_upstream_too(tmp_path: Path, files: Files) -> None:
+    path = f"/buildid/{files.build_id}/debuginfo"
+    asked = f'{{"build_id": "{files.build_id}", "address": {files.vaddr}}}'
+    with (
+        other({path: files.debug.read_bytes()}) as upstream,
+        TestClient(make_app(settings(tmp_path, upstream.url))) as client,
+    ):
+        assert '"sum"' in client.post("/symbolize", content=asked).text
+
+
+def test_equal_requests_at_the_same_time_ask_once(tmp_path: Path, files: Files) -> None:
+    path = f"/buildid/{files.build_id}/debuginfo"
+    with (
+        other({path: files.debug.read_bytes()}) as upstream,
+        TestClient(make_app(settings(tmp_path, upstream.url))) as client,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        found = list(pool.map(lambda _: client.get(path).status_code, range(8)))
+        missed = list(pool.map(lambda _: client.get(f"/buildid/{MISSING}/debuginfo").status_code, range(8)))
+        asked = [path for path, _ in upstream.asked]
+    assert found == [200] * 8
+    assert missed == [404] * 8
+    assert sorted(asked) == sorted([path, f"/buildid/{MISSING}/debuginfo"])
+
+
+@pytest.mark.parametrize("answer", [b"no ELF", b"", b"\x7fELF" + bytes(100)])
+def test_an_answer_that_is_not_the_file_is_not_kept(tmp_path: Path, files: Files, answer: bytes) -> None:
+    path = f"/buildid/{files.build_id}/debuginfo"
+    with other({path: answer}) as upstream, TestClient(make_app(settings(tmp_path, upstream.url))) as client:
+        assert client.get(path).status_code == 404
+    with other({path: files.whole.read_bytes()}) as upstream:
+        lie = f"/buildid/{MISSING}/debuginfo"
+        upstream.answers[lie] = files.debug.read_bytes()
+        with TestClient(make_app(settings(tmp_path, upstream.url))) as client:
+            assert client.get(lie).status_code == 404
+    assert not list((tmp_path / "store").glob("buildid/*/debuginfo"))
+
+
+def test_only_ids_on_the_list_are_asked_for_and_a_miss_is_remembered(tmp_path: Path) -> None:
+    with other({}) as upstream:
+        with TestClient(make_app(settings(tmp_path, upstream.url, allow=("ab*",)))) as client:
+            for build_id in ("cd" * 20, MISSING, MISSING, MISSING):
+                assert client.get(f"/buildid/{build_id}/debuginfo").status_code == 404
+        assert [path for path, _ in upstream.asked] == [f"/buildid/{MISSING}/debuginfo"]
+
+
+def test_a_dead_upstream_rests_and_the_next_is_asked(tmp_path: Path, files: Files) -> None:
+    path = f"/buildid/{files.build_id}/debuginfo"
+    dead = f"http://127.0.0.1:{free_port()}"
+    with (
+        other({path: files.debug.read_bytes()}) as upstream,
+        TestClient(make_app(settings(tmp_path, dead, upstream.url))) as client,
+    ):
+        assert client.get(path).status_code == 200
+        began = time.monotonic()
+        assert client.get(f"/buildid/{MISSING}/debuginfo").status_code == 404
+        assert time.monotonic() - began < 1
