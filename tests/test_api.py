@@ -149,8 +149,13 @@ def test_names_are_readable_when_they_are_asked_for(tmp_path: Path) -> None:
                 (function,) = binary.find("ns::add(int)") or binary.find(expected)
                 assert binary.lookup(function.vaddr) == same.lookup(function.vaddr)
                 assert binary.lookup(function.vaddr)[0].function == expected
+                assert function.function == expected
+                assert expected in {one.function for one in binary.functions()}
+                assert {span.function for span in binary.find_line("a.cc", 1)} == {expected}
         with whence.lidia.open(tmp_path / "a.lidia", demangle=demangle) as table:
             assert table.lookup(function.vaddr)[0].function == expected
+            assert expected in {table[index].function for index in range(len(table))}
+            assert [one.function for one in table] == [one.function for one in table[:]]
 
 
 def test_the_planner_s_decision_is_explained() -> None:

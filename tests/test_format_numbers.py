@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 SRC = Path(__file__).parent.parent / "src" / "whence"
 PXD_COMPARISON = re.compile(r"(==|!=|<=?|>=?)\s*0x[0-9a-fA-F]+")
 
@@ -37,3 +39,15 @@ def test_no_comparison_is_with_a_bare_number_of_a_format() -> None:
             if PXD_COMPARISON.search(text.split("#")[0]):
                 found[f"{path.relative_to(SRC)}:{line}"] = text.strip()
     assert not found
+
+
+CLASS_COMPARISON = re.compile(r"\bbits (==|!=) (32|64)\b")
+
+
+@pytest.mark.parametrize("room", ["elf", "locate", "procmap"])
+def test_no_comparison_is_with_a_bare_width_of_an_elf_class(room: str) -> None:
+    """elf.layout has them: ELF32, ELF64."""
+    assert CLASS_COMPARISON.search("elf.bits == 64")
+    paths = sorted((SRC / room).glob("*.py"))
+    assert paths
+    assert [path.name for path in paths if CLASS_COMPARISON.search(path.read_text())] == []

@@ -30,8 +30,10 @@ class Lock:
         self._lock.acquire()
 
     def __exit__(self, *_: object) -> None:
-        if self._lock.locked():  # not in a child that was forked in the block
+        try:
             self._lock.release()
+        except RuntimeError:  # in a child that was forked in the block it is free
+            return
 
     def _in_child(self) -> None:
         self.abandoned = self._lock.locked()

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -96,3 +97,23 @@ def debuginfod(folder: Path, work: Path, *, upstream: str = "") -> Iterator[str]
                 server.wait(20)
             except subprocess.TimeoutExpired:
                 server.kill()
+
+
+def fetched(
+    url: str, path: str, headers: dict[str, str] | None = None, method: str = "GET"
+) -> tuple[int, dict[str, str], bytes]:
+    line = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    try:
+        line.request(method, path, headers=headers or {})
+        answer = line.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    finally:
+        line.close()
+
+
+def wait_until_there(url: str, build_id: str) -> None:
+    for _ in range(400):
+        if all(fetched(url, f"/buildid/{build_id}/{kind}")[0] == 200 for kind in ("debuginfo", "executable")):
+            return
+        time.sleep(0.05)
+    pytest.fail("debuginfod has not scanned its folder")

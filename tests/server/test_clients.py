@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.serving import HOSTS, debuginfod, needs, started
+from tests.helpers.serving import HOSTS, debuginfod, fetched, needs, started, wait_until_there
 from tests.helpers.stores import Files
-from tests.server.test_debuginfod import fetched, wait_until_there
 
 SECONDS = 120
 

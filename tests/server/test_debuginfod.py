@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import http.client
 import subprocess
 import time
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import pytest
 
-from tests.helpers.serving import HOSTS, TestClient, debuginfod, started
+from tests.helpers.serving import HOSTS, TestClient, debuginfod, fetched, started, wait_until_there
 from tests.helpers.stores import Files
 from whence.server.app import make_app
 from whence.server.settings import Limits, ServerSettings
@@ -281,23 +280,3 @@ def test_both_hosts_do_ranges_head_and_304(files: Files, place: Path, by: str) -
         assert fetched(url, path.replace("debuginfo", "section/.text"), method="HEAD")[::2] == (200, b"")
         assert fetched(url, path.replace("debuginfo", "section/.te%2578t"))[0] == 404
         assert fetched(url, "/buildid/zz/debuginfo")[0] == 400
-
-
-def fetched(
-    url: str, path: str, headers: dict[str, str] | None = None, method: str = "GET"
-) -> tuple[int, dict[str, str], bytes]:
-    line = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
-    try:
-        line.request(method, path, headers=headers or {})
-        answer = line.getresponse()
-        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
-    finally:
-        line.close()
-
-
-def wait_until_there(url: str, build_id: str) -> None:
-    for _ in range(400):
-        if all(fetched(url, f"/buildid/{build_id}/{kind}")[0] == 200 for kind in ("debuginfo", "executable")):
-            return
-        time.sleep(0.05)
-    pytest.fail("debuginfod has not scanned its folder")

@@ -12,9 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.helpers.serving import HOSTS, started
+from tests.helpers.serving import HOSTS, fetched, started
 from tests.helpers.stores import Files
-from tests.server.test_debuginfod import fetched
 
 CUT_SECONDS = 10
 

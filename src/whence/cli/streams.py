@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import io
 import os
-import re
 import stat
 import sys
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 # Everything of C0 and C1 but tab and newline, as characters and as bytes that are no UTF-8; line and paragraph
 # separators; marks and overrides of the direction of writing.
-ACTIVE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udc9f]")
+ACTIVE = "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udc9f]"
 
 
 def prepare() -> None:
@@ -51,8 +50,10 @@ class _Guard:
         self.write = write
 
     def __call__(self, text: str) -> int:
-        if ACTIVE.search(text):
-            self.write(ACTIVE.sub(lambda found: escaped(found[0]), text))
+        if not (text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()):
+            import re  # compiling takes longer than most commands print
+
+            self.write(re.sub(ACTIVE, lambda found: escaped(found[0]), text))
             return len(text)
         return self.write(text)
 

@@ -28,6 +28,7 @@ from whence.dwarf.kernels.units import (
     HAS_STMT_LIST,
     NAME,
     STMT_LIST,
+    WIDTH,
 )
 from whence.dwarf.line_files import FileNames, LineBudgets, Paths
 from whence.dwarf.lines import LinePrograms
@@ -127,7 +128,8 @@ class UnitReader:
             for column in (self._scopes.scope_ends, self._scopes.start_ends)
         )
         faults, fault_offsets = self._scopes.faults.numbers().tolist(), self._scopes.fault_offsets.numbers().tolist()
-        if any(self.set.units.value(index, DWO_NAME) for index in chosen):
+        units = self.set.units.rows
+        if any(units[index * WIDTH + DWO_NAME] for index in chosen):
             scopes, ends, starts, start_ends = self._with_split(scopes, ends, starts, start_ends, groups)
         if self._lines:
             other_files = self._declarations.files_of_other_units(starts, self.set.units)

@@ -34,6 +34,7 @@ SECTION_OF_FORM = {
 }
 SLACK = 1 << 16  # bytes of programs that may be read beyond twice their section
 LONGEST = 1 << 14  # bytes of a directory or file name: four times what Linux opens
+GRANT = 1 << 14  # bytes of paths that a thread takes at once
 PATHS_PER_BYTE = 64  # bytes of paths that a byte of line programs may make
 
 
@@ -71,11 +72,12 @@ class LineBudget:
         with self._lock:
             self.left += size
 
-    def spend_room(self, size: int) -> bool:
-        """Pay for a path; False when there is not enough left."""
+    def take_room(self, size: int) -> int:
+        """Bytes for paths, as far as there are any: at least `size` and up to GRANT at once."""
         with self._lock:
-            self.room -= size
-            return self.room >= 0
+            granted = max(0, min(max(size, GRANT), self.room))
+            self.room -= granted
+            return granted
 
 
 class LineBudgets:
@@ -96,7 +98,7 @@ class LineBudgets:
 class Paths:
     """Paths of files, put together in an arena, each once for all programs of a file that name it the same way."""
 
-    __slots__ = ("_arena", "_budgets", "_go", "_known", "_style", "_windows", "budget", "tables_left")
+    __slots__ = ("_arena", "_budgets", "_go", "_known", "_room", "_style", "_windows", "budget", "tables_left")
 
     def __init__(
         self, sections: LineSections, order: ByteOrder, arena: Arena, *, go: bool = False, style: PathStyle = "joined",
@@ -106,6 +108,7 @@ class Paths:
         self._arena, self._go, self._style = arena, go, style
         self._budgets = budgets or LineBudgets()
         self.budget = self._budgets.of(sections)
+        self._room = 0  # of the budget, taken but not yet spent
         self.tables_left = 2 * len(sections.debug_line) + SLACK  # bytes of headers alone: each thread reads its own
         self._known: dict[bytes, dict[tuple[int, int], int]] = {}
         names = ("debug_line", "debug_line_str", "debug_str", "alt_str")
@@ -144,7 +147,11 @@ class Paths:
             path = join(b"" if own and self._style == "once" else comp_dir, folder, self.text(name))
         while self._go and comp_dir == b"." and path.startswith(b"./"):
             path = path[2:]
-        if not self.budget.spend_room(len(path) + len(comp_dir)):
+        size = len(path) + len(comp_dir)
+        if size > self._room:
+            self._room += self.budget.take_room(size - self._room)
+        self._room -= size
+        if self._room < 0:
             raise DwarfError("debug_line", None, "paths are no longer than the bytes of their programs justify")
         return self._arena.add(path)
 

@@ -26,8 +26,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from whence.dwarf.kernels import lines as lines_kernel
-from whence.dwarf.kernels.constants import DWARF64, DW_TAG_partial_unit
-from whence.dwarf.kernels.units import ADDRESS_SIZE, COMP_DIR, HAS, HAS_STMT_LIST, NAME, STMT_LIST, STR_BASE, TAG, WIDTH
+from whence.dwarf.kernels.units import ADDRESS_SIZE, COMP_DIR, HAS, HAS_STMT_LIST, NAME, STMT_LIST, STR_BASE, WIDTH
 from whence.dwarf.line_files import INLINE, PLACE_BITS, FileNames, LineSections, Paths
 from whence.dwarf.problems import Problems
 from whence.errors import DwarfError, cut_off
@@ -77,7 +76,6 @@ class LinePrograms:
         data = sections.debug_line, sections.debug_str_offsets
         self._kernel = lines_kernel.LinePrograms(*data, order == "big", lowest, columns)
         self._with_columns = columns
-        self._data, self._order = sections.debug_line, order
         self._size = len(sections.debug_line)
         self._paths, self._names = paths, names
 
@@ -90,7 +88,7 @@ class LinePrograms:
         What is wrong is added to `problems`."""
         named = scopes, scope_ends, starts, start_ends
         budget = self._paths.budget
-        granted = budget.take(sum(self._program_size(rows_of_units, unit) for unit in chosen))
+        granted = budget.take(self._kernel.bytes_of_programs(rows_of_units, chosen))
         budget.give_back(self._kernel.read(rows_of_units, chosen, *named, granted))
         for program, error in self._problems():
             name = self._names.raw(rows_of_units[chosen[program] * WIDTH + NAME])
@@ -120,19 +118,6 @@ class LinePrograms:
             self._paths.tables_left = self._kernel.read_tables(rows_of_units, unit, self._paths.tables_left)
             return self.last_file_names(self._names.raw(rows_of_units[row + COMP_DIR]))
         return FileNames(b"", self._paths, 0)
-
-    def _program_size(self, rows_of_units: array[int], unit: int) -> int:
-        """The bytes of a unit's line program, as far as the section has them; 0 for a unit whose program is not read
-        (a partial unit names that of the units that import it)."""
-        row = unit * WIDTH
-        if not rows_of_units[row + HAS] & HAS_STMT_LIST or rows_of_units[row + TAG] == DW_TAG_partial_unit:
-            return 0
-        offset = rows_of_units[row + STMT_LIST]
-        length: int = int.from_bytes(self._data[offset : offset + 4], self._order)
-        if length == DWARF64:
-            length = 8 + int.from_bytes(self._data[offset + 4 : offset + 12], self._order)
-        size: int = max(0, min(4 + length, self._size - offset))
-        return size
 
     def last_file_names(self, comp_dir: bytes) -> FileNames:
         """The files of the program read last."""

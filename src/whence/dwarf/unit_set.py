@@ -161,13 +161,7 @@ class UnitRanges:
     def __init__(self, sections: units_kernel.DwarfSections, units: Units, aranges: memoryview) -> None:
         self._ranges = units_kernel.UnitRanges(sections, units.rows, aranges)
         self._ranges.index(by_key(self._ranges.starts.numbers()))
-        # Units that can hold any address
-        self._unlimited = bytes(
-            described != units_kernel.RANGES_GIVEN and tag not in (0, constants.DW_TAG_partial_unit) and not fault
-            for described, tag, fault in zip(
-                self._ranges.described.numbers(), units.column(TAG), units.column(FAULT), strict=True
-            )
-        )
+        self._unlimited = self._ranges.unlimited(units.rows)
 
     def __repr__(self) -> str:
         return repr(self._ranges)
@@ -277,9 +271,6 @@ class UnitSet:
         number = {offset: index for index, offset in enumerate(self.units.column(OFFSET))}
         return [number[offset] for offset in offsets if offset in number]
 
-    def _size(self, index: int) -> int:
-        return self.units.value(index, END) - self.units.value(index, OFFSET)
-
     def batches(self, chosen: Iterable[int], jobs: int = 1) -> Iterator[list[list[int]]]:
         """Groups of units that share a line program (nearly always one unit), in batches for `jobs` threads."""
         groups: dict[int, list[int]] = {}
@@ -292,7 +283,10 @@ class UnitSet:
                 groups.setdefault(rows[row + STMT_LIST], []).append(index)
             else:
                 groups[-1 - index] = [index]
-        sizes = [sum(self._size(index) for index in group) for group in groups.values()]
+        sizes = [
+            sum([rows[index * WIDTH + END] - rows[index * WIDTH + OFFSET] for index in group])
+            for group in groups.values()
+        ]
         enough = min(BATCH, sum(sizes) // (BATCHES * jobs))
         batch: list[list[int]] = []
         size = 0

@@ -20,6 +20,7 @@ from typing import Protocol
 from whence.budget import Budget
 from whence.elf import layout
 from whence.elf.kernels import constants
+from whence.elf.layout import ELF32
 from whence.errors import ElfError
 from whence.window import ByteOrder, Window
 
@@ -56,8 +57,8 @@ def unpack_section(
     """
     window = Window(stored, part, order, ElfError)
     fields = window.unpack(layout.COMPRESSION[bits], 0)
-    method, size = (fields[0], fields[1]) if bits == 32 else (fields[0], fields[2])
-    packed = stored[12 if bits == 32 else 24 :]
+    method, size = (fields[0], fields[1]) if bits == ELF32 else (fields[0], fields[2])
+    packed = stored[12 if bits == ELF32 else 24 :]
     if method == constants.ELFCOMPRESS_ZLIB:
         return Unpacking(_inflater(), packed, size, part, consumed)
     if method == constants.ELFCOMPRESS_ZSTD:

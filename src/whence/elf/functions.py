@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from whence.budget import Budget
 from whence.elf.kernels import constants
+from whence.elf.layout import ELF64
 from whence.elf.plt import stubs
 from whence.elf.symbols import SymbolTable
 from whence.errors import ElfError, WhenceError
@@ -80,7 +81,7 @@ def code_layout(elf: ElfFile, program: ElfFile) -> CodeLayout:
             descriptors, descriptors_section = descriptors_of(section, elf, program), section.index
     ranges = elf.code_ranges()[:MAX_RANGES]
     return CodeLayout(
-        elf.bits == 64,
+        elf.bits == ELF64,
         elf.order == "big",
         elf.machine,
         elf.type == constants.ET_REL,

@@ -14,25 +14,26 @@ if TYPE_CHECKING:
     from whence.window import ByteOrder
 
 MAGIC = b"\x7fELF"
-BITS_OF_CLASS = {constants.ELFCLASS32: 32, constants.ELFCLASS64: 64}
+ELF32, ELF64 = 32, 64  # the bits of a file's class
+BITS_OF_CLASS = {constants.ELFCLASS32: ELF32, constants.ELFCLASS64: ELF64}
 ORDER_OF_DATA: dict[int, ByteOrder] = {constants.ELFDATA2LSB: "little", constants.ELFDATA2MSB: "big"}
 ORDER_MARK = {"little": "<", "big": ">"}  # of struct
 
 # after e_ident: type machine version entry phoff shoff flags ehsize phentsize phnum shentsize shnum shstrndx
-HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}
+HEADER = {ELF32: "HHIIIIIHHHHHH", ELF64: "HHIQQQIHHHHHH"}
 # name type flags addr offset size link info addralign entsize
-SECTION = {32: "IIIIIIIIII", 64: "IIQQQQIIQQ"}
+SECTION = {ELF32: "IIIIIIIIII", ELF64: "IIQQQQIIQQ"}
 # 32: type offset vaddr paddr filesz memsz flags align; 64: type flags offset vaddr paddr filesz memsz align
-SEGMENT = {32: "IIIIIIII", 64: "IIQQQQQQ"}
+SEGMENT = {ELF32: "IIIIIIII", ELF64: "IIQQQQQQ"}
 # 32: type size addralign; 64: type reserved size addralign
-COMPRESSION = {32: "III", 64: "IIQQ"}
+COMPRESSION = {ELF32: "III", ELF64: "IIQQ"}
 # 32: name value size info other shndx; 64: name info other shndx value size
-SYMBOL_SIZE = {32: constants.ELF32_SYM_SIZE, 64: constants.ELF64_SYM_SIZE}
+SYMBOL_SIZE = {ELF32: constants.ELF32_SYM_SIZE, ELF64: constants.ELF64_SYM_SIZE}
 # name size, description size, type; the name and the description follow
 NOTE = "III"
 # tag, value; the type and value of an entry of the auxiliary vector are both unsigned
-DYNAMIC = {32: "iI", 64: "qQ"}
-AUXILIARY = {32: "II", 64: "QQ"}
+DYNAMIC = {ELF32: "iI", ELF64: "qQ"}
+AUXILIARY = {ELF32: "II", ELF64: "QQ"}
 
 GO_SECTIONS = (".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid", ".go.buildinfo")
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from whence.budget import Budget
 from whence.elf import layout
 from whence.elf.kernels import constants
+from whence.elf.layout import ELF64
 from whence.elf.sections import Section
 from whence.elf.symbols import SymbolTable
 from whence.errors import ElfError
@@ -50,7 +51,7 @@ LDR_X17_X16_MASK, LDR_X17_X16 = 0xFFC003FF, 0xF9400211
 
 def stubs(elf: ElfFile) -> list[tuple[int, int, bytes]]:
     """(vaddr, size, target's name) of every stub whose target has a name; [] for other machines."""
-    if elf.bits != 64 or elf.machine not in JUMP_SLOT:
+    if elf.bits != ELF64 or elf.machine not in JUMP_SLOT:
         return []
     table = elf.symbol_table(".dynsym")
     named = [section for name in SECTIONS if (section := elf.section(name)) is not None]

@@ -25,6 +25,7 @@ from whence.elf.kernels.constants import (
     SUB_ULEB,
     UNKNOWN_KIND,
 )
+from whence.elf.layout import ELF64
 from whence.errors import ElfError, Unsupported
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class Relocations:
         self, header: Header, sections: Sequence[Section], content: Callable[[Section], memoryview], file_size: int
     ) -> None:
         self._header, self._sections, self._content, self._file_size = header, sections, content, file_size
-        self.elf64, self.big = header.bits == 64, header.order == "big"
+        self.elf64, self.big = header.bits == ELF64, header.order == "big"
         self.mips64 = self.elf64 and header.machine == constants.EM_MIPS
         self.kinds = bytearray(KINDS_ROOM)
         for type_, kind in KINDS.get(header.machine, {}).items():

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from whence.elf import layout
 from whence.elf.header import Header, entries
 from whence.elf.kernels import constants
+from whence.elf.layout import ELF64
 from whence.records import Record
 
 WIDTH = (1 << 64) - 1
@@ -82,7 +83,7 @@ class Segment(Record, frozen=True):
 
 def read_segments(data: memoryview, header: Header) -> tuple[Segment, ...]:
     rows = entries(data, header, header.segments, layout.SEGMENT[header.bits], "segment table")
-    if header.bits == 64:
+    if header.bits == ELF64:
         return tuple(
             Segment(type_, flags, offset, vaddr, file_size, memory_size, align)
             for type_, flags, offset, vaddr, _, file_size, memory_size, align in rows

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from whence.elf import layout
 from whence.elf.kernels import constants
+from whence.elf.layout import ELF64
 from whence.elf.sections import Section
 from whence.errors import ElfError
 from whence.records import Record
@@ -103,5 +104,5 @@ def read_symbols(table: SymbolTable | None, bits: int, order: ByteOrder) -> Symb
         array("B", bytes(rows)),
         array("I", bytes(4 * rows)),
     )
-    symbols_kernel.read(table.entries, table.extended, bits == 64, order == "big", columns)
+    symbols_kernel.read(table.entries, table.extended, bits == ELF64, order == "big", columns)
     return columns

@@ -86,7 +86,8 @@ class Table:
         )
         seed = int.from_bytes(os.urandom(8), "little")
         self._archive = Archive(self._data, self._sections, seed)
-        self._archive.set_frame_factory(Frame, SOURCES, demangler(demangle))
+        self._demangle = demangler(demangle)
+        self._archive.set_frame_factory(Frame, SOURCES, self._demangle)
         self._inspected: inspect_kernel.StoredRows | None = None
         if crc:
             self.check_crc()
@@ -217,9 +218,11 @@ class Table:
         """
         if isinstance(index, slice):
             return list(self._ranges(range(*index.indices(len(self)))))
-        return self._range(index + len(self) if index < 0 else index)
+        found = self._range(index + len(self) if index < 0 else index)
+        return found if self._demangle is None else found._replace(function=self._demangle(found.function))
 
     def _range(self, index: int) -> Range:
+        """A range with its name as it is stored."""
         from whence.lidia.results import LineTableEntry, Range
 
         rows, mapped = self._rows(), self._mapped
@@ -278,10 +281,16 @@ class Table:
             RANGE_TABLE, "line entries of ranges", stored, times=LINES_TIMES, allowance=LINES_ALLOWANCE,
             error=LidiaError,
         )  # fmt: skip
+        readable: dict[str, str] = {}  # names, by those that are stored
         for index in indexes:
             found = self._range(index)
             names.charge(len(found.function) + len(found.file) + len(found.call_file))
             lines.charge(entry * len(found.line_table))
+            if self._demangle is not None:
+                name = readable.get(found.function)
+                if name is None:
+                    name = readable[found.function] = self._demangle(found.function)
+                found = found._replace(function=name)
             yield found
 
     def info(self) -> ArchiveInfo:

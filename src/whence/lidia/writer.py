@@ -17,6 +17,7 @@ import os
 import struct
 from array import array
 from bisect import bisect_left
+from itertools import compress, count
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from whence._version import __version__
@@ -291,8 +292,10 @@ class _Body:
         width = 1 if most < 1 << 8 else 2 if most < 1 << 16 else 4
         content = struct.pack("<II", width, 0) + packed(by_line, width) + packed(columns.call_column, width)
         chunks = [(COLUMNS, content)]
-        of_lines = [(entry, value) for entry, value in enumerate(discriminators) if value]
-        of_calls = [(index, value) for index, value in enumerate(columns.call_discriminator) if value]
+        of_lines, of_calls = (
+            list(zip(compress(count(), values), filter(None, values)))
+            for values in (discriminators, columns.call_discriminator)
+        )
         if of_lines or of_calls:
             rows = b"".join(DISCRIMINATOR.pack(*row) for row in (*of_lines, *of_calls))
             chunks.append((DISCRIMINATORS, struct.pack("<II", len(of_lines), 0) + rows))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_REL, PF_X
+from whence.elf.layout import ELF64
 from whence.elf.segments import Segment, Translation
 
 
@@ -35,7 +36,7 @@ def _executable(one: Segment) -> Segment:
 
 def skeleton(elf: ElfFile) -> bytes:
     """The ELF header and the segment table: an ELF file of a few hundred bytes that knows where the file is loaded."""
-    elf64 = elf.bits == 64
+    elf64 = elf.bits == ELF64
     head = bytearray(elf.data[: 64 if elf64 else 52])
     order = elf.order
     offset, size = (32, 8) if elf64 else (28, 4)

@@ -29,6 +29,7 @@ from typing import NamedTuple
 from whence.budget import Budget
 from whence.elf import ElfFile, Note, Segment
 from whence.elf.kernels import constants
+from whence.elf.layout import ELF64
 from whence.errors import WRONG_KIND, ElfError, MapsError, naming
 from whence.files import open_regular
 from whence.procmap.address_mapper import AddressMapper
@@ -133,7 +134,7 @@ def mapped_files(elf: ElfFile) -> list[FileEntry]:
 
 
 def _mapped(elf: ElfFile, note: Note) -> list[FileEntry]:
-    word = "Q" if elf.bits == 64 else "I"
+    word = "Q" if elf.bits == ELF64 else "I"
     mark, size = "<" if elf.order == "little" else ">", elf.bits // 8
     data = bytes(note.desc)
     if len(data) < 2 * size:
@@ -285,7 +286,7 @@ def _text_at(elf: ElfFile, address: int) -> str:
 
 def _auxiliary(elf: ElfFile) -> dict[int, int]:
     """What the kernel told the program when it began, by number (getauxval(3))."""
-    form = ("<" if elf.order == "little" else ">") + ("QQ" if elf.bits == 64 else "II")
+    form = ("<" if elf.order == "little" else ">") + ("QQ" if elf.bits == ELF64 else "II")
     for note in elf.notes():
         if note.owner == "CORE" and note.type == constants.NT_AUXV:
             whole = len(note.desc) - len(note.desc) % struct.calcsize(form)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import gt
 
 from whence.ranges.strings import StringSpace
 from whence.records import Record, field
@@ -45,7 +47,7 @@ def check_columns(record: Record, names: Sequence[str], codes: str) -> None:
 
 def check_ends(ends: Sequence[int], rows: int) -> None:
     """Raise ValueError unless the ends of groups ascend to the number of rows."""
-    if any(end < before for before, end in zip([0, *ends], ends)) or (ends[-1] if len(ends) else 0) != rows:
+    if any(map(gt, chain((0,), ends), ends)) or (ends[-1] if len(ends) else 0) != rows:
         raise ValueError(f"the ends of groups ascend to the {rows} rows there are")
 
 

@@ -18,6 +18,7 @@ from whence.errors import Mismatch, WhenceError, WrongUse, without_file
 from whence.profiles.kernels.fields import LENGTH, VARINT
 from whence.server.bodies import Refused, body_of, chunks_of
 from whence.server.debuginfod import checked
+from whence.server.parsing import must_parse
 from whence.store import Added
 from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from whence.server.state import Server
 
 STATUS = {"added": 201, "better": 201, "same": 200, "poorer": 200, "busy": 409}
-SPOOLED = 1 << 20  # bytes of an upload that are held in memory
 SMALL = 1 << 16  # bytes of a Connect message
 STALE_SECONDS = 420  # an announced upload that did not come
 PYROSCOPE = "/debuginfo.v1alpha1.DebuginfoService"
@@ -61,17 +61,19 @@ class Uploads:
         if not self._server.settings.uploads:
             raise Refused(403, "this server takes no uploads")
         limits = self._server.settings.limits
-        with tempfile.SpooledTemporaryFile(SPOOLED) as file:
+        with tempfile.NamedTemporaryFile() as file:
             async for chunk in chunks_of(request, limits.upload_bytes, limits.upload_seconds):
                 file.write(chunk)
+            file.flush()
             file.seek(0)
-            added = await self._server.heavy(self._put, build_id, kind, cast("BinaryIO", file))
+            added = await self._server.heavy(self._put, build_id, kind, cast("BinaryIO", file), file.name)
         self._server.metrics.uploads.labels(added.outcome).inc()
         if added.outcome == "busy":
             raise Refused(409, added.why, headers={"Retry-After": "5"})
         return added
 
-    def _put(self, build_id: str, kind: str, file: BinaryIO) -> Added:
+    def _put(self, build_id: str, kind: str, file: BinaryIO, path: str) -> Added:
+        must_parse(path, self._server.settings.limits)
         try:
             added = self._server.store.put(build_id, kind, file, origin="upload")
         except Mismatch as error:

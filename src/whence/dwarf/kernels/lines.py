@@ -79,6 +79,7 @@ from cython.cimports.whence.dwarf.kernels.units import (
     u64,
 )
 from cython.cimports.whence.kernels.bytes import number, sleb, uleb
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
     HashTable,
@@ -1097,6 +1098,37 @@ class LinePrograms:
         for index in range(first, stop):
             if files[index] < count:
                 self._machine.used.items[files[index]] = 1
+
+    def bytes_of_programs(self, units, chosen):
+        """The bytes of the programs of the chosen rows of `units`, as far as the section has them. Those of a partial
+        unit are not counted: it names the program of the units that import it, which is read with them."""
+        unit_rows: cython.const[cython.ulonglong][::1] = units
+        chosen_rows: cython.const[cython.uint][::1] = chosen
+        data: bytes_at = self._machine.data
+        size: u64 = self._data.shape[0]
+        total: u64 = 0
+        index: cython.Py_ssize_t
+        position: u64
+        length: u64
+        rows: cython.Py_ssize_t = unit_rows.shape[0] // WIDTH
+        for index in range(chosen_rows.shape[0]):
+            belong(chosen_rows[index] < rows)
+        with cython.nogil:
+            for index in range(chosen_rows.shape[0]):
+                unit = cython.address(unit_rows[cython.cast(cython.Py_ssize_t, chosen_rows[index]) * WIDTH])
+                position = unit[STMT_LIST]
+                if not unit[HAS] & HAS_STMT_LIST or unit[TAG] == DW_TAG_partial_unit or position >= size:
+                    continue
+                length = size - position
+                if length >= 4:
+                    length = number(data + position, 4, self._machine.big)
+                    position += 4
+                    if is_dwarf64(length) and size - position >= 8:
+                        length = number(data + position, 8, self._machine.big)
+                        position += 8
+                    length = min(length, size - position) + position - unit[STMT_LIST]
+                total += length
+        return total
 
     def read(self, units, chosen, scopes, scope_ends, starts, start_ends, left: cython.ulonglong):
         """Read the programs of the chosen rows of `units`; returns how many of the `left` bytes of programs may still

@@ -49,6 +49,7 @@ from cython.cimports.whence.dwarf.kernels.constants import (
     DW_RLE_start_length,
     DW_RLE_startx_endx,
     DW_RLE_startx_length,
+    DW_TAG_partial_unit,
     DW_UT_compile,
     DW_UT_partial,
     DW_UT_skeleton,
@@ -764,6 +765,21 @@ class UnitRanges:
             free(spans.items)
         if version_2 and aranges.shape[0]:
             self._clear_incomplete(sections, aranges)
+
+    def unlimited(self, units: cython.const[cython.ulonglong][::1]):
+        """A byte for each unit: whether it can hold any address."""
+        count: cython.Py_ssize_t = self.described.vector.count
+        belong(units.shape[0] == count * WIDTH)
+        found = bytearray(count)
+        flags: cython.uchar[::1] = found
+        described = cython.cast(cython.p_uchar, self.described.vector.items)
+        row: cython.Py_ssize_t
+        for row in range(count):
+            unit = cython.address(units[row * WIDTH])
+            flags[row] = (
+                described[row] != RANGES_GIVEN and unit[TAG] not in (0, DW_TAG_partial_unit) and not unit[FAULT]
+            )
+        return found
 
     def _clear_incomplete(self, sections, aranges):
         """Make NO_RANGES of each DWARF 2 unit that .debug_aranges gives code outside its root's [low_pc, high_pc): its
