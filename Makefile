@@ -8,7 +8,7 @@ HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
 .PHONY: help demo test test-pythons lint check browser page frontends buckets oracle engines bench fuzz checked
-.PHONY: sanitized shell-files docs release wheels clean
+.PHONY: sanitized shell-files docs wheels release clean
 .DEFAULT_GOAL := help
 
 help:  ## print this

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import json
 import platform
-import resource
 import struct
 import subprocess
 import sys
@@ -72,6 +71,8 @@ def must_parse(path: str, limits: Limits) -> None:
 
 def confine(most_bytes: int, seconds: float) -> None:
     """Take from this process what parsing does not need."""
+    import resource  # only POSIX has limits: elsewhere the child ends here, and the upload is refused
+
     cpu = int(seconds) + 1
     for kind, most in (
         (resource.RLIMIT_DATA, most_bytes), (resource.RLIMIT_CPU, cpu), (resource.RLIMIT_FSIZE, most_bytes),

@@ -168,7 +168,8 @@ class _Renewer:
 
 
 _renewer = _Renewer()
-os.register_at_fork(after_in_child=_renewer.reset)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renewer.reset)
 _held: set[str] = set()
 """The owners of this process, by their names."""
 

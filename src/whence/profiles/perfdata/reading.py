@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from whence.budget import Budget
 from whence.errors import ProfileError, without_file
-from whence.files import open_regular
+from whence.files import open_regular, read_at
 from whence.model import Frame, Frames
 from whence.model import Source as NameSource
 from whence.profiles import bounds
@@ -278,7 +278,7 @@ class Reader:
             return
         try:
             with open_regular(found, ProfileError) as (descriptor, size):
-                data = os.pread(descriptor, min(size, MOST_DUMP), 0)
+                data = read_at(descriptor, min(size, MOST_DUMP), 0)
             dump = jitdump.read(data, self.budget)
         except (OSError, ProfileError) as error:
             self.note(f"{found}, which names generated code, can't be read: {without_file(error)}")
