@@ -7,7 +7,8 @@ JOBS ?= $(shell nproc)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: help demo test test-pythons lint check browser page frontends oracle bench fuzz checked sanitized clean
+.PHONY: help demo test test-pythons lint check browser page frontends buckets oracle engines bench fuzz checked
+.PHONY: sanitized shell-files wheels clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -64,6 +65,15 @@ frontends: $(VENV)/.tested  ## what profiles are written as, opened by the front
 	@npm install --silent --no-fund --no-audit --prefix .cache/npm @firefox-devtools/profiler-cli speedscope
 	@$(BIN)/python -m pytest -ra tests/profiles/test_outputs.py
 
+buckets: $(VENV)/.tested  ## the store's tests over Azurite's blob service, too (npm installs it)
+	@test -x .cache/azurite/node_modules/.bin/azurite-blob || npm install --silent --ignore-scripts --prefix .cache/azurite azurite
+	@AZURITE=.cache/azurite/node_modules/.bin/azurite-blob $(BIN)/python -m pytest tests/store/test_buckets.py
+
+engines:  ## name tables by Ray, Dask and Spark, real ones, in an environment of its own (needs Java)
+	@$(MAKE) --no-print-directory VENV=.venv-engines HOW= .venv-engines/.installed
+	@.venv-engines/bin/python -m pip install --quiet --disable-pip-version-check --group engines
+	@.venv-engines/bin/python -m pytest -m engines -p no:cacheprovider -rA tests/engines/test_clusters.py
+
 oracle: $(VENV)/.tested  ## compare with other tools over big debug files (downloads them)
 	@$(BIN)/python -m pytest -m oracle -p no:cacheprovider
 
@@ -72,6 +82,16 @@ bench: $(VENV)/.tested  ## time against the peers that are on this machine
 
 fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS_EACH each (60)
 	@$(BIN)/python -m fuzz --seconds $${SECONDS_EACH:-60}
+
+wheels: $(VENV)/.released  ## dist/: the source distribution and the wheels of four Linux platforms, checked (ten minutes)
+	@$(BIN)/python -m tools.wheels
+
+$(VENV)/.released: $(VENV)/.tested
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group release
+	@touch $@
+
+shell-files: $(VENV)/.tested  ## share/: completion for bash, zsh and fish, man pages, from the parsers (Python 3.11)
+	@$(BIN)/python -m tools.shell_files
 
 checked:  ## make fuzz with kernels that check every bound, in an environment of their own
 	@WHENCE_CHECKED=1 $(MAKE) VENV=.venv-checked HOW= fuzz

@@ -1,4 +1,5 @@
-"""The user's moment: a perf.data of a million samples with call chains, over big debug info, named and drawn.
+"""The user's moment: a perf.data of a million samples with call chains, over big debug info whose archives
+exist; named, written and drawn.
 
 Whole processes; the peer is `perf script --no-inline` over the same files, its text thrown away. Stacks are made from
 random walks over few hot functions, so that they repeat as real ones do. BENCH_SAMPLES changes their number.
@@ -16,13 +17,14 @@ from benchmarks.inputs import ROOT, addresses, debug_files, tool
 from benchmarks.timing import processes, report
 from tests.forge.perfdata import KERNEL, KERNEL_PID, USER, Forge
 from whence.elf import ElfFile
+from whence.lidia.build import create
 
 WHENCE = str(Path(sys.executable).parent / "whence")
 SAMPLES = int(os.environ.get("BENCH_SAMPLES", "1000000"))
 HOT = 3_000  # functions' addresses of each binary
 DEPTH = 20
 STACKS = 60_000  # distinct ones
-THREADS = 16
+THREADS = 4
 PID = 4000
 
 
@@ -82,16 +84,18 @@ def run() -> None:
     path = folder / f"{SAMPLES}.data"
     kernel = made(paths, path)
     print(f"{path.stat().st_size:,} bytes, {SAMPLES:,} samples over {', '.join(one.name for one in paths)}")
-    base = [WHENCE, "profile", str(path), "--cache-dir", str(folder / "cache")]
-    for one in kernel:
-        base += ["--binary", one]
+    for one in paths:
+        with ElfFile.open(one) as elf:
+            archive = folder / f"{elf.build_id}.lidia"
+        if not archive.exists():
+            create(one, archive)
+    base = [WHENCE, "profile", str(path), "--no-cache", "--archive-dir", str(folder)]
     commands = {
         "whence": [*base, "-o", str(folder / "out.pb.gz")],
         "whence, flame graph": [*base, "--flamegraph", str(folder / "out.html")],
-        "whence, folded": [*base, "-o", str(folder / "out.folded")],
     }
     if perf := tool("perf"):
         commands["perf script --no-inline"] = [perf, "script", "--no-inline", "-i", str(path)]
-        for one in kernel:
-            commands["perf script --no-inline"] += ["-k", one]
+        for symbols in kernel:
+            commands["perf script --no-inline"] += ["-k", symbols]
     report("a million samples named", processes(commands, runs=int(os.environ.get("BENCH_RUNS", "3"))))

@@ -41,9 +41,9 @@ def binaries() -> list[Path]:
     return found[:5]
 
 
-def made(paths: list[Path], size_bytes: int = BYTES) -> bytes:
+def made(paths: list[Path], size_bytes: int = BYTES, *, seed: int = 1, count: int = LOCATIONS) -> bytes:
     """The profile: mappings as a loader makes them, locations in functions, samples until it is large enough."""
-    dice = random.Random(1)
+    dice = random.Random(seed)
     strings = ["", "samples", "count", *(str(path) for path in paths)]
     parts = [wire.payload(1, wire.number(1, 1) + wire.number(2, 2))]
     locations = []
@@ -55,8 +55,8 @@ def made(paths: list[Path], size_bytes: int = BYTES) -> bytes:
         low = code.file_offset & -4096
         fields = (index + 1, start, start + code.file_offset + code.file_size - low, low, 3 + index, len(strings) - 1)
         parts.append(wire.payload(3, b"".join(wire.number(at + 1, value) for at, value in enumerate(fields))))
-        inside = [at for at in addresses(path, 2 * LOCATIONS) if code.vaddr <= at < code.vaddr + code.file_size]
-        for vaddr in inside[:LOCATIONS]:
+        inside = [at for at in addresses(path, 2 * count) if code.vaddr <= at < code.vaddr + code.file_size]
+        for vaddr in inside[:count]:
             runtime = start + vaddr - code.vaddr + code.file_offset - low
             locations.append((index + 1, runtime))
     dice.shuffle(locations)

@@ -1,4 +1,4 @@
-"""Core files: mappings, threads and the files whose first pages they hold."""
+"""Core files: mappings, threads, their stacks, and the files whose first pages they hold."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tests.hostile.inputs.tables import count_beyond, notes_in_notes, one_head_f
 from whence.elf import ElfFile
 from whence.errors import WhenceError
 from whence.procmap.core import read_core
+from whence.unwind import End, core_stacks
 
 
 def seeds() -> list[bytes]:
@@ -37,3 +38,5 @@ def target(data: bytes) -> None:
             if file is not None and file.mapper is not None:
                 file.mapper.vaddr(mapping, mapping.start)
         found.snapshot.to_json()
+        for stack in core_stacks(ElfFile.from_bytes(data), found, scan=True):
+            assert stack.unwound.end in End

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.forge.perfdata import Forge
-from tests.profiles.test_perfdata_forged import recording
+from tests.helpers.perfdata import recording
+from whence.locate.locator import Locator
 from whence.profiles import folded, perfdata, pprof
 
+LOCATOR = Locator(dirs=[], local=False)
 DATA = Path(__file__).parent.parent / "tests" / "data" / "perf"
 
 
@@ -19,6 +21,8 @@ def seeds() -> list[bytes]:
 
 def target(data: bytes) -> None:
     profile = perfdata.from_bytes(data)
+    if profile.unwinding is not None:
+        profile.unwinding.unwind(profile, LOCATOR)
     samples = profile.samples
     assert len(samples.labels) == len(samples.of) == len(samples.values[0])
     assert all(one < len(samples.first) - 1 for one in samples.of)

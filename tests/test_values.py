@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import whence
+from tests.forge.cfi import CODE, section
 from whence import lidia
 from whence.dwarf.kernels import units as units_kernel
 from whence.dwarf.kernels.units import WIDTH, DwarfSections
@@ -31,6 +32,7 @@ from whence.gotrace.kernels import event as event_kernel
 from whence.gotrace.kernels.batches import BatchColumns
 from whence.gotrace.kernels.layout import Layout
 from whence.gotrace.specs import layout
+from whence.kernels.columns import Column
 from whence.lidia.kernels import encode as encode_kernel
 from whence.lidia.kernels import inspect as inspect_kernel
 from whence.lidia.kernels import queries as queries_kernel
@@ -43,6 +45,9 @@ from whence.profiles.kernels.wire import IdLists
 from whence.ranges import Ranges, Rows, Scopes, StringSpace
 from whence.ranges.merge import merge
 from whence.ranges.overlay import overlay_groups
+from whence.unwind.kernels import cfi as cfi_kernel
+from whence.unwind.kernels import walk as walk_kernel
+from whence.unwind.registers import X86_64
 
 REFUSED = (WhenceError, ValueError, TypeError, OverflowError, IndexError, KeyError, AttributeError, BufferError)
 EXAMPLES = int(os.environ.get("WHENCE_EXAMPLES", "60"))
@@ -258,7 +263,8 @@ def test_any_part_of_a_mapped_file_may_be_forgotten(start: int, stop: int) -> No
 # Entries of kernels, called with columns that do not belong together
 
 ROOMS = [
-    "elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph", "dwarf", "gopclntab", "gotrace", "unwind",
+    "elf", "ranges", "lidia", "filter", "profiles", "profiles/flamegraph", "profiles/perfdata", "dwarf", "gopclntab",
+    "gotrace", "unwind",
 ]  # fmt: skip
 VIEWS = {"uchar": "B", "uint": "I", "ulonglong": "Q", "longlong": "q", "double": "d"}  # item types and typecodes
 NUMBERS = ("Py_ssize_t", "longlong", "ulonglong", "int", "uint", "bint")
@@ -453,6 +459,75 @@ def test_sections_outside_of_an_archive_are_refused(data: st.DataObject, archive
     with suppress(*REFUSED):
         archive = queries_kernel.Archive(archived, sections, 7)
         archive.find_frames(column_of(data.draw, "Q"), 0)
+
+
+@many
+@given(st.data(), st.binary(max_size=300), st.booleans(), ANYTHING)
+def test_call_frame_information_of_any_bytes_is_refused_or_compiled(
+    data: st.DataObject, content: bytes, is_debug: bool, anything: Any
+) -> None:
+    number = st.one_of(st.integers(-1, 5), ANYTHING)
+    with suppress(*REFUSED):
+        cfi_kernel.FrameTable(anything, data.draw(number), data.draw(number), data.draw(number), is_debug)
+    form = data.draw(st.sampled_from([section(bytes.fromhex("41 0e10 8602 0a 43 0d06 0b c6")), content]))
+    table = cfi_kernel.FrameTable(form + content, data.draw(ANY_NUMBER) & 0xFFFF, 64, False, is_debug)
+    for ask in (
+        lambda: table.set_header(data.draw(st.binary(max_size=40)), data.draw(number)),
+        lambda: table.set_header(b"\1\x1b\3\x3b" + content, 0x10000),
+        lambda: table.set_code(column_of(data.draw, "Q"), column_of(data.draw, "Q")),
+        lambda: table.set_base(data.draw(number), data.draw(number)),
+        lambda: table.find(data.draw(number)),
+        lambda: table.find(CODE),
+        table.scanned,
+        table.told,
+        *(
+            lambda name=name: getattr(table, name)(data.draw(number))
+            for name in ("entry", "compile", "rows_of", "state_of", "cie", "entry", "compile", "rows_of", "state_of")
+        ),
+        table.compile_all,
+    ):
+        with suppress(*REFUSED):
+            ask()
+
+
+@many
+@given(st.data(), st.binary(max_size=80))
+def test_walks_of_any_registers_and_memory_are_refused_or_end(data: st.DataObject, stack: bytes) -> None:
+    number = st.one_of(st.integers(-1, 40), st.sampled_from([CODE, CODE + 3, 0x7000]), ANY_NUMBER)
+    walker = walk_kernel.Walker(X86_64, "little")
+    table = cfi_kernel.FrameTable(section(bytes.fromhex("41 0e10 8602 43 0d06")), 0x10000, 64, False, False)
+    samples = SimpleNamespace(
+        stack=stack,
+        numbers=column_of(data.draw, "I"),
+        **{name: column_of(data.draw, "Q") for name in ("pc", "values", "stack_start", "stack_at", "stack_size")},
+    )
+    some = array("Q", [0x7000, 0, len(stack)])
+    plain = SimpleNamespace(
+        stack=stack, numbers=array("I", [7, 6]), pc=array("Q", [CODE]), values=array("Q", [0x7000, 0x7010]),
+        stack_start=some[:1], stack_at=some[1:2], stack_size=some[2:],
+    )  # fmt: skip
+    found = SimpleNamespace(pc=Column("Q"), end=column_of(data.draw, "Q"), how=bytearray(data.draw(st.integers(0, 3))))
+    good = SimpleNamespace(pc=Column("Q"), end=array("Q", [0]), how=bytearray(1))
+    for ask in (
+        lambda: walker.add_mapping(data.draw(number), data.draw(number)),
+        lambda: walker.add_mapping(CODE, CODE + 0x1000),
+        lambda: walker.walk_samples(plain, good, 0, 9),
+        lambda: walker.set_module(data.draw(number), data.draw(number), [table]),
+        lambda: walker.set_module(0, 0, [table]),
+        lambda: walker.set_module(0, 0, data.draw(ANYTHING)),
+        lambda: walker.add_segment(data.draw(number), data.draw(ANYTHING)),
+        lambda: walker.add_segment(0x7000, stack),
+        lambda: walker.set_stack(data.draw(number), stack),
+        lambda: walker.begin(data.draw(number), True, True, data.draw(number), {7: 0x7000, 6: data.draw(number)}),
+        lambda: walker.begin(CODE, True, True, 0x7000, data.draw(st.dictionaries(number, number, max_size=4))),
+        lambda: walker.walk_on(data.draw(st.integers(-2, 20))),
+        walker.frame,
+        lambda: walker.walk_samples(samples, found, data.draw(number), 9),
+        lambda: walker.walk_samples(plain, good, 0, data.draw(st.integers(-2, 20))),
+        lambda: walk_kernel.Walker(data.draw(ANYTHING), "big"),
+    ):
+        with suppress(*REFUSED):
+            ask()
 
 
 @many

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from whence.elf import ElfFile
     from whence.explanation import Explanation
+    from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, Range
     from whence.locate.debug_files import DebugFiles
     from whence.planner import Plan, Planner
@@ -127,6 +128,12 @@ class Binary:
             return self.producers.elf.build_id
         assert self._whole is not None
         return self._whole.about.build_id
+
+    @property
+    def about(self) -> Extra:
+        """What an archive says of itself."""
+        assert self._whole is not None
+        return self._whole.about
 
     @property
     def memory(self) -> int:

@@ -30,6 +30,7 @@ DELETED_MARK = " (deleted)"  # what Linux shows behind the path of a file that w
 # Not every system has these.
 O_PATH = getattr(os, "O_PATH", 0)
 O_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+O_NOCTTY = getattr(os, "O_NOCTTY", 0)
 O_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 O_ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 O_FOLDER = getattr(os, "O_DIRECTORY", 0) | O_ALWAYS
@@ -40,6 +41,44 @@ TEMPORARY_RANDOM_BYTES = 12
 SHARED = stat.S_ISVTX | stat.S_IWOTH  # of a folder like /tmp
 KEPT_MODE = 0o1777  # writing clears the set-user-ID and set-group-ID bits, as write(2) does
 KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access", "security.selinux")
+
+
+# Whether a file has an owner whose number says something, and a mode that keeps others out.
+OWNED = hasattr(os, "geteuid")
+
+
+def is_mine(status: os.stat_result) -> bool:
+    """Whether a file belongs to this user; true where files have no such owners (Windows)."""
+    return not OWNED or status.st_uid == os.geteuid()
+
+
+def lock(descriptor: int) -> None:
+    """Wait for the lock of an open file, which is held until the descriptor is closed or its process ends."""
+    try:
+        import fcntl
+    except ImportError:
+        _lock_a_byte(descriptor)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _lock_a_byte(descriptor: int) -> None:
+    """The lock of Windows, for ten seconds at a time; elsewhere without fcntl nothing holds others off."""
+    try:
+        import msvcrt
+    except ImportError:
+        return None
+    while True:
+        with suppress(OSError):  # somebody has held it for ten seconds
+            return msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined,no-any-return]
+
+
+def read_at(descriptor: int, size: int, offset: int) -> bytes:
+    """At most `size` bytes of an open file from `offset` on; where there is no pread, the file's position moves."""
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, size, offset)
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    return os.read(descriptor, size)
 
 
 class NotRegularError(OSError):
@@ -256,7 +295,7 @@ def _target(path: str) -> Iterator[_Target]:
         if real.startswith("/proc/"):  # a link there need not name what it leads to
             yield _Target(None, path, through=os.open(path, os.O_WRONLY | os.O_TRUNC | O_ALWAYS))
             return
-        held = _open_folder(folder)
+        held = open_folder(folder)
         try:
             at = name if held is not None else path
             status: os.stat_result | None = None
@@ -274,7 +313,8 @@ def _target(path: str) -> Iterator[_Target]:
     raise failure("ELOOP")
 
 
-def _open_folder(path: str) -> int | None:
+def open_folder(path: str) -> int | None:
+    """A descriptor of a folder to open and rename files in; None where a system has none."""
     if os.open not in os.supports_dir_fd:
         return None
     try:
@@ -285,8 +325,7 @@ def _open_folder(path: str) -> int | None:
 
 def _must_be_ours(folder: os.stat_result, status: os.stat_result) -> None:
     """The kernel's rule of protected_symlinks, protected_regular and protected_fifos (proc_sys_fs(5))."""
-    mine = os.geteuid() if hasattr(os, "geteuid") else status.st_uid
-    if folder.st_mode & SHARED == SHARED and status.st_uid not in (mine, folder.st_uid):
+    if folder.st_mode & SHARED == SHARED and not is_mine(status) and status.st_uid != folder.st_uid:
         what = "link" if stat.S_ISLNK(status.st_mode) else "file"
         raise failure("EACCES", f"another user's {what} in a folder that everyone can write to")
 
@@ -296,7 +335,7 @@ def _looked_at(folder: int | None, name: str, status: os.stat_result | None) -> 
     if status is not None and stat.S_ISDIR(status.st_mode):
         raise failure("EISDIR")
     if status is not None and not stat.S_ISREG(status.st_mode):
-        through = os.open(name, os.O_WRONLY | os.O_NOCTTY | O_NOFOLLOW | O_ALWAYS, dir_fd=folder)
+        through = os.open(name, os.O_WRONLY | O_NOCTTY | O_NOFOLLOW | O_ALWAYS, dir_fd=folder)
         return _Target(folder, name, status, through)
     effective = os.access in os.supports_effective_ids
     if status is not None and not os.access(name, os.W_OK, dir_fd=folder, effective_ids=effective):

@@ -20,7 +20,7 @@ from whence.errors import CHANGED
 if TYPE_CHECKING:
     from whence.errors import FormatError
 
-CUT, REWRITTEN, LOST = 1, 2, 3  # of mapped_kernel.pxd
+CUT, REWRITTEN, LOST = 1, 2, 3  # of kernels/mapped.pxd
 _HAPPENED = {
     CUT: "the file was truncated while it was read",
     REWRITTEN: "the file was overwritten while it was read",
@@ -56,7 +56,7 @@ class MappedFile:
 
 
 class _Unguarded:
-    """What mapped_kernel.Pages does, where there is no such kernel."""
+    """What kernels.mapped.Pages does, where there is no such kernel."""
 
     def __init__(self, descriptor: int) -> None:
         import mmap

@@ -13,13 +13,15 @@ from whence.cli.main import COMMANDS, main, parser_of
 from whence.cli.options import LOCATOR_DEFAULTS
 from whence.cli.parser import Parser
 
-LOCATE = {"addr", "core", "dwarf", "explain", "filter", "lidia create", "pid", "profile"}
+LOCATE = {"addr", "columns", "core", "dwarf", "explain", "filter", "lidia create", "pid", "profile"}
 """The commands that look for files, and so take every option that says where."""
-NAME = {"addr", "core", "filter", "lidia dump", "pid", "profile", "symbols"}
+NAME = {"addr", "columns", "core", "filter", "lidia dump", "pid", "profile", "symbols"}
 """The commands that print names as people read them, unless --no-demangle is given."""
+SERVE = {"serve"}
+"""The command that answers over HTTP."""
 WRITE = {f"trace {name}" for name in ("text", "wire", "filter", "anonymize", "salvage", "pprof", "events")}
 """The commands that write a file of some form: JSON, where it is one, is a form."""
-ONE_MEANING = {"--return-addresses": {"addr", "core", "pid"}, "--save-snapshot": {"core", "pid"}}
+ONE_MEANING = {"--return-addresses": {"addr", "columns", "core", "pid"}, "--save-snapshot": {"core", "pid"}}
 LOCATOR_OPTIONS = {
     "--binary", "--archive-dir", "--store", "--debug-dir", "--debuginfod", "--debuginfod-allow", "--cache-dir",
     "--cache-size", "--no-cache", "--jobs", "--verbose",
@@ -72,7 +74,7 @@ def test_names_are_readable_in_every_command_unless_no_demangle_is_given() -> No
 
 
 def test_json_is_an_option_of_every_command_that_prints() -> None:
-    assert those_with("--json") == PARSERS.keys() - WRITE
+    assert those_with("--json") == PARSERS.keys() - WRITE - SERVE
     assert all(options(PARSERS[name])["--json"].nargs == 0 for name in PARSERS.keys() - WRITE)
 
 

@@ -20,7 +20,7 @@ REGISTERS = {
     constants.EM_386: (17, 12, 15),
     constants.EM_AARCH64: (34, 32, 31),
     constants.EM_ARM: (18, 15, 13),
-    constants.EM_S390: (27, None, None),
+    constants.EM_MIPS: (27, None, None),
 }
 
 

@@ -13,7 +13,7 @@ KIND = (
     | constants.HAS_CALLCHAIN | constants.HAS_CPU
 )  # fmt: skip
 ATTRIBUTE = 128
-MMAP, MMAP_DATA, COMM, FREQUENCY, TASK, TRAILER, EXCLUDE = 8, 17, 9, 10, 13, 18, 22  # bits
+TRAILER, CLOCK = 18, 25  # bits of attributes
 KERNEL, USER = (1 << 64) - 128, (1 << 64) - 512  # marks in call chains
 KERNEL_PID = 0xFFFFFFFF
 
@@ -54,13 +54,14 @@ class Forge:
     def attribute(
         self, type: int = 1, config: int = 0, *, kind: int | None = None, bits: Iterable[int] = (), period: int = 1,
         read_format: int = 0, branch_type: int = 0, user_registers: int = 0, stack: int = 0, size: int = ATTRIBUTE,
+        clock: int | None = None,
     ) -> bytes:  # fmt: skip
-        flags = [*bits, *([TRAILER] if self.trailer else [])]
+        flags = [*bits, *([TRAILER] if self.trailer else []), *([CLOCK] if clock is not None else [])]
         field = bytearray(8)
         for bit in flags:
             field[bit // 8] |= 1 << (7 - bit % 8 if self.order == ">" else bit % 8)
         head = self.pack("IIQQQQ", type, size, config, period, self.kind if kind is None else kind, read_format)
-        rest = self.pack("IIQQQQIi", 0, 0, 0, 0, branch_type, user_registers, stack, 0)
+        rest = self.pack("IIQQQQIi", 0, 0, 0, 0, branch_type, user_registers, stack, clock or 0)
         return (head + bytes(field) + rest).ljust(size, b"\0")[:size]
 
     def mmap2(

@@ -1,5 +1,10 @@
 """Lines of a log built to make the patterns of `whence filter` slow: each costs time in proportion to its length."""
 
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.hostile.bounds import bounded
 from whence.filter import FORMS, LogFilter, Places
 from whence.filter.engine import MAX_LINE
@@ -18,15 +23,18 @@ WORDS = (
 
 
 def filtered(word: bytes, size: int) -> int:
-    """The bytes that come out for lines of one word again and again, each with the needles of all forms at its end."""
+    """The bytes that come out for lines of one word again and again, each with the needles of all forms at its end.
+
+    The line that begins with the word has `size` bytes, those with something in front of it a quarter."""
     needles = b" ".join({form.needle for form in (*FORMS, ANY_ADDRESS)})
     starts = (b"", b"#1 0x1  (", b"C  [", b" ", b"\t")
     count = 0
     with Places() as places:
         log = LogFilter(places, every=True)
         for start in starts:
-            line = start + word * (size // len(word))
-            count += len(log.feed(line[: size - len(needles) - 1] + b" " + needles + b"\n"))
+            length = size // 4 if start else size
+            line = start + word * (length // len(word))
+            count += len(log.feed(line[: length - len(needles) - 1] + b" " + needles + b"\n"))
     return count
 
 
@@ -35,5 +43,32 @@ def all_filtered(size: int) -> list[int]:
 
 
 def test_a_log_of_lines_that_begin_many_frames_costs_time_in_proportion() -> None:
-    outcome = bounded(all_filtered, MAX_LINE, stored=5 * MAX_LINE * len(WORDS), seconds=20, megabytes=150)
-    assert all(count >= 4 * MAX_LINE for count in outcome.answer)
+    outcome = bounded(all_filtered, MAX_LINE, stored=2 * MAX_LINE * len(WORDS), seconds=8, megabytes=150)
+    assert all(count >= 3 * MAX_LINE // 2 for count in outcome.answer)
+
+
+def test_modules_that_a_log_tells_anew_before_each_address_cost_time_in_proportion() -> None:
+    """Each range of a module was looked at for each address."""
+    text = b"".join(
+        b"{{{mmap:%#x:0x1000:load:1:r:0x1}}}\n{{{pc:%#x}}}\n" % (at << 12, at << 12) for at in range(10_000)
+    )
+    log = LogFilter(Places())
+    began = time.process_time()
+    assert log.feed(text) + log.finish() == text
+    assert time.process_time() - began < 5
+
+
+@given(
+    parts=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20), st.integers(0, 3)), max_size=12),
+)
+def test_a_part_of_a_module_takes_the_place_of_what_lay_there_before(parts: list[tuple[int, int, int]]) -> None:
+    places = Places()
+    expected: dict[int, tuple[int, int]] = {}
+    for index, (start, size, number) in enumerate(parts):
+        places.add_range(start, size, number, 100 * index)
+        expected |= {at: (number, 100 * index + at - start) for at in range(start, start + size)}
+    told = {
+        at: (number, vaddr + at - start) for start, end, number, vaddr in places._ranges for at in range(start, end)
+    }
+    assert told == expected
+    assert [one[0] for one in places._ranges] == places._range_starts == sorted(places._range_starts)

@@ -11,8 +11,8 @@ import pytest
 
 from tests.forge.mutations import mutated
 from tests.forge.perfdata import KIND, USER, Forge
+from tests.helpers.perfdata import EXPECTED, recording, stacks
 from tests.hostile import bounded
-from tests.profiles.test_perfdata_forged import EXPECTED, recording, stacks
 from whence.errors import ProfileError
 from whence.profiles import read
 from whence.profiles.perfdata.kernels import constants

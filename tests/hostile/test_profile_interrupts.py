@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,22 +11,25 @@ from tests.forge import pprof
 from tests.hostile import interrupted
 
 
-@pytest.mark.parametrize("out", [["-o", "out.folded"], ["-o", "out.pb.gz"], ["--flamegraph", "out.html"]])
-def test_ctrl_c_ends_work_on_a_large_profile_and_leaves_nothing(tmp_path: Path, out: list[str]) -> None:
-    count = 100_000
-    path = tmp_path / "large.pb"
-    path.write_bytes(
-        b"".join(
-            (
-                pprof.sample_type(),
-                pprof.mapping(1, 0x400000, 0x400000 + 16 * count, 0, 3),
-                *(pprof.location(n, 1, 0x400000 + 16 * (n - 1), (n, 1)) for n in range(1, count + 1)),
-                *(pprof.function(n, 4 + n) for n in range(1, count + 1)),
-                *(pprof.sample([1 + (n * k) % count for k in range(1, 20)], [1]) for n in range(1, count + 1)),
-                pprof.strings("", "cpu", "nanoseconds", "/bin/app", *(f"f{n}" for n in range(count + 1))),
-            )
+@cache
+def large(count: int = 100_000) -> bytes:
+    """A profile of so many samples, all different."""
+    return b"".join(
+        (
+            pprof.sample_type(),
+            pprof.mapping(1, 0x400000, 0x400000 + 16 * count, 0, 3),
+            *(pprof.location(n, 1, 0x400000 + 16 * (n - 1), (n, 1)) for n in range(1, count + 1)),
+            *(pprof.function(n, 4 + n) for n in range(1, count + 1)),
+            *(pprof.sample([1 + (n * k) % count for k in range(1, 20)], [1]) for n in range(1, count + 1)),
+            pprof.strings("", "cpu", "nanoseconds", "/bin/app", *(f"f{n}" for n in range(count + 1))),
         )
     )
+
+
+@pytest.mark.parametrize("out", [["-o", "out.folded"], ["-o", "out.pb.gz"], ["--flamegraph", "out.html"]])
+def test_ctrl_c_ends_work_on_a_large_profile_and_leaves_nothing(tmp_path: Path, out: list[str]) -> None:
+    path = tmp_path / "large.pb"
+    path.write_bytes(large())
     interrupted(["whence", "profile", path, out[0], tmp_path / out[1]], after=0.2)
     assert list(tmp_path.iterdir()) == [path]
 

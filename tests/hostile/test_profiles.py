@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from tests.forge import pprof as forge
 from tests.hostile import bounded
 from whence.errors import ProfileError
 from whence.model import Frame
-from whence.profiles import bounds, folded, formats, otlp, pprof, speedscope, wire
+from whence.profiles import bounds, firefox, folded, formats, otlp, plain_json, pprof, speedscope, top, wire
 from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType
 from whence.profiles.non_elf_names import Processes
 
@@ -32,8 +34,8 @@ def megabytes(data: bytes) -> float:
 
 
 def seconds(data: bytes) -> float:
-    """Of reading and four conversions."""
-    return 15 + 30 * len(data) / MEGABYTE
+    """Of reading and seven conversions."""
+    return 26 + 30 * len(data) / MEGABYTE
 
 
 HEAD = forge.sample_type() + forge.strings("", "cpu", "nanoseconds")
@@ -172,11 +174,99 @@ def blanks() -> bytes:
     return packed((b" " * MEGABYTE, 1500))
 
 
+def heap_of_stacks() -> bytes:
+    lines = (f"1: 8 [1: 8] @ {' '.join(f'{at * 99 + one:#x}' for one in range(30))}\n" for at in range(1000))
+    return packed((b"heap profile: 1: 8 [1: 8] @ heapprofile\n", 1), ("".join(lines).encode(), 20))
+
+
+def heap_of_maps() -> bytes:
+    line = "{:x}-{:x} r-xp 00000000 08:01 77 /lib/{}.so\n"
+    maps = "".join(line.format(at << 13, (at << 13) + 4096, at) for at in range(20_000, 1, -1))
+    return packed((("goroutine profile: total 1\n1 @ 0x10\n--- Memory map: ---\n" + maps).encode(), 1))
+
+
+def heap_of_names_in_maps() -> bytes:
+    names = "".join(f"k{at}={f'$k{at - 1}' * 90}\n" for at in range(1, 100))
+    return packed((b"goroutine profile: total 1\n1 @ 0x10\n--- Memory map: ---\n", 1), (names.encode() * 60, 1))
+
+
+def jemalloc_threads() -> bytes:
+    threads = "".join(f"  t{at}: 1: 8 [0: 0] name{at}\n" for at in range(2000))
+    return packed((b"heap_v2/1\n", 1), (("@ 0x1 0x2\n  t*: 5000: 40000 [0: 0]\n" + threads).encode(), 30))
+
+
+def cpu_words() -> bytes:
+    words = struct.pack("<5Q", 0, 3, 0, 1, 0)
+    return packed((words, 1), (struct.pack("<1002Q", 1, 1000, *range(1000)) * 100, 20))
+
+
+def firefox_document(stacks: int, samples: int, prefix: list[int | None]) -> bytes:
+    """One frame, and stacks of it."""
+    made = Profile([SampleType("samples", "count")])
+    made.samples.add([made.location(NO_MAPPING, 1, (Frame("f"),))], [1])
+    document = firefox.document_of(made, "x")
+    document["shared"]["stackTable"] = {"length": stacks, "frame": [0] * stacks, "prefix": prefix}
+    document["threads"][0]["samples"] = {
+        "length": samples, "stack": list(range(stacks))[-samples:], "time": [0] * samples, "weight": None,
+    }  # fmt: skip
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def firefox_deep_stacks() -> bytes:
+    """A stack for each depth up to 20,000."""
+    return packed((firefox_document(20_000, 20_000, [None, *range(19_999)]), 1))
+
+
+def firefox_lists() -> bytes:
+    return packed((b'{"meta":{"preprocessedProfileVersion":60},"threads":[[]', 1), (b",[]" * MEGABYTE, 20), (b"]}", 1))
+
+
+def cpuprofile_deep_tree() -> bytes:
+    nodes = ",".join(f'{{"id":{at},"callFrame":{{"functionName":"f"}},"children":[{at + 1}]}}' for at in range(15_000))
+    ids = ",".join(map(str, range(15_000)))
+    return packed((f'{{"nodes":[{nodes}],"samples":[{ids}],"timeDeltas":[{ids}]}}'.encode(), 1))
+
+
+def speedscope_events() -> bytes:
+    opened = ",".join(f'{{"type":"O","frame":0,"at":{at}}}' for at in range(12_000))
+    closed = ",".join(f'{{"type":"C","frame":0,"at":{at}}}' for at in range(12_000, 24_000))
+    text = f'{{"shared":{{"frames":[{{"name":"f"}}]}},"profiles":[{{"type":"evented","events":[{opened},{closed}]}}]}}'
+    return packed((text.encode(), 1))
+
+
+def lines_of_blanks() -> bytes:
+    """Lines that a careless pattern reads in quadratic time."""
+    one = "    " + " (in " * 3000 + "\n"
+    return packed((b"Call graph:\n", 1), (("    1 f  " + one + "    1 f" + " " * 16_000 + "x\n").encode() * 20, 10))
+
+
+def frames_of_brackets() -> bytes:
+    line = "    f" + " (" * 8000 + "\n    " + "+1" * 8000 + "x\n    a`" + " " * 16_000 + "x\n"
+    return packed((b"@[\n" + line.encode() * 20, 10), (b"]: 1\n", 1))
+
+
+def symbols_of_go() -> bytes:
+    line = "#\t0x1\t" + "a+0x1\t" * 5000 + "\n1 @ 0x1\n"
+    return packed((b"goroutine profile: total 1\n", 1), (line.encode() * 20, 10))
+
+
+def tree_of_calls() -> bytes:
+    lines = "".join(f"{' ' * (at % 8000 + 4)}{8000 - at % 8000} f{at}  (in x)\n" for at in range(8_000))
+    return packed((b"Call graph:\n" + lines.encode(), 1))
+
+
+def bpftrace_stacks() -> bytes:
+    stacks = "".join(f"@[\n{''.join(f'    f{at}{one}+1{chr(10)}' for one in range(40))}]: 1\n" for at in range(500))
+    return packed((stacks.encode(), 10))
+
+
 INPUTS: tuple[Callable[[], bytes], ...] = (
     zeros, empty_samples, empty_mappings, many_locations, labels_of_one_sample, functions_of_one_long_name,
     mappings_of_one_long_path, a_deep_stack_of_one_long_name, deep_stacks, shared_stack, types_times_samples,
     profiles_of_one_resource, json_objects, json_lists, json_profiles, perf_frames, perf_events, perf_mappings,
-    perf_forks, folded_semicolons, folded_names, blanks,
+    perf_forks, folded_semicolons, folded_names, blanks, heap_of_stacks, heap_of_maps, heap_of_names_in_maps,
+    jemalloc_threads, cpu_words, firefox_deep_stacks, firefox_lists, cpuprofile_deep_tree, speedscope_events,
+    tree_of_calls, bpftrace_stacks, lines_of_blanks, frames_of_brackets, symbols_of_go,
 )  # fmt: skip
 
 
@@ -188,7 +278,7 @@ def converted(path: str) -> list[str]:
         len(profile.samples)
     except Exception as error:
         return [f"{type(error).__name__}: {error}"]
-    for write in (pprof.write, otlp.write, folded.write, speedscope.write):
+    for write in (pprof.write, otlp.write, folded.write, speedscope.write, firefox.write, plain_json.write, top.write):
         try:
             write(profile)
         except Exception as error:

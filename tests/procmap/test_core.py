@@ -92,7 +92,7 @@ def test_threads_mappings_and_files_are_read_on_each_machine(machine: int, bits:
 
 
 def test_registers_of_other_machines_are_not_guessed() -> None:
-    data = core(program(), [status(78, 0x11234, machine=constants.EM_S390)], machine=constants.EM_S390)
+    data = core(program(), [status(78, 0x11234, machine=constants.EM_MIPS)], machine=constants.EM_MIPS)
     assert read(data).threads == ((78, 11, None, None),)
 
 

@@ -192,7 +192,7 @@ def test_names_that_inlined_calls_bring_are_frames_of_their_own(tmp_path: Path) 
         (lambda one: one["threads"][0]["samples"]["stack"].__setitem__(0, 1 << 40), "a row of the stack table"),
         (lambda one: one["threads"][0]["samples"].pop("time"), "timeDeltas"),
         (lambda one: one["shared"].pop("frameTable"), "frameTable"),
-        (lambda one: one["shared"]["frameTable"]["func"].clear(), "as their version has them"),
+        (lambda one: one["shared"]["frameTable"]["func"].clear(), "its column func has its length"),
         (lambda one: one.update(threads=5), "as their version has them"),
     ],
 )
@@ -293,6 +293,24 @@ def test_nodes_that_are_no_tree_are_refused() -> None:
     nodes = [{"id": 1, "callFrame": call, "children": [2]}, {"id": 2, "callFrame": call, "children": [1]}]
     with pytest.raises(ProfileError, match="expected a tree"):
         read(json.dumps({"nodes": nodes, "samples": [1], "timeDeltas": [1]}).encode())
+
+
+@pytest.mark.parametrize("value", ["text", [1], {}, None, "NaN", True])
+def test_times_and_weights_that_are_no_numbers_are_refused_at_once(value: Any) -> None:
+    """A text times a thousand million would be a gigabyte."""
+    texts = [
+        {"nodes": [{"id": 1, "callFrame": {}}], "samples": [1], "timeDeltas": [1], "startTime": value},
+        {"head": {"id": 1, "hitCount": 0}, "samples": [1], "timestamps": [1], "startTime": 5, "endTime": value},
+        {"shared": {"frames": [{"name": "f"}]},
+         "profiles": [{"type": "sampled", "unit": "seconds", "samples": [[0]], "weights": [value]}]},
+    ]  # fmt: skip
+    for document in texts:
+        text = json.dumps(document).replace('"NaN"', "NaN")
+        if value is True:
+            assert len(read(text.encode()).samples) <= 1
+            continue
+        with pytest.raises(ProfileError):
+            read(text.encode())
 
 
 # texts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,10 +16,11 @@ from tests.helpers.programs import compiled
 from whence.cli import main
 from whence.errors import ProfileError
 from whence.model import Frame
-from whence.profiles import Profile, folded, formats, merge, pprof, read, speedscope, top
+from whence.profiles import Profile, folded, formats, merge, naming, pprof, read, speedscope, top
 from whence.profiles.binaries import Binaries
 from whence.profiles.difference import both, diff
 from whence.profiles.model import NO_MAPPING, Label, Mapping, SampleType, Timeline
+from whence.symbolize.naming import chains_of
 
 
 @pytest.fixture
@@ -299,3 +301,30 @@ def test_a_notebook_shows_the_flame_graph() -> None:
     shown = Profile.of(made())._repr_html_()
     assert shown.startswith("<iframe srcdoc=")
     assert "&lt;!doctype html&gt;" in shown
+
+
+def test_what_a_file_answered_is_kept_for_the_next_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def noted(binary: Any, vaddrs: Any, **options: Any) -> Any:
+        asked.append(len(vaddrs))
+        return chains_of(binary, vaddrs, **options)
+
+    monkeypatch.setattr(naming, "chains_of", noted)
+    with Binaries(remember=True) as binaries:
+        first, second, raw = (program_profile(compiled()) for _ in range(3))
+        naming.name(first, binaries, demangle=True)
+        naming.name(second, binaries, demangle=True)
+        naming.name(raw, binaries)
+    assert asked == [3, 3]  # readable names, and those of the linker
+    assert first.frames == second.frames
+    assert all(first.frames)
+
+
+def test_a_file_that_can_not_be_written_costs_only_itself(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = folder / "out"
+    (out / "a.pb.gz").mkdir(parents=True)
+    assert main(["profile", str(folder / "a.pb.gz"), str(folder / "d.pb"), "-o", str(out), "--json"]) == 3
+    first, second = (json.loads(line) for line in capfd.readouterr().out.splitlines())
+    assert (first["output"], bool(first["error"]), second["error"]) == ("", True, "")
+    assert read(out / "d.pb").frames[0][-1].function == "main"

@@ -9,60 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.forge.perfdata import KERNEL, KERNEL_PID, KIND, USER, Forge
+from tests.forge.perfdata import KERNEL, KIND, USER, Forge
+from tests.helpers.perfdata import APP, APP_ID, EXPECTED, LIB, LIB_ID, recording, stacks
+from whence.cli import main
 from whence.errors import ProfileError
 from whence.model import Frame
-from whence.profiles import Profile, read
+from whence.profiles import read
 from whence.profiles.perfdata.kernels import constants
 
-APP, LIB = "/opt/app", "/opt/lib.so"
-APP_ID, LIB_ID = "aa" * 20, "bb" * 8
 GUEST_KERNEL, GUEST_USER, HYPERVISOR, DEFERRED = ((1 << 64) - one for one in (2176, 2560, 32, 640))
-
-
-def stacks(profile: Profile) -> list[tuple[int, list[tuple[str, int]]]]:
-    """Time and stack of each sample: file and address, innermost first."""
-    samples = profile.samples
-    assert samples.timeline is not None
-    out = []
-    for index, time in zip(samples.timeline.sample, samples.timeline.time, strict=True):
-        found = []
-        for one in samples.locations(index):
-            mapping = profile.mapping_of(one)
-            found.append((mapping.path if mapping is not None else "", profile.address[one]))
-        out.append((time, found))
-    return out
-
-
-def recording(forge: Forge) -> list[bytes]:
-    return [
-        forge.mmap(KERNEL_PID, 0xFFFFFFFF81000000, 0x1000000, 0xFFFFFFFF81000000, "[kernel.kallsyms]_text", misc=1),
-        forge.comm(7, 7, "perf-exec", 5),
-        forge.comm(7, 7, "app", 10, exec=True),
-        forge.mmap2(7, 0x400000, 0x2000, 0x1000, APP, 11, build_id=APP_ID),
-        forge.mmap2(7, 0x7F0000000000, 0x10000, 0, LIB, 12, build_id=LIB_ID),
-        forge.fork(7, 7, 8, 7, 13),
-        forge.comm(7, 8, "worker", 14),
-        forge.sample(7, 7, 20, [USER, 0x400100, 0x7F0000000200, 0], period=3),
-        forge.sample(
-            7, 8, 21, [KERNEL, 0xFFFFFFFF81000100, 0xFFFFFFFF81000200, USER, 0x400300, 0x400400], misc=1, cpu=3
-        ),
-        forge.exit(7, 30),
-    ]
-
-
-EXPECTED = [
-    (20, [(APP, 0x400100), (LIB, 0x7F00000001FF), ("", 0)]),
-    (
-        21,
-        [
-            ("[kernel.kallsyms]_text", 0xFFFFFFFF81000100),
-            ("[kernel.kallsyms]_text", 0xFFFFFFFF810001FF),
-            (APP, 0x400300),
-            (APP, 0x4003FF),
-        ],
-    ),
-]
 
 
 @pytest.mark.parametrize("big", [False, True], ids=["little-endian", "big-endian"])
@@ -391,3 +346,15 @@ def test_version_1_and_senseless_headers_are_refused() -> None:
         read(b"PERFILE2" + struct.pack("<Q", 77) + bytes(88))
     with pytest.raises(ProfileError, match="event"):
         read(Forge().pipe([], [])[:16])
+
+
+def test_times_become_labels_where_they_are_asked_for(tmp_path: Path) -> None:
+    forge = Forge()
+    records = [forge.comm(7, 7, "app", 1), *(forge.sample(7, 7, at, [USER, 0x1000], period=at) for at in (9, 5, 7))]
+    (tmp_path / "perf.data").write_bytes(forge.file(records))
+    assert len(read(tmp_path / "perf.data").samples) == 1
+    out = tmp_path / "out.pb.gz"
+    assert main(["profile", str(tmp_path / "perf.data"), "--times", "-o", str(out), "--no-cache"]) == 0
+    again = read(out).samples
+    assert [{one.key: one.number for one in labels}["time"] for labels in again.labels] == [5, 7, 9]
+    assert [list(column) for column in again.values] == [[1, 1, 1], [5, 7, 9]]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.stores import Faulty, Files, azure_server, s3_server
+from whence.cli import main
 from whence.errors import WrongUse
 from whence.locate.locator import Locator
 from whence.store import Store
@@ -183,6 +184,41 @@ def test_faults_cost_time_and_no_file(s3: str, files: Files, fault: str) -> None
                 assert kept is not None
                 assert kept.read_bytes() == files.whole.read_bytes()
             assert len(store.list()) == 1
+
+
+def set_endpoint(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """What Amazon's own tools read."""
+    known = {"ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x", "REGION": "us-east-1", "ENDPOINT_URL": url}
+    for name, value in known.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+
+
+def test_the_commands_reach_a_bucket_by_the_clouds_own_variables(
+    s3: str, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = f"s3://b{random.getrandbits(48):x}/prefix"
+    s3_bucket(s3, place.split("/")[2])
+    set_endpoint(monkeypatch, s3)
+    cache = ["--cache-dir", str(tmp_path / "cache")]
+    assert main(["addr", str(files.stripped), hex(files.vaddr), "--store", place, *cache]) in (0, 1)
+    assert main(["store", "add", place, str(files.whole)]) == 0
+    (tmp_path / "cache").rename(tmp_path / "old")
+    capfd.readouterr()
+    assert main(["addr", str(files.stripped), hex(files.vaddr), "--store", place, *cache]) == 0
+    assert "program.c" in capfd.readouterr().out
+    assert main(["store", "verify", place]) == 0
+
+
+def test_a_bucket_that_can_not_be_reached_is_said_once_and_ends_add(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("whence.store.bucket.RETRIES", 0)
+    set_endpoint(monkeypatch, "http://127.0.0.1:9")
+    cache = ["--cache-dir", str(tmp_path / "cache")]
+    main(["addr", str(files.stripped), hex(files.vaddr), "--store", "s3://none", *cache])
+    assert capfd.readouterr().err.count("the store s3://none can't be asked") == 1
+    assert main(["store", "add", "s3://none", str(files.whole), str(files.debug)]) == 3
+    assert "s3://none: " in capfd.readouterr().err
 
 
 def test_the_answer_to_a_create_that_was_lost_is_found_again() -> None:

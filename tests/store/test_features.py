@@ -188,7 +188,12 @@ def test_packed_files_are_handed_out_unpacked(tmp_path: Path, files: Files) -> N
         with content:
             assert content.read() == files.whole.read_bytes()
         assert not list(verify(store))
-        assert {one.outcome for one in store.add(files.whole)} == {"same"}
+        whole = (folder / "executable.zst").read_bytes()
+        for damaged in (whole[:-20], b"x" * len(whole), whole[:40] + bytes(9) + whole[49:]):
+            (folder / "executable.zst").write_bytes(damaged)
+            assert {one.build_id for one in verify(Store(tmp_path / "store"))} <= {files.build_id}
+        (folder / "executable.zst").write_bytes(whole)
+        assert {one.outcome for one in store.add(files.whole)} <= {"same", "added"}
         with Locator(dirs=(), local=False, sources=[store.source()]) as locator:
             assert locator.find(build_id=files.build_id, kinds=["executable"])
     with Store(tmp_path / "store") as store:  # a better file that is not packed takes its place

@@ -9,6 +9,7 @@ import shutil
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -185,6 +186,34 @@ def test_packages_are_read_member_by_member(tmp_path: Path, files: Files, kind: 
         assert known.name == "program.debug"
 
 
+@pytest.mark.parametrize("packing", ["gz", "xz", "bz2", "zst"])
+def test_a_packed_file_is_unpacked_and_one_that_is_no_elf_file_passed_over(
+    tmp_path: Path, files: Files, packing: str
+) -> None:
+    """As kernel modules lie on many machines."""
+    import bz2
+    import gzip
+    import lzma
+
+    from whence.store.packing import pack as pack_zstd
+
+    def compress_zstd(content: bytes) -> bytes:
+        out = io.BytesIO()
+        pack_zstd(io.BytesIO(content), out)
+        return out.getvalue()
+
+    pack: Any = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress, "zst": compress_zstd}[packing]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / f"program.ko.{packing}").write_bytes(pack(files.whole.read_bytes()))
+    (tmp_path / "in" / f"changelog.{packing}").write_bytes(pack(b"text " * 1000))
+    with Store(tmp_path / "store") as store:
+        found = store.add(tmp_path / "in")
+        assert {(one.outcome, one.origin) for one in found} == {("added", str(tmp_path / "in" / "program.ko"))}
+        with store.file(files.build_id, "executable") as path:
+            assert path is not None
+            assert path.read_bytes() == files.whole.read_bytes()
+
+
 def test_zip_and_zstd_packages_are_read_too(tmp_path: Path, files: Files) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as package:
         package.write(files.debug, "../../program.debug")
@@ -288,6 +317,12 @@ def test_rm_removes_everything_of_a_build_id(tmp_path: Path, files: Files) -> No
         assert left == []
         assert outcomes(store, files.debug) == [("added", "debuginfo")]
         assert len(store.list()) == 1
+
+
+def test_a_store_that_can_not_be_written_ends_add_and_no_file_is_called_refused(tmp_path: Path, files: Files) -> None:
+    (tmp_path / "store").write_text("a file, not a folder")
+    with Store(tmp_path / "store") as store, pytest.raises(OSError, match=r"."):
+        store.add(files.debug, files.stripped)
 
 
 def test_the_index_can_be_made_again_and_is_folded(tmp_path: Path) -> None:

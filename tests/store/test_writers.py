@@ -91,6 +91,32 @@ def test_a_writer_that_is_killed_at_any_step_leaves_a_whole_store(tmp_path: Path
             assert not list((folder / "locks").glob("*"))
 
 
+def test_a_remover_that_is_killed_at_any_step_is_followed_up(tmp_path: Path, files: Files) -> None:
+    """What is left is whole, or is removed by the next one; nothing is listed that is not there."""
+    place = Watched(Folder(tmp_path / "count"), lambda number: None)
+    with Store(Folder(tmp_path / "count")) as store:
+        store.add(files.whole, layouts=["gdb"])
+    assert Store(place).remove(files.build_id)
+    assert place.count >= 12
+    for number in range(place.count):
+        folder = tmp_path / str(number)
+        with Store(folder) as store:
+            store.add(files.whole, layouts=["gdb"])
+
+        def work(folder: Path = folder, number: int = number) -> None:
+            Store(Watched(Folder(folder), killed_at(number))).remove(files.build_id)
+
+        assert in_child(work) == -9, number
+        with Store(folder) as store:
+            is_whole(store)
+            for row in store.list():
+                with store.open(row.build_id) as binary:
+                    assert binary.lookup(files.vaddr)
+            store.remove(files.build_id)
+            assert store.list() == []
+            assert not [path for path in folder.rglob("*") if files.build_id in str(path)], number
+
+
 @pytest.mark.parametrize("places", ["folder", "memory"])
 def test_of_two_writers_at_once_the_better_file_stays_in_100_rounds(tmp_path: Path, files: Files, places: str) -> None:
     """A poorer file and a better one, put in the same moment: whoever is first, the better one is there at the end."""
@@ -210,6 +236,7 @@ def test_a_lease_is_renewed_while_its_owner_works(
     tmp_path: Path, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(leases, "_renewer", leases._Renewer())
     place = Folder(tmp_path / "store")
     with Lease(place, files.build_id, 0) as lease:
         before = place.head(names.lock_key(files.build_id))

@@ -11,66 +11,24 @@ from pathlib import Path
 import pytest
 
 import whence
-from tests.helpers.cores import core_of
+from tests.helpers.cores import PROGRAM, core_of
 from tests.helpers.live import compiled
 from whence.cli.main import main
 from whence.unwind import End, FoundBy
 
-PROGRAM = """#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-static volatile int sink;
-static void (*volatile null)(void);
-__attribute__((noinline)) static int boom(volatile int *p) { *p = 1; return *p + 1; }
-static inline __attribute__((always_inline)) int inlined(int n) { return boom((int *)8) + n; }
-__attribute__((noinline)) int deep(int n) { return n ? deep(n - 1) + sink : inlined(n) + 1; }
-__attribute__((noinline)) static int wide(int n) {
-    char place[n + 64];
-    memset(place, n, sizeof place);
-    sink = place[n / 2];
-    return deep(n) + place[0];
-}
-static int compare(const void *a, const void *b) { sink += deep(2); return *(const int *)a - *(const int *)b; }
-static void handler(int s) { sink = deep(3); }
-static void *wait_here(void *x) { for (;;) pause(); return x; }
-__attribute__((noinline)) static int mode(char c) {
-    static char stack[65536];
-    stack_t other = {stack, 0, sizeof stack};
-    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
-    int numbers[3] = {3, 1, 2};
-    switch (c) {
-    case 'h': signal(SIGUSR1, handler); raise(SIGUSR1); break;
-    case 'a': abort();
-    case 's': sigaltstack(&other, 0); sigaction(SIGUSR1, &action, 0); raise(SIGUSR1); break;
-    case 'S': sigaction(SIGSEGV, &action, 0); sink = boom((int *)8); break;
-    case 'n': null(); break;
-    case 'q': qsort(numbers, 3, sizeof *numbers, compare); break;
-    case 'w': sink = wide(9); break;
-    default: sink = deep(40);
-    }
-    return sink;
-}
-int main(int argc, char **argv) {
-    pthread_t t;
-    pthread_create(&t, 0, wait_here, 0);
-    pthread_create(&t, 0, wait_here, 0);
-    usleep(50000);
-    return mode(argc > 1 ? argv[1][0] : 0) + sink;
-}
-"""
 KINDS = {
     "O0": ("-O0", "-g0"),
     "omit": ("-O2", "-g0", "-fomit-frame-pointer"),
     "O3-avx": ("-O3", "-g0", "-mavx2"),
     "stripped": ("-O2", "-s"),
     "static": ("-O2", "-g0", "-static"),
+    "static-pie": ("-O2", "-g0", "-static-pie"),
+    "32-bit": ("-O2", "-g0", "-m32"),
     "no-pie": ("-O1", "-g0", "-no-pie"),
     "no-header": ("-O1", "-g0", "-Wl,--no-eh-frame-hdr"),
     "debug-frame": ("-O2", "-g", "-fno-asynchronous-unwind-tables", "-fomit-frame-pointer"),
 }
-MODES = {"O0": "Sw", "omit": "dhasSnqw", "O3-avx": "wq"}
+MODES = {"O0": "Sw", "omit": "dhasSnqwvte", "32-bit": "hqwS", "O3-avx": "wq"}
 THREAD = re.compile(r"^Thread \d+ .*LWP (\d+)\)")
 FRAME = re.compile(r"^#\d+\s+(?:0x([0-9a-f]+) in |(<signal handler called>))?")
 
@@ -91,7 +49,8 @@ def by_gdb(program: Path, core: Path) -> dict[int, list[int | None]]:
             frames = found[int(match[1])] = []
         elif found and (match := FRAME.match(line)) is not None:
             frames.append(int(match[1], 16) if match[1] else None)
-    return found
+    # the parent of a vfork, which shares its memory, has threads that libthread_db tells of, and that the core has not
+    return {tid: frames for tid, frames in found.items() if frames != [None]}
 
 
 def ours(core: Path) -> dict[int, list[int | None]]:
@@ -200,3 +159,53 @@ def test_a_cut_core_has_stacks_as_far_as_it_goes(tmp_path: Path) -> None:
         for stack in whence.Core(core).stacks():
             assert stack.end in End
             assert stack.frames
+
+
+EXCEPTIONS = """#include <cstdlib>
+#include <stdexcept>
+#include <string>
+struct Ends { ~Ends() { if (std::getenv("IN_DESTRUCTOR")) std::abort(); } };
+__attribute__((noinline)) int throws(int n) {
+    Ends ends;
+    if (!n) throw std::runtime_error(std::string(40, 'x'));
+    return throws(n - 1) + 1;
+}
+int main(int argc, char **argv) {
+    switch (argv[1][0]) {
+    case 'u': return throws(4);
+    case 'd': setenv("IN_DESTRUCTOR", "1", 1);
+    default: try { throws(4); } catch (std::exception &) { std::abort(); }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("options", [("-O0",), ("-O2",), ("-O3", "-static")], ids=" ".join)
+def test_exceptions_in_flight_unwind_as_gdb_has_them(options: tuple[str, ...], tmp_path: Path) -> None:
+    """Not caught, in a destructor on the way, and in their handler."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no C++ compiler on this machine")
+    (tmp_path / "program.cc").write_text(EXCEPTIONS)
+    program = tmp_path / "program"
+    done = subprocess.run([compiler, *options, "-o", program, tmp_path / "program.cc"], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"the compiler does not do {options}: {done.stderr[:200]}")
+    for mode in "udc":
+        core = core_of(program, mode)
+        assert ours(core) == by_gdb(program, core), mode
+
+
+def test_musl_without_cfi_has_its_stack_by_prologues_and_guesses(tmp_path: Path) -> None:
+    if shutil.which("musl-gcc") is None:
+        pytest.skip("no musl-gcc on this machine")
+    (tmp_path / "program.c").write_text(PROGRAM)
+    program = tmp_path / "program"
+    subprocess.run(["musl-gcc", "-O2", "-static", "-o", program, tmp_path / "program.c"], check=True)
+    core = core_of(program, "e")
+    first = whence.Core(core).stacks()[0]
+    assert FoundBy.SCAN not in {frame.found_by for frame in first.frames}
+    guessed = whence.Core(core).stacks(scan=True)[0]
+    named = [name for name in functions(guessed) if name in ("raise", "abort", "die", "mode", "main")]
+    assert named == ["raise", "abort", "die", "mode", "main"]
+    assert guessed.end is End.COMPLETE

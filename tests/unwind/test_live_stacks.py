@@ -28,11 +28,11 @@ from whence.unwind.stopping import StackPointer, stop_threads
 if not sys.platform.startswith("linux"):
     pytest.skip("stopping threads is Linux's", allow_module_level=True)
 
-PROGRAM = """#include <pthread.h>
+PROGRAM = """#define _GNU_SOURCE
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 static volatile unsigned long spins;
 static volatile int handled;
@@ -43,8 +43,8 @@ __attribute__((noinline)) static void wait_here(int deep) {
     spins += place[0];
 }
 __attribute__((noinline)) static void spin(void) { for (;;) spins++; }
-static void *sleeper(void *x) { prctl(PR_SET_NAME, "sleeper"); wait_here(5); return x; }
-static void *runner(void *x) { prctl(PR_SET_NAME, "runner"); spin(); return x; }
+static void *sleeper(void *x) { pthread_setname_np(pthread_self(), "sleeper"); wait_here(5); return x; }
+static void *runner(void *x) { pthread_setname_np(pthread_self(), "runner"); spin(); return x; }
 static void handler(int s) { handled++; }
 static void on_other_stack(int s) { wait_here(2); }
 __attribute__((noinline)) static int deep(int n) {
@@ -249,6 +249,17 @@ def test_a_deep_stack_keeps_both_ends_and_counts_the_middle(program: Path) -> No
         assert stack.skipped > 55_000
 
 
+def test_a_stack_beyond_what_is_copied_is_read_afterwards_and_says_so(program: Path) -> None:
+    with running(["sh", "-c", f"ulimit -s unlimited && exec {program} d 0 400000"]) as (pid, words):
+        if words != ["ready"]:
+            pytest.skip("the stack's limit may not be raised here")
+        assert until(lambda: states(pid) == ["S"])
+        (stack,) = whence.Process(pid).stacks()
+        assert stack.end is End.COMPLETE
+        assert stack.skipped > 390_000
+        assert "was read after the thread went on" in stack.detail
+
+
 def test_the_command_prints_each_style(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with running([program, "r", "1"]) as (pid, _):
         assert main(["pid", str(pid), "--stop"]) == 0
@@ -268,6 +279,7 @@ def test_the_command_prints_each_style(program: Path, capsys: pytest.CaptureFixt
         assert told["registers"]
         assert main(["pid", str(pid), "--stop", "--style", "gdb", "--thread", str(pid)]) == 0
         lines = capsys.readouterr().out.splitlines()
+        assert lines[2].startswith("#0  0x")
         assert re.fullmatch(rf"#\d +0x[0-9a-f]{{16}} in wait_here \(\) at {re.escape(str(program))}\.c:\d+", lines[3])
         assert main(["pid", str(pid), "--stop", "--thread", "1"]) == 2
         assert "has no thread 1" in capsys.readouterr().err
@@ -337,3 +349,28 @@ def test_a_process_that_is_gone_is_an_error(capsys: pytest.CaptureFixture[str]) 
         whence.Process(child.pid).stacks()
     assert main(["pid", str(child.pid), "--stop"]) == 3
     assert "there is no process" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", ["-O0", "-O2 -fomit-frame-pointer", "-O2 -static", "-O2 -m32", "-O2 -s"])
+def test_sleeping_threads_have_the_frames_that_eu_stack_finds(tmp_path: Path, options: str) -> None:
+    if shutil.which("eu-stack") is None:
+        pytest.skip("eu-stack is not on this machine (elfutils)")
+    program = compiled(tmp_path, "-pthread", *options.split(), source=PROGRAM)
+    with running([program, "x", "3"]) as (pid, _):
+        assert until(lambda: states(pid) == ["S"] * 4)
+        stacks = whence.Process(pid).stacks()
+        assert {stack.end for stack in stacks} == {End.COMPLETE}
+        found = {stack.tid: [frame.pc for frame in stack.frames] for stack in stacks}
+        words = ["eu-stack", "-n", "0", "-p", str(pid)]
+        told = subprocess.run(words, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True).stdout
+    expected: dict[int, list[int]] = {}
+    for line in told.splitlines():
+        if line.startswith("TID "):
+            frames = expected[int(line[4:].rstrip(":"))] = []
+        elif line.startswith("#"):
+            frames.append(int(line.split()[1], 16))
+    if len(expected) < 4:
+        pytest.skip(f"eu-stack may not trace here: {told[:200]}")
+    for tid, frames in expected.items():  # it ends at a 32-bit main that aligns its stack
+        assert found[tid][: len(frames)] == frames
+        assert len(found[tid]) == len(frames) or "-m32" in options

@@ -4,73 +4,15 @@ from __future__ import annotations
 
 import struct
 
-from whence.errors import DwarfError
-from whence.unwind.cfi import Cfa, Cie, Fde, How, Row, Rule
-from whence.unwind.memory import Unreadable
-from whence.unwind.registers import AARCH64, X86_64, Machine
+from tests.forge.threads import CALL, CODE, FP_X86, OUTERMOST, PUSHED, SP_X86, STACK, Process
+from whence.unwind.cfi import Cfa, How, Rule
+from whence.unwind.registers import AARCH64, X86_64
 from whence.unwind.steps import End, FoundBy, Unwound
 from whence.unwind.unwinder import Unwinder
-
-CODE, STACK = 0x400000, 0x7000
-SP_X86, FP_X86, RA_X86 = 7, 6, 16
-LINK = 30
-CALL = b"\xe8\0\0\0\0"
-
-
-class Process:
-    """A page of code and a page of stack, with FDEs by hand."""
-
-    def __init__(self, machine: Machine = X86_64) -> None:
-        self.machine = machine
-        self.code = bytearray(0x1000)
-        self.stack = bytearray(0x1000)
-        self.fdes: list[Fde] = []
-        self.broken: set[int] = set()
-
-    def read(self, address: int, size: int) -> bytes:
-        for start, data in ((CODE, self.code), (STACK, self.stack)):
-            if start <= address and address + size <= start + len(data):
-                return bytes(data[address - start : address - start + size])
-        raise Unreadable(address)
-
-    def region(self, address: int) -> tuple[int, int] | None:
-        return (STACK, STACK + len(self.stack)) if STACK <= address < STACK + len(self.stack) else None
-
-    def is_code(self, address: int) -> bool:
-        return CODE <= address < CODE + len(self.code)
-
-    def go(self, pc: int, lookup: int) -> None:
-        return None
-
-    def why_not(self, address: int) -> str:
-        return f"nothing for {address:#x}"
-
-    def fde(self, address: int) -> tuple[Fde, int] | None:
-        if address in self.broken:
-            raise DwarfError(".eh_frame", 0, "a rule", "nonsense")
-        return next(((one, 0) for one in self.fdes if one.start <= address < one.end), None)
-
-    def words(self, at: int, *values: int) -> None:
-        struct.pack_into(f"<{len(values)}Q", self.stack, at - STACK, *values)
-
-    def describe(self, start: int, end: int, cfa: Cfa, signal: bool = False, /, **rules: Rule) -> None:
-        """CFI of [CODE + start, CODE + end); rules by register, as r6=..."""
-        column = RA_X86 if self.machine is X86_64 else LINK
-        cie = Cie(1, -8, column, 0, 0xFF, True, signal, 8, memoryview(b""))
-        row = Row(CODE + start, cfa, {int(name[1:]): rule for name, rule in rules.items()})
-        self.fdes.append(Fde(CODE + start, CODE + end, cie, (row,), ".eh_frame", 0))
-
-    def unwind(self, pc: int, sp: int = STACK, **registers: int) -> Unwound:
-        values = {int(name[1:]): value for name, value in registers.items()}
-        return Unwinder(self.machine, self, self).unwind(pc, {self.machine.sp: sp, **values})
 
 
 def pcs(found: Unwound) -> list[int]:
     return [frame.pc - CODE for frame in found.frames]
-
-
-PUSHED = Rule(How.OFFSET, -8)
-OUTERMOST = Rule(How.UNDEFINED)
 
 
 def test_a_caller_is_looked_up_before_its_return_address_and_what_a_signal_interrupted_at_it() -> None:
@@ -231,3 +173,59 @@ def test_aarch64_without_cfi_goes_by_x29_and_its_trampoline() -> None:
     assert found.frames[3].sp == STACK + 0x900
     process.code[0x40:0x44] = bytes.fromhex("c0035fd6")  # ret
     assert pcs(process.unwind(CODE + 0x40, r29=STACK + 0x10, r30=CODE + 0x220)) == [0x40, 0x220]
+
+
+def test_frame_pointers_lead_on_to_a_signals_trampoline() -> None:
+    process = Process()
+    process.code[0x200:0x209] = bytes.fromhex("48c7c00f0000000f05")
+    process.describe(0x300, 0x400, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.words(STACK + 0x100, STACK + 0x300, CODE + 0x200)
+    process.words(STACK + 0x110 + 0xA0, STACK + 0x800, CODE + 0x310)
+    found = process.unwind(CODE, r6=STACK + 0x100)
+    assert pcs(found) == [0, 0x200, 0x310]
+    assert found.end is End.COMPLETE
+
+
+def test_a_guess_is_behind_a_call_of_the_function_or_an_indirect_one_and_marked() -> None:
+    process = Process()
+    process.describe(0x800, 0x900, Cfa(SP_X86, 8), r16=OUTERMOST)
+    for at, target in ((0x820, 0x700), (0x840, 0x10)):  # a call of something else, one of the function itself
+        process.code[at - 5 : at] = b"\xe8" + struct.pack("<i", target - at)
+    process.words(STACK, 0x1234, CODE + 0x820, CODE + 0x830, CODE + 0x840)
+    assert process.unwind(CODE + 0x20).end is End.NO_CFI
+    unwinder = Unwinder(X86_64, process, process)
+    unwinder.scan = True
+    found = unwinder.unwind(CODE + 0x20, {7: STACK})
+    assert pcs(found) == [0x20, 0x840]
+    assert (found.frames[1].found_by, found.frames[1].sp) == (FoundBy.SCAN, STACK + 32)
+    assert found.end is End.COMPLETE
+    process.code[0x830 - 2 : 0x830] = b"\xff\xd0"  # call *%rax
+    assert pcs(unwinder.unwind(CODE + 0x20, {7: STACK})) == [0x20, 0x830]
+    process.words(STACK, 0, 0, 0, 0)
+    assert unwinder.unwind(CODE + 0x20, {7: STACK}).end is End.NO_CFI
+
+
+def test_the_cfa_of_a_plt_counts_by_the_pc() -> None:
+    """rsp + 8 + 8 * ((rip & 15) >= 11): what the linker writes for stubs, of the innermost frame, too."""
+    process = Process()
+    plt = bytes.fromhex("770880003f1a3b2a332422")
+    process.describe(0, 0x100, Cfa(0, 0, plt), r16=PUSHED)
+    process.describe(0x100, 0x200, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.words(STACK, CODE + 0x150, CODE + 0x160)
+    assert pcs(process.unwind(CODE + 0x10)) == [0x10, 0x150]
+    assert pcs(process.unwind(CODE + 0x1B)) == [0x1B, 0x160]
+
+
+def test_a_thread_behind_the_call_that_made_it_has_no_caller() -> None:
+    """The next FDE, of the child, begins two instructions later; the stack has no return address yet."""
+    process = Process()
+    process.describe(0, 0x17, Cfa(SP_X86, 8), r16=PUSHED)
+    process.describe(0x17, 0x40, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.describe(0x100, 0x200, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.code[0x10:0x12] = bytes.fromhex("0f05")
+    process.words(STACK, CODE + 0x150)
+    for pc in (0x12, 0x15):
+        assert pcs(process.unwind(CODE + pc, r0=0)) == [pc]
+        assert process.unwind(CODE + pc, r0=0).end is End.COMPLETE
+        assert pcs(process.unwind(CODE + pc, r0=77)) == [pc, 0x150]  # the parent
+    assert pcs(process.unwind(CODE + 8, r0=0)) == [8, 0x150]

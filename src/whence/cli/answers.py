@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from whence.cli import colour
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.words import address, plain
 from whence.errors import WhenceError
@@ -56,11 +57,12 @@ def as_object(answer: Symbolized) -> dict[str, object]:
 def as_lines(answer: Symbolized) -> list[str]:
     """The address with where it lies, then a line for each frame, innermost first, or the reason."""
     if answer.frames:
-        return [where(answer), *(f"    {frame_text(frame)}" for frame in answer.frames)]
+        return [where(answer), *(f"    {coloured_frame(frame)}" for frame in answer.frames)]
     if answer.reason is None:
         return [where(answer)]
     detail = f" ({plain(answer.detail)})" if answer.detail else ""
-    return [where(answer), f"    ?? {answer.reason.word}: {answer.reason.sentence}{detail}"]
+    word = colour.painted(f"?? {answer.reason.word}", colour.UNKNOWN)
+    return [where(answer), f"    {word}: {answer.reason.sentence}{detail}"]
 
 
 def where(answer: Symbolized) -> str:
@@ -75,10 +77,23 @@ def where(answer: Symbolized) -> str:
 
 
 def frame_text(frame: Frame) -> str:
+    """A frame in words: function, file and line, whether it is an inlined call."""
+    place = f" at {place_text(frame)}" if frame.file else ""
+    return f"{plain(frame.function) or '??'}{place}{' (inlined)' if frame.inlined else ''}"
+
+
+def coloured_frame(frame: Frame) -> str:
+    """The same, in colours and with a link to the file where stdout takes them."""
     place = ""
     if frame.file:
-        place = f" at {plain(frame.file)}" + (f":{frame.line}" if frame.line else "")
-    return f"{plain(frame.function) or '??'}{place}{' (inlined)' if frame.inlined else ''}"
+        place = f" at {colour.linked(colour.painted(place_text(frame), colour.FILE), frame.file)}"
+    inlined = colour.painted(" (inlined)", colour.DIM) if frame.inlined else ""
+    return f"{colour.painted(plain(frame.function), colour.FUNCTION) or '??'}{place}{inlined}"
+
+
+def place_text(frame: Frame) -> str:
+    """FILE:LINE, control characters made visible."""
+    return plain(frame.file) + (f":{frame.line}" if frame.line else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +114,8 @@ def show_threads(places: Sequence[ThreadPlace], as_json: bool) -> int:
             print(json.dumps({**place.head, **said}))
             continue
         print(place.title)
-        for line in [f"?? {place.why}"] if place.answer is None else as_lines(place.answer):
-            print(f"  {line}")
+        for line in [f"?? {plain(place.why)}"] if place.answer is None else as_lines(place.answer):
+            colour.print_line(f"  {line}")
     tell_remedies([place.answer for place in places if place.answer is not None])
     return ANSWERED if all(place.answer for place in places) else SOME_UNKNOWN
 
@@ -108,7 +123,11 @@ def show_threads(places: Sequence[ThreadPlace], as_json: bool) -> int:
 def show(answers: list[Symbolized], as_json: bool) -> int:
     """Print answers, remedies on stderr; returns the exit code."""
     for answer in answers:
-        print(json.dumps(as_object(answer)) if as_json else "\n".join(as_lines(answer)))
+        if as_json:
+            print(json.dumps(as_object(answer)))
+            continue
+        for line in as_lines(answer):
+            colour.print_line(line)
     tell_remedies(answers)
     return ANSWERED if all(answer.frames for answer in answers) else SOME_UNKNOWN
 

@@ -31,10 +31,10 @@ def configure(parser: ArgumentParser) -> None:
     shape.add_argument("--leaf", action="store_true", help="columns of the innermost frame alone")
     shape.add_argument("--exploded", action="store_true", help="a row for each frame")
     shape.add_argument("--stacks", action="store_true", help="a list of frames in each row (the default)")
+    parser.add_argument("--return-addresses", action="store_true", help="addresses are one past a call")
     parser.add_argument(
-        "--return-addresses", choices=("all", "callers"),
-        help="addresses are one past a call: all of them, or all but the first of a list",
-    )  # fmt: skip
+        "--callers", action="store_true", help="addresses are one past a call, but for the first of each list"
+    )
     parser.add_argument("--prefix", default="", metavar="TEXT", help="put before the names of added columns")
     base = parser.add_mutually_exclusive_group()
     base.add_argument("--decimal", action="store_true", help="addresses that are texts without 0x are decimal")
@@ -69,7 +69,7 @@ def run(options: Namespace) -> int:
         locator_of(options) as locator,
         Namer(
             locator=locator, demangle=not options.no_demangle, leaf=options.leaf, exploded=options.exploded,
-            return_addresses="callers" if options.return_addresses == "callers" else options.return_addresses == "all",
+            return_addresses="callers" if options.callers else options.return_addresses,
             build_id=options.build_id, address=options.address, file_offset=options.file_offset,
             mapping_start=options.mapping_start, mapping_offset=options.mapping_offset, prefix=options.prefix,
             decimal=options.decimal,

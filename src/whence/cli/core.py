@@ -35,7 +35,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    core = Core(options.core)
+    core = Core(options.core, programs=options.binary)
     for problem in core.problems:
         print(f"whence: skipped: {plain(problem)}", file=sys.stderr)
     if core.missing:
@@ -59,6 +59,6 @@ def run(options: Namespace) -> int:
         if not core.threads:
             print(f"whence: {plain(options.core)} tells of no thread", file=sys.stderr)
             return SOME_UNKNOWN
-        stacks = core.stacks(symbolizer, tids=tids)
+        stacks = core.stacks(symbolizer, tids=tids, scan=options.scan)
         about = About.core(core)
         return show_stacks(about, stacks, as_json=options.json, style=options.style, registers=options.registers)

@@ -40,6 +40,7 @@ def configure(parser: ArgumentParser) -> None:
         "address", nargs="?", metavar="ADDRESS", help="a vaddr of the file, or a runtime address of the process"
     )
     parser.add_argument("--stack", type=int, metavar="TID", help="how each frame of a thread's stack is found, instead")
+    parser.add_argument("--scan", action="store_true", help="guess callers that nothing tells, by words on the stack")
     add_json_option(parser, "the steps as JSON")
     add_locator_options(parser)
 
@@ -56,7 +57,7 @@ def run(options: Namespace) -> int:
     live = options.where.isdecimal() and not os.path.exists(options.where)
     with locator_of(options) as locator:
         if options.stack is not None:
-            chain = of_stack(options.where, live, options.stack, locator)
+            chain = of_stack(options.where, live, options.stack, locator, options.scan)
         else:
             chain = of_process(int(options.where), asked, locator) if live else of_file(options.where, asked, locator)
         for step in chain:
@@ -72,7 +73,7 @@ def run(options: Namespace) -> int:
 # a stack
 
 
-def of_stack(where: str, live: bool, tid: int, locator: Locator) -> Iterator[Step]:
+def of_stack(where: str, live: bool, tid: int, locator: Locator, scan: bool) -> Iterator[Step]:
     """Each frame of a thread of a live process or a core, and the rule by which its caller was found."""
     from whence.cli.stacks import ending
     from whence.symbolize import Core, Process, Symbolizer
@@ -81,7 +82,7 @@ def of_stack(where: str, live: bool, tid: int, locator: Locator) -> Iterator[Ste
         whose = Process(int(where), resolver=symbolizer.resolver) if live else Core(where)
         if isinstance(whose, Process):
             executable_mappings(whose)
-        found = whose.explain_stack(tid, symbolizer)
+        found = whose.explain_stack(tid, symbolizer, scan=scan)
         if found is None:
             threads = whose.threads() if isinstance(whose, Process) else whose.threads
             known = ", ".join(str(thread.tid) for thread in threads) or "none"

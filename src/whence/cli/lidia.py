@@ -48,6 +48,9 @@ def configure(parser: ArgumentParser) -> None:
         default="length",
         help="how strings are delimited (default: length); the Go package, and so Pyroscope, can't read nul",
     )
+    create.add_argument(
+        "--unwind", action="store_true", help="keep what unwinds the code, too: stacks of cores need no binary then"
+    )
     create.add_argument("--demangle", action="store_true", help="store readable names instead of linkage names")
     add_json_option(create, "what went in, as one JSON object")
     add_locator_options(create)
@@ -88,6 +91,7 @@ def create(options: Namespace) -> int:
             lines=not options.no_lines,
             files=not options.no_files,
             columns=options.columns,
+            unwind=options.unwind,
             symtab=not options.no_symtab,
             gopclntab=not options.no_gopclntab,
             dwarf=not options.no_dwarf,

@@ -47,7 +47,8 @@ def add_locator_options(parser: ArgumentParser) -> None:
         "--debug-dir",
         action="append",
         metavar="DIR",
-        help="search here for debug files instead of /usr/lib/debug (repeatable)",
+        help="search here for debug files, or in such a folder of perf's, instead of /usr/lib/debug and ~/.debug "
+        "(repeatable)",
     )
     more.add_argument(
         "--store",
@@ -157,6 +158,14 @@ def client(options: Namespace, cache: Cache) -> Debuginfod | None:
     return Debuginfod(asked, cache, allow=allowing(options.debuginfod_allow or ["*"]), log=log)
 
 
+def user_dirs() -> tuple[str, ...] | None:
+    """The debug folders where none is asked for: the system's, and perf's cache of the user's where there is one."""
+    from whence.locate.debug_files import DEBUG_DIRS
+
+    cache = os.path.join(os.path.expanduser("~"), ".debug")
+    return (*DEBUG_DIRS, cache) if os.path.isdir(os.path.join(cache, ".build-id")) else None
+
+
 @contextmanager
 def locator_of(options: Namespace, *, given: list[str] | None = None, columns: bool = False) -> Iterator[Locator]:
     """The Locator that the options describe; `given` are files that go before those of --binary, `columns` says that
@@ -177,11 +186,17 @@ def locator_of(options: Namespace, *, given: list[str] | None = None, columns: b
     if options.store:
         from whence.store import Store
 
-        folder = None if options.no_cache else cache_root(options)
+        kept = None if options.no_cache else cache()
         who = getattr(options, "command", "")
-        stores = [Store(store_place(word), cache=folder).source(who) for word in dict.fromkeys(options.store)]
+
+        def complain(line: str) -> None:
+            notify(f"whence: {line}")
+
+        stores = [
+            Store(store_place(word)).source(who, cache=kept, say=complain) for word in dict.fromkeys(options.store)
+        ]
     with Locator(
-        dirs=options.debug_dir,
+        dirs=options.debug_dir or user_dirs(),
         files=[*(given or ()), *options.binary],
         archive_dirs=options.archive_dir,
         cache=None if options.no_cache else cache,

@@ -77,7 +77,7 @@ def show_live_stacks(options: Namespace, process: Process, symbolizer: Symbolize
     tids = tids_wanted("pid", options.thread, [thread.tid for thread in listed], f"process {process.pid}")
     if tids == []:
         return WRONG_USE
-    stacks = process.stacks(symbolizer, tids=tids)
+    stacks = process.stacks(symbolizer, tids=tids, scan=options.scan)
     about = About.process(process.pid, process.directory)
     return show_stacks(about, stacks, as_json=options.json, style=options.style, registers=options.registers)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from whence.cli.words import plain
 from whence.errors import WrongUse, naming
 
 if TYPE_CHECKING:
+    from whence.locate.locator import Locator
     from whence.profiles import Profile
     from whence.profiles.binaries import Binaries
     from whence.profiles.coverage import Report
@@ -39,6 +41,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--merge", action="store_true", help="make one profile of all, written to OUT")
     parser.add_argument("--base", metavar="OLD", help="write what changed since the profile OLD, by function and file")
     parser.add_argument("--normalize", action="store_true", help="with --base: as if both had as much of each type")
+    parser.add_argument("--times", action="store_true", help="keep when each sample was taken, as a label of its own")
     parser.add_argument("--overwrite", action="store_true", help="name locations again that have names already")
     parser.add_argument(
         "--coverage", action="store_true", help="print what got names for each binary, and what did not"
@@ -102,6 +105,7 @@ def run(options: Namespace) -> int:
         options.output = "-"
     refuse_binary_on_terminal(options, format, profile)
     lists = SymbolLists(options.perf_map, options.kallsyms)
+    notes = len(profile.notes)
     with (
         locator_of(options) as locator,
         Binaries(locator, symbol_lists=lists) as binaries,
@@ -115,7 +119,8 @@ def run(options: Namespace) -> int:
             progress=shown_on(progress),
         )
         shown = profile if not options.base else compared(profile, options, binaries)
-    write_profile(shown, options, format, title, quiet=options.quiet)
+    tell_notes(profile.notes[notes:], title)
+    write_profile(shown.timed() if options.times else shown, options, format, title, quiet=options.quiet)
     if not reporting:
         return ANSWERED
     from whence.profiles.coverage import Report
@@ -149,7 +154,16 @@ def read_all(options: Namespace) -> Profile:
 
     if len(options.profiles) == 1:
         return read_one(options.profiles[0], options)
-    return merge(read_one(path, options) for path in options.profiles)
+    with locator_of(options) as locator:
+        return merge(unwound(read_one(path, options), locator) for path in options.profiles)
+
+
+def unwound(profile: Profile, locator: Locator) -> Profile:
+    """The profile, its stacks whole: those of a merged one have to be."""
+    waiting, profile.unwinding = profile.unwinding, None
+    if waiting is not None:
+        waiting.unwind(profile, locator)
+    return profile
 
 
 def compared(profile: Profile, options: Namespace, binaries: Binaries) -> Profile:
@@ -174,7 +188,12 @@ def tell_skipped(profile: Profile, title: str) -> None:
             f"({rule}; found {shown(line)})",
             file=sys.stderr,
         )
-    for note in profile.notes:
+    tell_notes(profile.notes, title)
+
+
+def tell_notes(notes: list[str], title: str) -> None:
+    """What a reader has to say of what it read."""
+    for note in notes:
         print(f"whence profile: {plain(title)}: {plain(note)}", file=sys.stderr)
 
 
@@ -182,7 +201,23 @@ def print_report(report: Report, options: Namespace, stream: object) -> None:
     if options.json:
         print(json.dumps(report.as_json()), file=stream)  # type: ignore[call-overload]
     elif options.coverage:
-        print(report, end="", file=stream)  # type: ignore[call-overload]
+        if stream is not sys.stdout:
+            print(report, end="", file=stream)  # type: ignore[call-overload]
+            return
+        from whence.cli import colour
+
+        for line in coloured(report).removesuffix("\n").split("\n"):
+            colour.print_line(line)
+
+
+def coloured(report: Report) -> str:
+    """The coverage, its percentages in colours: green for all, yellow where names are missing."""
+    from whence.cli import colour
+
+    def paint(found: re.Match[str]) -> str:
+        return colour.share(found[0], float(found[1]))
+
+    return re.sub(r"(?<![^ \n])(\d+\.\d) %(?=  | of the frames)", paint, str(report))
 
 
 def standard_input(options: Namespace) -> Profile:

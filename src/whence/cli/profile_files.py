@@ -31,6 +31,8 @@ from whence.profiles.symbol_lists import SymbolLists
 
 OPEN_BYTES = 1 << 30  # what open files may take from one profile to the next
 OPEN_FILES = 2_000
+WRITERS = 2  # threads that write: most of the time they wait for the disk
+WRITTEN_AT_ONCE = 4  # profiles
 READ_AHEAD = 2  # profiles, beside one for each thread
 
 
@@ -47,21 +49,32 @@ def run_files(options: Namespace) -> int:
     places = names_apart(options.profiles)
     done = broken = under = 0
     began = time.monotonic()
+
+    def finish(job: ProfileJob) -> None:
+        nonlocal broken, under
+        job.finish()
+        broken += job.error is not None
+        under += job.under
+
     with (
         locator_of(options) as locator,
-        Binaries(locator, symbol_lists=SymbolLists(options.perf_map, options.kallsyms)) as binaries,
+        Binaries(locator, symbol_lists=SymbolLists(options.perf_map, options.kallsyms), remember=True) as binaries,
         Progress("naming profiles", quiet=options.quiet) as progress,
+        ThreadPoolExecutor(WRITERS) as writers,
     ):
         progress.share = lambda: (done, len(options.profiles))
+        waiting: deque[ProfileJob] = deque()
         for path, found in read_ahead(options.profiles, options.jobs or cores.available()):
             progress.what = f"naming {os.path.basename(path)}"
-            job = ProfileJob(path, places[path], options, format, folder)
+            job = ProfileJob(path, places[path], options, format, folder, writers)
             job.take(found, binaries)
+            waiting.append(job)
             binaries.trim(OPEN_BYTES, OPEN_FILES)
+            if len(waiting) > WRITTEN_AT_ONCE:
+                finish(waiting.popleft())
             done += 1
-            broken += job.error is not None
-            under += job.under
-            job.show()
+        while waiting:
+            finish(waiting.popleft())
     if not options.json:
         left = f", {broken:,} of them could not be read or written" if broken else ""
         print(f"whence profile: {done:,} files{left}, {time.monotonic() - began:.1f} s", file=sys.stderr)
@@ -105,8 +118,11 @@ def read_path(path: str) -> Profile:
 class ProfileJob:
     """One profile on its way through: what became of it."""
 
-    def __init__(self, path: str, place: str, options: Namespace, format: str, folder: str | None) -> None:
+    def __init__(
+        self, path: str, place: str, options: Namespace, format: str, folder: str | None, writers: ThreadPoolExecutor
+    ) -> None:
         self.path, self.place, self.options, self.format, self.folder = path, place, options, format, folder
+        self._writers, self._writes = writers, deque[Future[None]]()
         self.output = ""
         self.seconds = 0.0
         self.error: WhenceError | OSError | MemoryError | None = None
@@ -115,7 +131,7 @@ class ProfileJob:
         self.under = False
 
     def take(self, found: Future[Profile], binaries: Binaries) -> None:
-        """Name and write the profile; what fails is kept as `error`."""
+        """Name the profile and have it written; what fails is kept as `error`."""
         began = time.monotonic()
         try:
             profile = found.result()
@@ -123,11 +139,23 @@ class ProfileJob:
             self.files = name(
                 profile, binaries, overwrite=self.options.overwrite, demangle=not self.options.no_demangle
             )
-            self._write(profile)
+            self._write(profile.timed() if self.options.times else profile)
             self._judge(profile)
         except (WhenceError, OSError, MemoryError) as error:
             self.error = error
         self.seconds = time.monotonic() - began
+
+    def finish(self) -> None:
+        """Wait until the files are written, and say what became of the profile."""
+        began = time.monotonic()
+        for write in self._writes:
+            try:
+                write.result()
+            except (WhenceError, OSError, MemoryError) as error:
+                self.error = self.error or error
+        self._writes.clear()
+        self.seconds += time.monotonic() - began
+        self.show()
 
     def _write(self, profile: Profile) -> None:
         options = self.options
@@ -146,7 +174,8 @@ class ProfileJob:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         title = os.path.basename(self.place)
         data = formats.to_bytes(profile, format, title, rows=self.options.top, sort=self.options.sort)
-        formats.save(path, formats.packed(data, format, path))
+        data = formats.packed(data, format, path)
+        self._writes.append(self._writers.submit(formats.save, path, data))
 
     def _judge(self, profile: Profile) -> None:
         options = self.options

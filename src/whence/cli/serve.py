@@ -29,13 +29,12 @@ def configure(parser: ArgumentParser) -> None:
     who.add_argument("--tls-key", metavar="FILE", default="", help="the certificate's key")
     who.add_argument("--make-token", metavar="SCOPES", help="print a token with these scopes and its line, and end")
     more = parser.add_argument_group("where else names come from, and where profiles go")
-    more.add_argument("--debug-dir", action="append", default=[], metavar="DIR", help="a folder of debug files")
     more.add_argument("--upstream", action="append", default=[], metavar="URL", help="a debuginfod to ask (repeatable)")
     more.add_argument(
         "--upstream-allow", action="append", default=[], metavar="PATTERN", help="only for these build-ids (all)"
     )
     more.add_argument("--forward", metavar="URL", default="", help="send named OTLP profiles there")
-    more.add_argument("--cache-dir", metavar="DIR", help="where archives of a bucket are kept")
+    more.add_argument("--keep", dest="cache_dir", metavar="DIR", help="where what a bucket has is kept (the cache)")
 
 
 def run(options: Namespace) -> int:
@@ -58,7 +57,6 @@ def run(options: Namespace) -> int:
     settings = ServerSettings(
         store=store_place(options.store),
         cache=cache_root(options),
-        debug_dirs=tuple(options.debug_dir),
         upstreams=tuple(options.upstream),
         upstream_allow=tuple(options.upstream_allow) or ("*",),
         forward=options.forward,

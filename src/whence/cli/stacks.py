@@ -12,12 +12,13 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
+from whence.cli import colour
 from whence.cli.answers import as_lines, as_object, tell_remedies
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
 from whence.cli.words import plain
 from whence.procmap import process as proc
 from whence.symbolize import Core, NamedFrame, Reason, Stack
-from whence.unwind import End
+from whence.unwind import End, FoundBy
 from whence.unwind.unwinder import INNER_KEPT
 
 REGISTERS_A_LINE = 3
@@ -27,6 +28,7 @@ def add_stack_options(parser: ArgumentParser) -> None:
     """Which stacks are printed, and how."""
     parser.add_argument("--thread", metavar="TID", default="all", help='the stack of one thread (default: "all")')
     parser.add_argument("--registers", action="store_true", help="print the registers of each thread, too")
+    parser.add_argument("--scan", action="store_true", help="guess callers that nothing tells, by words on the stack")
     parser.add_argument("--style", choices=("whence", "gdb"), default="whence", help="how stacks look")
 
 
@@ -97,7 +99,11 @@ def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: 
         print(title(stack) + (f" {stack.signal}" if got else ""))
         if registers:
             print("\n".join(register_lines(stack)))
-        print("\n".join(gdb_lines(stack) if style == "gdb" else stack_lines(stack)))
+        if style == "gdb":
+            print("\n".join(gdb_lines(stack)))
+            continue
+        for line in stack_lines(stack):
+            colour.print_line(line)
     tell_remedies([frame.place for stack in stacks for frame in stack.frames])
     for remedy, count in Counter(stack.missing.remedy for stack in stacks if stack.missing is not None).items():
         print(f"whence: {count} x {Reason.NOT_TRACEABLE.word}: {remedy}", file=sys.stderr)
@@ -128,7 +134,7 @@ def stack_lines(stack: Stack) -> Iterator[str]:
             yield f"  {frame}"
             continue
         head, *functions = as_lines(frame.place)
-        yield f"  {head} [{frame.found_by}]"
+        yield f"  {head} [{frame.found_by}{', a guess' if frame.found_by is FoundBy.SCAN else ''}]"
         yield from (f"  {line}" for line in functions)
     yield f"  end: {ending(stack)}"
 
@@ -148,10 +154,11 @@ def gdb_lines(stack: Stack) -> Iterator[str]:
             number += stack.skipped
             continue
         if frame.is_trampoline:
-            yield f"#{number:<3}<signal handler called>"
+            yield f"#{number:<2} <signal handler called>"
             number += 1
             continue
         place = frame.place
+        guess = " (a guess)" if frame.found_by is FoundBy.SCAN else ""
         names = [
             (plain(one.function) or "??", f" at {plain(one.file)}:{one.line}" if one.file else "")
             for one in place.frames
@@ -160,7 +167,7 @@ def gdb_lines(stack: Stack) -> Iterator[str]:
             names[-1] = names[-1][0], f" from {plain(place.mapping.path)}"
         address = f"0x{frame.pc:016x} in "
         for function, where in names:
-            yield f"#{number:<3}{address}{function} (){where}"
+            yield f"#{number:<2} {address}{function} (){where}{guess}"
             address = ""
             number += 1
     if stack.end is not End.COMPLETE:
@@ -192,6 +199,7 @@ def stack_object(stack: Stack, registers: bool) -> dict[str, object]:
         functions = place.pop("frames")
         assert isinstance(functions, list)
         head = {"found_by": str(frame.found_by), "sp": hex(frame.sp), "signal_trampoline": frame.is_trampoline}
+        head["guess"] = frame.found_by is FoundBy.SCAN
         unnamed = {"function": "", "file": "", "line": 0, "start_line": 0, "inlined": False, "source": ""}
         frames += [{**function, **place, **head} for function in functions or [unnamed]]
     found["frames"] = frames

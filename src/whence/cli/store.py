@@ -7,6 +7,7 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from whence.store.processes import Mapped
 
 UNITS = "KMGT"
+DAY_SECONDS = 86400
 OWN = "-"
 STORE_HELP = "a folder, s3://, gs://, az:// or http(s)://; - or nothing: the user's own"
 
@@ -194,9 +196,16 @@ def ls(options: Namespace) -> int:
 
 def day(seconds: int) -> str:
     """A date, as ISO 8601 has it, in UTC."""
-    return time.strftime("%Y-%m-%d", time.gmtime(seconds)) if seconds < 1 << 37 else "-"
+    return date(seconds // DAY_SECONDS)
 
 
+@cache
+def date(number: int) -> str:
+    """That of a day, counted from 1970 on."""
+    return time.strftime("%Y-%m-%d", time.gmtime(number * DAY_SECONDS)) if number < 1 << 21 else "-"
+
+
+@lru_cache(1 << 16)
 def size(count: int) -> str:
     """Bytes, in short.
 
@@ -334,7 +343,7 @@ def gc(options: Namespace) -> int:
         gone = collect(store, keep_days=options.keep_days, max_size=most, dry_run=options.dry_run, report=report)
     if not options.json:
         what = "would go" if options.dry_run else "removed"
-        print(f"{len(gone):,} build-ids, {size(sum(one.size for one in gone))} bytes {what}", file=sys.stderr)
+        print(f"{len(gone):,} build-ids, {sum(one.size for one in gone):,} bytes {what}", file=sys.stderr)
     return ANSWERED
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from whence.lidia.kernels.queries import Texts
 
 ANSWERS = 1 << 20  # answers that are kept: with more, all are forgotten
-OPEN_FILES = 64
+OPEN_FILES = 512
 NOWHERE = (1 << 64) - 1  # no file has code in its last byte
 
 REASONS = tuple(Reason)
@@ -117,6 +117,7 @@ class Namer:
         self.added = tuple(prefix + name for name in (*names, REASON))
         self._lock = threading.Lock()
         self._files: dict[tuple[str, bool], int] = {}
+        self._numbered: dict[tuple[bytes, bool], int] = {}
         self._identities: list[tuple[str, bool]] = []
         self._open: OrderedDict[int, Opened] = OrderedDict()
         self._missing: dict[int, Missing] = {}
@@ -243,8 +244,9 @@ class Namer:
         wanted = f"{self._address} or {self._file_offset}"
         raise WrongUse(f"no column {wanted} of addresses among {', '.join(names) or 'none'}")
 
-    def _answered(self, batch: Batch) -> tuple[Elements, Column, list[tuple[str, bool]]]:
-        """The addresses of a batch, the code of each one's build-id, and what the codes stand for."""
+    def _answered(self, batch: Batch) -> tuple[Elements, Column, list[tuple[bytes, bool]]]:
+        """The addresses of a batch, the code of each one's build-id, and what the codes stand for: the build-id as it
+        was given, and whether the addresses are file offsets."""
         name, offsets = self._check_names(batch)
         elements = Elements(batch, name, self.decimal)
         if not offsets and set(self._mapping) <= set(batch.names):
@@ -253,7 +255,7 @@ class Namer:
         if self._return_addresses:
             elements.step_back(self._return_addresses == "callers")
         codes, distinct = identities(batch, self._build_id, elements)
-        return elements, codes, [(build_id_of(one), offsets) for one in distinct]
+        return elements, codes, [(one, offsets) for one in distinct]
 
     def _columns(self, answers: Column, elements: Elements) -> Batch:
         return self._columns_of(self._answers, answers, elements)
@@ -270,13 +272,14 @@ class Namer:
         self._answers = Answers(NUMBERS[Reason.NOT_AN_ADDRESS], NUMBERS[Reason.NO_BUILD_ID])
         self._texts: dict[tuple[bytes, bool], int] = {}
         self._files.clear()
+        self._numbered.clear()
         self._identities.clear()
         self._missing.clear()
         self._details.clear()
         while self._open:
             self._open.popitem()[1].close()
 
-    def _find(self, elements: Elements, codes: Column, identities: list[tuple[str, bool]]) -> Column:
+    def _find(self, elements: Elements, codes: Column, identities: list[tuple[bytes, bool]]) -> Column:
         """The answer of each element; what was not asked before is looked up."""
         if len(self._answers) > ANSWERS:
             self._forget()
@@ -290,14 +293,19 @@ class Namer:
             self._forget()
             raise
         if self._coverage is not None:
-            self._count(answers, codes, identities, before)
+            self._count(answers, codes, files, before)
         return answers
 
-    def _number(self, identity: tuple[str, bool]) -> int:
-        number = self._files.get(identity)
+    def _number(self, given: tuple[bytes, bool]) -> int:
+        """The number of a file, by a build-id as a batch has it and whether addresses are file offsets."""
+        number = self._numbered.get(given)
         if number is None:
-            number = self._files[identity] = len(self._identities)
-            self._identities.append(identity)
+            identity = build_id_of(given[0]), given[1]
+            number = self._files.get(identity)
+            if number is None:
+                number = self._files[identity] = len(self._identities)
+                self._identities.append(identity)
+            self._numbered[given] = number
         return number
 
     def _look_up(self, file: int, which: Column, addresses: Column) -> None:
@@ -375,17 +383,17 @@ class Namer:
 
     # Coverage
 
-    def _count(self, answers: Column, codes: Column, identities: list[tuple[str, bool]], before: int) -> None:
-        """Add a batch to the coverage."""
+    def _count(self, answers: Column, codes: Column, files: array[int], before: int) -> None:
+        """Add a batch to the coverage; its codes stand for these files."""
         assert self._coverage is not None
-        counts = self._answers.tally(answers, codes, len(identities), len(REASONS)).numbers()
+        counts = self._answers.tally(answers, codes, len(files), len(REASONS)).numbers()
         width = 1 + len(REASONS)
-        for code, identity in enumerate([*identities, ("", False)]):
+        for code, file in enumerate([*files, -1]):
             row = counts[code * width : (code + 1) * width]
             if not any(row):
                 continue
-            one = self._coverage.setdefault(identity[0], Coverage(identity[0]))
-            file = self._files.get(identity, -1)
+            build_id = self._identities[file][0] if file >= 0 else ""
+            one = self._coverage.setdefault(build_id, Coverage(build_id))
             known = {missing.reason: missing for missing in self._details.get(file, ())}
             one.rows += sum(row)
             one.named += row[0]

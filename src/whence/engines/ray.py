@@ -67,6 +67,29 @@ def name_file(source: str, target: str, places: Places | None, options: dict[str
     return told
 
 
+def name_profile_file(source: str, target: str, places: Places | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Name one profile, unless that is done already; what became of it, as of a table: rows are its locations."""
+    from whence.engines.workers import locator_of
+    from whence.errors import WhenceError
+    from whence.profiles import formats
+    from whence.profiles.binaries import Binaries
+    from whence.profiles.naming import name as name_profile
+
+    told: dict[str, Any] = {"source": source, "target": target, "rows": 0, "addresses": 0, "named": 0, "error": ""}
+    if os.path.exists(target):
+        return {**told, "skipped": True}
+    try:
+        profile = formats.open_profile(source)
+        with Binaries(locator_of(**(places or {}))) as binaries:
+            reports = name_profile(profile, binaries, demangle=options.get("demangle", True))
+        formats.write(profile, target, formats.format_for(profile, target))
+    except (WhenceError, OSError) as error:
+        return {**told, "error": str(error)}
+    told["rows"] = told["addresses"] = sum(one.locations for one in reports)
+    told["named"] = sum(one.named for one in reports)
+    return told
+
+
 def name_files(
     paths: Iterable[str], folder: str, places: Places | None = None, *, at_once: int = 0, **options: Any
 ) -> Iterator[dict[str, Any]]:
@@ -75,9 +98,23 @@ def name_files(
     Files that are in the folder already are not named again. `at_once` bounds the tasks that wait or run (default: four
     a CPU). Ray must be initialized.
     """
+    return _each(name_file, paths, folder, places, at_once, options)
+
+
+def name_profile_files(
+    paths: Iterable[str], folder: str, places: Places | None = None, *, at_once: int = 0, **options: Any
+) -> Iterator[dict[str, Any]]:
+    """Name profiles into a folder, as `name_files` does tables."""
+    return _each(name_profile_file, paths, folder, places, at_once, options)
+
+
+def _each(
+    work: Any, paths: Iterable[str], folder: str, places: Places | None, at_once: int, options: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """A task for each file; those whose worker or node died are started again by Ray."""
     import ray
 
-    task = ray.remote(max_retries=RETRIES)(name_file)
+    task = ray.remote(max_retries=RETRIES)(work)
     os.makedirs(folder, exist_ok=True)
     most = at_once or 4 * int(ray.cluster_resources().get("CPU", 1))
     waiting: list[Any] = []

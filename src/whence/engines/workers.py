@@ -26,11 +26,12 @@ def namer_of(places: Places | Locator | None, **options: Any) -> Namer:
     with _lock:
         found = _namers.get(key)
         if found is None:
-            found = _namers[key] = Namer(locator=_locator_of(**(places or {})), **options)
+            found = _namers[key] = Namer(locator=locator_of(**(places or {})), **options)
         return found
 
 
-def _locator_of(store: str | None = None, cache: str | None = None, **places: Any) -> Locator:
+def locator_of(store: str | None = None, cache: str | None = None, **places: Any) -> Locator:
+    """The Locator of these places."""
     if store is None:
         return Locator(cache=cache, **places)
     from whence.store import Store

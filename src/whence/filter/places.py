@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -63,7 +63,8 @@ class Places:
         self._functions: dict[int, dict[str, dict[int, int]]] = {}
         self._mappings: list[Mapping] = []
         self._modules: dict[int, tuple[str, str]] = {}
-        self._ranges: list[tuple[int, int, int, int]] = []
+        self._range_starts: list[int] = []  # of the ranges
+        self._ranges: list[tuple[int, int, int, int]] = []  # start, end, module, vaddr of the start; none overlap
         try:
             for path in self._locator.files:
                 self._given.append((path, self._locator.open(path)))
@@ -102,6 +103,7 @@ class Places:
     def forget(self) -> None:
         """Another process begins: what was told of modules is no longer true."""
         self._modules.clear()
+        self._range_starts.clear()
         self._ranges.clear()
         self._mappings = []
         self._answers.clear()
@@ -112,10 +114,24 @@ class Places:
             self._modules[number] = path, build_id
 
     def add_range(self, start: int, size: int, number: int, vaddr: int) -> None:
-        """Where a part of a module lies, and which vaddr it starts with."""
-        if len(self._ranges) < MAX_MODULES:
-            self._ranges.append((start, start + size, number, vaddr))
-            self._answers.clear()
+        """Where a part of a module lies, and which vaddr it starts with: in place of what lay there before."""
+        if len(self._ranges) >= MAX_MODULES or size <= 0:
+            return
+        end = start + size
+        first = bisect_left(self._range_starts, start)
+        if first and self._ranges[first - 1][1] > start:
+            first -= 1
+        last = bisect_left(self._range_starts, end)
+        put = [(start, end, number, vaddr)]
+        if first < last:
+            before, after = self._ranges[first], self._ranges[last - 1]
+            if before[0] < start:
+                put.insert(0, (before[0], start, *before[2:]))
+            if after[1] > end:
+                put.append((end, after[1], after[2], after[3] + end - after[0]))
+        self._ranges[first:last] = put
+        self._range_starts[first:last] = [one[0] for one in put]
+        self._answers.clear()
 
     # questions
 
@@ -186,8 +202,10 @@ class Places:
             answer = self._runtime(address)
             path = answer.mapping.path if answer.mapping is not None else ""
             return answer.frames or self._unnamed(answer.reason or Reason.UNMAPPED, path)
-        for start, end, number, vaddr in reversed(self._ranges):
-            if start <= address < end and number in self._modules:
+        at = bisect_right(self._range_starts, address) - 1
+        if at >= 0:
+            start, end, number, vaddr = self._ranges[at]
+            if address < end and number in self._modules:
                 return self._in_module(*self._modules[number], address - start + vaddr)
         index = bisect_right(self._mappings, address, key=lambda mapping: mapping.start) - 1
         if index >= 0 and address < self._mappings[index].end:

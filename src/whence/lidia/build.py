@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from os import PathLike, fspath
 from typing import Any, BinaryIO, Literal, TypedDict, Unpack
 
@@ -19,10 +19,12 @@ from whence.demangle import demangle as readable
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import STT_FUNC, STT_MASK
 from whence.elf.layout import machine_name
-from whence.errors import WhenceError
+from whence.errors import ElfError, WhenceError
 from whence.files import atomic_write
 from whence.interrupts import interruptible
 from whence.lidia.layout import Extra
+from whence.lidia.unwind import NAMES as UNWIND_NAMES
+from whence.lidia.unwind import UnwindTable, pack_unwind
 from whence.lidia.writer import Written, names_budget, write
 from whence.locate.debug_files import DebugFiles
 from whence.model import Source
@@ -62,6 +64,7 @@ class Options(TypedDict, total=False):
     strings: Literal["length", "nul"]
     demangle: bool
     columns: bool
+    unwind: bool
     debug_files: DebugFiles | None
     jobs: int | None
 
@@ -72,9 +75,9 @@ def create(executable: str | PathLike[str], output: str | PathLike[str], **optio
     `symtab`, `gopclntab` and `dwarf` leave a source of names unread when false; `lines` and `files` leave those out,
     `crc` the checksums (all true). `compat="go"` writes the Go package's very bytes. `strings` says how names are
     delimited ("length" or "nul"), `demangle` stores readable ones (false), `columns` keeps the columns of lines and
-    calls and their discriminators (false). `debug_files` finds the file's debug file
-    (a Locator's `debug_files`; None: in /usr/lib/debug and beside the file); `jobs` is the number of threads (None: one
-    a core).
+    calls and their discriminators (false), `unwind` what unwinds the file's code (false).
+    `debug_files` finds the file's debug file (a Locator's `debug_files`; None: in /usr/lib/debug and beside the file);
+    `jobs` is the number of threads (None: one a core).
 
     Raises ElfError when the file is not ELF, or is cut off or damaged so that nothing in it names an address; OSError
     when one of the two can't be opened. Nothing is written then.
@@ -97,6 +100,7 @@ def create_from_elf(
     strings: Literal["length", "nul"] = "length",
     demangle: bool = False,
     columns: bool = False,
+    unwind: bool = False,
     debug_files: DebugFiles | None = None,
     jobs: int | None = None,
 ) -> Created:
@@ -115,8 +119,9 @@ def create_from_elf(
         elf, finder=debug_files, dwarf=dwarf, symtab=symtab, gopclntab=gopclntab, jobs=jobs, columns=columns
     ) as producers:
         return archive_producers(
-            producers, output, crc=crc, lines=lines, files=files, strings=strings, demangle=demangle, began=began
-        )
+            producers, output, crc=crc, lines=lines, files=files, strings=strings, demangle=demangle, unwind=unwind,
+            began=began,
+        )  # fmt: skip
 
 
 def archive_producers(
@@ -128,6 +133,7 @@ def archive_producers(
     files: bool = True,
     strings: Literal["length", "nul"] = "length",
     demangle: bool = False,
+    unwind: bool = False,
     began: float | None = None,
 ) -> Created:
     """Archive all that an ELF file's sources name, into a path or a writable; the options are those of `create`."""
@@ -139,6 +145,8 @@ def archive_producers(
     if demangle:
         _demangle(table)
     extra = extra_of(producers.elf)
+    if unwind:
+        extra = extra.replaced(unwind=unwind_of(producers.elf, producers.debug_elf))
     written = _write(table, output, producers.reading, crc=crc, lines=lines, files=files, strings=strings, extra=extra)
     debug_file = "" if producers.debug_elf is producers.elf else str(producers.debug_elf.path)
     problems = (*producers.all_problems(), *_unnamed(table, written))
@@ -172,6 +180,26 @@ def extra_of(elf: ElfFile) -> Extra:
     """What an archive says of its origin."""
     segments = tuple((segment.file_offset, segment.vaddr, segment.file_size) for segment in elf.code_segments())
     return Extra(elf.build_id, machine_name(elf.machine), PRODUCER, segments=segments)
+
+
+def unwind_of(elf: ElfFile, debug_elf: ElfFile) -> bytes:
+    """What unwinds the code of a file, by its own sections and, for .debug_frame, those of its debug file; b"" where
+    there is nothing."""
+    tables = []
+    for name in UNWIND_NAMES.values():
+        holder = next((one for one in (elf, debug_elf) if _has_content(one, name)), None)
+        section = None if holder is None else holder.section(name)
+        if holder is not None and section is not None and (holder is elf or name == ".debug_frame"):
+            with suppress(ElfError):
+                tables.append(UnwindTable(name, section.vaddr, holder.content(section)))
+    text = elf.section(".text")
+    text_vaddr = text.vaddr if text is not None else 0
+    return pack_unwind(elf.machine, elf.bits, elf.order == "big", text_vaddr, tables) if tables else b""
+
+
+def _has_content(elf: ElfFile, name: str) -> bool:
+    section = elf.section(name)
+    return section is not None and section.in_file and section.size > 0
 
 
 def _sources(table: Ranges) -> dict[str, int]:

@@ -36,6 +36,7 @@ What stands behind the line tables is an extra section that readers of the docum
           entry, then that of each range's call; 0 is unknown
     DISC  discriminators, where there are any: u32 count of line entries that have one, u32 0, then for each of them u32
           line entry, u32 discriminator, then for each range whose call has one u32 range, u32 discriminator, in order
+    UNWD  what unwinds the file's code, where it was asked for: unwind.py
 
 Chunks with other tags are skipped. A damaged extra section never stops a lookup: `Table.info` and `verify` report it.
 """
@@ -66,7 +67,7 @@ assert _HEADER.size == HEADER_SIZE
 FOOTER: Final = struct.Struct("<QQII8s")
 FOOTER_MAGIC: Final = b"\0whence+"
 FOOTER_VERSION: Final = 1
-_CHUNK: Final = struct.Struct("<4sIQ")
+CHUNK_HEAD: Final = struct.Struct("<4sIQ")
 _SEGMENT: Final = struct.Struct("<QQQ")
 START: Final = struct.Struct(f"<{START_FIELDS}I")
 DISCRIMINATOR: Final = struct.Struct("<2I")
@@ -75,6 +76,7 @@ TIDY: Final = 1  # of FLAG
 BUILD_ID, MACHINE, PRODUCER, MADE_FROM, SEGMENTS = b"BLID", b"MACH", b"PROD", b"FROM", b"SEGS"
 FLAGS, SOURCE_BYTES, SOURCE_RUNS, STARTS = b"FLAG", b"SRCB", b"SRCR", b"STRT"
 COLUMNS, DISCRIMINATORS = b"COLS", b"DISC"
+UNWIND = b"UNWD"
 COLUMN_WIDTHS: Final = (1, 2, 4)
 
 # Length-prefixed strings as the Go package and whence write them: "" and then this.
@@ -215,6 +217,7 @@ class Extra(Record, frozen=True):
     made_from: tuple[str, ...] = ()
     tidy: bool = False
     segments: tuple[tuple[int, int, int], ...] = ()
+    unwind: bytes = b""  # UNWD, to be written; readers ask Table.unwind
 
     def replaced(self, **changes: object) -> Extra:
         """A copy with other values of some fields."""
@@ -242,6 +245,7 @@ def pack_extra(
         (MADE_FROM, "\n".join(extra.made_from).encode("utf-8", "surrogateescape")),
         (SEGMENTS, b"".join(_SEGMENT.pack(*segment) for segment in extra.segments)),
         (FLAGS, struct.pack("<I", TIDY if extra.tidy else 0)),
+        (UNWIND, extra.unwind),
     ):
         if content:
             chunks.append((tag, content))
@@ -253,7 +257,7 @@ def pack_extra(
     if declared:
         chunks.append((STARTS, declared))
     chunks += columns
-    body = b"".join(_CHUNK.pack(tag, 0, len(content)) + content for tag, content in chunks)
+    body = b"".join(CHUNK_HEAD.pack(tag, 0, len(content)) + content for tag, content in chunks)
     return body + FOOTER.pack(offset, len(body), crc32c_of(body) if crc else 0, FOOTER_VERSION, FOOTER_MAGIC)
 
 
@@ -298,11 +302,11 @@ class ExtraSection:
         chunks: dict[bytes, tuple[int, int]] = {}
         cursor = offset
         while cursor < position:
-            if position - cursor < _CHUNK.size:
-                self._refuse("extra", cursor, f"{position - cursor} bytes", f"a chunk has at least {_CHUNK.size}")
+            if position - cursor < CHUNK_HEAD.size:
+                self._refuse("extra", cursor, f"{position - cursor} bytes", f"a chunk has at least {CHUNK_HEAD.size}")
                 return
-            tag, _, length = _CHUNK.unpack_from(data, cursor)
-            cursor += _CHUNK.size
+            tag, _, length = CHUNK_HEAD.unpack_from(data, cursor)
+            cursor += CHUNK_HEAD.size
             if length > position - cursor:
                 self._refuse("extra", cursor, f"a chunk of {length} bytes", f"{position - cursor} are left")
                 return
@@ -328,6 +332,11 @@ class ExtraSection:
         """The bytes of a chunk; b"" of one that is not there."""
         offset, size = self.chunks.get(tag, (0, 0))
         return bytes(self._data[offset : offset + size])
+
+    def view(self, tag: bytes) -> memoryview:
+        """The same without a copy."""
+        offset, size = self.chunks.get(tag, (0, 0))
+        return self._data[offset : offset + size]
 
     def read(self) -> Extra:
         """What the chunks say. What cannot be read is left out."""

@@ -35,6 +35,7 @@ from whence.lidia.layout import (
     NAMES_ALLOWANCE,
     NAMES_TIMES,
     RANGE_TABLE,
+    UNWIND,
     ArchiveHeader,
     ArchiveSections,
     ExtraSection,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from whence.lidia.kernels import inspect as inspect_kernel
     from whence.lidia.layout import ArchiveSection
     from whence.lidia.results import FrameTable, Range, SourceColumns
+    from whence.lidia.unwind import UnwindTables
     from whence.lidia.verify import ArchiveInfo
     from whence.model import Frames
 
@@ -237,6 +239,14 @@ class Table:
         names = [text.decode("utf-8", "surrogateescape") for text in texts]
         named_by = SOURCES[source] if source < len(SOURCES) else Source.UNKNOWN
         return Range(vaddr, length, names[0], names[1], names[2], call_line, depth, lines, named_by, start_line)
+
+    def unwind(self) -> UnwindTables | None:
+        """What unwinds the file's code (`lidia create --unwind`), as views; None where the archive has none of it.
+        Raises LidiaError where that is damaged."""
+        from whence.lidia.unwind import read_unwind
+
+        data = self._extra.view(UNWIND)
+        return read_unwind(data) if len(data) else None
 
     def source_columns(self, index: int) -> SourceColumns | None:
         """The columns of the range of this index; None in an archive without columns. IndexError."""

@@ -1,7 +1,7 @@
 """A folder of files by build-id, shared by every process of a user: archives once made, files once fetched.
 
     ROOT/whence-cache           the marker: this folder is whence's
-    ROOT/ab/abcdef….lidia       an entry: KEY is "BUILD-ID.KIND"
+    ROOT/ab/abcdef….lidia       an entry: KEY is "BUILD-ID.KIND"; of a store in a bucket "BUILD-ID-PLACE.KIND"
     ROOT/ab/.lock               held by who makes an entry of this shard, so that two processes don't make it twice
     ROOT/ab/KEY.SERVER.part     a download that was cut; .origin says of what, .absent that a server does not have it
     ROOT/servers/SERVER.dead    when a server failed
@@ -17,7 +17,6 @@ those that were used longest ago go. Whoever has one open keeps it: a removed fi
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import stat
@@ -30,7 +29,7 @@ from typing import BinaryIO
 
 from whence.elf import ElfFile
 from whence.errors import Mismatch, WhenceError
-from whence.files import O_ALWAYS, O_NOFOLLOW, O_NONBLOCK, TEMPORARY, atomic_write, open_looked_at
+from whence.files import O_ALWAYS, O_NOFOLLOW, O_NONBLOCK, OWNED, TEMPORARY, atomic_write, is_mine, lock, open_looked_at
 from whence.lidia.table import open as open_archive
 
 LIMIT_BYTES = 4 << 30
@@ -41,6 +40,7 @@ SERVERS = "servers"
 ARCHIVE, SEGMENTS = "lidia", "segments"
 KINDS = (ARCHIVE, SEGMENTS, "debuginfo", "executable")
 PART, ORIGIN, ABSENT, DEAD = ".part", ".origin", ".absent", ".dead"
+PLACE = "-"  # stands between a build-id and the place that its file was fetched from, where several may have one
 KEY = re.compile(rf"[0-9a-zA-Z_-]{{2,200}}\.({'|'.join(KINDS)})")
 SHARD = re.compile(r"[0-9a-zA-Z_-]{2}")
 ENDINGS = "|".join(map(re.escape, (PART, ORIGIN, ABSENT)))
@@ -125,7 +125,7 @@ class Cache:
         folder = self.folder(self.path(key).parent.name)
         descriptor = open_own(folder / ".lock")
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor)
             yield folder
         finally:
             os.close(descriptor)
@@ -165,7 +165,7 @@ class Cache:
                 raise NotOursError(f"it holds files, and no {MARKER} to say that they are whence's")
             if not make:
                 raise FileNotFoundError(2, "the cache is empty")
-            if status.st_uid == os.geteuid() and not status.st_mode & 0o022:
+            if is_mine(status) and not status.st_mode & 0o022:
                 self.root.chmod(0o700)  # empty, and of this user
             must_be_private(self.root.stat())
             with atomic_write(marker) as file:
@@ -222,23 +222,24 @@ class Cache:
 
 def is_own(status: os.stat_result) -> bool:
     """Whether a status is that of a regular file of this user which has no other name."""
-    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
+    return stat.S_ISREG(status.st_mode) and is_mine(status) and status.st_nlink == 1
 
 
 def mark_used(path: Path) -> None:
     """Set the time of access, and no other: to who reads an entry, a new time of change means another content."""
     descriptor = open_looked_at(path, follow=False)
     try:
-        os.utime(descriptor, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))
+        at = descriptor if os.utime in os.supports_fd else path
+        os.utime(at, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))
     finally:
         os.close(descriptor)
 
 
 def must_be_private(status: os.stat_result) -> None:
     """Raise NotOursError when a folder is another user's, or open to others."""
-    if status.st_uid != os.geteuid():
+    if not is_mine(status):
         raise NotOursError("it belongs to another user")
-    if status.st_mode & 0o077:
+    if OWNED and status.st_mode & 0o077:
         raise NotOursError(f"others may use it too: its mode is {stat.S_IMODE(status.st_mode):o}, not 700")
 
 
@@ -264,5 +265,5 @@ def check(path: Path, build_id: str, kind: str) -> None:
             end = max((one.file_offset + one.size for one in elf.sections if one.in_file), default=0)
             if elf.problems or end > elf.size:
                 raise CutError("it is not the whole file")
-    if found != build_id:
+    if found != build_id.partition(PLACE)[0]:
         raise Mismatch(f"it has build-id {found or 'none'}")

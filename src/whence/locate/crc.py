@@ -6,6 +6,8 @@ import errno
 import os
 import zlib
 
+from whence.files import read_at
+
 BLOCK = 1 << 22
 POLYNOMIAL = 0xEDB88320
 
@@ -17,7 +19,7 @@ def stored_crc32(descriptor: int, size: int) -> int:
         start, end = _stored(descriptor, offset, size)
         crc = crc32_of_zeros(crc, start - offset)
         for offset in range(start, end, BLOCK):
-            crc = zlib.crc32(os.pread(descriptor, min(BLOCK, end - offset), offset), crc)
+            crc = zlib.crc32(read_at(descriptor, min(BLOCK, end - offset), offset), crc)
         offset = end
     return crc
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urlsplit
 
 from whence.errors import WhenceError, WrongUse
-from whence.files import atomic_write, publish
+from whence.files import atomic_write, open_folder, publish
 from whence.locate.cache import ABSENT, DEAD, ORIGIN, PART, SERVERS, Cache, CutError, check, is_own, open_own
 
 if TYPE_CHECKING:
@@ -253,11 +253,14 @@ class Debuginfod:
                     for one in (part, kept):
                         one.unlink(missing_ok=True)
                 raise
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                publish(file, part.name, path.name, folder)
-            finally:
-                os.close(folder)
+            folder = open_folder(os.fspath(path.parent))
+            if folder is None:
+                publish(file, os.fspath(part), os.fspath(path))
+            else:
+                try:
+                    publish(file, part.name, path.name, folder)
+                finally:
+                    os.close(folder)
         kept.unlink(missing_ok=True)
         self.log(f"debuginfod: {url}: {path.stat().st_size} bytes in {time.monotonic() - began:.1f} s")
         return path
@@ -412,8 +415,8 @@ class Debuginfod:
         with suppress(OSError):  # a full disk forgets
             self.cache.folder(note.parent.name)
             descriptor = open_own(note)
-            os.utime(descriptor)
             os.close(descriptor)
+            os.utime(note)
 
 
 def mark(server: str) -> str:

@@ -270,6 +270,7 @@ class Locator:
         closed unless it answers. `places` says whether segments place the addresses: a debug file's may not, then the
         file that it is of is looked for. Never raises for what a candidate is.
         """
+        wanted = Wanted(wanted.build_id, wanted.path, wanted.kinds, wanted.local, addresses)
         search = Search(str(wanted))
 
         def answer(candidate: Candidate) -> Opened:
@@ -357,10 +358,10 @@ class Locator:
         if that is here."""
         from whence.elf.segments import Segment
 
-        binary = open_archive(candidate.path, demangle=demangle)
+        binary = candidate.opened(demangle) or open_archive(candidate.path, demangle=demangle)
         try:
             must_be_of(wanted, binary.build_id)
-            stored = binary.table().about.segments  # without a size where it was made of a debug file
+            stored = binary.about.segments  # without a size where it was made of a debug file
             segments = [Segment.of_code(offset, vaddr, size) for offset, vaddr, size in stored if size]
             build_id = candidate.build_id or binary.build_id
             how = f"{candidate.how} {candidate.path}"

@@ -75,13 +75,15 @@ class Tried(Record, frozen=True):
 class Wanted(Record, frozen=True):
     """The identity of a file: its build-id as it was told, the path it was mapped from, and which kinds will do.
 
-    With `local` false what lies under the path on this machine is not looked at.
+    With `local` false what lies under the path on this machine is not looked at. `addresses` says for how many the file
+    has to answer; 0: nobody knows.
     """
 
     build_id: str = ""
     path: str = ""
     kinds: tuple[FileKind, ...] = ALL_KINDS
     local: bool = True
+    addresses: int = 0
 
     @property
     def key(self) -> str:

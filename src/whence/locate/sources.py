@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence import rooted
 from whence.elf import ElfFile
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from whence.locate.cache import Cache
+
+    Demangle = bool | Callable[[str], str]
 
     class Fetcher(Protocol):
         """What a debuginfod client does: the file of a build-id, or None."""
@@ -59,12 +61,13 @@ OWN_PATH = "own path"
 class Candidate:
     """A file that may answer, with its build-ids. An ELF file is open until it is handed over or closed."""
 
-    __slots__ = ("_waiting", "build_ids", "how", "is_archive", "is_package", "path")
+    __slots__ = ("_open", "_waiting", "build_ids", "how", "is_archive", "is_package", "path")
 
     def __init__(
         self, path: str, how: str, build_ids: tuple[str, ...] = (), *, is_archive: bool = False,
-        elf: ElfFile | None = None,
+        elf: ElfFile | None = None, open_archive: Callable[[Demangle], Any] | None = None,
     ) -> None:  # fmt: skip
+        self._open = open_archive
         self.path, self.how, self.build_ids, self.is_archive = path, how, build_ids, is_archive
         self.is_package = elf is not None and elf.section(PACKAGE_INDEX) is not None  # of split units
         self._waiting = [] if elf is None else [elf]  # taken from by one thread only
@@ -82,6 +85,11 @@ class Candidate:
             return self._waiting.pop()
         except IndexError:
             return ElfFile.open(self.path)
+
+    def opened(self, demangle: Demangle) -> Any:
+        """An archive that lies in no file, as an open Binary; None where the path leads to it. Raises OSError,
+        LidiaError."""
+        return self._open(demangle) if self._open is not None else None
 
     def __enter__(self) -> Candidate:
         return self
@@ -273,8 +281,14 @@ class OwnPath:
                 one.close()
 
 
+CACHED_NAMES = ("debug", "elf", "vdso")  # of files in perf's cache, below the build-id
+
+
 class BuildIdFolders:
-    """Folders with debug files as distributions lay them."""
+    """Folders with debug files as distributions lay them, or with files as perf keeps them (perf-buildid-cache(1)).
+
+    Below .build-id/ab/: cdef.debug is a debug file, cdef the file itself, or a folder with elf, debug or vdso.
+    """
 
     how = "debug folder"
 
@@ -288,8 +302,7 @@ class BuildIdFolders:
         build_id = wanted.key
         if not build_id or set(wanted.kinds) <= {FileKind.ARCHIVE}:
             return
-        for folder in self.folders:
-            path = os.path.join(folder, ".build-id", build_id[:2], build_id[2:] + ".debug")
+        for path in self._paths(build_id):
             try:
                 one = identify(path, self.how)
             except (FileNotFoundError, NotADirectoryError):
@@ -302,6 +315,15 @@ class BuildIdFolders:
                 else:
                     tried.append(Tried(path, self.how, Outcome.MISMATCH, one.difference(wanted)))
                     one.close()
+
+    def _paths(self, build_id: str) -> Iterator[str]:
+        for folder in self.folders:
+            path = os.path.join(folder, ".build-id", build_id[:2], build_id[2:])
+            yield f"{path}.debug"
+            if os.path.isdir(path):
+                yield from filter(os.path.exists, (os.path.join(path, name) for name in CACHED_NAMES))
+            elif os.path.exists(path):
+                yield path
 
 
 class Servers:

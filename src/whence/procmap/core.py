@@ -10,6 +10,9 @@ Linux and gdb write down the first page of each mapped ELF file (bit 4 of /proc/
 program headers and, as linkers lay files out, the build-id: so it is known which file to look for, and where in it an
 address lies, on any machine. Documents: core(5), elf(5), Linux's fs/binfmt_elf.c and include/linux/elfcore.h.
 
+Cores without NT_FILE (qemu-user's, and those of small systems) say no more than where the program's headers were and
+where its code begins (NT_AUXV): a file that was given and that fits is taken for the program.
+
 A core that was cut short still has its notes, which come first.
 """
 
@@ -18,6 +21,7 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_right
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -44,13 +48,19 @@ REGISTERS_AT = {
     (constants.EM_AARCH64, 64): (368, 360),
     (constants.EM_386, 32): (120, 132),
     (constants.EM_ARM, 32): (132, 124),
+    (constants.EM_RISCV, 64): (112, 128),
+    (constants.EM_PPC64, 64): (368, 120),
+    (constants.EM_S390, 64): (120, 248),
 }
 PID_AT = {64: 24, 32: 12}  # in struct elf_prpsinfo: pr_pid, pr_fname
 COMMAND_AT = {64: 40, 32: 28}
 COMMAND_SIZE = 16
 ARGUMENTS_AT = {64: 56, 32: 44}  # pr_psargs
 ARGUMENTS_SIZE = 80
-AT_ENTRY = 9  # of the auxiliary vector: where the program's code begins
+AT_PHDR, AT_PHNUM = 3, 5  # of the auxiliary vector: where the program's headers are in memory, and how many
+AT_ENTRY = 9  # where the program's code begins
+AT_EXECFN = 31  # where the path is that the program was started by
+PATH_LIMIT = 4096
 
 
 class CoreThread(NamedTuple):
@@ -86,25 +96,29 @@ class FileEntry(NamedTuple):
     name: str
 
 
-def read_core(elf: ElfFile) -> CoreMappings:
-    """What a core file tells. Raises MapsError when it is no core or its notes are damaged, ElfError."""
+def read_core(elf: ElfFile, programs: Iterable[str] = ()) -> CoreMappings:
+    """What a core file tells. Raises MapsError when it is no core or its notes are damaged, ElfError.
+
+    `programs` are paths of files that may be the program that left it, should it not say itself which files it had.
+    """
     if elf.type != constants.ET_CORE:
         hint = "whence addr names the addresses of a program or a library"
         rule = f"the type of the ELF file is ET_CORE, {constants.ET_CORE}"
         fault = f"an ELF file, but not a core file: its type is {elf.type}, expected {constants.ET_CORE}"
         raise MapsError("core", None, rule, elf.type, fault=fault, code=WRONG_KIND, path=elf.path).with_hint(hint)
     with naming(elf.path):
-        return _read_core(elf)
+        return _read_core(elf, programs)
 
 
-def _read_core(elf: ElfFile) -> CoreMappings:
+def _read_core(elf: ElfFile, programs: Iterable[str]) -> CoreMappings:
     if not elf.segments and elf.problems:
         raise elf.problems[0]
     notes = [note for note in elf.notes() if note.owner == "CORE"]
     about = (_who(elf, note) for note in notes if note.type == constants.NT_PRPSINFO)
     pid, command, arguments = next(about, (0, "", ""))
     threads = tuple(_thread(elf, note) for note in notes if note.type == constants.NT_PRSTATUS)
-    mappings, file_of = _mappings(elf, mapped_files(elf))
+    mapped = mapped_files(elf)
+    mappings, file_of = _mappings(elf, mapped) if mapped else _mappings_by_program(elf, programs)
     end = max((segment.file_offset + segment.file_size for segment in elf.segments), default=0)
     entry = _auxiliary(elf).get(AT_ENTRY, 0)
     executable = next((one.path for one in mappings if one.start <= entry < one.end and one.kind.has_file), "")
@@ -212,6 +226,61 @@ def _mappings(elf: ElfFile, mapped: list[FileEntry]) -> tuple[list[Mapping], lis
                 found.pop()
     found.sort(key=lambda pair: pair[0].start)
     return [mapping for mapping, _ in found], [file for _, file in found]
+
+
+def _mappings_by_program(elf: ElfFile, programs: Iterable[str]) -> tuple[list[Mapping], list[SnapshotFile | None]]:
+    """The same of a core that has no NT_FILE: by the first file that fits, of `programs` and under the path that the
+    program was started by."""
+    known = _auxiliary(elf)
+    mappings, file_of = _mappings(elf, [])
+    for path in (*programs, _text_at(elf, known.get(AT_EXECFN, 0))):
+        with suppress(OSError, ElfError, ValueError), ElfFile.open(path) as program:
+            bias = known.get(AT_ENTRY, 0) - program.entry
+            if not _fits(elf, program, known, bias):
+                continue
+            file = SnapshotFile(path, program.build_id, AddressMapper.from_elf(program), stamp_of(path))
+            kept = [pair for pair in zip(mappings, file_of) if not _is_in(pair[0], program, bias)]
+            for segment in program.segments:
+                if segment.is_loaded and segment.executable:
+                    offset, start = segment.file_offset, segment.vaddr + bias
+                    end = start + segment.file_size
+                    kept.append((Mapping(path, start, end, offset, file.build_id, Kind.FILE, READ | EXECUTE), file))
+            kept.sort(key=lambda pair: pair[0].start)
+            return [mapping for mapping, _ in kept], [file for _, file in kept]
+    return mappings, file_of
+
+
+def _fits(elf: ElfFile, program: ElfFile, known: dict[int, int], bias: int) -> bool:
+    """Whether a file can be the program: of the machine, as many headers in the same place, its segments mapped."""
+    headers = next((one.vaddr for one in program.segments if one.type == constants.PT_PHDR), None)
+    return (
+        (program.machine, program.bits, program.order) == (elf.machine, elf.bits, elf.order)
+        and known.get(AT_PHNUM) == len(program.segments)
+        and (headers is None or headers + bias == known.get(AT_PHDR))
+        and all(
+            any(one.is_loaded and one.vaddr <= segment.vaddr + bias < one.end for one in elf.segments)
+            for segment in program.segments
+            if segment.is_loaded and segment.memory_size
+        )
+    )
+
+
+def _is_in(mapping: Mapping, program: ElfFile, bias: int) -> bool:
+    """Whether a mapping is of one of a program's segments."""
+    return any(
+        one.is_loaded and mapping.start < one.end + bias and one.vaddr + bias < mapping.end for one in program.segments
+    )
+
+
+def _text_at(elf: ElfFile, address: int) -> str:
+    """The text that the core has at an address; "" where it has none."""
+    for segment in elf.segments:
+        inside = address - segment.vaddr
+        if segment.is_loaded and 0 <= inside < segment.file_size:
+            start = segment.file_offset + inside
+            data = bytes(elf.data[start : min(start + PATH_LIMIT, segment.file_end)])
+            return data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+    return ""
 
 
 def _auxiliary(elf: ElfFile) -> dict[int, int]:

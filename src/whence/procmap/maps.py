@@ -88,7 +88,7 @@ def parse(data: bytes, process: str = "", wanted: int = EXECUTE, linked: bool = 
 
 def read(process: str) -> bytes:
     """The text of a process's maps file (the kernel writes it a page at a time). Raises OSError."""
-    descriptor = os.open(f"{process}/maps", os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(f"{process}/maps", os.O_RDONLY)
     try:
         parts = []
         while part := os.read(descriptor, 1 << 16):

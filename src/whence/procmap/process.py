@@ -23,7 +23,7 @@ class Identity(NamedTuple):
 
 def read_text(path: str) -> str:
     """A small file of /proc as text. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         return os.read(descriptor, 1 << 14).decode("utf-8", "surrogateescape")
     finally:

@@ -19,10 +19,14 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import os
 import struct
 from collections.abc import Iterator
+
+try:
+    import fcntl
+except ImportError:  # only Linux has the query
+    fcntl = None  # type: ignore[assignment]
 
 from whence.procmap.kernels.constants import EXECUTE, PERMISSIONS
 from whence.procmap.mapping import Mapping, kind_of
@@ -51,7 +55,7 @@ class MapsQuery:
         self._name_at = ctypes.addressof((ctypes.c_char * _NAME_ROOM).from_buffer(self._name))
         self._build_id_at = ctypes.addressof((ctypes.c_char * _BUILD_ID_ROOM).from_buffer(self._build_id))
         self._request = bytearray(_STRUCT.size)
-        self._descriptor = os.open(f"{process}/maps", os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor = os.open(f"{process}/maps", os.O_RDONLY)
 
     def __enter__(self) -> MapsQuery:
         return self

@@ -22,8 +22,16 @@ def read_vdso(mapping: Mapping) -> bytes:
         return _memory("/proc/self", own[0])
 
 
+def own_vdso() -> bytes:
+    """The bytes of our own vDSO. Raises OSError."""
+    for mapping in maps.parse(maps.read("/proc/self"), "/proc/self").mappings:
+        if mapping.kind is Kind.VDSO:
+            return _memory("/proc/self", mapping)
+    raise FileNotFoundError(2, "this process has no vDSO")
+
+
 def _memory(process: str, mapping: Mapping) -> bytes:
-    descriptor = os.open(f"{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(f"{process}/mem", os.O_RDONLY)
     try:
         return os.pread(descriptor, min(mapping.size, SIZE_LIMIT), mapping.start)
     finally:

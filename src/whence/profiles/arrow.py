@@ -70,31 +70,37 @@ def stacks_of(pa: Any, profile: Profile, budget: Any) -> Any:
     count = sum(map(len, frames))
     budget.charge(4 * bounds.ENTRY * count)
     functions: list[str | None] = []
-    files: list[str] = []
+    files: list[str | None] = []
     lines, inlined, addresses = array("q"), [], array("Q")
-    binaries: list[str] = []
-    build_ids: list[str] = []
+    binaries: list[str | None] = []
+    build_ids: list[str | None] = []
     reasons: list[str | None] = []
     first = array("i", [0])
     named: dict[int, tuple[str, str]] = {}
     for at, (chain, mapping) in enumerate(zip(frames, profile.mapping, strict=True)):
         if mapping not in named:
             found = profile.mapping_of(at)
-            named[mapping] = clean(binary_of(profile, at)), clean(found.build_id) if found else ""
+            named[mapping] = binary_of(profile, at), found.build_id if found else ""
         binary, build_id = named[mapping]
         for frame in chain:
-            functions.append(None if frame is None else clean(frame.function))
-            files.append("" if frame is None else clean(frame.file))
+            functions.append(None if frame is None else frame.function)
+            files.append("" if frame is None else frame.file)
             lines.append(0 if frame is None else frame.line)
             inlined.append(frame is not None and frame.inlined)
-            reasons.append(clean(profile.reasons.get(at, "not asked for")) if frame is None else None)
+            reasons.append(profile.reasons.get(at, "not asked for") if frame is None else None)
             binaries.append(binary)
             build_ids.append(build_id)
             addresses.append(profile.address[at])
         first.append(len(functions))
 
-    def texts(column: list[Any]) -> Any:
-        return pa.array(column, pa.string()).dictionary_encode()
+    def texts(column: list[str | None]) -> Any:
+        """A column of texts, each once: many rows may have one long text."""
+        known: dict[str, int] = {}
+        rows = [None if one is None else known.setdefault(one, len(known)) for one in column]
+        budget.charge(sum(bounds.STRING + len(one) for one in known))
+        return pa.DictionaryArray.from_arrays(
+            pa.array(rows, pa.int32()), pa.array([clean(one) for one in known], pa.string())
+        )
 
     struct = pa.StructArray.from_arrays(
         [

@@ -6,12 +6,17 @@ The kernel's files have names and places of their own (whence.profiles.kernel).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from whence.elf import ElfFile
 from whence.elf.segments import Segment
+from whence.errors import WhenceError
 from whence.locate.locator import Locator
 from whence.locate.search import Opened, Tried, Wanted
+from whence.model import Frames
+from whence.procmap.vdso import own_vdso
 from whence.profiles.addresses import can_translate, vaddrs
 from whence.profiles.kernel import Placing, is_kernel, placing
 from whence.profiles.model import Mapping
@@ -19,6 +24,9 @@ from whence.profiles.symbol_lists import SymbolLists
 from whence.reasons import GIVE_KERNEL, Missing, Reason
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.pool import Names
+
+Known = dict[Callable[[str], str] | None, dict[int, Frames]]
+VDSO = "[vdso]"  # how recorders call it
 
 
 @dataclass(slots=True)
@@ -30,6 +38,7 @@ class Placed:
     how: str  # in words: which file, and how it was found
     build_id: str = ""  # of the file
     placing: Placing | None = None  # the kernel's files have rules of their own
+    known: Known | None = None  # chains that the file gave, by how names were made readable; None: they are not kept
 
     def vaddrs(self, mapping: Mapping, addresses: array[int]) -> array[int]:
         """Where a mapping's addresses lie in the file; NOWHERE for those that are in no code of it."""
@@ -49,12 +58,18 @@ class MappingSearch:
 class Binaries:
     """The files of a profile's mappings, found by `locator` and opened once each.
 
-    `symbol_lists` has the names that are in no file. A context manager: closing closes the files.
+    `symbol_lists` has the names that are in no file. With `remember` what a file answered is kept for the next profile:
+    profiles of one program ask for the same places. A context manager: closing closes the files.
     """
 
-    def __init__(self, locator: Locator | None = None, *, symbol_lists: SymbolLists | None = None) -> None:
+    def __init__(
+        self, locator: Locator | None = None, *, symbol_lists: SymbolLists | None = None, remember: bool = False
+    ) -> None:
+        self.remembers = remember
+        self.system_names: dict[str, str] = {}  # of all profiles named, where files' answers are kept
         self.locator = locator or Locator()
         self.symbol_lists = symbol_lists or SymbolLists()
+        self.symbol_lists.folders = self.locator.dirs
         self._searches: dict[tuple[str, str], MappingSearch] = {}
         self._open: list[Opened] = []
 
@@ -108,10 +123,20 @@ class Binaries:
                 found.missing = Missing(*reason_of(error, f"looking for the file of {mapping.path}"))
         return found
 
+    def _own_vdso(self, mapping: Mapping) -> ElfFile | None:
+        """This machine's vDSO, if it is the one that was mapped."""
+        with suppress(OSError, WhenceError):
+            elf = ElfFile.from_bytes(own_vdso(), VDSO)
+            if elf.build_id == mapping.build_id:
+                return elf
+        return None
+
     def _search(self, found: MappingSearch, addresses: int) -> None:
         mapping = found.mapping
+        own = self._own_vdso(mapping) if mapping.path == VDSO else None
         search = self.locator.search(
             Wanted(mapping.build_id, mapping.path),
+            own=own,
             addresses=addresses,
             places=lambda segments: can_translate(segments, mapping),
         )
@@ -122,5 +147,6 @@ class Binaries:
             return
         self._open.append(opened)
         found.opened = Placed(opened.binary, opened.segments, opened.how, opened.build_id)
-        if is_kernel(mapping):
+        found.opened.known = {} if self.remembers else None
+        if is_kernel(mapping) and mapping.path != VDSO:
             found.opened.placing = placing(opened.elf_behind, opened.segments, self.symbol_lists.text_address)

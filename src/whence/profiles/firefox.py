@@ -214,7 +214,7 @@ class FirefoxTables:
         key = mapping.path, mapping.build_id
         found = self._known.get(key)
         if found is None:
-            self.budget.charge(bounds.MAPPING)
+            self.budget.charge(bounds.MAPPING + 2 * len(mapping.path) + len(mapping.build_id))
             found = self._known[key] = len(self._resources)
             lib = None
             if kind_of(mapping, self.profile.address[location]) in (AddressKind.FILE, AddressKind.KERNEL):

@@ -81,6 +81,10 @@ class FirefoxTables:
         self.strings: list[Any] = shared.get("stringArray") or holder.get("stringArray") or []
         self.sources: dict[str, Any] = shared.get("sources") or {}
         self.stacks, self.frames, self.functions, self.resources, self.symbols = (holder[name] for name in TABLES)
+        for name in TABLES[:3]:
+            whole(name, holder[name])
+        if self.sources:
+            whole("sources", self.sources)
         budget.charge(bounds.LOCATION * self.frames["length"] + 2 * bounds.JSON_VALUE * self.stacks["length"])
         self.parent = self._parents()
         self.depth = [max(0, int(one or 0)) for one in self.column(self.frames, "inlineDepth", 0)]
@@ -102,12 +106,10 @@ class FirefoxTables:
             found = [at - one if one else -1 for at, one in enumerate(self.stacks["prefixOffset"])]
         else:
             found = [-1 if one is None else one for one in self.stacks["prefix"]]
-        count, frames = self.stacks["length"], self.frames["length"]
+        frames = self.frames["length"]
         for at, (above, frame) in enumerate(zip(found, self.stacks["frame"], strict=True)):
             if not -1 <= above < at or not 0 <= frame < frames:
                 raise ProfileError(f"stackTable {at}", None, "its prefix stands before it, its frame is there", above)
-        if len(found) != count:
-            raise ProfileError("stackTable", None, "its columns have its length", len(found))
         return found
 
     def lib(self, frame: int) -> int:
@@ -142,6 +144,14 @@ class FirefoxTables:
         line = number(self.column(self.frames, "line", None)[frame])
         column = number(self.column(self.frames, "column", None)[frame])
         return Frame(name, file, line, False, start_line=start, column=column)
+
+
+def whole(name: str, table: dict[str, Any]) -> None:
+    """Raise ProfileError unless every column of a table has its length."""
+    length = table["length"]
+    for column, values in table.items():
+        if isinstance(values, list) and len(values) != length:
+            raise ProfileError(name, None, f"its column {column} has its length, {length}", len(values))
 
 
 def number(value: Any) -> int:
@@ -517,7 +527,7 @@ class Rebuilt:
                 {**one, "cause": {**one["cause"], "stack": self._new(one["cause"].get("stack"))}}
                 if isinstance(one, dict) and isinstance(one.get("cause"), dict)
                 else one
-                for one in markers["data"]
+                for one in markers.get("data") or ()
             ]
             out["markers"] = {**markers, "data": data}
         return out

@@ -33,7 +33,8 @@ ENDINGS = (
 
 # what is written where nothing says another format
 AS_IT_CAME = {
-    "perf": "folded", "": "folded", "dtrace": "folded", "bpftrace": "folded", "sample": "folded", "v8": "speedscope"
+    "perf": "folded", "": "folded", "dtrace": "folded", "bpftrace": "folded", "sample": "folded", "v8": "speedscope",
+    "perf.data": "folded",
 }  # fmt: skip
 JSON_FORMS = ("firefox", "speedscope", "v8")
 
@@ -41,7 +42,7 @@ JSON_FORMS = ("firefox", "speedscope", "v8")
 def recognized(data: bytes, budget: Budget | None = None) -> str:
     """The name of the format of plain bytes. Those of protocol buffers differ by their tables' places.
 
-    perf.data, pprof, otlp, perf or folded; or one of gperftools', jemalloc's and Go's old forms (whence.profiles.legacy).
+    perf.data, pprof, otlp, perf, folded, one of JSON_FORMS, or a form of whence.profiles.legacy or .stack_texts.
     """
     from whence.profiles import perfdata
 
@@ -100,16 +101,16 @@ def open_profile(path: str | os.PathLike[str]) -> Profile:
             profile.format = perfdata.FORMAT
             return profile
     with open_input(path, ProfileError) as file, naming(os.fspath(path)):
-        return from_file(file)
+        return from_file(file, os.path.dirname(path))
 
 
-def from_file(file: BinaryIO) -> Profile:
+def from_file(file: BinaryIO, folder: str | os.PathLike[str] = "") -> Profile:
     """The profile in an open binary file or pipe. A recording of perf's is read in pieces, anything else whole."""
     from whence.profiles import perfdata
 
     head = file.read(perfdata.MAGIC_BYTES)
     if perfdata.is_recording(head) and isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO):
-        profile = perfdata.from_file(file, head)
+        profile = perfdata.from_file(file, head, os.fspath(folder))
         profile.format = perfdata.FORMAT
         return profile
     return from_bytes(head + file.read())

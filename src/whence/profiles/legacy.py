@@ -56,7 +56,7 @@ THREAD = re.compile(r"--- Thread ([0-9a-fA-F]{1,16}) \(name: (.*)/(\d+)\) stack:
 SAME_STACK = "same as previous thread"
 NO_STACK = "---- no stack trace for"
 ADDRESS = re.compile(r"0x([0-9a-fA-F]+)")
-SYMBOL = re.compile(r"#\t0x([0-9a-f]{1,16})\t(\S.*?)\+0x[0-9a-f]+(?:\t+\s*(\S.*):(\d{1,9}))?\s*$")
+OFFSET = re.compile(r"0x[0-9a-f]{1,16}$")
 LABELS = re.compile(r"# labels: (\{.*\})\s*$")
 LARGEST = (1 << 63) - 1
 DIGITS = 16  # of an address in hex
@@ -130,13 +130,12 @@ class Stacks:
 
     def symbol(self, line: str) -> None:
         """What a comment of Go's says of an address: a function, or one more that calls were inlined into."""
-        found = SYMBOL.match(line)
-        if found is None:
+        told = symbol_of(line)
+        if told is None:
             return
-        address, name, file, number = found.groups()
+        address, frame = told
         self.budget.charge(bounds.FRAME)
-        frame = Frame(name, file or "", int(number or 0))
-        frames = self.names.setdefault(int(address, 16), [])
+        frames = self.names.setdefault(address, [])
         if frame not in frames:
             frames.append(frame)
 
@@ -163,6 +162,23 @@ class Stacks:
     def _frames(self, address: int) -> Frames:
         chain = self.names.get(address) or self.names.get(address + 1) or []
         return tuple(frame._replace(inlined=at + 1 < len(chain)) for at, frame in enumerate(chain))
+
+
+def symbol_of(line: str) -> tuple[int, Frame] | None:
+    """The address and the function of a comment: #, address, name+offset, file:line, with tabs between.
+
+    >>> symbol_of("#\\t0x10\\tmain.main+0x18\\t\\t/a.go:14") == (16, Frame("main.main", "/a.go", 14))
+    True
+    """
+    parts = line.split("\t")
+    if len(parts) < 3 or parts[0] != "#" or not OFFSET.match(parts[1]):
+        return None
+    name, plus, offset = parts[2].rpartition("+")
+    if not plus or not name or not OFFSET.match(offset.strip()):
+        return None
+    file, _, number = parts[-1].strip().rpartition(":") if len(parts) > 3 else ("", "", "")
+    known = number.isdecimal() and len(number) < 10
+    return int(parts[1], 16), Frame(name, file if known else "", int(number) if known else 0)
 
 
 def bounded(value: int) -> int:

@@ -28,11 +28,11 @@ SENTINELS = ("--- Memory map: ---", "MAPPED_LIBRARIES:")
 HEX = r"(?:0x)?([0-9a-fA-F]{1,16})"
 RANGE = rf"\s*{HEX}[\s-]?\s*{HEX}:?"
 PERM = r"(?:\s+([-rwxps]+))?"
-PROC = re.compile(rf"{RANGE}{PERM}\s+([0-9a-fA-F]{{1,16}})\s+[0-9a-fA-F]+:[0-9a-fA-F]+\s+\d+(?:\s+(\S.*?))?\s*$")
+PROC = re.compile(rf"{RANGE}{PERM}\s+([0-9a-fA-F]{{1,16}})\s+[0-9a-fA-F]+:[0-9a-fA-F]+\s+\d+(?:\s+(\S.*))?$")
 BRIEF = re.compile(rf"{RANGE}{PERM}(?:\s+(\S+))?(?:\s+\(@([0-9a-fA-F]{{1,16}})\))?(?:\s+([0-9a-fA-F]+))?")
 LOGGED = re.compile(r"[^\[\]]+:[0-9]+\]\s")
-LONGEST = 1 << 14  # characters of a line
-MOST_NAMES = 100  # that are replaced in later lines
+LONGEST = 1 << 12  # characters of a line: no path has more
+MOST_NAMES = 20  # that are replaced in later lines
 PROGRAM_START = 0x400000
 HUGE_PAGES = "/anon_hugepage"
 LIMIT = 1 << 64
@@ -52,7 +52,7 @@ def read(lines: Iterable[str], budget: Budget) -> list[Mapping]:
         logged = LOGGED.match(line)
         if logged is not None:
             line = line[logged.end() :]
-        for key, value in names.items():
+        for key, value in names.items() if "$" in line else ():
             line = line.replace(f"${key}", value)[:LONGEST]
         mapping = entry(line)
         if mapping is not None:
@@ -73,6 +73,7 @@ def entry(line: str) -> Mapping | None:
     >>> entry("0x40000-0x80000: /path/to/binary (@FF00) abc123456")
     <Mapping 0x40000-0x80000 r-xp 0xff00 /path/to/binary>
     """
+    line = line.rstrip()
     found = PROC.match(line)
     if found is not None:
         start, end, perm, offset, path = found.groups()

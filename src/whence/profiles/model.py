@@ -20,12 +20,15 @@ from array import array
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from whence.errors import WRONG_KIND, ProfileError, worded
 from whence.model import Frames
 from whence.procmap import mapping as procmap_mapping
 from whence.profiles.bounds import NO_BOUND
+
+if TYPE_CHECKING:
+    from whence.unwind.modules import Finds
 
 NO_MAPPING = -1
 
@@ -200,6 +203,14 @@ class Sample:
         return {one.key: one.text or one.number for one in self._profile.samples.labels[self.index]}
 
 
+class Unwinding(Protocol):
+    """Samples with registers and stack bytes."""
+
+    def unwind(self, profile: Profile, finds: Finds, /) -> None:
+        """Give them their stacks, by the files that a Locator finds."""
+        ...
+
+
 @dataclass(slots=True, repr=False)
 class Profile:
     """One profile. Locations are columns: location i is mapping[i], address[i], frames[i], reasons.get(i)."""
@@ -225,6 +236,7 @@ class Profile:
     skipped: int = 0  # lines of text that could not be read
     first_skipped: tuple[str, str, str] | None = None  # which one was first, the rule it breaks, its text
     notes: list[str] = field(default_factory=list)  # what its reader says of it: losses, parts that are not read
+    unwinding: Unwinding | None = None  # samples whose stacks wait for the files that say how to unwind them
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
     _read_samples: int = 0  # of those that were read, how many `add` had made
@@ -266,6 +278,7 @@ class Profile:
         samples = self.samples
         kept = [index for index in range(len(samples)) if predicate(Sample(self, index))]
         found = copy(self)
+        found.unwinding = None
         found.samples = Samples(
             samples.first,
             samples.stack,
@@ -274,6 +287,34 @@ class Profile:
             [samples.labels[index] for index in kept],
             timeline=samples.timeline.of(kept, len(samples)) if samples.timeline else None,
             base=[array("q", map(column.__getitem__, kept)) for column in samples.base],
+        )
+        return found
+
+    def timed(self) -> Self:
+        """A profile with a sample for each event, its time among its labels: "time", in nanoseconds of the recorder's
+        clock. Locations, mappings and names are shared. Without a timeline it has the samples there are.
+
+        pprof and OTLP have no other place for times; they grow by as much.
+        """
+        samples, line = self.samples, self.samples.timeline
+        found = copy(self)
+        found.unwinding = None
+        if line is None:
+            return found
+        order = line.in_order()
+        rows = [line.sample[at] for at in order]
+        times = array("q", map(line.time.__getitem__, order))
+        columns = [array("q", map(column.__getitem__, order)) for column in line.values]
+        found.samples = Samples(
+            samples.first,
+            samples.stack,
+            array("I", map(samples.of.__getitem__, rows)),
+            columns,
+            [
+                (*samples.labels[row], Label("time", number=time, unit="nanoseconds"))
+                for row, time in zip(rows, times, strict=True)
+            ],
+            timeline=Timeline(array("I", range(len(rows))), times, columns),
         )
         return found
 
@@ -305,7 +346,7 @@ class Profile:
     def __getstate__(self) -> tuple[None, dict[str, object]]:
         """What pickle and copy keep: all but what the profile was read from, which nobody needs elsewhere."""
         kept: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self)}
-        return None, kept | {"_samples": self.samples, "load": None, "origin": None}
+        return None, kept | {"_samples": self.samples, "load": None, "origin": None, "unwinding": None}
 
     def mapping_of(self, location: int) -> Mapping | None:
         """The mapping of a location; None where it has none."""

@@ -15,15 +15,16 @@ from whence.lidia.table import demangler
 from whence.locate.locator import Locator
 from whence.locate.segments import has_nobits
 from whence.profiles.addresses import NOWHERE
-from whence.profiles.binaries import Binaries, MappingSearch
+from whence.profiles.binaries import VDSO, Binaries, MappingSearch
 from whence.profiles.kernel import HALF
 from whence.profiles.kinds import AddressKind, kind_of
 from whence.profiles.model import NO_MAPPING, Mapping, Profile
 from whence.profiles.non_elf_names import Answer, Processes, generated_names, kernel_names
 from whence.reasons import GIVE_PROGRAM, MAKE_AGAIN, OWN_PAGE, Missing, Reason
-from whence.symbolize.naming import chains_of
+from whence.symbolize.naming import Unnamed, chains_of
 
 FIRST, LAST = itemgetter(0), itemgetter(-1)  # of a chain: the innermost frame, the function itself
+MOST_KNOWN = 500_000  # chains of a file that are kept for the next profile
 LINE_OF, SOURCE_OF = attrgetter("line"), attrgetter("source")
 
 
@@ -65,7 +66,13 @@ def name(
     if isinstance(binaries, Locator):
         with Binaries(binaries) as opened:
             return name(profile, opened, overwrite=overwrite, demangle=demangle, progress=progress)
-    readable = _readable(demangler(demangle), profile.system_names)
+    if profile.unwinding is not None:
+        waiting, profile.unwinding = profile.unwinding, None
+        waiting.unwind(profile, binaries.locator)
+    demangled = demangler(demangle)
+    if binaries.remembers:
+        profile.system_names = binaries.system_names
+    readable = _readable(demangled, profile.system_names)
     groups: dict[int, list[int]] = {}
     for location, row in enumerate(profile.mapping):
         groups.setdefault(row, []).append(location)
@@ -80,7 +87,7 @@ def name(
         report.members += members
         wanted = [one for one in members if overwrite or not profile.frames[one]]
         if wanted:
-            _name_mapping(processes, mapping, wanted, binaries, report, readable)
+            _name_mapping(processes, mapping, wanted, binaries, report, readable, demangled)
     for report in reports.values():
         _count(profile, report)
     return list(reports.values())
@@ -110,6 +117,7 @@ def _name_mapping(
     binaries: Binaries,
     report: Named,
     readable: Readable,
+    demangled: Readable,
 ) -> None:
     profile = processes.profile
     kinds: dict[AddressKind, list[int]] = {}
@@ -120,6 +128,11 @@ def _name_mapping(
         for location in members:
             kinds.setdefault(upper if profile.address[location] >= HALF else lower, []).append(location)
     for kind, part in kinds.items():
+        if mapping is not None and kind is AddressKind.PAGE and mapping.path == VDSO and mapping.build_id:
+            report.search = search = binaries.search(mapping, len(part))
+            if search.opened is not None:
+                _ask(profile, search, mapping, part, report, readable, demangled)
+                continue
         if mapping is not None and kind is AddressKind.PAGE:
             _answer(
                 profile,
@@ -129,7 +142,7 @@ def _name_mapping(
         if mapping is not None and (kind is AddressKind.FILE or (kind is AddressKind.KERNEL and mapping.path)):
             report.search = search = binaries.search(mapping, len(part))
             if search.opened is not None:
-                _ask(profile, search, mapping, part, report, readable)
+                _ask(profile, search, mapping, part, report, readable, demangled)
             elif search.missing is not None:
                 _answer(profile, [(index, search.missing, "") for index in part], report)
         if kind is AddressKind.KERNEL:
@@ -150,15 +163,28 @@ def _made_readable(answers: Iterable[Answer], readable: Readable) -> Iterable[An
 
 
 def _ask(
-    profile: Profile, search: MappingSearch, mapping: Mapping, members: list[int], report: Named, readable: Readable
+    profile: Profile,
+    search: MappingSearch,
+    mapping: Mapping,
+    members: list[int],
+    report: Named,
+    readable: Readable,
+    demangled: Readable,
 ) -> None:
     """Name the members from the file that was found for their mapping."""
     assert search.opened is not None
     opened = search.opened
     vaddrs = opened.vaddrs(mapping, array("Q", map(profile.address.__getitem__, members)))
     distinct = sorted({*vaddrs} - {NOWHERE})
-    chains, unnamed = chains_of(opened.binary, distinct, function=readable, file=own_file)
-    answers = list(map(dict(zip(distinct, chains, strict=True)).get, vaddrs))
+    known = opened.known.setdefault(demangled, {}) if opened.known is not None else {}
+    new = [vaddr for vaddr in distinct if vaddr not in known] if known else distinct
+    unnamed: Unnamed = {}
+    if new:
+        chains, unnamed = chains_of(opened.binary, new, function=readable, file=own_file)
+        if len(known) + len(new) > MOST_KNOWN:
+            known = {}  # for this profile alone
+        known.update((vaddr, frames) for vaddr, frames in zip(new, chains, strict=True) if frames)
+    answers = list(map(known.get, vaddrs))
     frames_of, reasons = profile.frames, profile.reasons
     found = [frames for frames in answers if frames]
     named = members

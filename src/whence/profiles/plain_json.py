@@ -30,6 +30,9 @@ def write(profile: Profile, name: str = "") -> str:
     samples = profile.samples
     budget = bounds.writing(profile.stored, "the tables of JSON")
     budget.charge(bounds.JSON_OBJECT * (len(profile.address) + sum(map(len, profile.frames)) + len(samples)))
+    budget.charge(sum(len(one.function) + len(one.file) for chain in profile.frames for one in chain))
+    budget.charge(sum(len(one.path) + len(one.build_id) for one in profile.mappings))
+    budget.charge(sum(map(len, profile.reasons.values())))
     budget.charge(bounds.JSON_VALUE * (len(samples.stack) + len(samples) * len(samples.values)))
     budget.charge(bounds.LABEL * sum(map(len, samples.labels)))
     document: dict[str, Any] = {"name": name} if name else {}

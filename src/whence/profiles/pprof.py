@@ -21,11 +21,13 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame, Frames
 from whence.profiles import bounds, gz, wire
+from whence.profiles.kernels import encode as encode_kernel
 from whence.profiles.kernels.fields import NO_ROOM
 from whence.profiles.kernels.stacks import count_up
 from whence.profiles.kernels.wire import IdLists
@@ -392,7 +394,7 @@ def encoded(profile: Profile) -> bytes:
     return b"".join(
         [
             PPROF.encoded(head, "Profile"),
-            *samples,
+            samples,
             PPROF.encoded(tables, "Profile"),
             *locations,
             PPROF.encoded(rest, "Profile"),
@@ -413,25 +415,38 @@ def _mapping(number: int, mapping: Mapping, flags: int, names: PprofNames) -> Do
     return document | {name: flags >> bit & 1 for bit, name in enumerate(FLAGS)}
 
 
-def _encoded_samples(profile: Profile, names: PprofNames) -> list[bytes]:
+def _encoded_samples(profile: Profile, names: PprofNames) -> bytes:
     samples = profile.samples
-    sample, label = PPROF.number("Profile", "sample"), PPROF.number("Sample", "label")
-    location, value = PPROF.number("Sample", "location_id"), PPROF.number("Sample", "value")
-    out = []
-    ids = [wire.varint(index + 1) for index in range(len(profile.address))]
-    labels: dict[Label, bytes] = {}
+    label = PPROF.number("Sample", "label")
     budget = bounds.writing(profile.stored, "samples with a stack each, as pprof has them,")
-    for index in range(len(samples)):
-        row = samples.of[index]
-        stack = samples.first[row + 1] - samples.first[row]
-        budget.charge(bounds.STRING + bounds.ENTRY * (stack + len(samples.values)))
-        body = wire.payload(location, b"".join([ids[one] for one in samples.locations(index)]))
-        body += wire.packed(value, [column[index] for column in samples.values])
-        for one in samples.labels[index]:
-            if one not in labels:
-                text = {"key": names.string(one.key), "str": names.string(one.text), "num": one.number}
-                encoded = PPROF.encoded(text | {"num_unit": names.string(one.unit)}, "Label")
-                labels[one] = wire.payload(label, encoded)
-            body += labels[one]
-        out.append(wire.payload(sample, body))
-    return out
+    sizes = [end - start for start, end in pairwise(samples.first)]
+    locations = sum(map(sizes.__getitem__, samples.of))
+    budget.charge(bounds.STRING * len(samples) + bounds.ENTRY * (locations + len(samples) * len(samples.values)))
+    encoded: dict[Label, bytes] = {}
+    sets: dict[tuple[Label, ...], int] = {}
+    seen: dict[int, int] = {}  # equal sets are mostly the same object
+    first, data = array("Q", [0]), bytearray()
+    of = array("I")
+    for one in samples.labels:
+        number = seen.get(id(one))
+        if number is None:
+            number = seen[id(one)] = sets.setdefault(one, len(sets))
+            if number == len(first) - 1:
+                for each in one:
+                    if each not in encoded:
+                        text = {"key": names.string(each.key), "str": names.string(each.text), "num": each.number}
+                        body = PPROF.encoded(text | {"num_unit": names.string(each.unit)}, "Label")
+                        encoded[each] = wire.payload(label, body)
+                    data += encoded[each]
+                first.append(len(data))
+        of.append(number)
+    values = array("q")
+    for column in samples.values:
+        values.extend(column)
+    fields = (
+        PPROF.number("Profile", "sample"),
+        PPROF.number("Sample", "location_id"),
+        PPROF.number("Sample", "value"),
+        len(profile.address),
+    )
+    return bytes(encode_kernel.samples(samples.first, samples.stack, samples.of, values, (of, first, data), fields))

@@ -121,7 +121,10 @@ def kind_of(unit: Any) -> tuple[SampleType, int]:
     return (BYTES if unit == "bytes" else COUNT), 1
 
 
-def whole(value: float, scale: int) -> int:
+def whole(value: Any, scale: int) -> int:
+    """A weight or a time as a whole number. ValueError for what is no number."""
+    if not isinstance(value, int | float):
+        raise ValueError("weights and times are numbers")
     return max(-LARGEST, min(round(value * scale), LARGEST))
 
 
@@ -142,7 +145,7 @@ def evented(part: dict[str, Any]) -> Iterator[Event]:
     before = part.get("startValue") or 0
     for event in part["events"]:
         at = event["at"]
-        if at < before:
+        if not at >= before:
             raise ProfileError("speedscope events", None, "they are in order of time", f"{at} behind {before}")
         if at > before and opened:
             yield before, tuple(opened), at - before

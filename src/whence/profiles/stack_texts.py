@@ -40,20 +40,15 @@ from whence.profiles.text import lines_of
 LOOKED_AT = 200  # lines of a text that tell its form
 LONGEST = 1 << 14  # characters of a line
 COUNT_LINE = re.compile(r"\s+(\d{1,18})\s*$")
-DTRACE_FRAME = re.compile(r"\s+(?:(?P<module>[^`\s][^`]{0,255})`(?P<name>\S.*?)|(?P<address>0x[0-9a-fA-F]{1,16}))\s*$")
+DTRACE_FRAME = re.compile(r"\s+(?:(?P<module>[^`\s][^`]{0,255})`(?P<name>\S.*)|(?P<address>0x[0-9a-fA-F]{1,16}))$")
 BPFTRACE_OPEN = re.compile(r"@\w*\[(?P<keys>.*)$")
 BPFTRACE_CLOSE = re.compile(r"(?P<keys>.*)\]:\s+(?P<count>\d{1,18})\s*$")
-BPFTRACE_FRAME = re.compile(
-    r"(?:(?P<address>(?:0x)?[0-9a-f]{6,16})\s+)?(?P<name>\S.*?)(?:\+(?P<offset>\d+|0x[0-9a-f]+))?(?:\s+\((?P<file>.*)\))?$"
-)
+BPFTRACE_ADDRESS = re.compile(r"((?:0x)?[0-9a-f]{6,16})\s+")
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{1,16}$")
 OFFSET = re.compile(r"\+0x[0-9a-fA-F]+$")
 CALL_GRAPH, TOTALS = "Call graph:", "Total number in stack"
 SAMPLE_LINE = re.compile(r"(?P<marks>[\s+!:|]*)(?P<count>\d{1,18}) (?P<rest>\S.*)$")
-SAMPLE_FRAME = re.compile(
-    r"(?P<name>.*?)(?:  ?\(in (?P<module>[^)]*)\))?(?:  ?(?:\+ [0-9a-fx,.]+|load address \S+(?: \+ \S+)?))?"
-    r"(?:  ?\[(?P<address>0x[0-9a-f]{1,16})[^\]]*\])?(?:  (?P<file>\S.*?):(?P<line>\d{1,9}))?\s*$"
-)
+IN_MODULE, AT_ADDRESS = " (in ", "["
 UNKNOWN = ("???", "")
 NUMBER_KEY, NAME_KEY = "pid", "comm"
 
@@ -72,7 +67,7 @@ def kind_of(head: str) -> str:
             return "bpftrace"
         if frames and COUNT_LINE.match(line):
             return "dtrace"
-        frames = frames + 1 if DTRACE_FRAME.match(line) else 0
+        frames = frames + 1 if DTRACE_FRAME.match(line[:LONGEST].rstrip()) else 0
     return ""
 
 
@@ -134,7 +129,7 @@ def read_dtrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
         elif not line.strip():
             stack = []
         else:
-            found = DTRACE_FRAME.match(line[:LONGEST])
+            found = DTRACE_FRAME.match(line[:LONGEST].rstrip())
             if found is not None:
                 module, name = found["module"] or "", found["name"] or ""
                 address = found["address"] or (name if ADDRESS.match(name) else "")
@@ -165,15 +160,31 @@ def read_bpftrace(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
         text = line.strip().removesuffix(",").removeprefix(",").strip()
         if not text:
             continue
-        found = BPFTRACE_FRAME.match(text[:LONGEST])
-        if found is None or not line[:1].isspace():
+        if not line[:1].isspace():
             stacks.profile.skip(f"line {number}", "a frame is FUNCTION+OFFSET", line)
             continue
-        name, file = found["name"], found["file"] or ""
+        told, name, file = bpftrace_frame(text[:LONGEST])
         module = file if file.startswith(("/", "[")) else ""
         unnamed = ADDRESS.match(name) or name == "[unknown]"
-        told = found["address"] or (name if ADDRESS.match(name) else "0")
+        told = told or (name if ADDRESS.match(name) else "0")
         stack.append(stacks.location(module, int(told, 16) if unnamed else Frame(name)))
+
+
+def bpftrace_frame(text: str) -> tuple[str, str, str]:
+    """The address, the function and the file of a frame; "" for what it does not tell.
+
+    >>> bpftrace_frame("7f3a5c41e7f2 __read+14 (/usr/lib/libc.so.6)"), bpftrace_frame("do_syscall_64+97")
+    (('7f3a5c41e7f2', '__read', '/usr/lib/libc.so.6'), ('', 'do_syscall_64', ''))
+    """
+    file = ""
+    if text.endswith(")") and " (" in text:
+        text, _, file = text[:-1].rpartition(" (")
+    told = BPFTRACE_ADDRESS.match(text)
+    name = text[told.end() :] if told is not None else text
+    before, plus, offset = name.rpartition("+")
+    if plus and before and (offset.isdecimal() or ADDRESS.match(offset)):
+        name = before
+    return told[1] if told is not None else "", name.strip(), file
 
 
 def labels_of(parts: list[str]) -> tuple[Label, ...]:
@@ -222,12 +233,23 @@ def read_sample(lines: Iterable[tuple[int, str]], stacks: Stacks) -> None:
 
 
 def frame_location(text: str, stacks: Stacks) -> int:
-    found = SAMPLE_FRAME.match(text)
-    assert found is not None  # every part may be missing
-    name, module = found["name"].strip(), found["module"] or ""
+    """The location of NAME  (in MODULE) + OFFSET  [ADDRESS]  FILE:LINE, whose parts but the first may be missing."""
+    name, inside, rest = text.partition(IN_MODULE)
+    module = ""
+    if inside:
+        module, _, rest = rest.partition(")")
+    else:
+        name, bracket, rest = text.partition(AT_ADDRESS)
+        rest = bracket + rest
+    _, bracket, behind = rest.partition(AT_ADDRESS)
+    told, _, place = behind.partition("]")
+    file, _, line = place.strip().rpartition(":")
+    known = bool(bracket) and line.isdecimal() and len(line) < 10
+    name = name.strip()
     if name in UNKNOWN:
-        return stacks.location(module, int(found["address"] or "0", 16))
-    return stacks.location(module, Frame(name, found["file"] or "", int(found["line"] or 0)))
+        address = ADDRESS.match(told.partition(",")[0].strip())
+        return stacks.location(module, int(address[0], 16) if address is not None else 0)
+    return stacks.location(module, Frame(name, file if known else "", int(line) if known else 0))
 
 
 def in_call_graph(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:

@@ -3,7 +3,8 @@
 perf maps   given by hand, else /tmp/perf-PID.map of the process a profile tells. A file named perf-PID.map answers
             for that process when several are given; one given alone answers for all. /tmp is everyone's: what lies
             there is believed when it is a regular file of ours or root's, as perf does it
-kallsyms    given by hand, else /proc/kallsyms, when the profile was recorded on the kernel that runs here: its
+kallsyms    given by hand, else what perf's cache has of the build-id, else /proc/kallsyms, when the profile was
+            recorded on the kernel that runs here: its
             build-id is the same, or without one the first symbol is at the same address
 """
 
@@ -13,12 +14,14 @@ import os
 import re
 import sys
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from whence.elf.notes import build_id, walk
 from whence.errors import ProfileError, WhenceError
-from whence.files import NotRegularError, open_input
+from whence.files import OWNED, NotRegularError, open_input
+from whence.locate.identity import key
 from whence.locate.names import is_image, module_of
 from whence.model import Source
 from whence.procmap import perfmap
@@ -63,6 +66,8 @@ class SymbolLists:
         notes: str = KERNEL_NOTES,
     ) -> None:
         self.local = local
+        self.folders: Sequence[str] = ()  # debug folders: perf's cache has the kallsyms of recorded kernels
+        self._cached: dict[str, NameList | None] = {}  # by build-id
         self._directory = directory
         self._running, self._notes = running, notes
         self._given = [(Path(one), given_map(Path(one))) for one in perf_maps]
@@ -115,6 +120,9 @@ class SymbolLists:
                 how = f"given {self.kallsyms}"
                 return NameList(self._kernel[0], Source.KALLSYMS, how), Missing(Reason.NOT_IN_ARCHIVE, how)
             return None, Missing(Reason.KERNEL_HIDDEN, f"{self.kallsyms} has no addresses")
+        cached = self._of_cache(mapping) if mapping is not None else None
+        if cached is not None:
+            return cached, Missing(Reason.NOT_IN_ARCHIVE, cached.how)
         if self.local and mapping is not None:
             names = self._of_this_machine(mapping)
             if names is not None:
@@ -125,6 +133,26 @@ class SymbolLists:
     def text_address(self) -> int | None:
         """Where _text of the recorded kernel lies, from a kallsyms file that was given."""
         return self._kernel[1] if self._kernel is not None and self.kallsyms is not None else None
+
+    def _of_cache(self, mapping: Mapping) -> NameList | None:
+        """The names that perf kept of the recorded kernel (~/.debug/.build-id/ab/cdef/kallsyms), by its build-id; those
+        of modules are among them."""
+        build_id = key(mapping.build_id)
+        if not is_image(mapping.path):
+            begins = first_address(mapping)
+            inside = f"[{module_of(mapping.path)}]"
+            known = (one for one in self._cached.values() if one is not None and begins is not None)
+            return next((one for one in known if inside in one.names.lookup(begins or 0)), None)
+        if build_id and build_id not in self._cached:
+            self._cached[build_id] = None
+            for folder in self.folders:
+                path = Path(folder, ".build-id", build_id[:2], build_id[2:], "kallsyms")
+                with suppress(OSError, ProfileError):
+                    names, _ = read_kallsyms(path)
+                    if len(names):
+                        self._cached[build_id] = NameList(names, Source.KALLSYMS, str(path))
+                        break
+        return self._cached.get(build_id)
 
     def _of_this_machine(self, mapping: Mapping) -> KernelNames | None:
         """The running kernel's names, when the mapping is of this kernel."""
@@ -170,7 +198,7 @@ def read_kallsyms(path: Path) -> tuple[KernelNames, int | None]:
 def read_perf_map(path: str) -> NameList | Missing:
     """The perf map at a path that everyone can write to, if it may be believed."""
     try:
-        _, data = perfmap.read_file(path, (os.geteuid(),))
+        _, data = perfmap.read_file(path, (os.geteuid(),) if OWNED else ())
     except NotRegularError:
         return Missing(Reason.NOT_FILE_BACKED, f"{path} is no regular file", GIVE_PERF_MAP)
     except OSError as error:

@@ -21,6 +21,7 @@ ROOT = "(root)"
 FILE_URL = "file://"
 MICROSECOND = 1_000  # nanoseconds
 JSON_TIMES = 12  # what decoded JSON takes, for each character
+IN_SECONDS = 1e11  # the older form's start and end are seconds, which are below this number of microseconds
 MOST = 1 << 53  # microseconds, which doubles hold exactly
 TYPES = (SampleType("samples", "count"), SampleType("time", "nanoseconds"))
 
@@ -134,9 +135,9 @@ def frame_of(call: dict[str, Any]) -> Frame:
 def times_of(document: dict[str, Any]) -> tuple[list[int], int, int]:
     """When each sample was taken, the start and the end, in microseconds."""
     older = "timestamps" in document
-    scale = 1_000_000 if older and "startTime" in document and document["startTime"] < 1e11 else 1
-    start = microseconds(document.get("startTime", 0) * scale)
-    end = microseconds(document.get("endTime", 0) * scale)
+    began = document.get("startTime", 0)
+    scale = 1_000_000 if older and began < IN_SECONDS else 1
+    start, end = microseconds(began, scale), microseconds(document.get("endTime", 0), scale)
     if older:
         return [microseconds(one) for one in document["timestamps"]], start, end
     times, now = [], start
@@ -146,5 +147,8 @@ def times_of(document: dict[str, Any]) -> tuple[list[int], int, int]:
     return times, start, end
 
 
-def microseconds(value: float) -> int:
-    return int(max(-MOST, min(value, MOST)))
+def microseconds(value: Any, scale: int = 1) -> int:
+    """A time as whole microseconds. ValueError for what is no number."""
+    if not isinstance(value, int | float) or value != value:
+        raise ValueError("times are numbers")
+    return int(max(-MOST, min(value * scale, MOST)))

@@ -1,6 +1,7 @@
 """`whence serve`: a store and a symbolizer over HTTP, one ASGI application on Starlette.
 
     app.py            the application: routes, what every answer has in common
+    state.py          what the endpoints share: the store, what is open of it, limits, counts
     settings.py       what a server is told when it starts: the store, limits, tokens, upstreams
     access.py         who may do what: tokens with scopes
     bodies.py         bodies of requests, bounded in bytes and time; what is refused, and how

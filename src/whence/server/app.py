@@ -7,10 +7,9 @@ import contextlib
 import functools
 import json
 import logging
-import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import AsyncIterator
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -21,30 +20,17 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from whence.columns import Namer
-from whence.demangle import demangle
 from whence.errors import plain
-from whence.locate.locator import Locator
-from whence.locate.search import FileKind
-from whence.server.access import ADMIN, READ, UPLOAD, Access
+from whence.server.access import ADMIN, READ, UPLOAD
 from whence.server.bodies import Refused
 from whence.server.debuginfod import Debuginfod
-from whence.server.metrics import CONTENT_TYPE, Metrics
-from whence.server.misses import Misses
+from whence.server.metrics import CONTENT_TYPE
 from whence.server.naming import Naming
 from whence.server.page import Page
-from whence.server.pool import ArchivePool
 from whence.server.settings import ServerSettings
+from whence.server.state import Server, forwarders_of
 from whence.server.symbolication import Symbolication
 from whence.server.uploads import PYROSCOPE, Uploads
-from whence.server.upstream import Upstream, UpstreamSource
-from whence.store import Content, Store
-from whence.store.folder import Folder
-from whence.store.names import DEBUGINFO, ELF_KINDS, EXECUTABLE
-from whence.store.source import StoreSource
-
-T = TypeVar("T")
-P = ParamSpec("P")
 
 ACCESS_LOG = logging.getLogger("whence.access")
 LOG = logging.getLogger("whence")
@@ -55,122 +41,6 @@ PREFLIGHT = {
 }  # fmt: skip
 SPELLED = {b"etag": b"ETag", b"www-authenticate": b"WWW-Authenticate"}
 OPEN_PATHS = ("/healthz", "/readyz")
-USED_SECONDS = 3600.0  # so long it is not written down again that a build-id answered
-REMEMBERED = 100_000  # build-ids
-
-
-class Server:
-    """What the endpoints share: the store, what is open of it, limits, counts."""
-
-    def __init__(self, settings: ServerSettings) -> None:
-        self.settings = settings
-        self.store = Store(settings.store, cache=settings.cache or None)
-        self.source_of_names = self.store.source()
-        self.metrics = Metrics()
-        self.upstream: Upstream | None = None
-        sources: list[StoreSource | UpstreamSource] = [self.source_of_names]
-        if settings.upstreams:
-            self.upstream = Upstream(self.store, settings, self.came, self.metrics.waited.observe)
-            sources.append(UpstreamSource(self.upstream, self.source_of_names))
-        self.locator = Locator(dirs=settings.debug_dirs, local=False, sources=sources, cache=settings.cache or None)
-        self.misses = Misses(self.store)
-        self._used: dict[str, float] = {}
-        self._is_near = isinstance(self.store.objects, Folder)  # then a look takes microseconds
-        self.pool = ArchivePool(self.locator, settings.limits.open_archives)
-        self.access = Access(settings.token_file, open_read=settings.open_read)
-        self.metrics.archives.set_function(lambda: len(self.pool))
-        self.readable = demangle
-        self._at_once = asyncio.Semaphore(settings.limits.at_once)
-        self._namers: dict[tuple[bool, bool], Namer] = {}
-        self._lock = threading.Lock()
-
-    def close(self) -> None:
-        self.misses.flush()
-        for namer in self._namers.values():
-            namer.close()
-        self.pool.close()
-        self.locator.close()
-        self.store.close()
-
-    def count(self, request: Request, kind: str) -> None:
-        """Note what kind of request it is."""
-        self.metrics.requests.labels(kind).inc()
-        request.scope["whence.kind"] = kind
-
-    async def heavy(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Do what takes a processor in a thread, as many at once as the limits say. Raises Refused when it takes longer
-        than they say: the thread ends what it does and keeps its place until then."""
-
-        async def run() -> T:
-            async with self._at_once:
-                self.metrics.busy.labels("symbolize").inc()
-                try:
-                    return await run_in_threadpool(work, *args, **named)
-                finally:
-                    self.metrics.busy.labels("symbolize").dec()
-
-        seconds = self.settings.limits.seconds
-        task = asyncio.ensure_future(run())
-        try:
-            return await asyncio.wait_for(asyncio.shield(task), seconds)
-        except TimeoutError:
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            raise Refused(503, f"no answer within {seconds:g} seconds", headers={"Retry-After": "30"}) from None
-
-    def namer(self, leaf: bool, returns: bool) -> Namer:
-        """The namer of tables with these options."""
-        with self._lock:
-            found = self._namers.get((leaf, returns))
-            if found is None:
-                found = Namer(locator=self.locator, leaf=leaf, return_addresses=returns)
-                self._namers[leaf, returns] = found
-            return found
-
-    async def content(self, request: Request, build_id: str, kind: str) -> Content | None:
-        """A file of the store; from upstream where it is not there, and an upstream has it. None: nobody has it."""
-        found = self._open(build_id, kind) if self._is_near else await run_in_threadpool(self._open, build_id, kind)
-        metric = {DEBUGINFO: self.metrics.debuginfo, EXECUTABLE: self.metrics.executable}.get(FileKind(kind))
-        where = "store"
-        if found is None and self.upstream is not None and kind in ELF_KINDS:
-            path = await run_in_threadpool(self.upstream.fetch, build_id, kind, passed_on(request))
-            if path is not None:
-                where = "upstream"
-                found = await run_in_threadpool(self._open, build_id, kind)
-                found = found or Content.of_file(path, contextlib.ExitStack())
-        if found is not None and metric is not None:
-            metric.labels(where).inc()
-        return found
-
-    def _open(self, build_id: str, kind: str) -> Content | None:
-        try:
-            found = self.store.open_bytes(build_id, kind)
-        except FileNotFoundError:
-            return None
-        if found is not None:
-            self.note_use(build_id)
-        return found
-
-    def note_use(self, build_id: str) -> None:
-        """Write down that a build-id answered, once an hour."""
-        now = time.monotonic()
-        if now - self._used.get(build_id, -USED_SECONDS) < USED_SECONDS:
-            return
-        if len(self._used) >= REMEMBERED:
-            self._used.clear()
-        self._used[build_id] = now
-        self.store.used(build_id)
-
-    def came(self, build_id: str) -> None:
-        """A file of a build-id was put: what was known of it here is not true any more."""
-        self.source_of_names.forget(build_id)
-        self.pool.forget(build_id)
-
-    def source(self, request: Request, build_id: str, path: str) -> bytes | None:
-        """A source file of a bundle."""
-        found = self.store.read_source(build_id, path)
-        if found is not None:
-            self.metrics.sources.labels("store").inc()
-        return found
 
 
 def make_app(settings: ServerSettings) -> Starlette:
@@ -257,20 +127,6 @@ def spelled(name: bytes) -> bytes:
     """A header's name in the letters of its standard, where the host leaves them so: LLVM 14 knows Content-Length in no
     others."""
     return SPELLED.get(name) or (name.upper() if name.startswith(b"x-debuginfod-") else name.title())
-
-
-def passed_on(request: Request) -> dict[str, str]:
-    """What upstream is told of who asks: the User-Agent, and the address behind those that came."""
-    client = [request.client.host] if request.client is not None else []
-    told = {"X-Forwarded-For": ", ".join([*forwarders_of(request.headers), *client])}
-    agent = request.headers.get("user-agent", "")
-    return told | ({"User-Agent": agent} if agent.isascii() and agent.isprintable() and agent else {})
-
-
-def forwarders_of(headers: Headers) -> list[str]:
-    """The servers and clients that a request came by."""
-    told = ",".join(headers.getlist("x-forwarded-for"))
-    return [one.strip() for one in told.split(",") if one.strip()]
 
 
 class Gate:

@@ -29,7 +29,7 @@ from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, is_id
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from whence.server.app import Server
+    from whence.server.state import Server
     from whence.store import Store
 
 BINARY = "application/octet-stream"

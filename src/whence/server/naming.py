@@ -21,7 +21,7 @@ from whence.symbolize.naming import why_nothing
 if TYPE_CHECKING:
     from whence.model import Frames
     from whence.profiles import Profile
-    from whence.server.app import Server
+    from whence.server.state import Server
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/json", "text/plain", "")

@@ -23,7 +23,7 @@ from whence.store.names import DEBUGINFO, EXECUTABLE
 if TYPE_CHECKING:
     from whence.locate.search import Opened
     from whence.model import Frames
-    from whence.server.app import Server
+    from whence.server.state import Server
 
 DEBUG_ID = re.compile(r"[0-9A-Fa-f]{32}[0-9A-Fa-f]{1,8}")
 DEBUG_NAME = re.compile(r"[A-Za-z0-9_.+{}@<> ~\[\]:/()-]{0,1024}")

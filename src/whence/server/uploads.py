@@ -23,7 +23,7 @@ from whence.store import Added
 from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
 
 if TYPE_CHECKING:
-    from whence.server.app import Server
+    from whence.server.state import Server
 
 STATUS = {"added": 201, "better": 201, "same": 200, "poorer": 200, "busy": 409}
 SMALL = 1 << 16  # bytes of a Connect message

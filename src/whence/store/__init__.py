@@ -4,6 +4,7 @@ In: ELF files, folders and packages of them. Out: files and archives by build-id
 any web server over it is one (docs/store.md).
 
     store.py      Store: asking, putting, removing; the steps of a write
+    keeper.py     what a store is to its parts
     names.py      the names of the objects, made of checked ids only
     objects.py    what a place for objects does: folder.py a folder, bucket.py a bucket; places.py tells which
     leases.py     the right to change a build-id, with an owner and an end
@@ -17,6 +18,7 @@ any web server over it is one (docs/store.md).
     sources.py    bundles of source files
     layouts.py    layouts of others, written and read
     verify.py     everything read again; collecting.py: what goes by itself
+    asynchronous.py  AsyncStore: the same, awaited
     source.py     a store as a source of the Locator
     wanted.py     questions without an answer; when a build-id answered last
 
@@ -26,9 +28,22 @@ build-id than the one they are put under, or that hold neither code nor debug in
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from whence.store.leases import Busy
 from whence.store.meta import Held, Meta
 from whence.store.outcomes import Added
 from whence.store.store import Content, Store
 
-__all__ = ["Added", "Busy", "Content", "Held", "Meta", "Store"]
+if TYPE_CHECKING:
+    from whence.store.asynchronous import AsyncStore
+
+__all__ = ["Added", "AsyncStore", "Busy", "Content", "Held", "Meta", "Store"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "AsyncStore":  # asyncio takes long to import
+        from whence.store.asynchronous import AsyncStore
+
+        return AsyncStore
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -17,8 +17,8 @@ from whence.records import Record
 from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
 
 if TYPE_CHECKING:
+    from whence.store.keeper import Keeper
     from whence.store.meta import Meta
-    from whence.store.store import Store
 
 
 class Made(Record, frozen=True):
@@ -29,18 +29,21 @@ class Made(Record, frozen=True):
     note: str = ""
 
 
-class _Supplements(DebugFiles):
+class Supplements(DebugFiles):
     """The files that complete an executable of a store. Its debug file is given, dwz's shared file is the store's.
 
     Names in debug info lead nowhere: who uploads a file could have others of this machine read. Split units are looked
     for below the folders that were named when the file was put.
     """
 
-    def __init__(self, store: Store, debug: Path | None, folders: Iterable[str], stack: ExitStack) -> None:
+    def __init__(self, store: Keeper, debug: Path | None, folders: Iterable[str], stack: ExitStack) -> None:
         super().__init__((), [] if debug is None else [debug])
         self._store, self._stack = store, stack
-        self._folders_named = [os.path.realpath(folder) for folder in folders]
+        self._folders_named = list(folders)
         self.alt_found = False
+
+    def _linked(self, path: str, name: str) -> Iterator[tuple[str, str]]:
+        return iter(())
 
     def alt_file(self, elf: ElfFile) -> Search:
         search = Search("supplementary file")
@@ -73,21 +76,26 @@ class _Supplements(DebugFiles):
 
 
 def make_archive(
-    store: Store, known: Meta, files: dict[str, Path], output: BinaryIO, folders: Iterable[str] = ()
+    store: Keeper, known: Meta, files: dict[str, Path], output: BinaryIO, folders: Iterable[str] = ()
 ) -> Made:
-    """Archive the files of a build-id; split units may lie below `folders`. Raises WhenceError when nothing can be made
-    of them, OSError."""
+    """Archive the files of a build-id; split units may lie below `folders` (real paths). Raises WhenceError
+    when nothing can be made of them, OSError."""
     main, debug = files.get(EXECUTABLE), files.get(DEBUGINFO)
     if main is None or is_better_alone(known):
         main, debug = debug, None
     assert main is not None
     with ExitStack() as stack, ElfFile.open(main) as elf:
-        finder = _Supplements(store, debug, folders, stack)
+        finder = Supplements(store, debug, folders, stack)
         with Producers(elf, finder=finder, jobs=store.jobs) as producers:
-            created = archive_producers(producers, output)
-        problems = created.problems
-        note = f"{len(problems)} problems, the first: {problems[0]}" if problems else ""
-        return Made(created.written.ranges, finder.alt_found, note)
+            return archive_of(producers, output)
+
+
+def archive_of(producers: Producers, output: BinaryIO) -> Made:
+    """Archive what is open, completed by Supplements. Raises WhenceError when nothing can be made of it, OSError."""
+    created = archive_producers(producers, output)
+    problems, finder = created.problems, producers.finder
+    note = f"{len(problems)} problems, the first: {problems[0]}" if problems else ""
+    return Made(created.written.ranges, isinstance(finder, Supplements) and finder.alt_found, note)
 
 
 def is_better_alone(known: Meta) -> bool:

@@ -55,7 +55,11 @@ def bucket_at(url: str, **options: Any) -> Bucket:
             place = _in_memory.setdefault(f"{bucket}/{prefix}", stores.MemoryStore())
         return Bucket(place, url)
     known: dict[str, Any] = {
-        "client_options": {"connect_timeout": f"{CONNECT_SECONDS}s", "timeout": f"{REQUEST_SECONDS}s"},
+        "client_options": {
+            "connect_timeout": f"{CONNECT_SECONDS}s",
+            "timeout": f"{REQUEST_SECONDS}s",
+            "allow_http": True,  # only who names an endpoint of http:// comes to one
+        },
         "retry_config": {
             "max_retries": RETRIES,
             "retry_timeout": timedelta(seconds=RETRY_SECONDS),
@@ -66,7 +70,6 @@ def bucket_at(url: str, **options: Any) -> Bucket:
         known[name] = {**known[name], **value} if isinstance(known.get(name), dict) else value
     try:
         if scheme in READ_ONLY:
-            known["client_options"].setdefault("allow_http", scheme == "http")
             return Bucket(stores.HTTPStore.from_url(url, **known), url, read_only=True)
         made = {"s3": stores.S3Store, "gs": stores.GCSStore, AZURE: stores.AzureStore}[scheme]
         name = {AZURE: "container_name"}.get(scheme, "bucket")

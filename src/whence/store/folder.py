@@ -7,7 +7,6 @@ ends. Files whose names begin with `.whence-` are being written, or were when th
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
@@ -17,7 +16,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from whence.files import O_ALWAYS, O_NOFOLLOW, O_NONBLOCK, TEMPORARY, atomic_write, failure, open_looked_at
+from whence.files import (
+    O_ALWAYS,
+    O_NOFOLLOW,
+    O_NONBLOCK,
+    TEMPORARY,
+    atomic_write,
+    failure,
+    lock,
+    open_looked_at,
+    read_at,
+)
 from whence.store.objects import Stat, too_large
 
 CHUNK = 1 << 20
@@ -83,7 +92,7 @@ class Folder:
             file, status = found
             if tag and status.tag != tag:
                 raise failure("ESTALE", f"{key} was replaced meanwhile")
-            content = os.pread(file.fileno(), end - start, start)
+            content = read_at(file.fileno(), end - start, start)
             if len(content) != end - start:
                 raise failure("EIO", f"{key} has {status.size} bytes, not those from {start} to {end}")
             return content
@@ -152,7 +161,7 @@ class Folder:
         flags = os.O_RDWR | os.O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_ALWAYS
         descriptor = os.open(self.root / GUARD, flags, 0o666)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor)
             yield
         finally:
             os.close(descriptor)

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from whence.records import Record, values_of
 from whence.store import meta
 from whence.store.meta import Meta
-from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, FILES, INDEX, LOCKS, LOG, is_id, meta_key
+from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, FILES, ID, INDEX, LOCKS, LOG, is_id, meta_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +30,7 @@ TRIES = 5
 FOLD_FROM = 64  # objects of the log from which on they are folded into the base
 
 
-class Row(Record, frozen=True):
+class Row(NamedTuple):
     """A line of `ls`: sizes in bytes (0: there is no such file), the quality in words, when its youngest file came
     (seconds since 1970). A revision whose sizes are all 0 was removed."""
 
@@ -64,7 +63,7 @@ class Row(Record, frozen=True):
         return not (self.debuginfo or self.executable or self.archive)
 
     def as_json(self) -> dict[str, object]:
-        return dict(zip(type(self).__match_args__, values_of(self), strict=True))
+        return self._asdict()
 
 
 KINDS_OF_FIELDS = (str, int, int, int, int, int, str, int, str)
@@ -75,17 +74,14 @@ def rows_in(content: bytes) -> list[Row]:
     try:
         found = json.loads(content)
         listed = found["rows"] if found["version"] == VERSION else []
-        return [
-            Row(*one)
-            for one in listed
-            if tuple(map(type, one)) == KINDS_OF_FIELDS and is_id(one[0])
-        ]  # fmt: skip
+        kinds, whole = KINDS_OF_FIELDS, ID.fullmatch
+        return [Row._make(one) for one in listed if tuple(map(type, one)) == kinds and whole(one[0])]
     except (ValueError, RecursionError, KeyError, TypeError):
         return []
 
 
 def packed(rows: Iterable[Row]) -> bytes:
-    return json.dumps({"version": VERSION, "rows": [values_of(row) for row in rows]}, separators=(",", ":")).encode()
+    return json.dumps({"version": VERSION, "rows": list(rows)}, separators=(",", ":")).encode()
 
 
 class Index:

@@ -1,7 +1,7 @@
 """What people put into a store: files, folders with all below them, packages. Each ELF file is looked at by itself.
 
-Two passes: first every file is taken, then the archives of the build-ids that were touched are made, so that an archive
-is made once, of all that was given. Both on as many threads as there are cores; files that are large wait until less
+An archive is made once, of all that was given: at once where only one of the files has its build-id, else when all
+files were taken. Both on as many threads as there are cores; files that are large wait until less
 than LARGE_BYTES are being read, so that memory is bounded by the largest.
 """
 
@@ -11,9 +11,10 @@ import io
 import os
 import stat
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from whence import cores
@@ -21,13 +22,16 @@ from whence.elf import ElfFile
 from whence.errors import ElfError, Mismatch, WhenceError, without_file
 from whence.files import open_looked_at, open_regular
 from whence.store import packages
+from whence.store.archiving import Supplements
 from whence.store.leases import Busy
 from whence.store.outcomes import BUSY, REFUSED, SAME, Added, Received
-from whence.store.quality import hash_of, look
+from whence.store.quality import hash_of, looking
 
 if TYPE_CHECKING:
+    from whence.producers import Producers
+    from whence.store.keeper import Keeper
     from whence.store.processes import Mapped
-    from whence.store.store import Store
+    from whence.store.quality import Looked
 
 ELF_MAGIC = b"\x7fELF"
 HEAD = 512  # bytes that tell a package
@@ -40,7 +44,7 @@ class Intake:
 
     def __init__(
         self,
-        store: Store,
+        store: Keeper,
         *,
         by_hash: bool,
         layouts: Iterable[str],
@@ -57,11 +61,14 @@ class Intake:
         self._threads = store.jobs or cores.available()
         self._room = Room(LARGE_BYTES)
         self._folders: list[str] = []  # those that the paths name
+        self._ids: dict[str, str] = {}  # of ELF files, by path
+        self._expected: Counter[str] = Counter()  # how many of them have each build-id
 
     def add(self, paths: Iterable[str | os.PathLike[str]], mapped: Iterable[Mapped] = ()) -> list[Added]:
         """Take all that the paths name; returns what became of each ELF file."""
         named = [os.fspath(path) for path in paths]
-        self._folders = [path if os.path.isdir(path) else os.path.dirname(path) or "." for path in named]
+        folders = {path if os.path.isdir(path) else os.path.dirname(path) or "." for path in named}
+        self._folders = sorted({os.path.realpath(folder) for folder in folders})
         with ThreadPoolExecutor(self._threads) as pool:
             slots = threading.BoundedSemaphore(self._threads * AHEAD)
             failed: list[BaseException] = []
@@ -82,9 +89,9 @@ class Intake:
 
                 pool.submit(run)
 
-            for path in named:
-                for work in self._works(path):
-                    start(work)
+            works = [work for path in named for work in self._works(path)]
+            for work in works:
+                start(work)
             for one in mapped:
                 start(lambda one=one: self._mapped(one))  # type: ignore[misc]
             for _ in range(self._threads * AHEAD):  # all that was started has ended
@@ -116,6 +123,7 @@ class Intake:
             self._refused(path, error)
             return
         if not stat.S_ISDIR(status.st_mode):
+            self._count(path)
             yield lambda: self._file(path, named=True)
             return
         waiting = [path]
@@ -131,7 +139,14 @@ class Intake:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
+                    self._count(entry.path)
                     yield lambda path=entry.path: self._file(path, named=False)  # type: ignore[misc]
+
+    def _count(self, path: str) -> None:
+        """Count the files of each build-id, so that an archive is made at once where no other file comes."""
+        with suppress(WhenceError, OSError), ElfFile.open(path) as elf:
+            self._ids[path] = elf.build_id
+            self._expected[elf.build_id] += 1
 
     def _file(self, path: str, *, named: bool) -> None:
         """Take a file: an ELF file, or the ELF files in a package."""
@@ -153,7 +168,7 @@ class Intake:
                 for member in packages.members(kind, file, path):
                     self._member(member)
         except (WhenceError, OSError) as error:
-            if isinstance(error, OSError) and error.filename is None:
+            if isinstance(error, OSError) and error.filename != path:
                 raise  # the store's own
             self._refused(path, error)
 
@@ -178,22 +193,25 @@ class Intake:
                 with open_regular(one.path, ElfError) as (_, size), self._room.taken(size):
                     self._elf(one.path, size, one.origin, one.build_id)
         except (WhenceError, OSError) as error:
-            if isinstance(error, OSError) and error.filename is None:
-                raise
+            if isinstance(error, OSError) and error.filename != one.path:
+                raise  # the store's own
             self._refused(one.origin, error)
 
     def _elf(self, path: str, size: int, origin: str = "", wanted: str = "") -> None:
         """Take a file that lies there. It is copied first unless its very bytes are in the store already."""
         origin = origin or path
-        with ElfFile.open(path) as elf:
-            build_id = elf.build_id
+        if path in self._ids:
+            build_id = self._ids[path]
+        else:
+            with ElfFile.open(path) as elf:
+                build_id = elf.build_id
         if wanted and build_id != wanted:
             raise Mismatch(f"its build-id is {build_id or 'missing'}, and {wanted} was mapped").in_file(path)
         if build_id and self._is_there(build_id, path, size, origin):
             return
         descriptor = open_looked_at(path)
         with open(descriptor, "rb") as file, self.store.receive(file, origin) as received:
-            self._take(received)
+            self._take(received, alone=self._expected[build_id] == 1)
 
     def _is_there(self, build_id: str, path: str, size: int, origin: str) -> bool:
         known = self.store.find(build_id)
@@ -214,20 +232,31 @@ class Intake:
         with self._lock:
             self._touched[build_id] = max(size, self._touched.get(build_id, 0))
 
-    def _take(self, received: Received) -> None:
-        try:
-            looked = look(received.path)
-        except WhenceError as error:
-            error.path = received.origin
-            self._refused(received.origin, error)
-            return
+    def _take(self, received: Received, alone: bool = False) -> None:
+        """Take a file that was received; one that comes `alone` has its archive made at once."""
+        with ExitStack() as stack:
+            finder = Supplements(self.store, None, self._folders, stack)
+            try:
+                opened = looking(received.path, finder, 1 if received.size < LARGE_BYTES else self.store.jobs)
+                looked, producers = stack.enter_context(opened)
+            except WhenceError as error:
+                error.path = received.origin
+                self._refused(received.origin, error)
+                return
+            self._take_looked_at(received, looked, producers, alone)
+
+    def _take_looked_at(self, received: Received, looked: Looked, producers: Producers, alone: bool) -> None:
         build_id = looked.build_id or (received.sha256 if self.by_hash else "")
         if not build_id:
             self._said(Added(received.origin, REFUSED, "it has no build-id (--by-hash keeps it under its SHA-256)"))
             return
-        for one in self.store.take(received, looked, build_id, wait=self.wait, archive=False):
+        alone = alone and not (self.layouts or self.sources)
+        done = self.store.take(
+            received, looked, build_id, wait=self.wait, archive=alone, folders=self._folders, producers=producers
+        )
+        for one in done:
             self._said(one)
-            if one.outcome != BUSY:
+            if one.outcome != BUSY and not alone:
                 self._touch(build_id, received.size)
 
     def _finish(self, build_id: str, size: int) -> None:

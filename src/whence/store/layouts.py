@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from whence.errors import WrongUse
-from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, GDB, SYMBOLIZER, TENANT, checked_id, gdb_key
+from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, GDB, SYMBOLIZER, checked_id, gdb_key, is_tenant
 from whence.store.names import symbolizer_key as pyroscope_key
 
 LAYOUTS = ("gdb", "pyroscope")
@@ -49,7 +49,7 @@ def kind_of_copy(key: str, build_id: str) -> str:
     if len(build_id) >= 4 and key == gdb_key(build_id):
         return DEBUGINFO
     tenant = key.removeprefix(SYMBOLIZER).partition("/")[0]
-    if key.startswith(SYMBOLIZER) and TENANT.fullmatch(tenant) and key == pyroscope_key(tenant, build_id):
+    if key.startswith(SYMBOLIZER) and is_tenant(tenant) and key == pyroscope_key(tenant, build_id):
         return ARCHIVE
     return ""
 

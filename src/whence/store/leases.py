@@ -56,8 +56,6 @@ class Lease:
         self._tag = ""
         self._end = 0.0  # by this machine's monotonic clock
         self._lock = threading.Lock()
-        self._done = threading.Event()
-        self._thread: threading.Thread | None = None
         try:
             self._acquire(wait)
         except BaseException:
@@ -105,20 +103,18 @@ class Lease:
 
     def keep(self) -> None:
         """Renew it from now on, until it is given back: what comes takes long."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._renew, daemon=True)
-            self._thread.start()
+        _renewer.watch(self)
 
-    def _renew(self) -> None:
-        while not self._done.wait(RENEW_SECONDS):
-            with suppress(OSError), self._lock:
-                if self._done.is_set():
-                    return
-                tag = self._objects.replace(self._key, self._content(), self._tag)
-                if not tag:
-                    self._end = 0.0  # somebody else's
-                    return
+    def renew(self) -> None:
+        """Move its end away from now, if it is still ours."""
+        with suppress(OSError), self._lock:
+            if not self._end:
+                return
+            tag = self._objects.replace(self._key, self._content(), self._tag)
+            if tag:
                 self._tag, self._end = tag, self._begun + LEASE_SECONDS
+            else:
+                self._end = 0.0  # somebody else's
 
     def check(self) -> None:
         """Raise Busy unless the lease is held for a while to come."""
@@ -127,17 +123,52 @@ class Lease:
 
     def release(self) -> None:
         """Give it back. One that is about to end is left to end, for it may be somebody else's by now."""
-        self._done.set()
+        _renewer.forget(self)
         with self._lock:
             if time.monotonic() < self._end - MARGIN_SECONDS:
                 self._end = 0.0
                 with suppress(OSError):
                     self._objects.delete(self._key)
-        if self._thread is not None:
-            self._thread.join()
         _held.discard(self._owner)  # if it could not be removed, others of this process take it over
 
 
+class _Renewer:
+    """One thread that renews the leases of this process, while there are any to renew."""
+
+    def __init__(self) -> None:
+        self._leases: set[Lease] = set()
+        self._lock = threading.Lock()
+        self._runs = False
+
+    def watch(self, lease: Lease) -> None:
+        with self._lock:
+            self._leases.add(lease)
+            if not self._runs:
+                self._runs = True
+                threading.Thread(target=self._run, daemon=True).start()
+
+    def forget(self, lease: Lease) -> None:
+        with self._lock:
+            self._leases.discard(lease)
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(RENEW_SECONDS)
+            with self._lock:
+                leases = list(self._leases)
+                self._runs = bool(leases)
+            if not leases:
+                return
+            for lease in leases:
+                lease.renew()
+
+    def reset(self) -> None:
+        """In a forked child, which has no such thread, and none of the leases."""
+        self._leases, self._lock, self._runs = set(), threading.Lock(), False
+
+
+_renewer = _Renewer()
+os.register_at_fork(after_in_child=_renewer.reset)
 _held: set[str] = set()
 """The owners of this process, by their names."""
 
@@ -146,7 +177,7 @@ def facts_of(content: bytes) -> dict[str, object]:
     """What a lease says; nothing when it can't be read."""
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -95,9 +95,14 @@ def debug_id_key(debug_id: str) -> str:
     return DEBUG_IDS + debug_id
 
 
+def is_tenant(tenant: str) -> bool:
+    """Whether a text may be a tenant's name."""
+    return TENANT.fullmatch(tenant) is not None and tenant not in (".", "..")
+
+
 def symbolizer_key(tenant: str, build_id: str) -> str:
     """Where Pyroscope looks for the archive of a build-id. Raises WrongUse for what is no tenant."""
-    if not TENANT.fullmatch(tenant) or tenant in (".", ".."):
+    if not is_tenant(tenant):
         raise WrongUse(f"a tenant has up to 150 letters, digits and !_*'().-, not {tenant[:200]!r}")
     return f"{SYMBOLIZER}{tenant}/{checked_id(build_id)}"
 

@@ -1,4 +1,4 @@
-"""Packages of ELF files: .deb, .tar (plain, gzip, bzip2, xz, zstd) and .zip, read member by member.
+"""Packages of ELF files: .deb, .tar (plain, gzip, bzip2, xz, zstd) and .zip, read member by member; packed ELF files.
 
 Nothing of a package is written under a name that it tells: members are read as streams, and only those that begin as
 ELF files do are handed on. Links, devices and folders are passed over. A .deb is an `ar` file (deb(5)): an eight-byte
@@ -9,6 +9,7 @@ All members of a package together may unpack to TIMES its bytes and ALLOWANCE mo
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import tarfile
@@ -33,7 +34,7 @@ DEB_FIRST = b"debian-binary"
 RPM_MAGIC = b"\xed\xab\xee\xdb"
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 ZIP_MAGIC = b"PK\x03\x04"
-DEB, TAR, ZIP, RPM = "deb", "tar", "zip", "rpm"
+DEB, TAR, ZIP, RPM, ONE = "deb", "tar", "zip", "rpm", "one"  # ONE: a single packed file, such as a kernel module
 PACKED = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 TAR_ENDINGS = (".tar", ".tgz", ".txz", ".tbz2", ".tzst", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError, ValueError, NotImplementedError,
@@ -71,14 +72,19 @@ class Member:
         try:
             found = self._file.read(size if size >= 0 else 1 << 20)
         except OSError as error:
-            if error.errno is not None:
+            if not is_of_package(error):
                 raise
-            raise broken(error) from error  # gzip's and bz2's own
+            raise broken(error) from error
         except BROKEN as error:
             raise broken(error) from error
         if not self._charged:
             self._budget.charge(len(found))
         return found
+
+
+def is_of_package(error: OSError) -> bool:
+    """Whether an error is about what a package says: gzip's and bz2's own, or a place that no file has."""
+    return error.errno is None or error.errno == errno.EINVAL
 
 
 def broken(error: Exception) -> PackageError:
@@ -97,7 +103,9 @@ def kind_of(path: str, head: bytes) -> str | None:
     if head[TAR_MAGIC_AT:].startswith(TAR_MAGIC):
         return TAR
     packed = any(head.startswith(magic) for magic in PACKED)
-    return TAR if packed and os.path.basename(path).lower().endswith(TAR_ENDINGS) else None
+    if packed and os.path.basename(path).lower().endswith(TAR_ENDINGS):
+        return TAR
+    return ONE if packed else None
 
 
 def members(kind: str, file: BinaryIO, path: str) -> Iterator[Member]:
@@ -107,13 +115,13 @@ def members(kind: str, file: BinaryIO, path: str) -> Iterator[Member]:
     with naming(path):
         if kind == RPM:
             raise Unsupported("an .rpm, which is not read").with_hint("rpm2archive makes a .tar of it")
-        read = {DEB: _deb, TAR: _tar, ZIP: _zip}[kind]
+        read = {DEB: _deb, TAR: _tar, ZIP: _zip, ONE: _one}[kind]
         try:
             for member in read(file, path, budget):
                 if member.is_elf:
                     yield member
         except OSError as error:
-            if error.errno is not None:
+            if not is_of_package(error):
                 raise
             raise broken(error) from error
         except BROKEN as error:
@@ -203,6 +211,11 @@ def _unpacked(file: BinaryIO) -> IO[bytes]:
 
         return unpacking(file)
     return file
+
+
+def _one(file: BinaryIO, path: str, budget: Budget) -> Iterator[Member]:
+    with _unpacked(file) as content:
+        yield Member(content, os.path.splitext(path)[0], budget, charged=False)
 
 
 def _zip(file: BinaryIO, path: str, budget: Budget) -> Iterator[Member]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import IO, Any, BinaryIO, cast
 
@@ -13,19 +14,37 @@ else:
 CHUNK = 1 << 20
 LEVEL = 3
 PAYS_BELOW = 0.9  # of the bytes: else a file is stored as it is
-FAULT: type[Exception] = zstd.ZstdError
+
+
+class _Unpacking(io.RawIOBase):
+    """A zstd stream; what is no such stream raises OSError without a number, as gzip's do."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._stream: Any = zstd.ZstdFile(file)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return bytes(self._stream.read(size))
+        except zstd.ZstdError as error:
+            raise OSError(f"no zstd stream: {error}") from error
 
 
 def unpacking(file: BinaryIO) -> IO[bytes]:
     """A zstd stream, unpacked as it is read."""
-    return cast("IO[bytes]", zstd.ZstdFile(file))
+    return cast("IO[bytes]", _Unpacking(file))
 
 
 def unpack(source: BinaryIO, target: BinaryIO) -> None:
-    """Unpack a whole file."""
-    stream: Any = zstd.ZstdFile(source)
-    while chunk := stream.read(CHUNK):
-        target.write(chunk)
+    """Unpack a whole file. Raises OSError for what is none."""
+    stream = unpacking(source)
+    try:
+        while chunk := stream.read(CHUNK):
+            target.write(chunk)
+    except EOFError as error:
+        raise OSError(f"no whole zstd stream: {error}") from error
 
 
 def pack(source: BinaryIO, target: BinaryIO) -> int:

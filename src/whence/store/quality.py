@@ -8,6 +8,8 @@ lines, with DWARF, with more units, with Go's table, with .symtab, with .dynsym,
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
 from whence.elf import ElfFile
@@ -21,6 +23,8 @@ from whence.store.names import DEBUGINFO, EXECUTABLE
 
 if TYPE_CHECKING:
     from os import PathLike
+
+    from whence.producers import Producers
 
 CHUNK = 1 << 20
 LINES, SYMTAB, DYNSYM = ".debug_line", ".symtab", ".dynsym"
@@ -78,6 +82,13 @@ def build_id_of(path: str | PathLike[str]) -> str:
 
 def look(path: str | PathLike[str]) -> Looked:
     """Parse a file. Raises ElfError for what is cut off or damaged, or holds nothing that a store keeps; OSError."""
+    with looking(path, DebugFiles(()), 1) as (looked, _):
+        return looked
+
+
+@contextmanager
+def looking(path: str | PathLike[str], finder: DebugFiles, jobs: int | None) -> Iterator[tuple[Looked, Producers]]:
+    """The same, and what names the addresses of the file, completed by what `finder` has, open until the block ends."""
     from whence.producers import Producers
 
     with ElfFile.open(path) as elf:
@@ -85,7 +96,8 @@ def look(path: str | PathLike[str]) -> Looked:
             raise Unsupported("a core file, not a program").in_file(elf.path)
         must_be_whole(elf)
         kinds = kinds_of(elf)
-        with Producers(elf, finder=DebugFiles(()), jobs=1) as producers:
+        alt = elf.alt_link
+        with Producers(elf, finder=finder, jobs=jobs) as producers:
             info = producers.dwarf
             quality = Quality(
                 units=len(info.units) if info is not None else 0,
@@ -94,10 +106,8 @@ def look(path: str | PathLike[str]) -> Looked:
                 symtab=_in_file(elf, SYMTAB),
                 dynsym=_in_file(elf, DYNSYM),
             )
-        alt = elf.alt_link
-        return Looked(
-            elf.build_id, kinds, quality, machine_name(elf.machine), elf.order == "little", alt.build_id if alt else ""
-        )
+            little, alt_id = elf.order == "little", alt.build_id if alt else ""
+            yield Looked(elf.build_id, kinds, quality, machine_name(elf.machine), little, alt_id), producers
 
 
 def must_be_whole(elf: ElfFile) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -35,10 +36,12 @@ from whence.store.quality import CHUNK, hash_of, look
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Protocol
 
     from whence.binary import Binary
+    from whence.locate.cache import Cache
     from whence.locate.search import FileKind
+    from whence.producers import Producers
+    from whence.store.keeper import Readable
     from whence.store.leases import Lease as HeldLease
     from whence.store.objects import Objects, Stat
     from whence.store.processes import Mapped
@@ -46,11 +49,6 @@ if TYPE_CHECKING:
     from whence.store.source import StoreSource
     from whence.store.sources import Bundled
     from whence.store.wanted import Question
-
-    class Readable(Protocol):
-        """A stream of bytes: an open file, the body of an upload."""
-
-        def read(self, size: int = -1, /) -> bytes: ...
 
 
 WAIT_SECONDS = 120.0
@@ -60,16 +58,16 @@ class Store:
     """A store in a folder or a bucket. A context manager; safe from several threads, and with other processes' stores.
 
     `place` is a folder, an address (s3://, gs://, az://, memory://, http://, https://) or Objects. Nothing is written
-    before something is put. `cache` is a folder for what is fetched from a bucket (without one: temporary files).
-    `jobs` is the number of threads (None: one a core). With `compress` ELF files are stored packed by zstd where that
-    pays; they are handed out unpacked, but no longer by a mere web server.
+    before something is put. `cache` is for what is fetched from a bucket, a Cache or its folder (without one:
+    temporary files). `jobs` is the number of threads (None: one a core). With `compress` ELF files are stored packed by
+    zstd where that pays; they are handed out unpacked, but no longer by a mere web server.
     """
 
     def __init__(
         self,
         place: str | os.PathLike[str] | Objects,
         *,
-        cache: str | os.PathLike[str] | None = None,
+        cache: Cache | str | os.PathLike[str] | None = None,
         jobs: int | None = None,
         compress: bool = False,
     ) -> None:
@@ -106,10 +104,10 @@ class Store:
         known = meta.read(found[0], build_id) if found is not None else None
         if known is not None and known.files:
             return known
-        return self._unknown(build_id)
+        return self._unknown(build_id) if self._is_foreign() else None
 
     def _unknown(self, build_id: str) -> Meta | None:
-        """The same of files that nobody described: put there by hand, or by a writer that was killed."""
+        """The same of files that nobody described: put there by hand, or by other programs."""
         there = {kind: self.status(build_id, kind) for kind in KINDS}
         files = {str(kind): Held(one.size, "", added=int(one.modified)) for kind, one in there.items() if one}
         return Meta(build_id, files) if files else None
@@ -159,6 +157,19 @@ class Store:
                     raise FileNotFoundError(2, f"{status.key} was removed meanwhile")
             yield out
 
+    def fetch(self, build_id: str, kind: str, file: BinaryIO) -> None:
+        """Write a file of a build-id, unpacked, into another. Raises FileNotFoundError, OSError."""
+        status = self.status(build_id, kind)
+        if status is not None and not status.key.endswith(names.PACKED):
+            if self.objects.fetch(status.key, file) is None:
+                raise FileNotFoundError(2, f"{status.key} was removed meanwhile")
+            return
+        with self.file(build_id, kind) as path:
+            if path is None:
+                raise FileNotFoundError(2, f"there is no {file_key(build_id, kind)}")
+            with open(path, "rb") as source:
+                shutil.copyfileobj(source, file, CHUNK)
+
     def status(self, build_id: str, kind: str) -> Stat | None:
         """What is known of a file's object, wherever it lies; None when it is not there."""
         found = self.objects.head(file_key(build_id, kind))
@@ -205,11 +216,19 @@ class Store:
             return None
         return Content.of_file(path, stack)
 
-    def source(self, who: str = "") -> StoreSource:
-        """The store as a source of a Locator. `who` asks: it is written down with what was not found."""
+    def source(
+        self,
+        who: str = "",
+        *,
+        cache: Cache | str | os.PathLike[str] | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> StoreSource:
+        """The store as a source of a Locator. `who` asks: it is written down with what was not found. Files of a bucket
+        are kept in `cache`, a Cache or its folder (default: the store's). `say` is told once, in a line, when the store
+        can't be asked."""
         from whence.store.source import StoreSource
 
-        return StoreSource(self, who, self._cache)
+        return StoreSource(self, who, self._cache if cache is None else cache, say)
 
     def wanted(self) -> Iterable[Question]:
         """Build-ids that were asked for and are not there, those asked for most first."""
@@ -307,11 +326,21 @@ class Store:
             raise WrongUse(f"{self.url} can only be read")
 
     def take(
-        self, received: Received, looked: Looked, build_id: str, *, wait: float = WAIT_SECONDS, archive: bool = True
+        self,
+        received: Received,
+        looked: Looked,
+        build_id: str,
+        *,
+        wait: float = WAIT_SECONDS,
+        archive: bool = True,
+        folders: Iterable[str] = (),
+        producers: Producers | None = None,
     ) -> Outcomes:
         """Keep a file that was looked at, where it is better than what is there; what became of it, for each kind.
 
-        With `archive` false the archive is left as it is: for who puts several files and then calls `finish`.
+        With `archive` false the archive is left as it is: for who puts several files and then calls `finish`. Split
+        units may lie below `folders`, whose links are followed. `producers` are those of the file, where they are open
+        (quality.looking).
         """
         self._must_be_writable()
 
@@ -326,7 +355,10 @@ class Store:
                 return [said(kind, *one) for kind, one in decided.items()]
         try:
             with Lease(self.objects, build_id, wait) as lease:
-                return [said(kind, *one) for kind, one in self._keep(lease, received, looked, new, archive)]
+                return [
+                    said(kind, *one)
+                    for kind, one in self._keep(lease, received, looked, new, archive, folders, producers)
+                ]
         except Busy as busy:
             return [said(kind, BUSY, busy.message) for kind in looked.kinds]
 
@@ -353,7 +385,9 @@ class Store:
                 if not self._archive(lease, known, folders):
                     self._copy(lease, known, new)
                 self._commit(lease, known)
-            return known if known.files else None
+                return known
+            self._forget(lease)
+            return None
 
     def _copy(self, lease: HeldLease, known: Meta, keys: Iterable[str]) -> None:
         """Write the copies of what is there now."""
@@ -424,7 +458,16 @@ class Store:
             found.files[kind] = Held(size, digest, looked.quality, modified, "found in the store")
             describe(found, looked)
 
-    def _keep(self, lease: HeldLease, received: Received, looked: Looked, new: Held, archive: bool) -> Decisions:
+    def _keep(
+        self,
+        lease: HeldLease,
+        received: Received,
+        looked: Looked,
+        new: Held,
+        archive: bool,
+        folders: Iterable[str],
+        producers: Producers | None,
+    ) -> Decisions:
         known = self._state(lease)
         decided = [(kind, decide(known.files.get(kind), new)) for kind in looked.kinds]
         keep = [kind for kind, (outcome, _) in decided if outcome in KEPT]
@@ -432,7 +475,8 @@ class Store:
         if keep:
             lease.keep()
             describe(known, looked)
-            known.name = known.name or os.path.basename(received.origin.rpartition(": ")[2])
+            if EXECUTABLE in keep or not known.name:  # a debug file is often named by its build-id
+                known.name = os.path.basename(received.origin.rpartition(": ")[2])
             known.by_hash = not looked.build_id
         with self._packed(received.path) if keep and self.compress else nullcontext() as smaller:
             path, held = received.path, new
@@ -450,7 +494,8 @@ class Store:
                 known.files[kind] = held
                 self.objects.delete(file_key(lease.build_id, kind, packed=not held.packing))
         if archive:
-            self._archive(lease, known)
+            alone = {one.sha256 for kind, one in known.files.items() if kind != ARCHIVE} == {new.sha256}
+            self._archive(lease, known, folders, producers if alone else None)
         self._commit(lease, known)
         return decided
 
@@ -473,28 +518,31 @@ class Store:
             return False
         return not known.alt or known.alt_there or self.objects.head(file_key(known.alt, DEBUGINFO)) is None
 
-    def _archive(self, lease: HeldLease, known: Meta, folders: Iterable[str] = ()) -> bool:
-        """Make the archive and all copies, unless they are there; returns whether they had to be made."""
+    def _archive(
+        self, lease: HeldLease, known: Meta, folders: Iterable[str] = (), producers: Producers | None = None
+    ) -> bool:
+        """Make the archive and all copies, unless they are there; returns whether they had to be made. `producers` are
+        those of all that is there, where they are open."""
         if self._is_finished(known) and (known.archive is not None or known.note):
             return False
-        from whence.store.archiving import make_archive
+        from whence.store.archiving import archive_of, make_archive
 
         lease.keep()
         with ExitStack() as stack:
-            files = {
-                kind: stack.enter_context(self.file(known.build_id, kind)) for kind in known.files if kind != ARCHIVE
-            }
+            kinds = [kind for kind in known.files if kind != ARCHIVE and producers is None]
+            files = {kind: stack.enter_context(self.file(known.build_id, kind)) for kind in kinds}
             descriptor, name = tempfile.mkstemp(dir=self._spool())
             out = Path(name)
             stack.callback(out.unlink, missing_ok=True)
             with open(descriptor, "w+b") as file:
                 try:
                     there = {kind: path for kind, path in files.items() if path}
-                    made = make_archive(self, known, there, file, folders)
+                    if producers is not None:
+                        made = archive_of(producers, file)
+                    else:
+                        made = make_archive(self, known, there, file, folders)
                     known.note = made.note
-                except (WhenceError, OSError) as error:
-                    if isinstance(error, OSError) and error.errno == 28:  # ENOSPC
-                        raise
+                except WhenceError as error:
                     known.note = without_file(error)
                     made = None
                 file.flush()
@@ -517,9 +565,7 @@ class Store:
         """Say what is there now."""
         lease.check()
         if known.debug_id:
-            key = names.debug_id_key(known.debug_id)
-            if self.objects.head(key) is None:
-                self.objects.put(key, known.build_id.encode())
+            self.objects.create(names.debug_id_key(known.debug_id), known.build_id.encode())
         known.revision = known.next_revision()
         self.objects.put(meta_key(known.build_id), known.to_bytes())
         self.index.write([Row.of(known)])
@@ -534,25 +580,30 @@ class Store:
     def remove(self, build_id: str, *, wait: float = WAIT_SECONDS) -> int:
         """Remove everything of a build-id; returns how many bytes that frees. Raises Busy, OSError."""
         self._must_be_writable()
-        with Lease(self.objects, build_id, wait) as lease:
-            known = self.find(build_id)
-            there = list(self.objects.list(names.folder_key(build_id)))
-            if known is None and not there:
-                return 0
-            freed = sum(one.size for one in there)
-            lease.check()
-            row = Row.gone(build_id, known.next_revision() if known is not None else time.time_ns())
-            for key in known.copies if known is not None else ():
-                if kind_of_copy(key, build_id):
-                    self.objects.delete(key)
-            if known is not None and names.DEBUG_ID.fullmatch(known.debug_id):
-                self.objects.delete(names.debug_id_key(known.debug_id))
-            self.objects.delete(names.sources_key(build_id))
-            self.objects.delete(names.used_key(build_id))
-            for one in sorted(there, key=lambda one: one.key.endswith("/meta.json")):  # what describes them goes last
-                self.objects.delete(one.key)
-            self.index.write([row])
-            return freed
+        with Lease(self.objects, checked_id(build_id), wait) as lease:
+            return self._forget(lease)
+
+    def _forget(self, lease: HeldLease) -> int:
+        """Remove everything of a build-id, what describes it last; returns how many bytes that frees."""
+        build_id = lease.build_id
+        found = self.objects.read(meta_key(build_id), meta.LONGEST)
+        known = meta.read(found[0], build_id) if found is not None else None
+        there = list(self.objects.list(names.folder_key(build_id)))
+        if not there and not lease.taken_over:
+            return 0
+        lease.check()
+        for key in known.copies if known is not None else ():
+            if kind_of_copy(key, build_id):
+                self.objects.delete(key)
+        if known is not None and names.DEBUG_ID.fullmatch(known.debug_id):
+            self.objects.delete(names.debug_id_key(known.debug_id))
+        self.objects.delete(names.sources_key(build_id))
+        self.objects.delete(names.used_key(build_id))
+        for one in sorted(there, key=lambda one: one.key.endswith("/meta.json")):
+            self.objects.delete(one.key)
+        revision = known.next_revision() if known is not None else time.time_ns()
+        self.index.write([Row.gone(build_id, revision)])
+        return sum(one.size for one in there)
 
     def put_sources(self, build_id: str, folders: Iterable[str | os.PathLike[str]]) -> Bundled | None:
         """Put a bundle of the source files that the archive of a build-id names and that lie below these folders, in

@@ -12,7 +12,7 @@ from whence.errors import WhenceError, without_file
 from whence.records import Record
 from whence.store import meta
 from whence.store.leases import Busy
-from whence.store.names import ARCHIVE, FILES, KINDS, file_key, is_id, meta_key
+from whence.store.names import ARCHIVE, FILES, KINDS, file_key, folder_key, is_id, meta_key
 from whence.store.quality import hash_of, must_be_whole
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def problems_of(store: Store, build_id: str) -> Iterator[Problem]:
                 store.finish(build_id, wait=0)
         except Busy:
             return  # it is being changed just now
+    if not any(True for _ in store.objects.list(folder_key(build_id))):
+        return  # it was being removed
     found = store.objects.read(meta_key(build_id), meta.LONGEST)
     known = meta.read(found[0], build_id) if found is not None else None
     if known is None:

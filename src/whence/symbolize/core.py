@@ -10,7 +10,7 @@ for stack in core.stacks():
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from whence.elf import ElfFile
@@ -28,15 +28,16 @@ class Core(Snapshot):
 
     `threads` has the one that ended the process first. `missing` counts the bytes that the end of the file lacks,
     `problems` has what was damaged in it and left out. `arguments` is the command line, of which cores keep 79 bytes,
-    `executable` the program's file, `written` when the core was, in seconds since 1970. Raises OSError, ElfError,
-    MapsError.
+    `executable` the program's file, `written` when the core was, in seconds since 1970. `programs` are files that may
+    be the program, for cores that do not say which it was (qemu-user's). Raises OSError, ElfError, MapsError.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, programs: Iterable[str | os.PathLike[str]] = ()) -> None:
         from whence.procmap.core import read_core
 
+        self._programs = tuple(os.fspath(one) for one in programs)
         with ElfFile.open(path) as elf:
-            core = read_core(elf)
+            core = read_core(elf, self._programs)
             self.problems = tuple(map(str, elf.problems))
         self.record, self.path = core.snapshot, os.fspath(path)
         self.threads: tuple[CoreThread, ...] = core.threads
@@ -44,8 +45,12 @@ class Core(Snapshot):
         self.arguments, self.executable = core.arguments, core.executable
         self.written = os.stat(path).st_mtime
 
-    def stacks(self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None) -> list[Stack]:
+    def stacks(
+        self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None, scan: bool = False
+    ) -> list[Stack]:
         """The stack of every thread, or of those of `tids`, in the order of `threads`, with names.
+
+        With `scan` callers that nothing tells are guessed: frames that are found by FoundBy.SCAN.
 
         The files of the process are those that the symbolizer's Locator finds (default: a symbolizer of its own). Never
         raises for what a thread, a frame or a file is: `end` says why a stack is no longer. Raises OSError, ElfError,
@@ -54,23 +59,23 @@ class Core(Snapshot):
         """
         if symbolizer is None:
             with Symbolizer() as own:
-                return self.stacks(own, tids=tids)
+                return self.stacks(own, tids=tids, scan=scan)
         from whence.procmap.core import read_core
         from whence.unwind import core_stacks
 
         with ElfFile.open(self.path) as elf:
-            found = core_stacks(elf, read_core(elf), symbolizer.finds, tids=tids)
+            found = core_stacks(elf, read_core(elf, self._programs), symbolizer.finds, tids=tids, scan=scan)
         frames = named(self, [one.unwound for one in found], symbolizer)
         return [_stack(one, place) for one, place in zip(found, frames, strict=True)]
 
-    def explain_stack(self, tid: int, symbolizer: Symbolizer) -> tuple[Stack, list[str]] | None:
+    def explain_stack(self, tid: int, symbolizer: Symbolizer, *, scan: bool = False) -> tuple[Stack, list[str]] | None:
         """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such
         thread. Raises as `stacks` does."""
         from whence.procmap.core import read_core
         from whence.unwind.core import explain_core_stack
 
         with ElfFile.open(self.path) as elf:
-            found = explain_core_stack(elf, read_core(elf), tid, symbolizer.finds)
+            found = explain_core_stack(elf, read_core(elf), tid, symbolizer.finds, scan=scan)
         if found is None:
             return None
         one, rules = found

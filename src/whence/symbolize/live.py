@@ -8,9 +8,11 @@ with whence.Process(1234) as process:
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from whence.errors import Unsupported
 from whence.procmap import snapshot as record
 from whence.procmap.mapping import Mapping
 from whence.procmap.resolver import Resolver
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from whence.symbolize.stacks import Stack
 
 
+def on_linux() -> bool:
+    """Whether there is what live processes are read by."""
+    return sys.platform == "linux"
+
+
 class Process(LivePid):
     """A live process. A context manager; it keeps what it read of the process until it is closed.
 
@@ -35,6 +42,8 @@ class Process(LivePid):
     def __init__(
         self, pid: int, *, proc_root: str | os.PathLike[str] = "/proc", resolver: Resolver | None = None
     ) -> None:
+        if not on_linux() and resolver is None and os.fspath(proc_root) == "/proc":
+            raise Unsupported("live processes are read from /proc, which only Linux has: use a snapshot or a core file")
         self.pid = pid
         self._resolver = resolver or Resolver(proc_root)
 
@@ -75,39 +84,42 @@ class Process(LivePid):
 
         return list(threads(self.directory))
 
-    def stacks(self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None) -> list[Stack]:
+    def stacks(
+        self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None, scan: bool = False
+    ) -> list[Stack]:
         """The stack of every thread, or of those of `tids`, by tid, with names.
 
         The threads are stopped together for as long as copying their registers and stacks takes, a few milliseconds
-        (`Stack.held`), and unwound afterwards. Files that the symbolizer's Locator finds help (default: a symbolizer of
-        its own). A thread that could not be stopped has what is known without, and `Stack.missing` says why. Raises
+        (`Stack.held`), and unwound afterwards; with `scan` callers that nothing tells are guessed. Files that the
+        symbolizer's Locator finds help (default: a symbolizer of its own). A thread that could not be stopped has what
+        is known without, and `Stack.missing` says why. Raises
         ProcessLookupError.
         """
         from whence.symbolize.live_stacks import denied
 
         if symbolizer is None:
             with Symbolizer(resolver=self._resolver) as own:
-                return self.stacks(own, tids=tids)
+                return self.stacks(own, tids=tids, scan=scan)
         try:
-            with self.live_stacks(symbolizer) as live:
+            with self.live_stacks(symbolizer, scan=scan) as live:
                 return live.take(tids)
         except PermissionError:
             return denied(self.directory, tids)
 
-    def explain_stack(self, tid: int, symbolizer: Symbolizer) -> tuple[Stack, list[str]] | None:
+    def explain_stack(self, tid: int, symbolizer: Symbolizer, *, scan: bool = False) -> tuple[Stack, list[str]] | None:
         """A thread's stack as `stacks` has it, and by which rule the caller of each frame was found; None for no such
         thread. Raises ProcessLookupError, PermissionError."""
-        with self.live_stacks(symbolizer) as live:
+        with self.live_stacks(symbolizer, scan=scan) as live:
             return live.explain(tid)
 
-    def live_stacks(self, symbolizer: Symbolizer) -> LiveStacks:
+    def live_stacks(self, symbolizer: Symbolizer, *, scan: bool = False) -> LiveStacks:
         """Its stacks as often as they are asked for: what is learnt of its files is kept in between.
 
         Raises ProcessLookupError, PermissionError.
         """
         from whence.symbolize.live_stacks import LiveStacks
 
-        return LiveStacks(self.pid, self._resolver, symbolizer)
+        return LiveStacks(self.pid, self._resolver, symbolizer, scan=scan)
 
     def snapshot(self) -> Snapshot:
         """What has to be kept to name the process's addresses later, or elsewhere.

@@ -30,12 +30,13 @@ REFRESH = 1.0  # seconds for which mappings are not read again
 class LiveStacks:
     """The stacks of a process as often as they are asked for. A context manager: it holds files open."""
 
-    def __init__(self, pid: int, resolver: Resolver, symbolizer: Symbolizer) -> None:
+    def __init__(self, pid: int, resolver: Resolver, symbolizer: Symbolizer, *, scan: bool = False) -> None:
         self._symbolizer, self._resolver = symbolizer, resolver
         self.shown = _shown(pid, resolver)  # the pid to ask for names
         self._taken = time.monotonic()
         self._snapshot = SnapshotMappings.take(self.shown, resolver)
-        self._live = LiveProcess(pid, resolver.directory(self.shown), self._snapshot, symbolizer.finds)
+        directory = resolver.directory(self.shown)
+        self._live = LiveProcess(pid, directory, self._snapshot, symbolizer.finds, scan=scan)
 
     def __repr__(self) -> str:
         return f"<LiveStacks of process {self.shown}>"

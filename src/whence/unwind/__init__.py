@@ -1,9 +1,14 @@
 """Unwinding: registers, memory and call frame information to stacks, each frame with how it was found.
 
-    cfi.py          .eh_frame and .debug_frame of one file as rows: how to get the caller's registers at a vaddr
+    cfi.py          .eh_frame and .debug_frame of one file as rows: how to get the caller's registers at a vaddr;
+                    kernels/cfi.py compiles them
+    sframe.py       the same of .sframe
+    exidx.py        the same of ARM's exception tables
     expressions.py  the stack machine of their expressions, bounded
     registers.py    the registers of each machine
     unwinder.py     one thread, frame by frame, and why its stack ends
+    walking.py      frames that are plain, walked by kernels/walk.py
+    samples.py      the stacks of many samples at once: registers, and a copy of the stack's bytes
     steps.py        frames, how each was found, and why there are no more
     gostack.py      callers of Go's functions, and Go's switches of stacks
     memory.py       what a core kept, and what files have instead
@@ -19,7 +24,11 @@ stack with a reason; it never raises, and never costs more than the bounds that 
 """
 
 from whence.unwind.core import ThreadStack, core_stacks
+from whence.unwind.samples import Samples, SampleStacks, stacks
 from whence.unwind.signals import Signal
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 
-__all__ = ["End", "FoundBy", "Signal", "StackFrame", "ThreadStack", "Unwound", "core_stacks"]
+__all__ = [
+    "End", "FoundBy", "SampleStacks", "Samples", "Signal", "StackFrame", "ThreadStack", "Unwound", "core_stacks",
+    "stacks",
+]  # fmt: skip

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence.elf.kernels import constants
 from whence.elf.layout import machine_name
-from whence.procmap.core import SIGNAL_AT, TID_AT, mapped_files
+from whence.procmap.core import SIGNAL_AT, TID_AT, FileEntry, mapped_files
 from whence.unwind.constants import NT_SIGINFO
 from whence.unwind.memory import CoreMemory
 from whence.unwind.modules import CoreCode, Modules
@@ -23,6 +23,7 @@ from whence.unwind.registers import MACHINES
 from whence.unwind.signals import Signal, read_signal
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 from whence.unwind.unwinder import Unwinder
+from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
@@ -41,7 +42,7 @@ class ThreadStack(NamedTuple):
 
 
 def explain_core_stack(
-    elf: ElfFile, core: CoreMappings, tid: int, finds: Finds | None = None
+    elf: ElfFile, core: CoreMappings, tid: int, finds: Finds | None = None, *, scan: bool = False
 ) -> tuple[ThreadStack, list[str]] | None:
     """One thread of an open core, and by which rule the caller of each frame was found; None for no such thread.
 
@@ -49,13 +50,14 @@ def explain_core_stack(
     """
     from whence.unwind.explaining import ExplainingUnwinder, rules_of
 
-    machine = MACHINES.get((elf.machine, elf.bits))
+    machine = _machine_of(elf)
     modules = Modules(core.snapshot, finds)
     try:
-        memory = CoreMemory(elf, mapped_files(elf), modules.bytes_of)
+        memory = CoreMemory(elf, _file_entries(elf, core), modules.bytes_of)
         unwinder = None
-        if machine is not None and elf.order == "little":
-            unwinder = ExplainingUnwinder(machine, CoreCode(modules, memory), memory, stored=elf.size)
+        if machine is not None:
+            unwinder = ExplainingUnwinder(machine, CoreCode(modules, memory), memory, elf.order, stored=elf.size)
+            unwinder.scan = scan
         for thread in _threads(elf):
             if thread.tid == tid:
                 found = _stack(elf, core, thread, machine, unwinder)
@@ -73,24 +75,44 @@ class _Thread:
 
 
 def core_stacks(
-    elf: ElfFile, core: CoreMappings, finds: Finds | None = None, *, tids: Collection[int] | None = None
+    elf: ElfFile,
+    core: CoreMappings,
+    finds: Finds | None = None,
+    *,
+    tids: Collection[int] | None = None,
+    scan: bool = False,
 ) -> list[ThreadStack]:
-    """The stacks of the threads of an open core in its order, or of those of `tids` alone.
+    """The stacks of the threads of an open core in its order, or of those of `tids` alone; with guesses if `scan`.
 
     `finds` (a Locator) says where the files of the process are. Never raises for what a thread or a file of the process
     is; MapsError for damaged notes.
     """
-    machine = MACHINES.get((elf.machine, elf.bits))
-    if elf.order != "little":
-        machine = None
+    machine = _machine_of(elf)
     modules = Modules(core.snapshot, finds)
     try:
-        memory = CoreMemory(elf, mapped_files(elf), modules.bytes_of)
-        unwinder = None if machine is None else Unwinder(machine, CoreCode(modules, memory), memory, stored=elf.size)
+        memory = CoreMemory(elf, _file_entries(elf, core), modules.bytes_of)
+        unwinder = None
+        if machine is not None:
+            code = CoreCode(modules, memory)
+            walker = PlainWalker(machine, elf.order, code, memory.segments())
+            unwinder = Unwinder(machine, code, memory, elf.order, stored=elf.size, walker=walker)
+            unwinder.scan = scan
         wanted = [thread for thread in _threads(elf) if tids is None or thread.tid in tids]
         return [_stack(elf, core, thread, machine, unwinder) for thread in wanted]
     finally:
         modules.close()
+
+
+def _machine_of(elf: ElfFile) -> Machine | None:
+    machine = MACHINES.get((elf.machine, elf.bits))
+    return machine if machine is not None and machine.order == elf.order else None
+
+
+def _file_entries(elf: ElfFile, core: CoreMappings) -> list[FileEntry]:
+    """What was mapped of files, by NT_FILE; without one, what is known of the program."""
+    return mapped_files(elf) or [
+        FileEntry(one.start, one.end, one.offset, one.path) for one in core.snapshot.mappings if one.kind.has_file
+    ]
 
 
 def _threads(elf: ElfFile) -> list[_Thread]:

@@ -31,6 +31,9 @@ WAYS = {
 }
 
 
+GUESS = "; a guess: the first word on the stack that may be the return address"
+
+
 class Way(NamedTuple):
     """How the caller of a frame was found, in words; of the last frame, how it was looked for."""
 
@@ -52,6 +55,12 @@ class ExplainingUnwinder(Unwinder):
         found = super().step(frame, registers)
         if found.found_by in WAYS:
             self.ways[-1] = Way(frame, WAYS[found.found_by])
+        return found
+
+    def scanned(self, frame: StackFrame, registers: dict[int, int]) -> Step | None:
+        found = super().scanned(frame, registers)
+        if found is not None:
+            self.ways[-1] = Way(frame, self.ways[-1].rule + GUESS)
         return found
 
     def searched(self, frame: StackFrame) -> str:

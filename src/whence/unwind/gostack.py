@@ -109,7 +109,7 @@ class GoStacks:
         """The caller of a function that writes to the stack pointer, and keeps a frame record."""
         machine = self.machine
         fp = registers.get(machine.fp, 0)
-        if not fp:
+        if not fp or machine.frame_record is None:
             return None
         caller_at, return_at, size = machine.frame_record
         pc = self.word(fp + return_at)

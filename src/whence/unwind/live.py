@@ -31,7 +31,8 @@ from whence.unwind.stopping import (
     why_denied,
     why_not_stopped,
 )
-from whence.unwind.unwinder import STEPS_LIMIT, Unwinder
+from whence.unwind.unwinder import FRAME_BYTES, STEPS_LIMIT, Unwinder
+from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from whence.unwind.registers import Machine
 
 PAGE = 4096
+LATER_LIMIT = 256 << 20  # bytes of a stack beyond what was copied of it
 PAGES_KEPT = 4096  # of memory, read after the threads went on
 # By this machine's name (uname(2)), which processes run on it: ELF machine and bits by the size of a register set
 HOSTS = {
@@ -105,6 +107,20 @@ class LiveMemory:
         )
         self._starts = [start for start, _ in self._copies]
 
+    def stack_bytes(self, thread: StoppedThread) -> int:
+        """How long a thread's stack is, copied or not."""
+        bounds = self.region(thread.stack_start) if len(thread.stack) else None
+        return 0 if bounds is None else bounds[1] - thread.stack_start
+
+    def whole_stack(self, thread: StoppedThread) -> memoryview:
+        """A thread's stack as it was copied, and what was beyond the copy as it is now."""
+        copied = len(thread.stack)
+        missing = min(self.stack_bytes(thread) - copied, LATER_LIMIT)
+        if not copied or missing <= 0:
+            return thread.stack
+        later = self._now(thread.stack_start + copied, missing)
+        return memoryview(bytes(thread.stack) + later)
+
     def read(self, address: int, size: int) -> bytes:
         at = bisect_right(self._starts, address) - 1
         if at >= 0:
@@ -131,11 +147,11 @@ class LiveMemory:
                 raise Unreadable(address, "in the process")
         return self._pages[number]
 
-    def _now(self, start: int) -> bytes:
+    def _now(self, start: int, size: int = PAGE) -> bytes:
         try:
             if self._file < 0:
                 self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            return os.pread(self._file, PAGE, start)
+            return os.pread(self._file, size, start)
         except (OSError, OverflowError):
             return b""
 
@@ -150,13 +166,17 @@ class LiveProcess:
     `directory` is the process's in /proc, `snapshot` what it has mapped, `finds` (a Locator) knows of debug files.
     """
 
-    def __init__(self, pid: int, directory: str, snapshot: SnapshotMappings, finds: Finds | None = None) -> None:
-        self.pid, self.directory, self._finds = pid, directory, finds
+    def __init__(
+        self, pid: int, directory: str, snapshot: SnapshotMappings, finds: Finds | None = None, *, scan: bool = False
+    ) -> None:
+        """With `scan` callers may be guessed."""
+        self.pid, self.directory, self._finds, self._scan = pid, directory, finds, scan
         self._memory = LiveMemory(directory)
         self._sets = HOSTS.get(os.uname().machine, {})
         self._machines = {size: MACHINES[key] for size, key in self._sets.items() if key in MACHINES}
         self._unwinders: dict[int, Unwinder] = {}
-        self._unwinder_class: type[Unwinder] = Unwinder
+        self._explains = False
+        self._steps = STEPS_LIMIT
         self._modules: Modules | None = None
         self.use(snapshot)
 
@@ -192,8 +212,9 @@ class LiveProcess:
         about = {thread.tid: thread for thread in threads(self.directory)}
         stopped = stop_threads(self.pid, self.directory, layouts, tids)
         self._memory.renew(stopped)
+        self._steps = STEPS_LIMIT + sum(map(self._memory.stack_bytes, stopped.threads)) // FRAME_BYTES
         for unwinder in self._unwinders.values():
-            unwinder.steps_left = STEPS_LIMIT
+            unwinder.steps_left = self._steps
         return [
             self._stack(thread, about.get(thread.tid, Thread(thread.tid, "", "?")))
             for thread in stopped.threads
@@ -207,13 +228,13 @@ class LiveProcess:
         """
         from whence.unwind.explaining import ExplainingUnwinder, rules_of
 
-        self._unwinder_class = ExplainingUnwinder
+        self._explains = True
         self._unwinders.clear()
         try:
             found = self.stacks([tid])
             ways = [way for one in self._unwinders.values() if isinstance(one, ExplainingUnwinder) for way in one.ways]
         finally:
-            self._unwinder_class = Unwinder
+            self._explains = False
             self._unwinders.clear()
         return (found[0], rules_of(found[0].unwound, ways)) if found else None
 
@@ -229,7 +250,12 @@ class LiveProcess:
         status = bytes(STATUS_REGISTERS_AT[machine.bits]) + thread.registers
         pc, values = machine.read_status(status, "little")
         self._memory.read_later = 0
-        unwound = self._unwinder(size, machine).unwind(pc, values, machine.thread_pointer(status, "little"))
+        unwinder = self._unwinder(size, machine)
+        if unwinder.walker is not None:
+            unwinder.walker.set_stack(thread.stack_start, self._memory.whole_stack(thread))
+        unwound = unwinder.unwind(pc, values, machine.thread_pointer(status, "little"))
+        if unwound.frames and len(thread.stack) and unwound.frames[-1].sp > thread.stack_start + len(thread.stack):
+            self._memory.read_later = self._memory.read_later or thread.stack_start + len(thread.stack)
         if self._memory.read_later:
             later = f"memory at {self._memory.read_later:#x} was read after the thread went on"
             unwound = unwound._replace(detail="; ".join(filter(None, (unwound.detail, later))))
@@ -240,5 +266,13 @@ class LiveProcess:
         if size not in self._unwinders:
             assert self._modules is not None
             code = CoreCode(self._modules, self._memory)
-            self._unwinders[size] = self._unwinder_class(machine, code, self._memory)
+            if self._explains:
+                from whence.unwind.explaining import ExplainingUnwinder
+
+                self._unwinders[size] = ExplainingUnwinder(machine, code, self._memory)
+            else:
+                walker = PlainWalker(machine, "little", code)
+                self._unwinders[size] = Unwinder(machine, code, self._memory, walker=walker)
+            self._unwinders[size].scan = self._scan
+            self._unwinders[size].steps_left = self._steps
         return self._unwinders[size]

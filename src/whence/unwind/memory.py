@@ -7,7 +7,7 @@ build-id of the mapped one.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -61,6 +61,14 @@ class CoreMemory:
         self._mapped = sorted(mapped)
         self._mapped_starts = [one.start for one in self._mapped]
         self._file_bytes = file_bytes
+
+    def segments(self) -> Iterator[tuple[int, memoryview]]:
+        """The bytes that the core has, by address; of two that overlap the first."""
+        end = 0
+        for start, held, _, offset in self._held:
+            if start >= end:
+                yield start, self._data[offset : offset + held - start]
+                end = held
 
     def read(self, address: int, size: int) -> bytes:
         index = bisect_right(self._starts, address) - 1

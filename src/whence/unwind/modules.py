@@ -6,28 +6,39 @@ as it did in memory. The vDSO, which is in no file, is in the core itself.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from whence.elf import ElfFile
-from whence.errors import ElfError, GopclntabError, WhenceError
-from whence.gopclntab import Pclntab
-from whence.gopclntab.find import SECTIONS as GO_SECTIONS
+from whence.errors import DwarfError, ElfError, GopclntabError, WhenceError
 from whence.procmap.address_mapper import AddressMapper
 from whence.procmap.mapping import Kind, kind_of
 from whence.procmap.snapshot import stamp_of
-from whence.unwind.cfi import CallFrames, Fde
+from whence.unwind.cfi import CallFrames, Fde, FrameSection
+from whence.unwind.exidx import ExceptionIndex
+from whence.unwind.memory import Unreadable
+from whence.unwind.sframe import SECTION as SFRAME
+from whence.unwind.sframe import SFrame
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from whence.gopclntab.frames import GoFrames, GoFunction
+    from whence.lidia.table import Table
+    from whence.lidia.unwind import UnwindTables
     from whence.procmap.core import FileEntry
     from whence.procmap.mapping import Mapping
     from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
+    from whence.unwind.kernels.cfi import FrameTable
     from whence.unwind.memory import Memory
 
-EXECUTABLE, DEBUGINFO = "executable", "debuginfo"  # kinds of files that a Locator looks for
+EXECUTABLE, DEBUGINFO, ARCHIVE = "executable", "debuginfo", "lidia"  # kinds of files that a Locator looks for
 VDSO_LIMIT = 1 << 20
+# in the name of a section of a Go program: .gopclntab, .data.rel.ro.gopclntab, .note.go.buildid, .go.buildinfo
+GO_MARK = re.compile(r"\.(gopclntab|note\.go|go)\b")
+ENTRY_BYTES = 48  # of `_start`, which is written by hand: 34 of glibc's, 43 of musl's are the longest
 
 
 class Found(Protocol):
@@ -50,7 +61,9 @@ class Module:
         self.file, self._finds, self._own = file, finds, own
         self.why = ""
         self.elf = self._open()
-        self.frames = CallFrames([]) if self.elf is None else CallFrames.of_elf(self.elf)
+        self._archive: Table | None = None
+        self._others: list[SFrame | ExceptionIndex] | None = None
+        self.frames = self._archived_frames() if self.elf is None else CallFrames.of_elf(self.elf)
         self.mapper = file.mapper
         if self.mapper is None and self.elf is not None:
             with suppress(ElfError):
@@ -62,6 +75,8 @@ class Module:
     def close(self) -> None:
         if self.elf is not None:
             self.elf.close()
+        if self._archive is not None:
+            self._archive.close()
         if self._debug is not None:
             self._debug[0].close()
 
@@ -84,6 +99,21 @@ class Module:
                 self.why = f"{path} can't be read: {error}"
         return None
 
+    def _archived_frames(self) -> CallFrames:
+        """What an archive of the build-id has of the file's call frame information (`lidia create --unwind`)."""
+        path = self._find(ARCHIVE) if self.file.build_id else ""
+        if path:
+            from whence.lidia.table import open as open_archive
+
+            with suppress(OSError, WhenceError):
+                self._archive = open_archive(path)
+                held = self._archive.unwind()
+                if held is not None:
+                    frames, self._others = archived_frames(held, self._archive.about.segments)
+                    return frames
+                self.why = f"{path} is an archive without what unwinds code (whence lidia create --unwind)"
+        return CallFrames([])
+
     def _find(self, kind: str) -> str:
         if self._finds is None:
             return ""
@@ -94,18 +124,26 @@ class Module:
         """Go's tables of a Go program; None for others, and where they are damaged."""
         if self._go is False:
             self._go = None
-            if self.elf is not None and any(self.elf.section(name) is not None for name in GO_SECTIONS):
+            if self.elf is not None and any(GO_MARK.search(section.name) for section in self.elf.sections):
+                from whence.gopclntab import Pclntab
+
                 with suppress(ElfError, GopclntabError):
                     table = Pclntab.find(self.elf)
                     self._go = table.frames() if table is not None else None
         return self._go
 
     def fde(self, vaddr: int) -> Fde | None:
-        """By the file itself, else by .debug_frame of its debug file. Raises DwarfError."""
+        """By call frame information of the file itself, else by .debug_frame of its debug file, else by the file's
+        tables of other formats. Raises DwarfError."""
         found = self.frames.find(vaddr)
         if found is None and self.elf is not None:
             debug = self._debug_frames()
             found = debug.find(vaddr) if debug is not None else None
+            if self._others is None:
+                tables = SFrame.of_elf(self.elf), ExceptionIndex.of_elf(self.elf)
+                self._others = [table for table in tables if table is not None]
+        for table in self._others or ():
+            found = found or table.find(vaddr)
         return found
 
     def _debug_frames(self) -> CallFrames | None:
@@ -119,6 +157,27 @@ class Module:
                     elf = ElfFile.open(path)
                     self._debug = elf, CallFrames.of_elf(elf)
         return self._debug[1] if self._debug is not None else None
+
+
+def archived_frames(
+    held: UnwindTables, segments: Sequence[tuple[int, int, int]]
+) -> tuple[CallFrames, list[SFrame | ExceptionIndex]]:
+    """The tables of an archive of a file whose code is in `segments` (file offset, vaddr, size)."""
+    code = [(vaddr, vaddr + size) for _, vaddr, size in segments]
+    sections, others = list[FrameSection](), list[SFrame | ExceptionIndex]()
+    for table in held.tables:
+        with suppress(DwarfError):
+            if table.name == SFRAME:
+                others.append(SFrame(table.data, table.vaddr, held.bits))
+            else:
+                sections.append(
+                    FrameSection(
+                        table.data, table.vaddr, name=table.name, bits=held.bits,
+                        order="big" if held.big else "little", text_base=held.text_vaddr,
+                        code=code if code and table.name != ".eh_frame" else None,
+                    )
+                )  # fmt: skip
+    return CallFrames(sections), others
 
 
 def _is_unchanged(file: SnapshotFile) -> bool:
@@ -165,9 +224,10 @@ class Modules:
 
 
 class CoreCode:
-    """The executable memory of a core (unwinder.Code)."""
+    """The executable memory of a core, or of any process whose mappings are known: samples.SampleCode."""
 
-    def __init__(self, modules: Modules, memory: Memory) -> None:
+    def __init__(self, modules: Modules, memory: Memory | None = None) -> None:
+        """`memory` is where the vDSO is read from."""
         self._modules, self._memory = modules, memory
         self._mappings = modules.snapshot.mappings
         self._starts = [mapping.start for mapping in self._mappings]
@@ -180,6 +240,35 @@ class CoreCode:
 
     def is_code(self, address: int) -> bool:
         return self._at(address) is not None
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of a mapped file by runtime address. Raises Unreadable."""
+        index = self._at(address)
+        if index is not None:
+            mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
+            elf = None if file is None else self._modules.of_file(file, mapping).elf
+            begin = mapping.offset + address - mapping.start
+            if elf is not None and address + size <= mapping.end and begin + size <= elf.size:
+                return bytes(elf.data[begin : begin + size])
+        raise Unreadable(address)
+
+    # walking.PlainCode
+
+    def ranges(self) -> list[tuple[int, int]]:
+        return [(mapping.start, mapping.end) for mapping in self._mappings]
+
+    def tables(self, index: int) -> tuple[int, list[FrameTable]]:
+        mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
+        if mapping.kind is Kind.VDSO:
+            frames = self._vdso_frames(mapping)
+            return self._vdso_bias, [section.table for section in frames.sections]
+        module = None if file is None else self._modules.of_file(file, mapping)
+        if module is None or module.mapper is None or module.go is not None:  # Go's code has other rules
+            return 0, []
+        first, last = module.mapper.vaddr(mapping, mapping.start), module.mapper.vaddr(mapping, mapping.end - 1)
+        if first is None or last is None or last - first != mapping.end - 1 - mapping.start:
+            return 0, []
+        return mapping.start - first, [section.table for section in module.frames.sections]
 
     def fde(self, address: int) -> tuple[Fde, int] | None:
         index = self._at(address)
@@ -198,6 +287,17 @@ class CoreCode:
         found = module.fde(vaddr)
         return None if found is None else (found, address - vaddr)
 
+    def is_entry(self, address: int) -> bool:
+        at = self._at(address)
+        file = self._modules.snapshot.file_of[at] if at is not None else None
+        if at is None or file is None:
+            return False
+        module = self._modules.of_file(file, self._mappings[at])
+        if module.elf is None or module.mapper is None or not module.elf.entry:
+            return False
+        vaddr = module.mapper.vaddr(self._mappings[at], address)
+        return vaddr is not None and module.elf.entry <= vaddr < module.elf.entry + ENTRY_BYTES
+
     def go(self, pc: int, lookup: int) -> GoFunction | None:
         at = self._at(lookup)
         file = self._modules.snapshot.file_of[at] if at is not None else None
@@ -214,7 +314,7 @@ class CoreCode:
         if self._vdso is None:
             self._vdso = CallFrames([])
             with suppress(ElfError, LookupError):
-                data = self._memory.read(mapping.start, min(mapping.size, VDSO_LIMIT))
+                data = b"" if self._memory is None else self._memory.read(mapping.start, min(mapping.size, VDSO_LIMIT))
                 elf = ElfFile.from_bytes(data, "[vdso]")
                 first = next((one.vaddr for one in elf.segments if one.is_loaded), 0)
                 self._vdso_bias = mapping.start - first

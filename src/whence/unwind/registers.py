@@ -38,11 +38,17 @@ class Machine:
     status_at: dict[int, int]  # DWARF number -> offset in NT_PRSTATUS
     pc_at: int
     pc_name: str
-    frame_record: tuple[int, int, int]  # from the frame pointer: the caller's, the return address, its CFA
+    # from the frame pointer: the caller's, the return address, its CFA; None where functions need keep none
+    frame_record: tuple[int, int, int] | None
     returns: tuple[bytes, ...]  # instructions that return
     trampolines: tuple[TrampolineForm, ...]
+    address_mask: int = (1 << 64) - 1  # bits of a code address; the others may sign it, or say how code is encoded
+    order: ByteOrder = "little"
+    instructions: str = ""  # whose beginnings and ends of functions are known: x86, a64 or none
+    sp_below_cfa: int = 0  # the caller's stack pointer, unless CFI says otherwise, is so far below the CFA
+    syscall: bytes | None = None  # the instruction; `result` is the register with what it returns
+    result: int = 0
     thread_pointer_at: int | None = None  # in NT_PRSTATUS, where it is there
-    address_mask: int = (1 << 64) - 1  # bits of a code address; the others may sign it
 
     @property
     def word(self) -> int:
@@ -92,6 +98,8 @@ X86_64 = Machine(
     status_at={n: STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index(name) for n, name in _X86_64.items()},
     pc_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("rip"),
     pc_name="rip",
+    syscall=bytes.fromhex("0f05"),
+    instructions="x86",
     thread_pointer_at=STATUS_REGISTERS_AT + 8 * _X86_64_ORDER.index("fs_base"),
     frame_record=(0, 8, 16),
     returns=(b"\xc3", b"\xc2", b"\xf3\xc3", b"\xf2\xc3"),
@@ -115,6 +123,7 @@ AARCH64 = Machine(
     status_at={n: STATUS_REGISTERS_AT + 8 * n for n in range(32)},
     pc_at=STATUS_REGISTERS_AT + 8 * 32,
     pc_name="pc",
+    instructions="a64",
     frame_record=(0, 8, 16),
     returns=(bytes.fromhex("c0035fd6"), bytes.fromhex("ff0b5fd6"), bytes.fromhex("ff0f5fd6")),  # ret, retaa, retab
     trampolines=(
@@ -125,7 +134,172 @@ AARCH64 = Machine(
     address_mask=(1 << 48) - 1,  # without the pointer authentication code of user space
 )
 
+STATUS_REGISTERS_AT_32 = 72  # pr_reg in struct elf_prstatus of 32-bit machines
+
+_I386 = dict(enumerate(("eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi")))
+# struct user_regs_struct, in words from pr_reg on
+_I386_ORDER = (
+    "ebx", "ecx", "edx", "esi", "edi", "ebp", "eax", "ds", "es", "fs", "gs", "orig_eax", "eip", "cs", "eflags", "esp",
+    "ss",
+)  # fmt: skip
+_I386_CONTEXT = {7: 16, 6: 20, 5: 24, 4: 28, 3: 32, 2: 36, 1: 40, 0: 44}  # in struct sigcontext
+_I386_CONTEXT_PC = 56
+# where it is from the stack pointer: after a signal number; in struct ucontext after three words and siginfo
+_I386_OLD_CONTEXT_AT, _I386_CONTEXT_AT = 4, 160
+
+I386 = Machine(
+    name="i386",
+    bits=32,
+    names=_I386,
+    sp=4,
+    fp=5,
+    link=None,
+    kept=frozenset((3, 5, 6, 7)),
+    status_size=STATUS_REGISTERS_AT_32 + 4 * len(_I386_ORDER),
+    status_at={n: STATUS_REGISTERS_AT_32 + 4 * _I386_ORDER.index(name) for n, name in _I386.items()},
+    pc_at=STATUS_REGISTERS_AT_32 + 4 * _I386_ORDER.index("eip"),
+    pc_name="eip",
+    instructions="x86",
+    frame_record=(0, 4, 8),
+    returns=(b"\xc3", b"\xc2", b"\xf3\xc3", b"\xf2\xc3"),
+    trampolines=(
+        TrampolineForm(  # mov $__NR_rt_sigreturn, %eax; int $0x80
+            bytes.fromhex("b8ad000000cd80"),
+            {n: _I386_CONTEXT_AT + at for n, at in _I386_CONTEXT.items()},
+            _I386_CONTEXT_AT + _I386_CONTEXT_PC,
+        ),
+        TrampolineForm(  # pop %eax; mov $__NR_sigreturn, %eax; int $0x80
+            bytes.fromhex("58b877000000cd80"),
+            {n: _I386_OLD_CONTEXT_AT + at for n, at in _I386_CONTEXT.items()},
+            _I386_OLD_CONTEXT_AT + _I386_CONTEXT_PC,
+        ),
+    ),
+    address_mask=(1 << 32) - 1,
+)
+
+_ARM_CONTEXT_AT, _ARM_OLD_CONTEXT_AT = 160, 32  # of r0: behind siginfo of 128 bytes, or not, and 8 words of ucontext
+
+ARM = Machine(
+    name="arm",
+    bits=32,
+    names={**{n: f"r{n}" for n in range(13)}, 13: "sp", 14: "lr"},
+    sp=13,
+    fp=11,
+    link=14,
+    kept=frozenset(range(4, 12)),
+    status_size=STATUS_REGISTERS_AT_32 + 4 * 18,
+    status_at={n: STATUS_REGISTERS_AT_32 + 4 * n for n in range(15)},
+    pc_at=STATUS_REGISTERS_AT_32 + 4 * 15,
+    pc_name="pc",
+    frame_record=(-4, 0, 4),
+    returns=(),
+    trampolines=tuple(
+        TrampolineForm(bytes.fromhex(code), {n: at + 4 * n for n in range(15)}, at + 4 * 15)
+        for code, at in (
+            ("ad70a0e3000000ef", _ARM_CONTEXT_AT),  # mov r7, #__NR_rt_sigreturn; svc 0, then the same of Thumb
+            ("ad2700df", _ARM_CONTEXT_AT),
+            ("7770a0e3000000ef", _ARM_OLD_CONTEXT_AT),
+            ("772700df", _ARM_OLD_CONTEXT_AT),
+        )
+    ),
+    address_mask=0xFFFFFFFE,  # the lowest bit says Thumb
+)
+
+_RISCV_NAMES = (
+    "x0", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", *(f"a{n}" for n in range(8)),
+    *(f"s{n}" for n in range(2, 12)), "t3", "t4", "t5", "t6",
+)  # fmt: skip
+_RISCV_CONTEXT_AT = 304  # of the pc, then x1: behind siginfo (128 bytes) and the beginning of ucontext (176)
+
+RISCV64 = Machine(
+    name="riscv64",
+    bits=64,
+    names={n: name for n, name in enumerate(_RISCV_NAMES) if n},
+    sp=2,
+    fp=8,
+    link=1,
+    kept=frozenset((8, 9, *range(18, 28))),
+    status_size=STATUS_REGISTERS_AT + 8 * 32,
+    status_at={n: STATUS_REGISTERS_AT + 8 * n for n in range(1, 32)},
+    pc_at=STATUS_REGISTERS_AT,
+    pc_name="pc",
+    frame_record=(-16, -8, 0),
+    returns=(),
+    trampolines=(
+        TrampolineForm(  # li a7, __NR_rt_sigreturn; ecall
+            bytes.fromhex("9308b00873000000"),
+            {n: _RISCV_CONTEXT_AT + 8 * n for n in range(1, 32)},
+            _RISCV_CONTEXT_AT,
+        ),
+    ),
+)
+
+_PPC_LINK, _PPC_CTR, _PPC_NIP = 36, 35, 32  # in struct pt_regs, in words
+_PPC64_LINK_NUMBER, _PPC64_CTR_NUMBER = 65, 66
+_PPC64_CONTEXT_AT = 368  # of r0: behind 128 bytes of the handler's, the head of ucontext (176) and of sigcontext (64)
+
+PPC64LE = Machine(
+    name="ppc64le",
+    bits=64,
+    names={**{n: f"r{n}" for n in range(32)}, _PPC64_LINK_NUMBER: "lr", _PPC64_CTR_NUMBER: "ctr"},
+    sp=1,
+    fp=31,
+    link=_PPC64_LINK_NUMBER,
+    kept=frozenset(range(14, 32)),
+    status_size=STATUS_REGISTERS_AT + 8 * 48,
+    status_at={
+        **{n: STATUS_REGISTERS_AT + 8 * n for n in range(32)},
+        _PPC64_LINK_NUMBER: STATUS_REGISTERS_AT + 8 * _PPC_LINK,
+        _PPC64_CTR_NUMBER: STATUS_REGISTERS_AT + 8 * _PPC_CTR,
+    },
+    pc_at=STATUS_REGISTERS_AT + 8 * _PPC_NIP,
+    pc_name="pc",
+    frame_record=None,
+    returns=(),
+    trampolines=(
+        TrampolineForm(  # addi r1, r1, 128; li r0, __NR_rt_sigreturn; sc
+            bytes.fromhex("80002138ac00003802000044"),
+            {
+                **{n: _PPC64_CONTEXT_AT + 8 * n for n in range(32)},
+                _PPC64_LINK_NUMBER: _PPC64_CONTEXT_AT + 8 * _PPC_LINK,
+                _PPC64_CTR_NUMBER: _PPC64_CONTEXT_AT + 8 * _PPC_CTR,
+            },
+            _PPC64_CONTEXT_AT + 8 * _PPC_NIP,
+        ),
+    ),
+)
+
+# of the PSW: behind 160 bytes of the handler's, 8 of code, siginfo and the head of ucontext; behind struct sigcontext
+_S390_CONTEXT_AT, _S390_OLD_CONTEXT_AT = 336, 176
+
+S390X = Machine(
+    name="s390x",
+    bits=64,
+    names={n: f"r{n}" for n in range(16)},
+    sp=15,
+    fp=11,
+    link=14,
+    kept=frozenset((*range(6, 14), *range(24, 32))),
+    status_size=STATUS_REGISTERS_AT + 8 * 18,
+    status_at={n: STATUS_REGISTERS_AT + 16 + 8 * n for n in range(16)},
+    pc_at=STATUS_REGISTERS_AT + 8,
+    pc_name="pc",
+    frame_record=None,
+    returns=(),
+    trampolines=tuple(
+        TrampolineForm(bytes.fromhex(code), {n: at + 16 + 8 * n for n in range(16)}, at + 8)
+        for code, at in (("0aad", _S390_CONTEXT_AT), ("0a77", _S390_OLD_CONTEXT_AT))  # svc __NR_rt_sigreturn, sigreturn
+    ),
+    order="big",
+    sp_below_cfa=160,
+)
+
 MACHINES = {
     (constants.EM_X86_64, 64): X86_64,
     (constants.EM_AARCH64, 64): AARCH64,
+    (constants.EM_386, 32): I386,
+    (constants.EM_ARM, 32): ARM,
+    (constants.EM_RISCV, 64): RISCV64,
+    (constants.EM_PPC64, 64): PPC64LE,
+    (constants.EM_S390, 64): S390X,
 }

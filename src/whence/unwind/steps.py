@@ -11,11 +11,14 @@ class FoundBy(enum.StrEnum):
 
     REGISTERS = "registers"  # the innermost: the thread was there
     CFI = "cfi"
+    SFRAME = "sframe"
+    EXIDX = "exidx"  # by ARM's exception tables
     SIGNAL = "signal"  # what a signal interrupted, by the registers that the kernel saved
     FRAME_POINTER = "frame-pointer"
     PROLOGUE = "prologue"  # by the instructions at a function's beginning or end
     LEAF = "leaf"  # the caller of a function that keeps nothing on the stack, by the call there that leads to it
     GO = "go"  # by the tables that Go's own unwinder uses
+    SCAN = "scan"  # a guess: a word on the stack that may be the return address
     CALL = "call"  # the caller of an address that is no code
 
 

@@ -26,14 +26,15 @@ from typing import TYPE_CHECKING, Protocol
 from whence.errors import DwarfError
 from whence.unwind.cfi import How, Row
 from whence.unwind.expressions import evaluate
-from whence.unwind.gostack import GoStacks
 from whence.unwind.memory import Memory, Unreadable
 from whence.unwind.steps import End, Ended, FoundBy, StackFrame, Step, Unwound
 
 if TYPE_CHECKING:
     from whence.gopclntab.frames import GoFunction
     from whence.unwind.cfi import Fde
+    from whence.unwind.gostack import GoStacks
     from whence.unwind.registers import Machine
+    from whence.unwind.walking import PlainWalker
     from whence.window import ByteOrder
 
 STEPS_LIMIT = 1_000_000  # for all threads together, plus what the bytes of the process's memory can hold
@@ -42,10 +43,19 @@ RULES_A_STEP, STEPS_AN_EXPRESSION = 16, 16  # how rules and expressions count am
 INNER_KEPT, OUTER_KEPT = 4096, 256  # frames of a longer stack; those between are counted
 CALL_BYTES = 7  # the longest call of x86-64
 LEAF_BYTES = 4096  # from the beginning of a function that calls none; such are short
-ENDBR64 = bytes.fromhex("f30f1efa")
+FUNCTION_BYTES = 1 << 16  # from the beginning of a function, that a guess may be in it
+SCAN_WORDS, WORDS_A_STEP = 1024, 64  # of the stack that are looked at for a return address
+GUESSED = (End.NO_CFI, End.NOT_CODE)  # ends that a guess may lead on from
+JUMP_INDIRECT = b"\xff\x25"  # x86-64: what a stub of the PLT begins with
+CLONE_BYTES = 12  # of code, between the system call that makes a thread and the FDE of the new one
+ENDBR64, ENDBR32 = bytes.fromhex("f30f1efa"), bytes.fromhex("f30f1efb")
+MOVES_64, MOVES_32 = (b"\x48\x89\xe5", b"\x48\x8b\xec"), (b"\x89\xe5", b"\x8b\xec")  # mov %rsp, %rbp
 CALL_REL32 = 0xE8  # x86: the call of an address 32 bits away
 GROUP_5, GROUP_5_CALL = 0xFF, 2  # the opcode of several instructions, and the register field of those that call
 BL, BLR_BITS, BLR = 0b100101, 0xFEFFF000, 0xD63F0000  # aarch64: the six bits above bl's distance; blr, blraa and such
+
+
+OTHER_TABLES = {".sframe": FoundBy.SFRAME, ".ARM.exidx": FoundBy.EXIDX}
 
 
 class Code(Protocol):
@@ -61,6 +71,10 @@ class Code(Protocol):
         """The function of Go that holds `lookup`, at `pc`; None where that is no Go."""
         ...
 
+    def is_entry(self, address: int) -> bool:
+        """Whether a program begins there (`_start`), which nothing called."""
+        ...
+
     def why_not(self, address: int) -> str:
         """Why there is no FDE of an address: in words, for people."""
         ...
@@ -70,16 +84,21 @@ class Unwinder:
     """Unwinds threads of one process; what it learnt of one frame serves all threads."""
 
     def __init__(
-        self, machine: Machine, code: Code, memory: Memory, order: ByteOrder = "little", *, stored: int = 0
-    ) -> None:
-        """`stored` is how many bytes of memory there are: what all stacks together may cost depends on it."""
+        self, machine: Machine, code: Code, memory: Memory, order: ByteOrder = "little", *, stored: int = 0,
+        walker: PlainWalker | None = None,
+    ) -> None:  # fmt: skip
+        """`stored` is how many bytes of memory there are: what all stacks together may cost depends on it. `walker`
+        walks what is plain, faster."""
+        self.walker = walker
         self.steps_left = STEPS_LIMIT + stored // FRAME_BYTES
         self.machine, self.code, self.memory, self.order = machine, code, memory, order
         self.mask = (1 << machine.bits) - 1
         self._trampolines: dict[int, bool] = {}
         self._is_code: dict[int, bool] = {}
-        self._go = GoStacks(machine, self.word, self.is_code)
+        self._go: GoStacks | None = None
+        self._functions: dict[tuple[int, int], GoFunction | None] = {}
         self.thread_pointer = 0
+        self.scan = False  # whether callers may be guessed
         self._rows: dict[int, tuple[Row, Fde] | DwarfError | None] = {}
 
     def unwind(self, pc: int, registers: Mapping[int, int], thread_pointer: int = 0) -> Unwound:
@@ -97,6 +116,21 @@ class Unwinder:
         count, cfa_before = 0, values.get(machine.sp, 0)
         after_signal = True  # of the innermost frame too nothing is known to be below
         while True:
+            if self.walker is not None and self.steps_left > 0 and not (frame.exact and self.is_new(frame, values)):
+                walked = self.walker.walk(
+                    frame.pc, frame.exact, after_signal, cfa_before, values, min(INNER_KEPT, self.steps_left)
+                )
+                if walked is not None:
+                    self.steps_left -= len(walked.frames)
+                    for at, (pc, sp) in enumerate(walked.frames):
+                        passed = StackFrame(pc, sp, FoundBy.CFI) if at else frame
+                        (inner if len(inner) < INNER_KEPT else outer).append(passed)
+                    count += len(walked.frames)
+                    if walked.is_complete:
+                        return Unwound((*inner, *outer), End.COMPLETE, "", count - len(inner) - len(outer))
+                    cfa_before, values, after_signal = walked.cfa_before, walked.registers, False
+                    frame = StackFrame(walked.pc, values[machine.sp], FoundBy.CFI)
+                    continue
             is_trampoline = self.trampoline(frame) is not None or self.signal_row(frame)
             frame = frame._replace(is_trampoline=is_trampoline)
             count += 1
@@ -114,7 +148,10 @@ class Unwinder:
                         raise Ended(End.LOOP, f"{step.pc:#x} was interrupted before")
                     interrupted.add(place)
             except Ended as ended:
-                return Unwound((*inner, *outer), ended.end, ended.detail, count - len(inner) - len(outer))
+                guess = self.scanned(frame, values) if self.scan and ended.end in GUESSED else None
+                if guess is None:
+                    return Unwound((*inner, *outer), ended.end, ended.detail, count - len(inner) - len(outer))
+                step = guess
             after_signal = step.from_trampoline
             cfa_before, values = step.cfa, step.registers
             frame = StackFrame(step.pc, values[machine.sp], step.found_by, step.exact)
@@ -145,22 +182,64 @@ class Unwinder:
             context = self.trampoline(frame)
             if context is not None:
                 return self.interrupted(frame, context)
-            function = self.code.go(frame.pc, frame.lookup)
+            key = frame.pc, frame.lookup
+            if key not in self._functions:
+                self._functions[key] = self.code.go(*key)
+            function = self._functions[key]
             if function is not None:
+                if self._go is None:
+                    from whence.unwind.gostack import GoStacks
+
+                    self._go = GoStacks(self.machine, self.word, self.is_code)
                 called = self._go.step(function, frame, registers, self.thread_pointer)
                 if called is not None:
                     return called
             found = self.row_of(frame)
             if found is not None:
+                if self.begins_a_thread(frame, registers, *found):
+                    raise Ended(End.COMPLETE)
                 return self.by_cfi(frame, registers, *found)
             step = self.without_cfi(frame, registers)
         except Unreadable as error:
             raise Ended(End.UNREADABLE, str(error)) from None
         except DwarfError as error:
             raise Ended(End.DAMAGED, str(error)) from None
+        if step is None and self.code.is_entry(frame.lookup):
+            raise Ended(End.COMPLETE)
         if step is None:
             raise Ended(End.NO_CFI, self.code.why_not(frame.lookup))
         return step
+
+    def is_new(self, frame: StackFrame, registers: dict[int, int]) -> bool:
+        """Whether a frame is right behind the system call that made its thread (begins_a_thread)."""
+        if registers.get(self.machine.result, 1):
+            return False
+        try:
+            found = self.row_of(frame)
+        except DwarfError:
+            return False
+        return found is not None and self.begins_a_thread(frame, registers, *found)
+
+    def begins_a_thread(self, frame: StackFrame, registers: dict[int, int], row: Row, fde: Fde) -> bool:
+        """Whether a frame is right behind the system call that made its thread, whose stack has no return address yet.
+
+        glibc's clone has two FDEs: of the parent, and, some instructions behind the system call, of the child, whose
+        return address is undefined. In the child the call returns 0.
+        """
+        if self.machine.syscall is None or not frame.exact or registers.get(self.machine.result, 1):
+            return False
+        rule = row.rules.get(fde.cie.return_column)
+        if rule is None or rule.how is How.UNDEFINED:
+            return False
+        before = self._bytes(frame.pc - CLONE_BYTES, CLONE_BYTES)
+        if before is None or self.machine.syscall not in before:
+            return False
+        for address in range(frame.pc + 1, frame.pc + CLONE_BYTES):
+            found = self._row(address)
+            if found is not None and found[1] is not fde:
+                rule = found[0].rules.get(found[1].cie.return_column)
+                return rule is not None and rule.how is How.UNDEFINED
+        return False
 
     def by_cfi(self, frame: StackFrame, registers: dict[int, int], row: Row, fde: Fde) -> Step:
         machine, memory = self.machine, self.memory
@@ -169,7 +248,10 @@ class Unwinder:
         self.charge(len(row.rules) // RULES_A_STEP)
         if row.cfa.expression is not None:
             self.charge(STEPS_AN_EXPRESSION)
-            cfa = evaluate(row.cfa.expression, registers, memory, bits=machine.bits, order=self.order)
+            known = registers
+            if machine.link is None:  # where the return address is pushed, its column is the pc: PLTs count by it
+                known = {**registers, fde.cie.return_column: frame.pc}
+            cfa = evaluate(row.cfa.expression, known, memory, bits=machine.bits, order=self.order)
         else:
             base = registers.get(row.cfa.register)
             if base is None:
@@ -177,7 +259,7 @@ class Unwinder:
             cfa = base + row.cfa.offset & self.mask
         column = fde.cie.return_column
         values = {register: registers[register] for register in machine.kept if register in registers}
-        values[machine.sp] = cfa
+        values[machine.sp] = cfa - machine.sp_below_cfa & self.mask
         pc: int | None = registers.get(column)
         for register, (how, number, expression) in row.rules.items():
             value: int | None
@@ -214,7 +296,7 @@ class Unwinder:
         signal = fde.cie.signal
         if not signal:
             pc &= machine.address_mask
-        found_by = FoundBy.SIGNAL if signal else FoundBy.CFI
+        found_by = FoundBy.SIGNAL if signal else OTHER_TABLES.get(fde.section, FoundBy.CFI)
         return Step(pc, values, cfa, found_by, exact=signal, from_trampoline=signal)
 
     def row_of(self, frame: StackFrame) -> tuple[Row, Fde] | None:
@@ -293,34 +375,30 @@ class Unwinder:
 
     def pushed(self, pc: int) -> int | None:
         """How many words a function has pushed at its beginning or end: 0 or 1; None elsewhere."""
+        if not self.machine.instructions:
+            return None
         code = self._bytes(pc, 8) or self._bytes(pc, 4) or self._bytes(pc, 1) or b""
         if code.startswith(self.machine.returns):
             return 0
         if self.machine.link is not None:  # stp x29, x30, [sp, #-n]!
             return 0 if code[:2] == b"\xfd\x7b" and code[3:4] == b"\xa9" else None
-        code = code.removeprefix(ENDBR64)
+        code = code.removeprefix(ENDBR64 if self.machine.bits == 64 else ENDBR32)
         if code.startswith(b"\x55"):  # push %rbp
             return 0
-        if code.startswith((b"\x48\x89\xe5", b"\x48\x8b\xec")):  # mov %rsp, %rbp
+        if code.startswith(MOVES_64 if self.machine.bits == 64 else MOVES_32):
             return 1
         return None
 
     def is_leaf(self, frame: StackFrame, registers: dict[int, int]) -> bool:
         """Whether the return address of a function that keeps nothing is behind a call of the function the frame is in,
         and that doesn't begin by keeping the frame pointer."""
+        if not self.machine.instructions:
+            return False
         link = self.machine.link
         pc = self.word(frame.sp) if link is None else registers[link] & self.machine.address_mask
-        if link is None:
-            call = self._bytes(pc - 5, 5)
-            if call is None or call[0] != CALL_REL32:
-                return False
-            target = pc + int.from_bytes(call[1:], "little", signed=True)
-        else:
-            word = int.from_bytes(self._bytes(pc - 4, 4) or b"", "little")
-            if word >> 26 != BL:
-                return False
-            distance = word & 0x3FFFFFF
-            target = pc - 4 + 4 * (distance - (1 << 26) if distance >> 25 else distance)
+        target = self.call_target(pc)
+        if target is None:
+            return False
         return 0 <= frame.pc - target < LEAF_BYTES and self.pushed(target) is None
 
     def by_frame_pointer(self, frame: StackFrame, registers: dict[int, int]) -> Step | None:
@@ -329,21 +407,76 @@ class Unwinder:
         fp = registers.get(machine.fp, 0)
         if not fp and frame.found_by is FoundBy.FRAME_POINTER:  # the outermost function is entered with 0
             raise Ended(End.COMPLETE)
+        if machine.frame_record is None:
+            return None
         caller_at, return_at, size = machine.frame_record
         bounds = self.memory.region(frame.sp)
         if bounds is None or fp % machine.word or not frame.sp <= fp <= bounds[1] - size:
             return None
         pc = self.word(fp + return_at) & machine.address_mask
-        if not pc and self.word(fp + caller_at):
-            return None
-        if pc and not (self.is_code(pc - 1) and self.follows_call(pc)):
+        if not pc and (self.word(fp + caller_at) or frame.found_by is not FoundBy.FRAME_POINTER):
+            return None  # zeros anywhere on the stack are no end
+        if pc and not (self.is_code(pc - 1) and (self.follows_call(pc) or self.returns_from_signal(pc))):
             return None
         values = {register: registers[register] for register in machine.kept if register in registers}
         values[machine.fp], values[machine.sp] = self.word(fp + caller_at), fp + size
         return Step(pc, values, fp + size, FoundBy.FRAME_POINTER)
 
+    def returns_from_signal(self, pc: int) -> bool:
+        """Whether a return address is that of a signal handler."""
+        frame = StackFrame(pc, 0, FoundBy.FRAME_POINTER)
+        return self.trampoline(frame) is not None or self.signal_row(frame)
+
+    # guesses
+
+    def scanned(self, frame: StackFrame, registers: dict[int, int]) -> Step | None:
+        """A caller by the first word on the stack that may be its return address: a guess, for old ones lie there, too.
+
+        Such a word is behind a call, and of this function if that can be told; or it returns from a signal handler.
+        """
+        machine = self.machine
+        sp = registers[machine.sp]
+        try:
+            self.charge(SCAN_WORDS // WORDS_A_STEP)
+            for at in range(sp, sp + SCAN_WORDS * machine.word, machine.word):
+                pc = self.word(at) & machine.address_mask
+                if not pc or not self.is_code(pc - 1):
+                    continue
+                if self.may_have_called(pc, frame.pc) or self.returns_from_signal(pc):
+                    values = {register: registers[register] for register in machine.kept if register in registers}
+                    values[machine.sp] = at + machine.word
+                    return Step(pc, values, at + machine.word, FoundBy.SCAN)
+        except (Unreadable, Ended):
+            pass
+        return None
+
+    def may_have_called(self, pc: int, callee: int) -> bool:
+        """Whether the instruction before `pc` is a call: indirect, or of a function that `callee` may be in."""
+        if self._bytes(pc - CALL_BYTES, CALL_BYTES) is None or not self.follows_call(pc):
+            return False
+        target = self.call_target(pc)
+        if target is None:
+            return True
+        code = self._bytes(target, len(ENDBR64) + 2) or b""
+        return 0 <= callee - target < FUNCTION_BYTES or code.removeprefix(ENDBR64).startswith(JUMP_INDIRECT)
+
+    def call_target(self, pc: int) -> int | None:
+        """Where the direct call before a return address leads to; None for another instruction."""
+        if self.machine.link is None:
+            call = self._bytes(pc - 5, 5)
+            if call is None or call[0] != CALL_REL32:
+                return None
+            return pc + int.from_bytes(call[1:], "little", signed=True)
+        word = int.from_bytes(self._bytes(pc - 4, 4) or b"", "little")
+        if word >> 26 != BL:
+            return None
+        distance = word & 0x3FFFFFF
+        return pc - 4 + 4 * (distance - (1 << 26) if distance >> 25 else distance)
+
     def follows_call(self, pc: int) -> bool:
         """Whether the instruction before a return address can be a call; true where its bytes can't be read."""
+        if not self.machine.instructions:
+            return True
         if self.machine.link is not None:
             before = self._bytes(pc - 4, 4)
             if before is None:

@@ -72,6 +72,7 @@ cpdef enum:  # types of segments
     PT_DYNAMIC = 2
     PT_INTERP = 3
     PT_NOTE = 4
+    PT_PHDR = 6
     PN_XNUM = 0xFFFF  # in e_phnum: the number of segments is in section 0
 
 cpdef enum:  # flags of segments

@@ -4,6 +4,8 @@
     attributes   perf_event_attr: what an event is, and how its records lie
     features     the sections behind the data: host, build-ids, names of events, clocks
     reading      the streams of records in, the profile out
+    jitdump      what JIT compilers tell of their code
+    stacks       registers and stack bytes, to be unwound when the files are known
     source       where the bytes come from
     kernels/     records to columns; samples in order of time, with what was mapped then
 
@@ -51,15 +53,15 @@ def from_bytes(data: bytes, budget: Budget | None = None) -> Profile:
 
 
 @interruptible
-def from_file(file: io.BufferedReader, head: bytes = b"") -> Profile:
-    """The profile in an open file or pipe, of which `head` was read already. What comes through a pipe is put into a
-    temporary file, so that little of it is in memory. OSError, ProfileError."""
+def from_file(file: io.BufferedReader, head: bytes = b"", folder: str = "") -> Profile:
+    """The profile in an open file or pipe, of which `head` was read already; `folder` is the one that it lies in. What
+    comes through a pipe is put into a temporary file, so that little of it is in memory. OSError, ProfileError."""
     from whence.profiles.perfdata.reading import read
     from whence.profiles.perfdata.source import FileSource
 
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         source = FileSource(file, file.tell() - len(head))
-        return read(source, bounds.reading(source.size))
+        return read(source, bounds.reading(source.size), folder=folder)
     from tempfile import TemporaryFile
 
     with TemporaryFile() as copy:

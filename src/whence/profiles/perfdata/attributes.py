@@ -46,6 +46,7 @@ class Attribute:
     bits: int
     branch_type: int = 0
     user_registers: int = 0  # a mask: which registers samples have
+    user_stack: int = 0  # bytes of the stack that samples have at most
     inner_registers: int = 0
     clock: int | None = None  # CLOCK_MONOTONIC and such; None: the scheduler's
     name: str = ""
@@ -113,11 +114,10 @@ def parse(data: bytes, big: bool) -> tuple[Attribute, int]:
     whole = data[:size].ljust(LARGEST, b"\0")
     kind, _, config, period, sample_type, read_format = struct.unpack_from(order + "IIQQQQ", whole)
     flags = whole[40:48].translate(MIRRORED) if big else whole[40:48]
-    branch_type, user_registers = struct.unpack_from(order + "QQ", whole, 72)
-    clock, inner_registers = struct.unpack_from(order + "iQ", whole, 92)
+    branch_type, user_registers, user_stack, clock, inner_registers = struct.unpack_from(order + "QQIiQ", whole, 72)
     bits = int.from_bytes(flags, "little")
     attribute = Attribute(
-        kind, config, period, sample_type, read_format, bits, branch_type, user_registers, inner_registers,
+        kind, config, period, sample_type, read_format, bits, branch_type, user_registers, user_stack, inner_registers,
         clock if bits >> HAS_CLOCK & 1 else None,
     )  # fmt: skip
     return attribute, size

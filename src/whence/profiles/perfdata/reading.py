@@ -10,22 +10,26 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from whence.budget import Budget
-from whence.errors import ProfileError
+from whence.errors import ProfileError, without_file
+from whence.files import open_regular
 from whence.model import Frame, Frames
 from whence.model import Source as NameSource
 from whence.profiles import bounds
 from whence.profiles.kinds import GENERATED
 from whence.profiles.model import NO_MAPPING, Label, Lost, Mapping, Profile, Samples, SampleType, Timeline
-from whence.profiles.perfdata import attributes, features, header
+from whence.profiles.perfdata import attributes, features, header, jitdump
 from whence.profiles.perfdata.attributes import Attribute
 from whence.profiles.perfdata.compressed import Unpacker
 from whence.profiles.perfdata.kernels import constants
 from whence.profiles.perfdata.kernels.records import Records
 from whence.profiles.perfdata.kernels.replay import Replay, of_kind
+from whence.profiles.perfdata.source import SpoolSource
 
 if TYPE_CHECKING:
     from whence.profiles.perfdata.source import Source
 
+SOURCE_SHIFT = 48  # where a sample's registers are: number of the source << SOURCE_SHIFT | offset in it
+USER_FIELDS = constants.HAS_REGS_USER | constants.HAS_STACK_USER
 PIECE = 4 << 20  # bytes that are read at a time
 ANONYMOUS = ("//anon", "/anon_hugepage")
 NO_CPU = 0xFFFFFFFF
@@ -44,7 +48,7 @@ ROW_BYTES = 64  # of a sample in columns
 class Reader:
     """One recording as it is read."""
 
-    def __init__(self, source: Source, budget: Budget) -> None:
+    def __init__(self, source: Source, budget: Budget, folder: str = "") -> None:
         self.budget = budget
         self.source = source
         self.header = header.read(source)
@@ -56,6 +60,12 @@ class Reader:
         self.ids: dict[int, int] = {}  # id -> event
         self.notes: list[str] = []
         self.damaged = 0  # records of perf's own that break their rules
+        self.folder = folder
+        self.jit_code: dict[int, jitdump.Code] = {}  # by map
+        self.counter: tuple[int, int, int] | None = None  # how the processor's counter becomes time
+        self.sources: list[Source] = []  # of streams, by number
+        self.spool: SpoolSource | None = None
+        self.spool_number = 0
         self._add_events(self.header.events)
 
     # events
@@ -85,9 +95,11 @@ class Reader:
 
     # streams
 
-    def read_stream(self, source: Source, begin: int, end: int, base: int = 0) -> None:
-        """The records of source[begin:end]; their registers and stack bytes are found again from byte `base` on."""
+    def read_stream(self, source: Source, begin: int, end: int) -> None:
+        """The records of source[begin:end]."""
         unpacker = Unpacker(source.size)
+        base = len(self.sources) << SOURCE_SHIFT
+        self.sources.append(source)
         at = begin
         while at < end:
             data = source.read(at, min(PIECE, end - at))
@@ -139,8 +151,16 @@ class Reader:
             unpacker.rest = data[at:]
 
     def _spooled(self, data: bytes) -> int:
-        """Where unpacked records are found again."""
-        return 0
+        """Where unpacked records are found again: those with registers and stack bytes go into a temporary file."""
+        if not any(one.sample_type & USER_FIELDS for one in self.events):
+            return 0
+        if self.spool is None:
+            from tempfile import TemporaryFile
+
+            self.spool = SpoolSource(TemporaryFile())  # noqa: SIM115 - closed with the source
+            self.spool_number = len(self.sources)
+            self.sources.append(self.spool)
+        return (self.spool_number << SOURCE_SHIFT) + self.spool.append(data)
 
     def _own_record(self, kind: int, misc: int, record: bytes, body: bytes) -> int:
         """What a record says; returns how many bytes behind it are no records."""
@@ -160,6 +180,9 @@ class Reader:
             number = self.ids.get(event)
             if what == EVENT_NAME and number is not None:
                 self.events[number] = features.named(self.events[number], features.decoded(body[16:]))
+        elif kind == constants.TIME_CONV:
+            shift, factor, zero = struct.unpack_from(order + "QQQ", body)
+            self.counter = shift & 63, factor, zero
         elif kind == constants.TRACING_DATA:
             (count,) = struct.unpack_from(order + "I", body)
             return int(count + -count % 8)
@@ -178,13 +201,41 @@ class Reader:
         if records.join_deferred():
             self.note("call chains that were to come later did not: those samples have only the kernel's part")
         self._flag_maps()
-        replay = Replay(records, self.seed ^ (1 << 63) - 1)
+        self._read_jitdumps()
+        replay = self.new_replay()
         replay.run(False)
         profile = Profile(stored=bounds.stored(self.budget))
+        self.fill(profile, replay)
+        self._describe(profile)
+        if len(records.sample_user):
+            from whence.profiles.perfdata.stacks import UserStacks
+
+            profile.unwinding = UserStacks(self)
+            for source in self.sources:
+                source.keep()
+        return profile
+
+    def new_replay(self) -> Replay:
+        """The samples, to be taken in order of time."""
+        return Replay(self.records, self.seed ^ (1 << 63) - 1)
+
+    def fill(self, profile: Profile, replay: Replay) -> None:
+        """Put the locations and samples of a replay that is done into a profile."""
         self._locations(profile, replay)
         self._samples(profile, replay)
-        self._describe(profile, replay)
-        return profile
+
+    def bytes_at(self, where: int, size: int) -> bytes | memoryview:
+        """Bytes of a sample, by where `read_stream` found it."""
+        return self.sources[where >> SOURCE_SHIFT].read(where & (1 << SOURCE_SHIFT) - 1, size)
+
+    def map_facts(self, number: int) -> tuple[str, str, int, int]:
+        """Of a map: its name, build-id, file offset and flags."""
+        records = self.records
+        flags = records.map_flags[number]
+        name = features.decoded(records.text(records.map_name[number]))
+        about = records.text(records.map_about[number])
+        told = features.map_build_id(about) if flags & constants.MAP_BUILD_ID else self._build_id(name)
+        return name, told, records.map_offset[number], flags
 
     def _flag_maps(self) -> None:
         """Mark the maps of memory without a file: perf maps name what is there, and each process has its own."""
@@ -198,6 +249,60 @@ class Reader:
                 for at, name in enumerate(names):
                     if name in generated:
                         flags[at] |= constants.MAP_GENERATED
+
+    def _read_jitdumps(self) -> None:
+        """The code that JIT compilers told of in files of their own, as maps from its time on."""
+        records = self.records
+        names = {
+            number: found
+            for number in range(records.text_count)
+            if (found := JIT_DUMP.fullmatch(features.decoded(records.text(number))))
+        }
+        with records.map_name.numbers() as of:
+            maps = {at: names[name] for at, name in enumerate(of) if name in names} if names else {}
+        if not maps:
+            return
+        with records.step_kind.numbers() as kinds, records.step_a.numbers() as a, records.step_b.numbers() as b:
+            marks = {
+                (a[at] >> 32, b[at]) for at, kind in enumerate(kinds) if kind == constants.STEP_MAP and b[at] in maps
+            }
+        for pid, number in sorted(marks):
+            self._read_jitdump(pid, maps[number][0], int(maps[number]["pid"]))
+
+    def _read_jitdump(self, pid: int, path: str, named: int) -> None:
+        found = next(
+            (one for one in (path, os.path.join(self.folder, os.path.basename(path))) if os.path.isfile(one)), ""
+        )
+        if not found:
+            self.note(f"{path}, which names generated code, is not there")
+            return
+        try:
+            with open_regular(found, ProfileError) as (descriptor, size):
+                data = os.pread(descriptor, min(size, MOST_DUMP), 0)
+            dump = jitdump.read(data, self.budget)
+        except (OSError, ProfileError) as error:
+            self.note(f"{found}, which names generated code, can't be read: {without_file(error)}")
+            return
+        if dump.pid != named:
+            self.note(f"{found} is of another process ({dump.pid})")
+            return
+        timed = self.events[0].clock == MONOTONIC or (dump.counter and self.counter is not None)
+        if not timed or (dump.counter and self.counter is None):
+            self.note(f"times of {found} are those of another clock (record with -k mono): its last names count")
+        name = self.records.add_text(os.fsencode(path))
+        for code in dump.code:
+            time = self._counted(code.time) if dump.counter else code.time
+            row = len(self.jit_code)
+            number = self.records.add_map(
+                pid, time if timed else 0, code.address, code.size, row, name, constants.MAP_CODE
+            )
+            self.jit_code[number] = code
+
+    def _counted(self, ticks: int) -> int:
+        """Nanoseconds of so many ticks of the processor's counter (perf_event_mmap_page, time_shift)."""
+        shift, factor, zero = self.counter or (0, 1, 0)
+        whole, part = ticks >> shift, ticks & (1 << shift) - 1
+        return zero + whole * factor + (part * factor >> shift) & (1 << 64) - 1
 
     def _locations(self, profile: Profile, replay: Replay) -> None:
         maps, pids, addresses = (
@@ -213,7 +318,8 @@ class Reader:
         rows: dict[Mapping, int] = {}
         code: dict[int, Frames] = {}
         where = array("q")
-        for number, pid in zip(maps, pids):
+        own: dict[int, Frames] = {}  # of locations, the frames that their code has by itself
+        for location, (number, pid) in enumerate(zip(maps, pids)):
             key = number, pid
             index = known.get(key)
             if index is None:
@@ -225,13 +331,17 @@ class Reader:
                         code[index] = frames
                 known[key] = index
             where.append(index)
+            if number in self.jit_code:
+                own[location] = self.jit_code[number].frames(addresses[location])
+            elif index in code:
+                own[location] = code[index]
         self.budget.charge(bounds.MAPPING * len(rows))
         order = sorted(rows.items(), key=lambda row: not row[0].path.startswith("/"))
         place = {index: at for at, (_, index) in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
         profile.mappings = [mapping for mapping, _ in order]
         profile.mapping = array("q", map(place.__getitem__, where))
         profile.address = addresses
-        profile.frames = [code.get(one, ()) for one in where] if code else [()] * len(where)
+        profile.frames = [own.get(at, ()) for at in range(len(where))] if own else [()] * len(where)
 
     def _mapping(self, number: int, pid: int) -> tuple[Mapping | None, Frames]:
         """A map as a profile has it; with frames where its code has a name by itself."""
@@ -239,20 +349,18 @@ class Reader:
             mode = pid - FIRST_OTHER_MODE
             return (Mapping(path=OTHER_MODES[mode]) if mode in OTHER_MODES else None), ()
         records = self.records
-        flags = records.map_flags[number]
-        name = features.decoded(records.text(records.map_name[number]))
+        name, build_id, offset, flags = self.map_facts(number)
         start, size = records.map_start[number], records.map_size[number]
         limit = min(start + size, (1 << 64) - 1)
+        if flags & constants.MAP_CODE and number in self.jit_code:
+            return Mapping(start, limit, 0, name), ()
         if flags & constants.MAP_CODE:
             return Mapping(start, limit, 0, name), (Frame(name, source=NameSource.KALLSYMS),)
         if flags & constants.MAP_GENERATED:
             return Mapping(start, limit, 0, f"/tmp/perf-{pid}.map" if name.startswith(ANONYMOUS) else name), ()
-        offset = records.map_offset[number]
         if name.startswith("[") and not name.startswith("[kernel"):
             offset = 0
-        about = records.text(records.map_about[number])
-        told = features.map_build_id(about) if flags & constants.MAP_BUILD_ID else self._build_id(name)
-        return Mapping(start, limit, offset, name, told), ()
+        return Mapping(start, limit, offset, name, build_id), ()
 
     def _build_id(self, name: str) -> str:
         known = self.features.build_ids
@@ -319,7 +427,7 @@ class Reader:
             out.append(tuple(labels))
         return out
 
-    def _describe(self, profile: Profile, replay: Replay) -> None:
+    def _describe(self, profile: Profile) -> None:
         records = self.records
         profile.comments = self.features.comments()
         counts = records.record_counts
@@ -348,6 +456,9 @@ def signed(number: int) -> int:
 
 
 KERNEL_SYMBOL = re.compile(r"\]_\w+$")  # behind [kernel.kallsyms]: which symbol begins there
+JIT_DUMP = re.compile(r"(?:.*/)?jit-(?P<pid>\d{1,10})\.dump")
+MOST_DUMP = 1 << 30  # bytes of a jitdump that are read
+MONOTONIC = 1  # CLOCK_MONOTONIC
 EVENT_NAME = 2  # EVENT_UPDATE's kind that has a name
 CLOCKS = {(attributes.SOFTWARE, 0), (attributes.SOFTWARE, 1)}
 
@@ -357,9 +468,10 @@ def unit_of(event: Attribute) -> str:
     return "nanoseconds" if (event.type, event.config) in CLOCKS else "count"
 
 
-def read(source: Source, budget: Budget, others: Iterable[Source] = ()) -> Profile:
-    """The profile in a perf.data; `others` are further streams of bare records. ProfileError for what is none."""
-    reader = Reader(source, budget)
+def read(source: Source, budget: Budget, others: Iterable[Source] = (), folder: str = "") -> Profile:
+    """The profile in a perf.data; `others` are further streams of bare records, `folder` is the one it lies in.
+    ProfileError for what is none."""
+    reader = Reader(source, budget, folder)
     begin, end = reader.header.data
     reader.read_stream(source, begin, end)
     for other in others:

@@ -28,7 +28,7 @@ from whence.server.page import render
 from whence.store.names import DEBUGINFO, EXECUTABLE
 
 if TYPE_CHECKING:
-    from whence.server.app import Server
+    from whence.server.state import Server
 
 STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
 ROWS = 200

@@ -79,6 +79,7 @@ cdef class Records:
     cdef unsigned long long _map_hash(self, unsigned int at) noexcept nogil
     cdef void _walk(self, const unsigned char* at, unsigned long long count) noexcept nogil
     cdef bint _add_stack(self, unsigned int pid, unsigned int* number) noexcept nogil
+    cdef unsigned long long _chain_hash(self) noexcept nogil
     cdef bint _grow_stacks(self) noexcept nogil
     cdef bint _add_place(self, unsigned long long address, unsigned char mode, unsigned int* number) noexcept nogil
     cdef void _sample(self, const unsigned char* at, const unsigned char* end, int misc, unsigned long long where) noexcept nogil

@@ -698,8 +698,26 @@ class Records:
         """The entries of a call chain behind those there are."""
         address: cython.ulonglong
         below: cython.ulonglong
+        big: cython.bint = self.big
+        chain: cython.p_ulonglong = self.chain
+        modes: cython.p_uchar = self.modes
+        depth: cython.Py_ssize_t
         while count:
-            address = u64(at, self.big)
+            depth = self.depth  # plain entries first: most are
+            while count and depth < MOST_DEPTH and not self.exact and (depth == 0 or self.user_at >= 0):
+                address = u64(at, big)
+                below = 0 - address
+                if 0 < below <= CONTEXT_MOST:
+                    break
+                chain[depth] = address if address < FIRST_PAGE else address - 1
+                modes[depth] = cython.cast(cython.uchar, self.mode)
+                depth += 1
+                at += 8
+                count -= 1
+            self.depth = depth
+            if count == 0:
+                break
+            address = u64(at, big)
             at += 8
             count -= 1
             below = 0 - address
@@ -772,6 +790,25 @@ class Records:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
+    def _chain_hash(self) -> cython.ulonglong:
+        """A keyed hash of the addresses in `chain`, two at a time, for two multiplications run side by side."""
+        one: cython.ulonglong = self.seed
+        other: cython.ulonglong = ~self.seed
+        key: cython.ulonglong = self.seed | 1
+        at: cython.Py_ssize_t = 0
+        while at + 1 < self.depth:
+            one = (one ^ self.chain[at]) * key
+            other = (other ^ self.chain[at + 1]) * key
+            one ^= one >> 32
+            other ^= other >> 29
+            at += 2
+        if at < self.depth:
+            one = (one ^ self.chain[at]) * key
+        return mix(one ^ (one >> 31), self.seed) ^ other
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
     def _grow_stacks(self) -> cython.bint:
         at: cython.uint
         slot: cython.ulonglong
@@ -791,8 +828,8 @@ class Records:
     def _add_stack(self, pid: cython.uint, number: cython.p_uint) -> cython.bint:
         """The number of the stack of a process that is in `chain`."""
         table: cython.pointer[HashTable] = cython.address(self.stack_slots)
-        hash: cython.ulonglong = mix_bytes(cython.cast(cython.p_uchar, self.chain), 8 * self.depth, self.seed)
-        hash = mix(hash ^ pid ^ (cython.cast(cython.ulonglong, self.depth) << 40), self.seed)
+        hash: cython.ulonglong = self._chain_hash() ^ pid
+        hash = mix(hash ^ (cython.cast(cython.ulonglong, self.depth) << 40), self.seed)
         slot: cython.ulonglong
         at: cython.uint
         i: cython.Py_ssize_t

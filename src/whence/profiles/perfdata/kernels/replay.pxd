@@ -18,6 +18,7 @@ cdef struct Process:
     unsigned int pid
     unsigned int root
     unsigned int before  # of the program before an exec, as long as its registers may be met
+    unsigned int code  # generated code that a jitdump told of
     unsigned int owner
     unsigned long long epoch  # when its maps changed last
 
@@ -58,6 +59,7 @@ cdef class Replay:
     cdef Node* _node(self, unsigned int node) noexcept nogil
     cdef void _add(self, unsigned int sample, unsigned int stack) noexcept nogil
     cdef void _see_program(self, unsigned int stack, Py_ssize_t process) noexcept nogil
+    cdef unsigned int _flags_of(self, unsigned int node) noexcept nogil
     cdef void _forget(self, Py_ssize_t process) noexcept nogil
     cdef unsigned int _cut_last(
         self, unsigned int node, unsigned long long at, unsigned int owner, unsigned long long* end, unsigned int* map

@@ -35,6 +35,7 @@ from cython.cimports.whence.kernels.vector import U32s, push, push_u32, push_u64
 from cython.cimports.whence.profiles.perfdata.kernels.constants import (
     IN_KERNEL,
     IN_USER,
+    MAP_CODE,
     MAP_GENERATED,
     NO_NUMBER,
     STEP_COMM,
@@ -129,12 +130,12 @@ class Replay:
                 while self.step_at < steps and (step_time[self.step_order.items[self.step_at]] <= sample_time[sample]):
                     self._step(self.step_order.items[self.step_at])
                     self.step_at += 1
-                if stops and user[sample] != NO_USER:
-                    found = sample
-                    break
                 process = self._process(cython.cast(cython.uint, thread[sample] >> 32))
                 if process >= 0 and self._row(process).before:
                     self._see_program(raw[sample], process)
+                if stops and user[sample] != NO_USER:
+                    found = sample
+                    break
                 if process < 0 or not self._resolve(raw[sample], process, cython.address(number)):
                     self.failed = True
                     break
@@ -180,6 +181,22 @@ class Replay:
             raise MemoryError
         found: cython.uint = self._find(self._row(process).root, address)
         return self._node(found).map if found else -1
+
+    def maps_of(self, pid: cython.uint) -> list:
+        """What a process has mapped now, in order of address: start, end and the number of the map."""
+        process: cython.Py_ssize_t = self._process(pid)
+        node: cython.uint = self._row(process).root if process >= 0 else 0
+        waiting: list = []
+        out: list = []
+        while node or waiting:
+            if node:
+                waiting.append(node)
+                node = self._node(node).left
+            else:
+                node = waiting.pop()
+                out.append((self._node(node).start, self._node(node).end, self._node(node).map))
+                node = self._node(node).right
+        return out
 
     def epoch_of(self, pid: cython.uint) -> int:
         """A number that is another one once the maps of a process have changed."""
@@ -261,7 +278,7 @@ class Replay:
         self.owners += 1
         self.epoch += 1
         row.pid = pid
-        row.root = row.before = 0
+        row.root = row.before = row.code = 0
         row.owner = self.owners
         row.epoch = self.epoch
         fill_slot(table, slot, self.processes.count - 1)
@@ -348,6 +365,7 @@ class Replay:
                 return
             self._forget(process)
             self._row(process).root = self._row(parent).root
+            self._row(process).code = self._row(parent).code
             self.owners += 1
             self._row(parent).owner = self.owners
 
@@ -372,7 +390,7 @@ class Replay:
         """The process has no maps any more."""
         self.owners += 1
         self.epoch += 1
-        self._row(process).root = self._row(process).before = 0
+        self._row(process).root = self._row(process).before = self._row(process).code = 0
         self._row(process).owner = self.owners
         self._row(process).epoch = self.epoch
 
@@ -391,15 +409,24 @@ class Replay:
         left: cython.uint
         right: cython.uint = 0
         node: cython.uint
+        is_code: cython.bint
         if end < start:
             end = NO_USER  # it reaches to the last address
         if end == start:
             return
-        left = self._cleared(self._row(process).root, start, end, owner, cython.address(right))
+        is_code = (
+            process != self.kernel and cython.cast(cython.p_uint, self.records.map_flags.vector.items)[map] & MAP_CODE
+        )
+        root: cython.uint = self._row(process).code if is_code else self._row(process).root
+        left = self._cleared(root, start, end, owner, cython.address(right))
         if there:
             node = self._new_node(start, end, map, owner)
             left = self._merge(left, node, owner)
-        self._row(process).root = self._merge(left, right, owner)
+        left = self._merge(left, right, owner)
+        if is_code:
+            self._row(process).code = left
+        else:
+            self._row(process).root = left
         self.epoch += 1
         self._row(process).epoch = self.epoch
 
@@ -571,15 +598,29 @@ class Replay:
     ) -> cython.bint:
         """The location of an address in user code now."""
         map: cython.uint
+        known: cython.uint
+        flags: cython.uint
         found: cython.uint = self._find(self._row(process).root, address)
         if found == 0 and self._row(process).before:
             found = self._find(self._row(process).before, address)
+        flags = MAP_GENERATED if found == 0 else self._flags_of(found)
+        if flags & MAP_GENERATED and self._row(process).code:
+            known = self._find(self._row(process).code, address)
+            if known:
+                return self._location(self._node(known).map, 0, address, number)
         if found == 0:
             return self._location(NO_NUMBER, pid, address, number)
         map = self._node(found).map
-        if not cython.cast(cython.p_uint, self.records.map_flags.vector.items)[map] & MAP_GENERATED:
+        if not flags & MAP_GENERATED:
             pid = 0
         return self._location(map, pid, address, number)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _flags_of(self, node: cython.uint) -> cython.uint:
+        return cython.cast(cython.p_uint, self.records.map_flags.vector.items)[self._node(node).map]
 
     @cython.cfunc
     @cython.nogil

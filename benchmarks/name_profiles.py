@@ -1,0 +1,69 @@
+"""The user's moment: a thousand pprof profiles of 100 KB, as agents of a fleet store them, named by one process.
+
+The measure is the time that reading them takes alone: whence.profiles.read and the samples of each, one by one. Both in
+seconds of processor time, too, which other work on the machine does not change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.name_profile import WHENCE, archived, made
+from whence.profiles import gz
+
+FILES = int(os.environ.get("BENCH_PROFILES", "1000"))
+BYTES = 220_000  # of each, unpacked: some 100 KB in gzip
+LOCATIONS = 100  # of each binary
+
+PARSE = """
+import sys
+from pathlib import Path
+from whence.profiles import read
+for path in sorted(Path(sys.argv[1]).iterdir()):
+    len(read(path).samples)
+"""
+
+
+def inputs(folder: Path, paths: list[Path]) -> Path:
+    """A folder of profiles: each has locations of its own in the same binaries."""
+    place = folder / f"profiles-{FILES}"
+    if len(list(place.glob("*.pb.gz"))) < FILES:
+        place.mkdir(exist_ok=True)
+        for number in range(FILES):
+            plain = made(paths, BYTES, seed=number, count=LOCATIONS)
+            (place / f"{number:04}.pb.gz").write_bytes(gz.deflated(plain))
+    return place
+
+
+def run() -> None:
+    folder, paths = archived()
+    place = inputs(folder, paths)
+    files = sorted(place.iterdir())
+    print(f"{len(files):,} files of {sum(one.stat().st_size for one in files) // len(files):,} bytes")
+    base = [WHENCE, "profile", "--no-cache", "--archive-dir", str(folder), *map(str, files)]
+    commands = {
+        "whence profile A B C": [*base, "-o", str(folder / "profiles-out"), "--json"],
+        "reading alone": [sys.executable, "-c", PARSE, str(place)],
+    }
+    ratios = []
+    for _ in range(3):
+        seconds = {}
+        for name, command in commands.items():
+            before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+            run = subprocess.run(command, capture_output=True, text=True, check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            seconds[name] = time.perf_counter() - began
+            print(f"  {name:22} {seconds[name]:7.2f} s  {processor:7.2f} s of processor")
+            if name in commands and run.stdout.startswith("{"):
+                lines = [json.loads(line) for line in run.stdout.splitlines()]
+                unnamed = sum(one["unnamed"] for one in lines)
+                print(f"  {sum(one['named'] for one in lines):,} locations named, {unnamed:,} not")
+        ratios.append(seconds["whence profile A B C"] / seconds["reading alone"])
+    print(f"ratio {sorted(ratios)[1]:.2f} (at most 1.5)")

@@ -1,0 +1,141 @@
+"""jitdump: what a JIT compiler writes down of its code, with times, moves and lines (Linux, tools/perf/util/jitdump.h).
+
+    header   u32 magic "JiTD", u32 version 1, u32 its size, u32 ELF machine, u32, u32 pid, u64 time, u64 flags
+    record   u32 type, u32 size, u64 time, then
+      0 LOAD          u32 pid, tid, u64 vaddr, address, size, index, name NUL, the code
+      1 MOVE          u32 pid, tid, u64 vaddr, old address, new address, size, index
+      2 DEBUG_INFO    u64 address, count, then count x {u64 address, u32 line, discriminator, file NUL}: before its LOAD
+      3 CLOSE         4 UNWINDING_INFO
+
+V8 (0xdeadbeef behind the machine) adds the 64 bytes of an ELF header to the addresses of lines, and writes senseless
+file names of some scripts: rows with such are left out.
+
+Records begin at the header's own size. A file name of ff 00 is the one before it. A record that is cut ends the file:
+the process was killed. Times are those of CLOCK_MONOTONIC, or of the processor's counter (bit 0 of the flags).
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from whence.budget import Budget
+from whence.errors import WRONG_KIND, ProfileError
+from whence.model import Frame, Frames, Source
+from whence.profiles import bounds
+
+MAGIC = b"DTiJ"  # as a little-endian machine writes it
+HEADER, RECORD = 40, 16
+LOAD, MOVE, DEBUG_INFO, CLOSE = range(4)
+LOADED, MOVED, DEBUGGED = struct.calcsize("<IIQQQQ"), struct.calcsize("<IIQQQQQ"), 16
+COUNTER_TIMES = 1  # a bit of the flags
+V8_PADDING, V8_SHIFT = 0xDEADBEEF, 0x40
+SAME_FILE = b"\xff"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A function from `time` on at [address, address + size), with its lines: (offset, line, file), by offset."""
+
+    time: int
+    address: int
+    size: int
+    name: str
+    lines: tuple[tuple[int, int, str], ...] = ()
+
+    def frames(self, address: int) -> Frames:
+        """The frame of one of its addresses."""
+        at = bisect_right(self.lines, address - self.address, key=lambda row: row[0]) - 1
+        _, line, file = self.lines[at] if at >= 0 else (0, 0, "")
+        return (Frame(self.name, file, line, source=Source.PERFMAP),)
+
+
+@dataclass(slots=True)
+class JitDump:
+    """All code of a dump in order of the file. `counter` tells that times are of the processor's counter."""
+
+    pid: int
+    counter: bool
+    code: list[Code] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def read(data: bytes, budget: Budget | None = None) -> JitDump:
+    """The code that a dump tells of. ProfileError for what is no jitdump."""
+    budget = budget or bounds.reading(len(data))
+    order = "<" if data[:4] == MAGIC else ">"
+    if data[:4] not in (MAGIC, MAGIC[::-1]):
+        fault = "not a jitdump"
+        raise ProfileError("jitdump", 0, 'the magic is "JiTD"', data[:4], fault=fault, code=WRONG_KIND)
+    if len(data) < HEADER:
+        raise ProfileError("jitdump", 0, f"the header has {HEADER} bytes", f"{len(data)}")
+    version, size, _, padding, pid, _, flags = struct.unpack_from(order + "IIIIIQQ", data, 4)
+    if version != 1:
+        raise ProfileError("jitdump", 4, "the version is 1", str(version))
+    out = JitDump(pid, bool(flags & COUNTER_TIMES))
+    by_index: dict[int, Code] = {}
+    lines: dict[int, tuple[tuple[int, int, str], ...]] = {}
+    for at, kind, time, body in records(data, max(size, HEADER), order):
+        try:
+            if kind == LOAD:
+                budget.charge(bounds.LOCATION + len(body))
+                code = loaded(body, order, time, lines)
+                by_index[struct.unpack_from(order + "Q", body, LOADED - 8)[0]] = code
+                out.code.append(code)
+            elif kind == MOVE:
+                budget.charge(bounds.LOCATION)
+                _, _, _, _, new, length, index = struct.unpack_from(order + "IIQQQQQ", body)
+                old = by_index.get(index)
+                if old is not None:
+                    by_index[index] = moved = Code(time, new, length, old.name, old.lines)
+                    out.code.append(moved)
+            elif kind == DEBUG_INFO:
+                address, rows = debug_info(body, order, V8_SHIFT if padding == V8_PADDING else 0, budget)
+                lines[address] = rows
+            elif kind == CLOSE:
+                break
+        except (struct.error, ValueError):
+            out.problems.append(f"the record at {at:#x} is shorter than what it says")
+    return out
+
+
+def records(data: bytes, at: int, order: str) -> Iterator[tuple[int, int, int, bytes]]:
+    """Offset, type, time and body of each record that is whole."""
+    while at + RECORD <= len(data):
+        kind, size, time = struct.unpack_from(order + "IIQ", data, at)
+        if size < RECORD or at + size > len(data):
+            return
+        yield at, kind, time, data[at + RECORD : at + size]
+        at += size
+
+
+def loaded(body: bytes, order: str, time: int, lines: dict[int, tuple[tuple[int, int, str], ...]]) -> Code:
+    _, _, _, address, size, _ = struct.unpack_from(order + "IIQQQQ", body)
+    end = body.index(b"\0", LOADED)
+    name = body[LOADED:end].decode("utf-8", "surrogateescape")
+    return Code(time, address, size, name, lines.pop(address, ()))
+
+
+def debug_info(body: bytes, order: str, shift: int, budget: Budget) -> tuple[int, tuple[tuple[int, int, str], ...]]:
+    """The address of the code, and its rows of lines; `shift` is what their addresses have too much."""
+    address, count = struct.unpack_from(order + "QQ", body)
+    at = DEBUGGED
+    file = ""
+    rows = []
+    if count > len(body) // 17:
+        raise ValueError("rows are cut")
+    for _ in range(count):
+        where, line, _ = struct.unpack_from(order + "QII", body, at)
+        end = body.index(b"\0", at + 16)
+        if body[at + 16 : end] != SAME_FILE:
+            file = body[at + 16 : end].decode("utf-8", "surrogateescape")
+        budget.charge(bounds.FRAME)
+        if not file.isprintable():
+            return address, ()
+        rows.append((max(0, where - address - shift), line, file))
+        at = end + 1
+    if len(body) - at >= 8:  # more than padding: a name had zeros in it
+        return address, ()
+    return address, tuple(sorted(rows, key=lambda row: row[0]))

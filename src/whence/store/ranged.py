@@ -1,0 +1,237 @@
+"""An archive in a bucket that answers for a few addresses, read in a few ranges of bytes.
+
+    1. its beginning: the header, and the VA table as far as it lies there; then the rest of the VA table
+    2. its end: the extra section, without columns
+    3. for the addresses asked, together: the rows of their ranges; then names, line entries, columns
+
+The bytes lie at their places in memory that is zero elsewhere, and a table over it answers: a new one for each
+question, for a table may keep what it computed of rows. When much of the archive would be read, all of it is.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from whence import lidia
+from whence.binary import Binary
+from whence.lidia.kernels.queries import (
+    CALL_FILE,
+    DEPTH,
+    FILE,
+    FUNCTION,
+    LENGTH,
+    LENGTH_PREFIX,
+    LINE_COUNT,
+    LINE_FIELDS,
+    LINE_INDEX,
+    RANGE_FIELDS,
+)
+from whence.lidia.layout import (
+    CHUNK_HEAD,
+    COLUMNS,
+    FOOTER,
+    HEADER_SIZE,
+    LENGTH_PREFIXED_START,
+    ArchiveHeader,
+    ArchiveSections,
+    ExtraSection,
+)
+from whence.lidia.table import Table
+
+if TYPE_CHECKING:
+    from whence.model import Frames
+    from whence.store.objects import Objects, Stat
+
+FIRST_BYTES = 1 << 16
+EXTRA_BYTES = 1 << 15  # of the extra section, read at once
+GAP_BYTES = 1 << 15  # between two ranges that one request reads
+ROWS = 64  # before the one that an address leads to
+NAME_BYTES = 256
+MOST_STEPS = 1 << 14  # back from all addresses together, in rows
+MOST_ASKED = 64  # addresses at once, beyond which an archive is read whole
+SHARE = 2  # an archive of which one part in so many was read is read whole
+
+
+class Sparse:
+    """An object's bytes in memory, as far as they were asked for."""
+
+    def __init__(self, objects: Objects, status: Stat) -> None:
+        self._objects, self._status = objects, status
+        self.size = status.size
+        self.data = mmap.mmap(-1, max(self.size, 1))
+        self.view = memoryview(self.data)[: self.size]
+        self._starts: list[int] = []  # of what is there, in order, apart
+        self._ends: list[int] = []
+
+    @property
+    def held(self) -> int:
+        """How many bytes are there."""
+        return sum(self._ends) - sum(self._starts)
+
+    def need(self, parts: Iterable[tuple[int, int]]) -> None:
+        """Let bytes [start, end) be there. Raises OSError, also when the object was replaced."""
+        wanted: list[list[int]] = []
+        for start, end in sorted(parts):
+            start, end = max(start, 0), min(end, self.size)
+            if start >= end or self.has(start, end):
+                continue
+            if wanted and start <= wanted[-1][1] + GAP_BYTES:
+                wanted[-1][1] = max(end, wanted[-1][1])
+            else:
+                wanted.append([start, end])
+        for start, end in wanted:
+            self.data[start:end] = self._objects.read_range(self._status.key, start, end, self._status.tag)
+            self._add(start, end)
+
+    def has(self, start: int, end: int) -> bool:
+        """Whether bytes [start, end) are there."""
+        at = bisect_right(self._starts, start) - 1
+        return at >= 0 and self._ends[at] >= end
+
+    def _add(self, start: int, end: int) -> None:
+        first = bisect_left(self._ends, start)
+        last = bisect_right(self._starts, end)
+        if first < last:
+            start, end = min(start, self._starts[first]), max(end, self._ends[last - 1])
+        self._starts[first:last], self._ends[first:last] = [start], [end]
+
+
+class RangedBinary(Binary):
+    """A binary that answers from an archive in a bucket."""
+
+    def __init__(self, objects: Objects, status: Stat, demangle: bool | Callable[[str], str]) -> None:
+        self._sparse = sparse = Sparse(objects, status)
+        self._readable = demangle
+        sparse.need([(0, FIRST_BYTES), (status.size - EXTRA_BYTES, status.size)])
+        self._header = header = ArchiveHeader.unpack(bytes(sparse.view[:HEADER_SIZE]), sparse.size)
+        strings = header.strings.offset
+        parts = [(header.va_table.offset, header.va_table.end), (strings, strings + len(LENGTH_PREFIXED_START))]
+        sparse.need([*parts, *self._extra_parts()])
+        table = lidia.from_bytes(sparse.view, demangle=demangle)
+        extra = ExtraSection(sparse.view, header.end)
+        self._sections = ArchiveSections(sparse.view, header, extra, nul=table.encoding == "nul", tidy=table.about.tidy)
+        super().__init__(table=table, path=f"{objects.url}/{status.key}", demangle=demangle)
+        if self._sections.nul or sys.byteorder == "big":
+            self._read_whole()
+        kind = "Q" if header.va_table.width == 8 else "I"
+        self._vaddrs = array(kind, bytes(sparse.view[header.va_table.offset : header.va_table.end]))
+
+    def _extra_parts(self) -> list[tuple[int, int]]:
+        """The chunks of the extra section, without columns. Their heads are read one after the other."""
+        sparse, end = self._sparse, self._sparse.size - FOOTER.size
+        if end < 0:
+            return []
+        offset, size, *_ = FOOTER.unpack_from(sparse.view, end)
+        if offset > end or offset + size != end:
+            return []
+        parts = []
+        while offset + CHUNK_HEAD.size <= end:
+            sparse.need([(offset, offset + EXTRA_BYTES)])
+            tag, _, length = CHUNK_HEAD.unpack_from(sparse.view, offset)
+            stop = min(offset + CHUNK_HEAD.size + length, end)
+            if tag != COLUMNS:
+                parts.append((offset, stop))
+            offset = stop
+        return parts
+
+    def _read_whole(self) -> None:
+        self._sparse.need([(0, self._sparse.size)])
+
+    def _fill(self, vaddrs: Sequence[int]) -> None:
+        """Let all be there that a table reads for these addresses."""
+        sparse = self._sparse
+        if len(vaddrs) > MOST_ASKED or sparse.held * SHARE > sparse.size:
+            self._read_whole()
+            return
+        places = {bisect_right(self._vaddrs, vaddr) - 1 for vaddr in vaddrs if vaddr >= 0} - {-1}
+        sparse.need([(self._row_at(place - ROWS), self._row_at(place + 1)) for place in places])
+        chains: dict[int, tuple[int, ...]] = {}
+        steps = 0
+        for vaddr in vaddrs:
+            place = bisect_right(self._vaddrs, vaddr) - 1 if vaddr >= 0 else -1
+            steps += self._walk(vaddr, place, chains)
+            if steps >= min(MOST_STEPS, len(self._vaddrs)):
+                self._read_whole()
+                return
+        self._need_details(chains)
+
+    def _row_at(self, index: int) -> int:
+        start: int = self._sections.range_offset
+        size: int = RANGE_FIELDS * self._sections.field_width
+        return start + max(index, 0) * size
+
+    def _row(self, index: int, before: int) -> tuple[int, ...]:
+        """A row; where it is not there yet, so many before it are read with it."""
+        start, end = self._row_at(index), self._row_at(index + 1)
+        if not self._sparse.has(start, end):
+            self._sparse.need([(self._row_at(index - before), end)])
+        letter = "Q" if self._sections.field_width == 8 else "I"
+        return struct.unpack_from(f"<{RANGE_FIELDS}{letter}", self._sparse.view, start)
+
+    def _walk(self, vaddr: int, place: int, chains: dict[int, tuple[int, ...]]) -> int:
+        """Find the ranges of an address as a table does, from the last that begins before it; returns the steps."""
+        steps, depth = 0, -1
+        while place >= 0 and steps < MOST_STEPS:
+            row = self._row(place, max(ROWS, steps))
+            mine = row[DEPTH]
+            if (depth < 0 or mine < depth) and vaddr < self._vaddrs[place] + row[LENGTH]:
+                chains[place] = row
+                depth = mine
+                if mine == 0:
+                    break
+            if self._sections.tidy and mine == 0:
+                break
+            steps += 1
+            place -= 1
+        return steps
+
+    def _need_details(self, chains: dict[int, tuple[int, ...]]) -> None:
+        """Names, line entries and columns of ranges."""
+        sections, parts, names = self._sections, [], []
+        for place, row in chains.items():
+            names += [sections.string_offset + row[field] for field in (FUNCTION, FILE, CALL_FILE)]
+            entry = LINE_FIELDS * sections.line_width
+            start = sections.line_offset + row[LINE_INDEX] * entry
+            parts.append((start, start + row[LINE_COUNT] * entry))
+            if sections.column_width:
+                width, first = sections.column_width, sections.column_offset
+                parts.append((first + row[LINE_INDEX] * width, first + (row[LINE_INDEX] + row[LINE_COUNT]) * width))
+                parts.append(
+                    (first + (sections.entries + place) * width, first + (sections.entries + place + 1) * width)
+                )
+        end = sections.string_offset + sections.string_size
+        self._sparse.need([*parts, *((name, min(name + NAME_BYTES, end)) for name in names if name < end)])
+        longer = []
+        for name in names:
+            if name + LENGTH_PREFIX <= end:
+                size = int.from_bytes(self._sparse.view[name : name + LENGTH_PREFIX], "little")
+                longer.append((name, min(name + LENGTH_PREFIX + size, end)))
+        self._sparse.need(longer)
+
+    def _now(self) -> Table:
+        """A table over what is there now."""
+        self._still_open()
+        return lidia.from_bytes(self._sparse.view, demangle=self._readable)
+
+    def table(self) -> Table:
+        """The whole table; reads all of it."""
+        with self._lock:
+            self._read_whole()
+            return self._now()
+
+    def table_for(self, vaddrs: Sequence[int], *, return_address: bool = False) -> Table:
+        """A table that answers for these addresses; of the archive, no more is read than they need."""
+        asked = [vaddr - 1 for vaddr in vaddrs] if return_address else vaddrs
+        with self._lock:
+            self._fill(asked)
+            return self._now()
+
+    def lookup(self, vaddr: int, *, return_address: bool = False) -> Frames:
+        """The frames of an address, as `Binary.lookup` returns them."""
+        return self.table_for((vaddr,), return_address=return_address).lookup(vaddr, return_address=return_address)

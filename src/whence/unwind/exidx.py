@@ -1,0 +1,205 @@
+"""ARM's exception tables as call frame information: .ARM.exidx and .ARM.extab.
+
+    .ARM.exidx   pairs of words in order of address: where a function begins (31 bits, counted from the word), and how
+                 it is unwound: by three bytes in the word itself, by bytes in .ARM.extab, or not at all
+    .ARM.extab   a personality routine, then instructions: bytes that add to the stack pointer and pop registers
+
+The instructions of an entry say how a function is unwound at any of its calls: one row for all of it. An entry reaches
+to the next one. Document: "Exception Handling ABI for the Arm Architecture", sections 6 and 10.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from whence.errors import DwarfError, ElfError
+from whence.unwind.cfi import Cfa, Cie, Fde, How, Row, Rule
+
+if TYPE_CHECKING:
+    from whence.elf import ElfFile
+    from whence.window import ByteOrder
+
+SECTION = ".ARM.exidx"
+SHT_ARM_EXIDX, PT_ARM_EXIDX = 0x70000001, 0x70000001
+ENTRY_SIZE = 8
+CANTUNWIND = 1
+COMPACT = 1 << 31  # the word holds instructions, or which of the three standard forms follow
+INSTRUCTIONS_LIMIT = 4 + 4 * 255  # bytes of an entry
+SP, LINK, PC = 13, 14, 15
+FINISH = 0xB0
+WORD = 4
+_CIE = Cie(1, 1, LINK, 0, 0xFF, False, False, 4, memoryview(b""))
+
+
+class ExceptionIndex:
+    """.ARM.exidx of a file."""
+
+    def __init__(self, elf: ElfFile, data: memoryview | bytes, vaddr: int) -> None:
+        self.elf, self.data, self.vaddr = elf, memoryview(data), vaddr
+        self.count = len(self.data) // ENTRY_SIZE
+
+    @classmethod
+    def of_elf(cls, elf: ElfFile) -> ExceptionIndex | None:
+        """None where there is none."""
+        section = elf.section(SECTION)
+        if section is not None and section.in_file:
+            try:
+                return cls(elf, elf.content(section), section.vaddr)
+            except ElfError:
+                return None
+        for segment in elf.segments:
+            if segment.type == PT_ARM_EXIDX and segment.file_size:
+                end = min(segment.file_end, elf.size)
+                return cls(elf, elf.data[segment.file_offset : end], segment.vaddr)
+        return None
+
+    def find(self, vaddr: int) -> Fde | None:
+        """How to unwind at a vaddr; None where nothing says so. Raises DwarfError where the entry breaks a rule."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self._start(middle) <= vaddr:
+                low = middle + 1
+            else:
+                high = middle
+        if not low:
+            return None
+        index = low - 1
+        start = self._start(index)
+        end = self._start(index + 1) if low < self.count else self._code_end(start)
+        if not start <= vaddr < end:
+            return None
+        offset = index * ENTRY_SIZE
+        cfa, rules = self._rules(offset)
+        return Fde(start, end, _CIE, (Row(start, cfa, rules),), SECTION, offset)
+
+    def _word(self, offset: int) -> int:
+        return int.from_bytes(self.data[offset : offset + WORD], self.elf.order)
+
+    def _start(self, index: int) -> int:
+        return _place(self._word(index * ENTRY_SIZE), self.vaddr + index * ENTRY_SIZE) & ~1
+
+    def _code_end(self, start: int) -> int:
+        """Where code ends that begins before a vaddr."""
+        return next((end for first, end in self.elf.code_ranges(or_loaded=True) if first <= start < end), start)
+
+    def _rules(self, offset: int) -> tuple[Cfa, dict[int, Rule]]:
+        word = self._word(offset + WORD)
+        if word == CANTUNWIND:
+            return Cfa(SP, 0), {LINK: Rule(How.UNDEFINED)}
+        if word & COMPACT:
+            return unwound(_bytes([word], 1, "big"), offset)
+        place = _place(word, self.vaddr + offset + WORD)
+        try:
+            first = int.from_bytes(self.elf.read_vaddr(place, WORD), self.elf.order)
+            at = place
+            if not first & COMPACT:  # a personality routine, then words like those of the second standard form
+                at = place + WORD
+                first = int.from_bytes(self.elf.read_vaddr(at, WORD), self.elf.order)
+                skipped, more = 1, first >> 24
+            elif first >> 24 & 0x0F == 0:
+                skipped, more = 1, 0
+            else:
+                skipped, more = 2, first >> 16 & 0xFF
+            rest = self.elf.read_vaddr(at + WORD, WORD * more) if more else b""
+        except (ElfError, LookupError):
+            raise DwarfError(SECTION, offset, "an entry's instructions are in the file", f"{place:#x}") from None
+        if len(rest) < WORD * more:
+            raise DwarfError(SECTION, offset, "an entry's instructions are in the file", f"{place:#x}")
+        words = [first, *(int.from_bytes(rest[i : i + WORD], self.elf.order) for i in range(0, len(rest), WORD))]
+        return unwound(_bytes(words, skipped, "big"), offset)
+
+
+def _place(word: int, at: int) -> int:
+    """What 31 bits that count from their own place mean."""
+    return at + (word & 0x7FFFFFFF) - (word << 1 & 0x80000000) & 0xFFFFFFFF
+
+
+def _bytes(words: list[int], skipped: int, order: ByteOrder) -> bytes:
+    """The bytes of words from the highest down, without the first ones."""
+    return b"".join(word.to_bytes(WORD, order) for word in words)[skipped:]
+
+
+def unwound(code: bytes, offset: int = 0) -> tuple[Cfa, dict[int, Rule]]:
+    """What instructions say (section 10.3): the CFA, and where registers were saved. Raises DwarfError.
+
+    >>> cfa, rules = unwound(bytes.fromhex("02a9b0"))  # 12 bytes; pop r4, r5, lr
+    >>> cfa.offset, {register: rule.number for register, rule in rules.items()}
+    (24, {4: -12, 5: -8, 14: -4})
+    """
+    base, depth = SP, 0
+    saved: dict[int, int] = {}
+    at = 0
+
+    def pop(registers: list[int]) -> None:
+        nonlocal depth
+        for register in registers:
+            saved[register] = depth
+            depth += WORD
+
+    def operand() -> int:
+        nonlocal at
+        if at >= len(code):
+            raise DwarfError(SECTION, offset, "instructions end inside an entry", "more")
+        at += 1
+        return code[at - 1]
+
+    def refused(byte: int) -> DwarfError:
+        return DwarfError(SECTION, offset, "its instructions are those of the ABI", f"{byte:#x}")
+
+    while at < len(code):
+        byte = operand()
+        if byte < 0x40:
+            depth += (byte << 2) + 4
+        elif byte < 0x80:
+            depth -= ((byte & 0x3F) << 2) + 4
+        elif byte < 0x90:
+            mask = (byte & 0x0F) << 8 | operand()
+            if not mask:
+                raise DwarfError(SECTION, offset, "a function may be unwound", "a refusal")
+            pop([4 + bit for bit in range(12) if mask >> bit & 1])
+        elif byte < 0xA0:
+            register = byte & 0x0F
+            if register in (SP, PC) or saved:
+                raise refused(byte)
+            base, depth = register, 0
+        elif byte < 0xB0:
+            pop([*range(4, 5 + (byte & 7)), *([LINK] if byte & 8 else [])])
+        elif byte == FINISH:
+            break
+        elif byte == 0xB1:
+            mask = operand()
+            if not 0 < mask < 16:
+                raise refused(mask)
+            pop([bit for bit in range(4) if mask >> bit & 1])
+        elif byte == 0xB2:
+            value = shift = 0
+            while True:
+                more = operand()
+                value |= (more & 0x7F) << shift
+                shift += 7
+                if more < 0x80:
+                    break
+                if shift > 28:
+                    raise refused(more)
+            depth += 0x204 + (value << 2)
+        elif byte == 0xB3:
+            depth += 8 * ((operand() & 0x0F) + 1) + 4
+        elif byte == 0xB4:  # the return address's authentication code
+            depth += WORD
+        elif byte == 0xB5:  # what it was made with
+            continue
+        elif 0xB8 <= byte < 0xC0:
+            depth += 8 * ((byte & 7) + 1) + 4
+        elif byte in (0xC6, 0xC8, 0xC9):
+            depth += 8 * ((operand() & 0x0F) + 1)
+        elif byte == 0xC7:
+            depth += WORD * (operand() & 0x0F).bit_count()
+        elif 0xC0 <= byte < 0xC6 or 0xD0 <= byte < 0xD8:
+            depth += 8 * ((byte & 7) + 1)
+        else:
+            raise refused(byte)
+    rules = {register: Rule(How.OFFSET, place - depth) for register, place in saved.items()}
+    if PC in rules:
+        rules[LINK] = rules.pop(PC)
+    return Cfa(base, depth), rules

@@ -1,0 +1,1 @@
+"""The numbers of call frame information for Python; constants.pxd has them."""

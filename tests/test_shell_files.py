@@ -1,0 +1,99 @@
+"""Completion files and man pages say what the parsers of the commands say."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from whence.cli.main import COMMANDS, main
+
+pytest.importorskip("shtab", reason="takes shtab and argparse-manpage (make test installs them)")
+pytest.importorskip("argparse_manpage", reason="takes shtab and argparse-manpage (make test installs them)")
+
+from tools import shell_files
+
+ROOT = Path(__file__).parent.parent
+BASH = ROOT / "share" / "bash-completion" / "completions" / "whence"
+
+
+def long_options(name: str) -> set[str]:
+    return {
+        word
+        for action in shell_files.actions(shell_files.command_parser(name))
+        for word in action.option_strings
+        if word.startswith("--") and action.help != "==SUPPRESS=="
+    } - {"--debug", "--help"}
+
+
+@pytest.mark.skipif(
+    sys.version_info[:2] != (3, 11), reason="the files are made with Python 3.11: others word help anew"
+)
+def test_what_lies_in_share_is_what_the_parsers_make() -> None:
+    made = shell_files.contents()
+    there = {str(path.relative_to(shell_files.SHARE)) for path in shell_files.SHARE.rglob("*") if path.is_file()}
+    assert there == {*made}
+    for path, text in made.items():
+        assert (shell_files.SHARE / path).read_text() == text, f"{path} is not of these parsers: make shell-files"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_is_in_its_man_page_and_in_every_completion(name: str) -> None:
+    page = (shell_files.SHARE / "man" / "man1" / f"whence-{name}.1").read_text().replace("\\-", "-")
+    assert long_options(name) <= {*re.findall(r"--[a-z][a-z-]*", page)}
+    for shell, path in shell_files.COMPLETION.items():
+        text = (shell_files.SHARE / path).read_text()
+        # fish has long options as `-l NAME`
+        words = {f"--{one}" for one in re.findall(r"-l (?:'|\")?([a-z][a-z-]*)", text)} if shell == "fish" else set()
+        assert long_options(name) <= words | {*re.findall(r"--[a-z][a-z-]*", text)}, shell
+
+
+def completed(*words: str) -> list[str]:
+    script = f'. {BASH}; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _shtab_whence; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-c", script, "-", *words], capture_output=True, text=True, cwd=ROOT)
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+def test_bash_completes_commands_options_choices_and_files() -> None:
+    assert completed("whence", "pro") == ["profile"]
+    assert completed("whence", "lidia", "cr") == ["create"]
+    assert completed("whence", "help", "ad") == ["addr"]
+    assert completed("whence", "profile", "--fail") == ["--fail-under"]
+    assert completed("whence", "addr", "--style", "") == ["llvm", "gnu", "json"]
+    assert completed("whence", "addr", "READ") == ["README.md"]
+
+
+@pytest.mark.skipif(not shutil.which("man"), reason="there is no man")
+def test_man_reads_every_page_without_a_warning() -> None:
+    for page in (shell_files.SHARE / "man" / "man1").iterdir():
+        done = subprocess.run(
+            ["man", "--warnings", "-l", str(page)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "MANPAGER": "cat", "MANWIDTH": "200"},
+        )
+        assert (done.returncode, done.stderr) == (0, ""), page.name
+        assert page.stem in done.stdout.replace("‐", "-").replace("‐\n", "-")
+
+
+def test_the_wheel_installs_every_one_of_them() -> None:
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
+    installed = {str(path.relative_to(ROOT)) for where in table.values() for name in where for path in ROOT.glob(name)}
+    files = {str(path.relative_to(ROOT)) for path in shell_files.SHARE.rglob("*") if path.is_file()}
+    assert installed == files
+    assert all(Path(name).is_relative_to(where) for where, names in table.items() for name in names)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_prints_what_the_option_help_prints(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for words in (["help", name], [name, "--help"]):
+        with pytest.raises(SystemExit):
+            main(words)
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] != ""

@@ -1,0 +1,1 @@
+"""Programs that make what a release holds; none of them is installed."""
