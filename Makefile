@@ -8,7 +8,7 @@ HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
 .PHONY: help demo test test-pythons lint check browser page frontends buckets oracle engines bench fuzz checked
-.PHONY: sanitized shell-files wheels clean
+.PHONY: sanitized shell-files docs release wheels clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -82,6 +82,14 @@ bench: $(VENV)/.tested  ## time against the peers that are on this machine
 
 fuzz: $(VENV)/.tested  ## every fuzz target, SECONDS_EACH each (60)
 	@$(BIN)/python -m fuzz --seconds $${SECONDS_EACH:-60}
+
+docs: $(VENV)/.tested  ## the documentation site, docs/_build/html, without a warning
+	@$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
+	@echo docs/_build/html/index.html
+
+release: lint docs wheels  ## all that a release is: style, types, site, wheels; then the whole test suite
+	@$(BIN)/python -m pytest -q tests/test_packaging.py tests/test_shell_files.py tests/test_release.py
+	@$(BIN)/python -m pytest -n $(JOBS)
 
 wheels: $(VENV)/.released  ## dist/: the source distribution and the wheels of four Linux platforms, checked (ten minutes)
 	@$(BIN)/python -m tools.wheels

@@ -57,7 +57,7 @@ ARROWS: dict[str, set[str]] = {
         "store",
         "symbolize",
     },
-    "engines": {"columns", "locate.locator", "store"},
+    "engines": {"columns", "locate.locator", "profiles", "store"},
     "symbolize": {"binary", "elf", "lidia", "locate", "locate.locator", "procmap", "unwind"},
     "filter": {"demangle", "elf", "locate", "locate.locator", "procmap", "symbolize"},
     "profiles": {"elf", "gotrace", "lidia", "locate", "locate.locator", "procmap", "symbolize", "unwind"},

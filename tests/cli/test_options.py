@@ -75,7 +75,7 @@ def test_names_are_readable_in_every_command_unless_no_demangle_is_given() -> No
 
 def test_json_is_an_option_of_every_command_that_prints() -> None:
     assert those_with("--json") == PARSERS.keys() - WRITE - SERVE
-    assert all(options(PARSERS[name])["--json"].nargs == 0 for name in PARSERS.keys() - WRITE)
+    assert all(options(PARSERS[name])["--json"].nargs == 0 for name in PARSERS.keys() - WRITE - SERVE)
 
 
 @pytest.mark.parametrize("option", sorted(ONE_MEANING))
@@ -92,7 +92,8 @@ def test_snapshots_are_read_by_one_option_and_written_by_another() -> None:
 
 def test_no_option_has_two_spellings_of_one_thing() -> None:
     every = {word for parser in PARSERS.values() for word in options(parser) if word.startswith("--")}
-    assert not {word for word in every if f"{word}s" in every or word.replace("-", "") in every - {word}}
+    twice = {word for word in every if f"{word}s" in every or word.replace("-", "") in every - {word}}
+    assert twice == {"--stack"}  # of explain, one thread's; --stacks of columns is a shape of what is written
 
 
 @pytest.mark.parametrize("name", sorted(PARSERS))

@@ -25,7 +25,7 @@ from whence.profiles.addresses import is_runtime
 from whence.profiles.breakpad import debug_id
 from whence.profiles.json_text import written
 from whence.profiles.kinds import AddressKind, kind_of
-from whence.profiles.model import Profile
+from whence.profiles.model import Mapping, Profile
 from whence.profiles.stacks import Shown, Stacks
 from whence.profiles.threads import ProfileThread, shown, threads_of
 
@@ -54,6 +54,7 @@ LOST_SCHEMA = {
     "display": ["marker-chart", "marker-table", "timeline-overview"],
     "fields": [{"key": "count", "label": "Samples lost", "format": "integer"}],
 }
+HALF_BIT = 63  # of an address: the upper half is the kernel's
 STACK_BYTES = 250  # of a row of the stack table, with what finds it
 
 
@@ -198,6 +199,7 @@ class FirefoxTables:
         self._resources: list[dict[str, Any]] = []
         self._known: dict[tuple[str, str], int] = {}
         self._locations: dict[int, list[int]] = {}
+        self._kinds: dict[tuple[object, ...], AddressKind] = {}
 
     def string(self, text: str) -> int:
         found = self.strings.get(text)
@@ -217,7 +219,7 @@ class FirefoxTables:
             self.budget.charge(bounds.MAPPING + 2 * len(mapping.path) + len(mapping.build_id))
             found = self._known[key] = len(self._resources)
             lib = None
-            if kind_of(mapping, self.profile.address[location]) in (AddressKind.FILE, AddressKind.KERNEL):
+            if self.kind(mapping, self.profile.address[location]) in (AddressKind.FILE, AddressKind.KERNEL):
                 lib = len(self.libs)
                 self.libs.append(
                     {
@@ -234,6 +236,19 @@ class FirefoxTables:
             self._resources.append({"name": self.string(binary), "lib": lib, "host": None, "type": kind})
         return found
 
+    def kind(self, mapping: Mapping | None, address: int) -> AddressKind:
+        """Where the name of an address is looked for; asked once of each path: many mappings may have a long one."""
+        high = address >> HALF_BIT
+        key = (
+            (None, "", 0, high)
+            if mapping is None
+            else (mapping.path, mapping.build_id, mapping.start >> HALF_BIT, high)
+        )
+        found = self._kinds.get(key)
+        if found is None:
+            found = self._kinds[key] = kind_of(mapping, address)
+        return found
+
     def location(self, location: int) -> list[int]:
         """The frames of a location, outermost first."""
         found = self._locations.get(location)
@@ -243,7 +258,7 @@ class FirefoxTables:
             columns = [one.column for one in chain] or [0]
             mapping = self.profile.mapping_of(location)
             address = self.profile.address[location]
-            category = CATEGORY[kind_of(mapping, address)]
+            category = CATEGORY[self.kind(mapping, address)]
             if mapping is None:
                 address = address or NO_ADDRESS
             elif is_runtime(mapping, address):

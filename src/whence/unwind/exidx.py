@@ -26,8 +26,14 @@ CANTUNWIND = 1
 COMPACT = 1 << 31  # the word holds instructions, or which of the three standard forms follow
 INSTRUCTIONS_LIMIT = 4 + 4 * 255  # bytes of an entry
 SP, LINK, PC = 13, 14, 15
-FINISH = 0xB0
 WORD = 4
+# Instructions (section 10.3), by the bytes they begin with: each is of those below its number, from the one before on
+ADD_TO_SP_END, SUBTRACT_FROM_SP_END, POP_MASK_END, SET_SP_END, POP_RANGE_END = 0x40, 0x80, 0x90, 0xA0, 0xB0
+FINISH, POP_LOW_MASK, ADD_ULEB, POP_VFP_SINGLE = 0xB0, 0xB1, 0xB2, 0xB3
+POP_AUTH_CODE, USE_AUTH_CODE, POP_VFP_FIXED, POP_VFP_FIXED_END = 0xB4, 0xB5, 0xB8, 0xC0
+POP_WMMX, POP_WMMX_MASK, POP_VFP_HIGH, POP_VFP = 0xC6, 0xC7, 0xC8, 0xC9
+POP_VFP_RANGE, POP_VFP_RANGE_END = 0xD0, 0xD8
+LOW_MASK_END, MORE, SHIFT_LIMIT = 0x10, 0x80, 28
 _CIE = Cie(1, 1, LINK, 0, 0xFF, False, False, 4, memoryview(b""))
 
 
@@ -149,53 +155,53 @@ def unwound(code: bytes, offset: int = 0) -> tuple[Cfa, dict[int, Rule]]:
 
     while at < len(code):
         byte = operand()
-        if byte < 0x40:
+        if byte < ADD_TO_SP_END:
             depth += (byte << 2) + 4
-        elif byte < 0x80:
+        elif byte < SUBTRACT_FROM_SP_END:
             depth -= ((byte & 0x3F) << 2) + 4
-        elif byte < 0x90:
+        elif byte < POP_MASK_END:
             mask = (byte & 0x0F) << 8 | operand()
             if not mask:
                 raise DwarfError(SECTION, offset, "a function may be unwound", "a refusal")
             pop([4 + bit for bit in range(12) if mask >> bit & 1])
-        elif byte < 0xA0:
+        elif byte < SET_SP_END:
             register = byte & 0x0F
             if register in (SP, PC) or saved:
                 raise refused(byte)
             base, depth = register, 0
-        elif byte < 0xB0:
+        elif byte < POP_RANGE_END:
             pop([*range(4, 5 + (byte & 7)), *([LINK] if byte & 8 else [])])
         elif byte == FINISH:
             break
-        elif byte == 0xB1:
+        elif byte == POP_LOW_MASK:
             mask = operand()
-            if not 0 < mask < 16:
+            if not 0 < mask < LOW_MASK_END:
                 raise refused(mask)
             pop([bit for bit in range(4) if mask >> bit & 1])
-        elif byte == 0xB2:
+        elif byte == ADD_ULEB:
             value = shift = 0
             while True:
                 more = operand()
                 value |= (more & 0x7F) << shift
                 shift += 7
-                if more < 0x80:
+                if more < MORE:
                     break
-                if shift > 28:
+                if shift > SHIFT_LIMIT:
                     raise refused(more)
             depth += 0x204 + (value << 2)
-        elif byte == 0xB3:
+        elif byte == POP_VFP_SINGLE:
             depth += 8 * ((operand() & 0x0F) + 1) + 4
-        elif byte == 0xB4:  # the return address's authentication code
+        elif byte == POP_AUTH_CODE:  # the return address's authentication code
             depth += WORD
-        elif byte == 0xB5:  # what it was made with
+        elif byte == USE_AUTH_CODE:  # what it was made with
             continue
-        elif 0xB8 <= byte < 0xC0:
+        elif POP_VFP_FIXED <= byte < POP_VFP_FIXED_END:
             depth += 8 * ((byte & 7) + 1) + 4
-        elif byte in (0xC6, 0xC8, 0xC9):
+        elif byte in (POP_WMMX, POP_VFP_HIGH, POP_VFP):
             depth += 8 * ((operand() & 0x0F) + 1)
-        elif byte == 0xC7:
+        elif byte == POP_WMMX_MASK:
             depth += WORD * (operand() & 0x0F).bit_count()
-        elif 0xC0 <= byte < 0xC6 or 0xD0 <= byte < 0xD8:
+        elif POP_VFP_FIXED_END <= byte < POP_WMMX or POP_VFP_RANGE <= byte < POP_VFP_RANGE_END:
             depth += 8 * ((byte & 7) + 1)
         else:
             raise refused(byte)

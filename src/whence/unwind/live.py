@@ -150,7 +150,7 @@ class LiveMemory:
     def _now(self, start: int, size: int = PAGE) -> bytes:
         try:
             if self._file < 0:
-                self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+                self._file = os.open(self._path, os.O_RDONLY)
             return os.pread(self._file, size, start)
         except (OSError, OverflowError):
             return b""

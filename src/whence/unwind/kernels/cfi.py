@@ -19,7 +19,7 @@ import os
 import cython
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcmp, memcpy, memset
-from cython.cimports.whence.kernels.bytes import number
+from cython.cimports.whence.kernels.bytes import MORE, number
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.hashtable import (
     WHENCE_GOLDEN,
@@ -275,7 +275,7 @@ class FrameTable:
         at: cython.ulonglong = begin
         value: cython.ulonglong = 0
         byte: cython.uchar
-        if at < self.stop and self.data[at] < 0x80:
+        if at < self.stop and self.data[at] < MORE:
             self.at = at + 1
             return self.data[at]
         while at < self.stop:
@@ -283,7 +283,7 @@ class FrameTable:
             if at - begin < _LEB:
                 value |= cython.cast(cython.ulonglong, byte & 0x7F) << (7 * (at - begin))
             at += 1
-            if byte < 0x80:
+            if byte < MORE:
                 self.at = at
                 return value
             if at - begin >= _LEB:
@@ -945,10 +945,10 @@ class FrameTable:
                         self.fail(FAULT_ORDER, at, location)
                         return NONE
                 continue
-            if code == DW_CFA_def_cfa_offset and at < stop and data[at] < 0x80:
+            if code == DW_CFA_def_cfa_offset and at < stop and data[at] < MORE:
                 state = self.step(state, TO_CFA_OFFSET, data[at])
                 at += 1
-            elif code & CFA_HIGH_BITS == DW_CFA_offset and at < stop and data[at] < 0x80:
+            elif code & CFA_HIGH_BITS == DW_CFA_offset and at < stop and data[at] < MORE:
                 state = self.step(
                     state, (SET + HOW_OFFSET) | low << RULE_SHIFT, cython.cast(cython.ulonglong, data[at] * data_align)
                 )

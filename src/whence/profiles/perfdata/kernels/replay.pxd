@@ -25,6 +25,7 @@ cdef struct Process:
 cdef struct Thread:
     unsigned long long thread  # pid << 32 | tid
     unsigned int comm
+    unsigned int met  # the set of labels it had last, + 1
 
 cdef class Replay:
     cdef Records records

@@ -121,7 +121,7 @@ class Replay:
         user: cython.p_ulonglong = cython.cast(cython.p_ulonglong, self.records.sample_user.vector.items)
         sample: cython.uint
         number: cython.uint = 0
-        process: cython.Py_ssize_t
+        process: cython.Py_ssize_t = END
         found: cython.Py_ssize_t = END
         belong(not stops or self.records.sample_user.vector.count >= samples)
         with cython.nogil:
@@ -130,7 +130,8 @@ class Replay:
                 while self.step_at < steps and (step_time[self.step_order.items[self.step_at]] <= sample_time[sample]):
                     self._step(self.step_order.items[self.step_at])
                     self.step_at += 1
-                process = self._process(cython.cast(cython.uint, thread[sample] >> 32))
+                if process < 0 or self._row(process).pid != thread[sample] >> 32:
+                    process = self._process(cython.cast(cython.uint, thread[sample] >> 32))
                 if process >= 0 and self._row(process).before:
                     self._see_program(raw[sample], process)
                 if stops and user[sample] != NO_USER:
@@ -312,7 +313,7 @@ class Replay:
         if rows == cython.NULL:
             return -1
         rows.thread = thread
-        rows.comm = 0
+        rows.comm = rows.met = 0
         fill_slot(table, slot, self.threads.count - 1)
         return self.threads.count - 1
 
@@ -753,6 +754,10 @@ class Replay:
         if row < 0:
             return False
         comm = cython.cast(cython.pointer[Thread], self.threads.items)[row].comm
+        at = cython.cast(cython.pointer[Thread], self.threads.items)[row].met
+        if at and comms[at - 1] == comm and cpus[at - 1] == cpu:
+            number[0] = at - 1
+            return True
         if is_crowded(table):
             if not make_slots(table, 2 * self.set_thread.vector.count + 2):
                 return False
@@ -766,6 +771,7 @@ class Replay:
             at = table.slots[slot] - 1
             if threads[at] == thread and comms[at] == comm and cpus[at] == cpu:
                 number[0] = at
+                cython.cast(cython.pointer[Thread], self.threads.items)[row].met = at + 1
                 return True
             slot = next_slot(table, slot)
         number[0] = cython.cast(cython.uint, self.set_thread.vector.count)

@@ -1,0 +1,94 @@
+"""The documentation site: `make docs` builds it; the reference is made of the parsers and the docstrings."""
+
+import inspect
+import os
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from whence._version import __version__
+
+project, author, copyright = "whence", "the authors of whence", "the authors of whence"
+release = version = __version__
+extensions = ["myst_parser", "sphinx_copybutton"]
+html_theme = "furo"
+html_title = f"whence {__version__}"
+myst_enable_extensions = ["linkify", "colon_fence"]
+myst_heading_anchors = 4
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+exclude_patterns = ["_build"]
+suppress_warnings = ["misc.highlighting_failure"]
+
+HERE = Path(__file__).parent
+MODULES = (
+    "whence",
+    "whence.lidia",
+    "whence.profiles",
+    "whence.gotrace",
+    "whence.procmap",
+    "whence.columns",
+    "whence.errors",
+)
+
+
+def commands() -> str:
+    """Every command's --help, from its parser."""
+    from whence.cli.main import COMMANDS, parser_of
+
+    os.environ["COLUMNS"] = "96"
+    out = ["# Commands\n", "What `whence COMMAND --help` prints. `whence help COMMAND` prints the same.\n"]
+    for name, (module, line) in COMMANDS.items():
+        parser = parser_of(name, False, import_module(f"whence.cli.{module}"))
+        out.append(f"## whence {name}\n\n{line[0].upper()}{line[1:]}.\n")
+        for one in (parser, *parser.subparsers()):
+            if one is not parser:
+                out.append(f"### {one.prog}\n")
+            out.append(f"```text\n{one.format_help()}```\n")
+    return "\n".join(out)
+
+
+def signature(thing: Any) -> str:
+    try:
+        found = str(inspect.signature(thing))
+    except (TypeError, ValueError):
+        return ""
+    return re.sub(r"<[^>]* at 0x[0-9a-f]+>", "...", found)
+
+
+def described(name: str, thing: Any, level: str) -> list[str]:
+    """A public thing's signature and docstring, and those of what a class has."""
+    text = inspect.getdoc(thing) or ""
+    kind = "class " if inspect.isclass(thing) else ""
+    out = [f"{level} {name}\n"]
+    if callable(thing):
+        out.append(f"```python\n{kind}{name}{signature(thing)}\n```\n")
+    if text:
+        out.append(f"```text\n{text}\n```\n")
+    return out
+
+
+def api() -> str:
+    """The public names of the public modules, from their docstrings."""
+    out = ["# Python API\n", "Made of the docstrings; `help(whence.open)` shows the same.\n"]
+    for module_name in MODULES:
+        module = import_module(module_name)
+        out += [f"## {module_name}\n", f"```text\n{inspect.getdoc(module) or ''}\n```\n"]
+        for name in getattr(module, "__all__", ()):
+            thing = getattr(module, name)
+            if inspect.ismodule(thing) or name.startswith("_"):
+                continue
+            out += described(name, thing, "###")
+            if inspect.isclass(thing):
+                for member, value in sorted(vars(thing).items()):
+                    if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
+                        out += described(
+                            f"{name}.{member}", value.fget if isinstance(value, property) else value, "####"
+                        )
+    return "\n".join(out)
+
+
+def setup(app: Any) -> None:
+    (HERE / "reference" / "commands.md").write_text(commands())
+    (HERE / "reference" / "api.md").write_text(api())

@@ -1,0 +1,62 @@
+"""What lies in packaging/ and beside it names commands, options, targets and the version that there are."""
+
+import re
+import shutil
+import subprocess
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from whence import __version__
+from whence.cli.main import COMMANDS, parser_of
+
+ROOT = Path(__file__).parent.parent
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+
+
+def options_of(command: str) -> set[str]:
+    return {
+        *OPTION.findall(parser_of(command, False, import_module(f"whence.cli.{COMMANDS[command][0]}")).format_help())
+    }
+
+
+def test_the_server_is_started_with_options_it_has() -> None:
+    unit = (ROOT / "packaging" / "systemd" / "whence.service").read_text()
+    (start,) = re.findall("^ExecStart=(.*)$", unit, re.MULTILINE)
+    assert start.split()[1] == "serve"
+    docker = (ROOT / "packaging" / "docker" / "Dockerfile").read_text()
+    entry = " ".join(re.findall("^(?:ENTRYPOINT|CMD) (.*)$", docker, re.MULTILINE))
+    (command,) = re.findall(r"^    command: (.*)$", (ROOT / "packaging/docker/compose.yaml").read_text(), re.MULTILINE)
+    assert {*OPTION.findall(start), *OPTION.findall(entry), *OPTION.findall(command)} <= options_of("serve")
+
+
+def test_the_gates_for_ci_use_options_that_profile_has() -> None:
+    action = (ROOT / "packaging" / "github-action" / "action.yml").read_text()
+    words = "\n".join(line for line in action.splitlines() if "words" in line)
+    hook = (ROOT / ".pre-commit-hooks.yaml").read_text()
+    used = {*OPTION.findall(words), *OPTION.findall(hook)}
+    assert {"--fail-under", "--binary", "--store"} <= used <= options_of("profile")
+
+
+def test_the_workflows_call_targets_of_make() -> None:
+    targets = {*re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)}
+    called = {
+        target
+        for path in (ROOT / ".github" / "workflows").glob("*.yml")
+        for target in re.findall(r"run: make ([a-z-]+)", path.read_text())
+    }
+    assert {"lint", "test", "docs", "release"} == called <= targets
+
+
+def test_the_citation_names_this_version() -> None:
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
+def test_systemd_knows_every_setting_of_the_unit(tmp_path: Path) -> None:
+    unit = tmp_path / "whence.service"
+    text = (ROOT / "packaging" / "systemd" / "whence.service").read_text()
+    unit.write_text(text.replace("/usr/bin/whence", "/bin/true"))
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
+    assert "whence.service" not in done.stderr, done.stderr

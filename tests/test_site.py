@@ -1,0 +1,156 @@
+"""The documentation site: its commands print what the pages show, no warning, no broken link."""
+
+import doctest
+import gzip
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.helpers.profiles import program_profile
+from tests.helpers.programs import SOURCE
+from whence.elf import ElfFile
+from whence.gotrace import Event, Version
+from whence.profiles import pprof
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = [DOCS / "five-minutes.md", *sorted((DOCS / "howto").glob("*.md"))]
+CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the pages speak of: app, cpu.pb.gz, crash.log, trace.out."""
+    gcc = shutil.which("gcc")
+    if gcc is None:
+        pytest.skip("gcc is not on this machine")
+    here = tmp_path_factory.mktemp("pages")
+    (here / "app.c").write_text(SOURCE)
+    subprocess.run([gcc, "-O2", "-g", f"-ffile-prefix-map={here}=/src", here / "app.c", "-o", here / "app"], check=True)
+    (here / "cpu.pb.gz").write_bytes(gzip.compress(pprof.write(program_profile(here / "app", file="/usr/bin/app"))))
+    with ElfFile.open(here / "app") as elf:
+        symbols = elf.symbols(".symtab")
+        at = {symbols.name(i): symbols.value[i] for i in range(len(symbols.value))}["sum"]
+    (here / "crash.log").write_text(
+        f"==1==ERROR: AddressSanitizer: SEGV on unknown address\n    #0 0x{0x55550000 + at:x}  (app+0x{at:x})\n"
+    )
+    version = Version.GO1_26
+    stop = Event(version, "ProcStop", [1]).encode()
+    batch = Event(version, "EventBatch", [1, 1, 7, len(stop)]).encode() + stop
+    (here / "trace.out").write_bytes(version.header + batch + Event(version, "EndOfGeneration", []).encode())
+    return here
+
+
+def commands(page: Path) -> list[tuple[str, str]]:
+    """Each command of a page's console blocks, with the output below it."""
+    found = []
+    for block in CONSOLE.findall(page.read_text()):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            found.append((command, output))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_commands_of_a_page_print_what_it_shows(page: Path, folder: Path) -> None:
+    environment = {
+        **{name: value for name, value in os.environ.items() if name not in ("DEBUGINFOD_URLS", "FORCE_COLOR")},
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
+    for command, output in commands(page):
+        done = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, cwd=folder, env=environment, timeout=60
+        )
+        shown = doctest.OutputChecker().check_output(
+            output, done.stdout, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.DONT_ACCEPT_BLANKLINE
+        )
+        assert shown, f"$ {command}\n{done.stdout}{done.stderr}instead of\n{output}"
+        assert done.returncode == 0, f"$ {command}\n{done.stderr}"
+
+
+def test_the_readme_shows_commands_that_run_and_print_lines_of_that_form(folder: Path) -> None:
+    """Figures, build-ids and columns' widths are those of one machine: numbers and spaces are compared as such."""
+
+    def form(text: str) -> str:
+        return re.sub(r"\b[0-9a-f]{40}\b|0x[0-9a-f]+|[\d,.]*\d", "N", " ".join(text.split()))
+
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "XDG_CACHE_HOME": str(folder / "cache"), "NO_COLOR": "1"}
+    found = commands(DOCS.parent / "README.md")
+    assert len(found) == 5
+    for command, output in found:
+        command = command.replace("add store", "add readme-store")
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=folder, env=environment)
+        assert form(done.stdout) == form(output), command
+
+
+@pytest.mark.parametrize("page", [one for one in PAGES if PYTHON.search(one.read_text())], ids=lambda page: page.stem)
+def test_the_python_of_a_page_runs(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    for block in PYTHON.findall(page.read_text()):
+        exec(block, {})
+
+
+class Links(HTMLParser):
+    """The links of a page, and what can be linked to in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.ids = {""}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        for name, value in attributes:
+            if name in ("href", "src") and value:
+                self.links.add(value)
+            elif name == "id" and value:
+                self.ids.add(value)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for module in ("sphinx", "furo", "myst_parser", "sphinx_copybutton", "linkify_it"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"takes {module} (make docs installs it)")
+    out = tmp_path_factory.mktemp("site")
+    words = [sys.executable, "-m", "sphinx", "-W", "-n", "--keep-going", "-q", "-b", "html", str(DOCS), str(out)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return out
+
+
+def test_every_link_of_the_site_leads_to_a_page_and_a_place_in_it(site: Path) -> None:
+    pages = {path: Links(path.read_text()) for path in site.rglob("*.html")}
+    assert len(pages) > 30
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if target.is_dir():
+                target /= "index.html"
+            if not target.exists() or (target in pages and unquote(parts.fragment) not in pages[target].ids):
+                broken.append(f"{path.name}: {link}")
+    assert not broken
+
+
+def test_the_reference_has_every_command_and_the_names_that_whence_exports(site: Path) -> None:
+    import whence
+    from whence.cli.main import COMMANDS
+
+    told = (site / "reference" / "commands.html").read_text()
+    assert all(f"whence {name}" in told for name in COMMANDS)
+    told = (site / "reference" / "api.html").read_text()
+    assert all(f">{name}<" in told for name in whence.__all__ if name[0].isupper() and name != "Frames")
