@@ -41,7 +41,7 @@ def started(store: Path | str, *options: str, by: str = "granian", environment: 
     pytest.importorskip(by, reason=f"{by} is not installed")
     port = free_port()
     words = [sys.executable, "-m", "whence", "serve", str(store), "--port", str(port), "--by", by, *options]
-    words += [] if "--cache-dir" in options else ["--cache-dir", f"{store}.cache"]
+    words += [] if "--keep" in options else ["--keep", f"{store}.cache"]
     log = Path(f"{store}.{port}.log")
     with (
         open(log, "wb") as out,
