@@ -243,10 +243,10 @@ def worded(rule: str, found: object = None) -> str:
     >>> worded("a field ends inside its message", b"\\x0a\\x05")
     'found 0a 05 (rule: a field ends inside its message)'
     >>> worded("rows are in order")
-    'invalid (rule: rows are in order)'
+    'breaks the rule that rows are in order'
     """
     if found is None:
-        return f"invalid (rule: {rule})"
+        return f"breaks the rule that {rule}"
     for verb in (" is ", " are "):
         subject, _, value = rule.partition(verb)
         if value.startswith(VALUES) and not any(mark in subject for mark in ":;,("):
