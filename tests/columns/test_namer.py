@@ -18,8 +18,8 @@ from tests.helpers.programs import compiled
 from whence import lidia
 from whence.binary import open_binary
 from whence.columns import Namer
-from whence.columns.kernels.answers import Answers
-from whence.columns.kernels.batch import Batch, Elements
+from whence.columns.kernels.answers import AnswerStore
+from whence.columns.kernels.batch import Elements, RecordBatch
 from whence.errors import WrongUse
 from whence.kernels.columns import Column
 from whence.lidia import Range
@@ -273,7 +273,7 @@ def test_what_speaks_the_interface_without_pyarrow_gets_what_speaks_it(folder: P
 
     with namer_of(folder) as namer:
         out = namer(Speaks())
-        assert isinstance(out, Batch)
+        assert isinstance(out, RecordBatch)
         assert functions(pa.record_batch(out).to_pylist()) == [["inner", "app::outer()"]]
         assert functions(pa.record_batch(out).to_pylist()) == [["inner", "app::outer()"]]  # any number of times
         stream = namer(Streams())
@@ -300,9 +300,9 @@ def test_a_stream_that_breaks_off_says_why(folder: Path) -> None:
 def test_a_capsule_that_nobody_takes_and_one_that_is_taken_twice(folder: Path) -> None:
     batch = pa.record_batch({"build_id": [ONE], "address": u64(1)})
     schema, data = batch.__arrow_c_array__()
-    taken = Batch(schema, data)
+    taken = RecordBatch(schema, data)
     with pytest.raises(ValueError, match="taken before"):
-        Batch(schema, data)
+        RecordBatch(schema, data)
     taken.__arrow_c_array__()
     assert pa.record_batch(taken).equals(batch)
 
@@ -393,7 +393,7 @@ def test_names_that_are_not_utf8_are_escaped(tmp_path: Path) -> None:
 
 
 def test_kernel_entries_refuse_columns_that_do_not_belong_together() -> None:
-    answers = Answers(1, 2)
+    answers = AnswerStore(1, 2)
     long = Column("I")
     long.extend(array("I", [1 << 20]))
     for call in (

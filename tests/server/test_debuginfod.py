@@ -12,7 +12,7 @@ import pytest
 from tests.helpers.serving import HOSTS, TestClient, debuginfod, fetched, started, wait_until_there
 from tests.helpers.stores import Files
 from whence.server.app import make_app
-from whence.server.settings import Limits, ServerSettings
+from whence.server.settings import RequestLimits, ServerSettings
 from whence.store import Store
 
 MISSING = "ab" * 20
@@ -232,7 +232,7 @@ def test_metrics_have_the_names_that_dashboards_know_and_no_name_of_a_stranger(
 
 
 def test_limits_are_told(place: Path) -> None:
-    limits = Limits(body_bytes=5)
+    limits = RequestLimits(body_bytes=5)
     with TestClient(make_app(ServerSettings(store=str(place), limits=limits))) as client:
         assert client.get("/limits").json()["body_bytes"] == 5
         assert client.post("/symbolize", content=b"123456").status_code == 413

@@ -18,7 +18,7 @@ from tests.helpers.stores import Files
 from whence.elf import ElfFile
 from whence.server.app import make_app
 from whence.server.pool import image_base
-from whence.server.settings import Limits, ServerSettings
+from whence.server.settings import RequestLimits, ServerSettings
 from whence.store import Store
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -99,7 +99,7 @@ def test_a_body_may_be_gzip_but_no_bomb(client: TestClient, files: Files) -> Non
 
 
 def test_more_lines_than_the_limit_are_413(place: Path) -> None:
-    with TestClient(make_app(ServerSettings(store=str(place), limits=Limits(addresses=3)))) as client:
+    with TestClient(make_app(ServerSettings(store=str(place), limits=RequestLimits(addresses=3)))) as client:
         assert client.post("/symbolize", content=b"{}\n" * 4).status_code == 413
 
 

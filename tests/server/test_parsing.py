@@ -13,8 +13,8 @@ from tests.helpers.serving import TestClient
 from tests.helpers.stores import Files
 from whence.server import parsing
 from whence.server.app import make_app
-from whence.server.bodies import Refused
-from whence.server.settings import Limits, ServerSettings
+from whence.server.bodies import Refusal
+from whence.server.settings import RequestLimits, ServerSettings
 
 CONFINED = """
 import os, socket, sys
@@ -50,9 +50,9 @@ def test_memory_is_limited_and_reading_goes_on() -> None:
 def test_a_file_that_takes_too_long_or_crashes_the_process_is_422(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parsing.must_parse(str(files.whole), Limits())
-    with pytest.raises(Refused) as late:
-        parsing.must_parse(str(files.whole), Limits(parse_seconds=0.01))
+    parsing.must_parse(str(files.whole), RequestLimits())
+    with pytest.raises(Refusal) as late:
+        parsing.must_parse(str(files.whole), RequestLimits(parse_seconds=0.01))
     assert late.value.status == 422
     crash = tmp_path / "python"
     crash.write_text("#!/bin/sh\nkill -SEGV $$\n")

@@ -78,7 +78,7 @@ def test_headers_without_end_are_cut(url: str) -> None:
 def test_a_body_that_does_not_come_whole_in_time_is_408() -> None:
     from starlette.requests import Request
 
-    from whence.server.bodies import Refused, body_of
+    from whence.server.bodies import Refusal, body_of
 
     messages = [{"type": "http.request", "body": b"a", "more_body": True}]
 
@@ -88,7 +88,7 @@ def test_a_body_that_does_not_come_whole_in_time_is_408() -> None:
         return messages.pop()
 
     request = Request({"type": "http", "headers": [(b"content-length", b"10")]}, receive)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         asyncio.run(body_of(request, 100, 0.1))
     assert refused.value.status == 408
 

@@ -12,7 +12,7 @@ import pytest
 from tests.helpers.serving import TestClient
 from tests.helpers.stores import Files
 from whence.server.app import make_app
-from whence.server.settings import Limits, ServerSettings
+from whence.server.settings import RequestLimits, ServerSettings
 from whence.store import Store
 from whence.store.leases import Lease
 
@@ -64,7 +64,7 @@ def test_another_id_another_kind_or_no_elf_is_422(client: TestClient, files: Fil
 
 def test_more_bytes_than_allowed_are_413_announced_or_not(files: Files, empty: Path) -> None:
     whole = files.debug.read_bytes()
-    with TestClient(make_app(ServerSettings(store=str(empty), limits=Limits(upload_bytes=100)))) as client:
+    with TestClient(make_app(ServerSettings(store=str(empty), limits=RequestLimits(upload_bytes=100)))) as client:
         path = f"/buildid/{files.build_id}/debuginfo"
         assert client.put(path, content=whole).status_code == 413
         assert client.put(path, content=iter([whole[:90], whole[90:]])).status_code == 413

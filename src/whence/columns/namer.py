@@ -13,8 +13,8 @@ from collections.abc import Callable
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from whence.columns.kernels.answers import Answers
-from whence.columns.kernels.batch import Batch, Elements, identities
+from whence.columns.kernels.answers import AnswerStore
+from whence.columns.kernels.batch import Elements, RecordBatch, identities
 from whence.columns.kernels.stream import Batches
 from whence.elf.segments import Translation
 from whence.errors import WrongUse
@@ -138,7 +138,7 @@ class Namer:
         build-id or a file is raises.
         """
         if hasattr(batch, "__arrow_c_array__"):
-            named = self._named(Batch(*batch.__arrow_c_array__()), batch)
+            named = self._named(RecordBatch(*batch.__arrow_c_array__()), batch)
             return _as_pyarrow(named, "record_batch") if _is_pyarrow(batch) else named
         if hasattr(batch, "__arrow_c_stream__"):
             if _is_pyarrow(batch) and hasattr(batch, "to_batches"):
@@ -154,10 +154,10 @@ class Namer:
     def schema(self, schema: Any) -> Any:
         """The schema of what comes out, for the schema of what goes in: pyarrow's for pyarrow's, else an object with
         `__arrow_c_schema__`. WrongUse as for a batch."""
-        named = self._schema(Batch(schema.__arrow_c_schema__()))
+        named = self._schema(RecordBatch(schema.__arrow_c_schema__()))
         return _as_pyarrow(named, "schema") if _is_pyarrow(schema) else named
 
-    def name(self, batch: Batch) -> Batch:
+    def name(self, batch: RecordBatch) -> RecordBatch:
         """The kernel's batch with the added columns."""
         elements, codes, found = self._answered(batch)
         with self._lock:
@@ -201,10 +201,10 @@ class Namer:
         batches = [self(batch) for batch in table.to_batches()]
         return pyarrow.Table.from_batches(batches, schema=self.schema(table.schema))
 
-    def _named(self, batch: Batch, given: Any) -> Any:
+    def _named(self, batch: RecordBatch, given: Any) -> Any:
         return self._exploding(batch, given) if self._exploded else self.name(batch)
 
-    def _exploding(self, batch: Batch, given: Any) -> Batch:
+    def _exploding(self, batch: RecordBatch, given: Any) -> RecordBatch:
         """A row for each frame. The rows of the input are repeated by pyarrow."""
         try:
             import pyarrow
@@ -220,16 +220,16 @@ class Namer:
         repeated = pyarrow.record_batch(given).take(
             pyarrow.Array.from_buffers(pyarrow.uint32(), len(rows), [None, pyarrow.py_buffer(rows)])
         )
-        return Batch(*repeated.__arrow_c_array__()).beside(added)
+        return RecordBatch(*repeated.__arrow_c_array__()).beside(added)
 
-    def _schema(self, given: Batch) -> Batch:
+    def _schema(self, given: RecordBatch) -> RecordBatch:
         self._check_names(given)
         nothing = Elements()
-        empty = Answers(0, 0)
+        empty = AnswerStore(0, 0)
         none = empty.find(nothing, Column("I"), array("I"))
         return given.beside(self._columns_of(empty, none, nothing))
 
-    def _check_names(self, batch: Batch) -> tuple[str, bool]:
+    def _check_names(self, batch: RecordBatch) -> tuple[str, bool]:
         """The column of addresses, and whether they are file offsets."""
         names = batch.names
         if self._build_id not in names:
@@ -244,7 +244,7 @@ class Namer:
         wanted = f"{self._address} or {self._file_offset}"
         raise WrongUse(f"no column {wanted} of addresses among {', '.join(names) or 'none'}")
 
-    def _answered(self, batch: Batch) -> tuple[Elements, Column, list[tuple[bytes, bool]]]:
+    def _answered(self, batch: RecordBatch) -> tuple[Elements, Column, list[tuple[bytes, bool]]]:
         """The addresses of a batch, the code of each one's build-id, and what the codes stand for: the build-id as it
         was given, and whether the addresses are file offsets."""
         name, offsets = self._check_names(batch)
@@ -257,19 +257,19 @@ class Namer:
         codes, distinct = identities(batch, self._build_id, elements)
         return elements, codes, [(one, offsets) for one in distinct]
 
-    def _columns(self, answers: Column, elements: Elements) -> Batch:
+    def _columns(self, answers: Column, elements: Elements) -> RecordBatch:
         return self._columns_of(self._answers, answers, elements)
 
-    def _columns_of(self, store: Answers, answers: Column, elements: Elements) -> Batch:
+    def _columns_of(self, store: AnswerStore, answers: Column, elements: Elements) -> RecordBatch:
         if self._leaf or self._exploded:
             frames, of = store.leaves(answers, elements)
             return store.columns(frames, self.added, WORDS, of)
         return store.chains(answers, elements, (*self.added, *FIELDS), WORDS)
 
-    # Answers
+    # AnswerStore
 
     def _forget(self) -> None:
-        self._answers = Answers(NUMBERS[Reason.NOT_AN_ADDRESS], NUMBERS[Reason.NO_BUILD_ID])
+        self._answers = AnswerStore(NUMBERS[Reason.NOT_AN_ADDRESS], NUMBERS[Reason.NO_BUILD_ID])
         self._texts: dict[tuple[bytes, bool], int] = {}
         self._files.clear()
         self._numbered.clear()

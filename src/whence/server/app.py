@@ -22,8 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from whence.errors import plain
 from whence.server.access import ADMIN, READ, UPLOAD
-from whence.server.bodies import Refused
-from whence.server.debuginfod import Debuginfod
+from whence.server.bodies import Refusal
+from whence.server.debuginfod import DebuginfodEndpoints
 from whence.server.metrics import CONTENT_TYPE
 from whence.server.naming import Naming
 from whence.server.page import Page
@@ -46,7 +46,7 @@ OPEN_PATHS = ("/healthz", "/readyz")
 def make_app(settings: ServerSettings) -> Starlette:
     """The application of a server with these settings."""
     server = Server(settings)
-    debuginfod, symbolication = Debuginfod(server), Symbolication(server)
+    debuginfod, symbolication = DebuginfodEndpoints(server), Symbolication(server)
     naming, uploads, page = Naming(server), Uploads(server), Page(server)
 
     async def metrics(request: Request) -> Response:
@@ -101,16 +101,16 @@ def make_app(settings: ServerSettings) -> Starlette:
             await run_in_threadpool(server.close)
 
     async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, Refused)
+        assert isinstance(error, Refusal)
         return error.response()
 
     async def unknown(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         why = {404: "there is nothing at this path", 405: f"{request.method} is not for this path"}
         words = why.get(error.status_code, error.detail)
-        return Refused(error.status_code, words, headers=dict(error.headers or {})).response()
+        return Refusal(error.status_code, words, headers=dict(error.headers or {})).response()
 
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={Refused: refused, HTTPException: unknown})
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={Refusal: refused, HTTPException: unknown})
     app.router.redirect_slashes = False
     app.state.server = server
     app.add_middleware(Gate, server=server)
@@ -178,17 +178,17 @@ class Gate:
         needed = UPLOAD if method == "PUT" or path.startswith(PYROSCOPE) else READ
         if path not in OPEN_PATHS and needed not in granted and ADMIN not in granted:
             if granted is not self.server.access.everyone:
-                refusal = Refused(403, f"this token may not {needed}")
+                refusal = Refusal(403, f"this token may not {needed}")
             else:
-                refusal = Refused(401, "a token is needed", headers={"WWW-Authenticate": "Bearer"})
+                refusal = Refusal(401, "a token is needed", headers={"WWW-Authenticate": "Bearer"})
             await refusal.response()(scope, receive, send)
             return
         origin = headers.get("origin")
         if needed == UPLOAD and origin and origin.partition("://")[2] != headers.get("host"):
-            await Refused(403, "a page of another origin may not upload").response()(scope, receive, send)
+            await Refusal(403, "a page of another origin may not upload").response()(scope, receive, send)
             return
         if len(forwarders_of(headers)) >= self.server.settings.limits.forwarders:
-            await Refused(404, "too many servers asked one another").response()(scope, receive, send)
+            await Refusal(404, "too many servers asked one another").response()(scope, receive, send)
             return
         await self.app(scope, receive, send)
 

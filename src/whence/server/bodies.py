@@ -14,7 +14,7 @@ UNPACKED_TIMES = 32  # a body unpacks to so many times its bytes, plus:
 UNPACKED_ALLOWANCE = 1 << 20
 
 
-class Refused(Exception):
+class Refusal(Exception):
     """A request that is not served: the status, and why, in a line for people."""
 
     def __init__(self, status: int, why: str, *, headers: dict[str, str] | None = None) -> None:
@@ -27,13 +27,13 @@ class Refused(Exception):
 
 
 async def chunks_of(request: Request, limit: int, seconds: float) -> AsyncIterator[bytes]:
-    """The pieces of a body. Raises Refused: 413 when it has more than `limit` bytes, 408 after `seconds`, 400 when the
+    """The pieces of a body. Raises Refusal: 413 when it has more than `limit` bytes, 408 after `seconds`, 400 when the
     sender went away."""
     announced = request.headers.get("content-length", "")
     if announced and (not announced.isascii() or not announced.isdecimal()):
-        raise Refused(400, f"Content-Length is no number: {announced[:40]!r}")
+        raise Refusal(400, f"Content-Length is no number: {announced[:40]!r}")
     if len(announced) > 18 or (announced and int(announced) > limit):
-        raise Refused(413, f"the body has {announced[:40]} bytes, at most {limit} are allowed")
+        raise Refusal(413, f"the body has {announced[:40]} bytes, at most {limit} are allowed")
     size = 0
     deadline = asyncio.get_running_loop().time() + seconds
     stream = request.stream().__aiter__()
@@ -42,34 +42,34 @@ async def chunks_of(request: Request, limit: int, seconds: float) -> AsyncIterat
             async with asyncio.timeout_at(deadline):
                 chunk = await anext(stream, None)
         except TimeoutError:
-            raise Refused(408, f"the body did not come within {seconds:g} seconds") from None
+            raise Refusal(408, f"the body did not come within {seconds:g} seconds") from None
         except ClientDisconnect:
-            raise Refused(400, "the sender went away before the body's end") from None
+            raise Refusal(400, "the sender went away before the body's end") from None
         if chunk is None:
             return
         size += len(chunk)
         if size > limit:
-            raise Refused(413, f"the body has more than the {limit} bytes allowed")
+            raise Refusal(413, f"the body has more than the {limit} bytes allowed")
         if chunk:
             yield chunk
 
 
 async def body_of(request: Request, limit: int, seconds: float) -> bytes:
-    """A body, whole; unpacked where it is in gzip. Raises Refused."""
+    """A body, whole; unpacked where it is in gzip. Raises Refusal."""
     body = b"".join([chunk async for chunk in chunks_of(request, limit, seconds)])
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("", "identity"):
         return body
     if encoding != "gzip":
-        raise Refused(415, f"Content-Encoding {encoding[:40]!r} is not known: gzip or none")
+        raise Refusal(415, f"Content-Encoding {encoding[:40]!r} is not known: gzip or none")
     most = min(limit, UNPACKED_TIMES * len(body) + UNPACKED_ALLOWANCE)
     unpacker = zlib.decompressobj(GZIP_WINDOW)
     try:
         unpacked = unpacker.decompress(body, most + 1)
     except zlib.error as error:
-        raise Refused(400, f"the body is no gzip: {error}") from None
+        raise Refusal(400, f"the body is no gzip: {error}") from None
     if len(unpacked) > most:
-        raise Refused(413, f"the body unpacks to more than {most} bytes")
+        raise Refusal(413, f"the body unpacks to more than {most} bytes")
     if not unpacker.eof:
-        raise Refused(400, "the gzip is cut off")
+        raise Refusal(400, "the gzip is cut off")
     return unpacked

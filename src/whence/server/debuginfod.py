@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import SHT_NOBITS
 from whence.errors import WhenceError
-from whence.server.bodies import Refused
+from whence.server.bodies import Refusal
 from whence.store import Content
 from whence.store.names import ARCHIVE, DEBUGINFO, EXECUTABLE, is_id
 
@@ -40,14 +40,14 @@ METADATA_ROWS = 10_000
 
 
 def checked(build_id: str) -> str:
-    """A build-id of an address, its letters made small. Raises Refused."""
+    """A build-id of an address, its letters made small. Raises Refusal."""
     folded = build_id.lower()
     if not is_id(folded):
-        raise Refused(400, "a build-id is an even number of hex digits, 2 to 128 of them")
+        raise Refusal(400, "a build-id is an even number of hex digits, 2 to 128 of them")
     return folded
 
 
-class Debuginfod:
+class DebuginfodEndpoints:
     """The endpoints under /buildid, and /metadata."""
 
     def __init__(self, server: Server) -> None:
@@ -59,12 +59,12 @@ class Debuginfod:
         build_id, kind = checked(request.path_params["build_id"]), request.path_params["kind"]
         if kind not in (DEBUGINFO, EXECUTABLE, ARCHIVE):
             known = "debuginfo, executable, lidia, section/NAME and source/PATH"
-            raise Refused(404, f"of a build-id there are {known}, not {kind[:80]!r}")
+            raise Refusal(404, f"of a build-id there are {known}, not {kind[:80]!r}")
         self._server.count(request, kind)
         content = await self._server.content(request, build_id, kind)
         if content is None:
             self._server.misses.note(build_id, "debuginfod")
-            raise Refused(404, f"no {kind} of build-id {build_id} is here")
+            raise Refusal(404, f"no {kind} of build-id {build_id} is here")
         return send(request, content, f"{build_id}.{kind}")
 
     async def section(self, request: Request) -> Response:
@@ -85,7 +85,7 @@ class Debuginfod:
             content.close()
         if not held:
             self._server.misses.note(build_id, "debuginfod")
-        raise Refused(404, f"no section {name[:80]!r} of build-id {build_id} is here")
+        raise Refusal(404, f"no section {name[:80]!r} of build-id {build_id} is here")
 
     async def source(self, request: Request) -> Response:
         """/buildid/ID/source/ABSOLUTE/PATH: a file of the bundle, by the path as sent or with its dots resolved."""
@@ -94,15 +94,15 @@ class Debuginfod:
         path = "/" + request.path_params["path"].lstrip("/")
         data = await run_in_threadpool(self._server.source, request, build_id, path)
         if data is None:
-            raise Refused(404, f"no source file {path[:200]!r} of build-id {build_id} is here")
-        return send(request, Text(data), ascii_of(path))
+            raise Refusal(404, f"no source file {path[:200]!r} of build-id {build_id} is here")
+        return send(request, InMemory(data), ascii_of(path))
 
     async def metadata(self, request: Request) -> Response:
         """/metadata?key=file|glob|buildid&value=...: what is known of names and build-ids."""
         self._server.count(request, "metadata")
         key, value = request.query_params.get("key", ""), request.query_params.get("value", "")
         if key not in ("file", "glob", "buildid") or not value:
-            raise Refused(400, "metadata has a key (file, glob or buildid) and a value")
+            raise Refusal(400, "metadata has a key (file, glob or buildid) and a value")
         return JSONResponse(await run_in_threadpool(self._metadata, key, value))
 
     def _metadata(self, key: str, value: str) -> dict[str, object]:
@@ -173,7 +173,7 @@ class SectionTables:
         return table.get(name)
 
 
-class Text:
+class InMemory:
     """Bytes in memory, as a file of the store is sent."""
 
     path = None
@@ -217,9 +217,9 @@ def ascii_of(text: str) -> str:
     return "".join(one if " " <= one <= "~" else "?" for one in text)
 
 
-def send(request: Request, content: Content | Text, name: str, begin: int = 0, end: int | None = None) -> Response:
+def send(request: Request, content: Content | InMemory, name: str, begin: int = 0, end: int | None = None) -> Response:
     """A file or its bytes [begin, end): whole, the range that was asked for, or 304. Closes the content when it is
-    sent. Raises Refused."""
+    sent. Raises Refusal."""
     is_file = end is None
     end = content.size if end is None else end
     size = end - begin
@@ -232,7 +232,7 @@ def send(request: Request, content: Content | Text, name: str, begin: int = 0, e
         headers["Last-Modified"] = formatdate(content.modified, usegmt=True)
     try:
         if size > most_of(request):
-            raise Refused(406, f"it has {size} bytes", headers={"X-DEBUGINFOD-SIZE": str(size)})
+            raise Refusal(406, f"it has {size} bytes", headers={"X-DEBUGINFOD-SIZE": str(size)})
         if is_known(request, tag, content.modified):
             content.close()
             return Response(status_code=304, headers=headers)
@@ -261,7 +261,7 @@ def send(request: Request, content: Content | Text, name: str, begin: int = 0, e
 
 def asked_range(request: Request, size: int, tag: str) -> tuple[int, int] | None:
     """The part of `size` bytes that is asked for; None for all of them, also where several parts are asked for or the
-    range is none (RFC 9110, 14.2). Raises Refused."""
+    range is none (RFC 9110, 14.2). Raises Refusal."""
     asked = RANGE.fullmatch(request.headers.get("range", "").strip())
     if asked is None or not (asked[1] or asked[2]) or request.headers.get("if-range") not in (None, tag):
         return None
@@ -272,7 +272,7 @@ def asked_range(request: Request, size: int, tag: str) -> tuple[int, int] | None
     else:
         start, end = max(size - int(asked[2]), 0), size
     if start >= end:
-        raise Refused(416, f"there are {size} bytes", headers={"Content-Range": f"bytes */{size}"})
+        raise Refusal(416, f"there are {size} bytes", headers={"Content-Range": f"bytes */{size}"})
     return start, end
 
 
@@ -288,7 +288,7 @@ class PathResponse(Response):
         await send({"type": "http.response.pathsend", "path": str(self._path)})
 
 
-def closing(content: Content | Text, start: int, end: int) -> Iterator[bytes]:
+def closing(content: Content | InMemory, start: int, end: int) -> Iterator[bytes]:
     """The bytes [start, end), a piece at a time."""
     try:
         yield from content.chunks(start, end)

@@ -15,7 +15,7 @@ from whence.profiles import formats
 from whence.profiles.binaries import Binaries
 from whence.profiles.naming import name as name_profile
 from whence.reasons import Missing, Reason
-from whence.server.bodies import Refused, body_of
+from whence.server.bodies import Refusal, body_of
 from whence.symbolize.naming import why_nothing
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Naming:
             named = await self._server.heavy(self._arrow, body, leaf, returns)
             return Response(named, media_type=ARROW)
         if kind not in JSON_LINES:
-            raise Refused(415, f"{kind[:80]!r} is not known: send JSON lines or {ARROW}")
+            raise Refusal(415, f"{kind[:80]!r} is not known: send JSON lines or {ARROW}")
         lines = await self._server.heavy(self._lines, body, returns)
         return Response(lines, media_type="application/x-ndjson")
 
@@ -61,7 +61,7 @@ class Naming:
         try:
             import pyarrow as pa
         except ImportError:
-            raise Refused(501, "this server has no pyarrow: send JSON lines") from None
+            raise Refusal(501, "this server has no pyarrow: send JSON lines") from None
         namer = self._server.namer(leaf, returns)
         out = pa.BufferOutputStream()
         rows = 0
@@ -75,9 +75,9 @@ class Naming:
                     rows += batch.num_rows
                     writer.write_batch(namer(batch))
         except WhenceError as error:
-            raise Refused(422, str(error)) from None
+            raise Refusal(422, str(error)) from None
         except (pa.ArrowException, OSError, ValueError) as error:  # a cut stream is an OSError
-            raise Refused(400, f"no Arrow stream: {(str(error).splitlines() or ['empty'])[0][:200]}") from None
+            raise Refusal(400, f"no Arrow stream: {(str(error).splitlines() or ['empty'])[0][:200]}") from None
         self._server.metrics.addresses.labels("asked").inc(rows)
         data: bytes = out.getvalue().to_pybytes()
         return data
@@ -86,7 +86,7 @@ class Naming:
         limits = self._server.settings.limits
         lines = body.splitlines()
         if len(lines) > limits.addresses:
-            raise Refused(413, f"{len(lines)} lines, at most {limits.addresses} are allowed")
+            raise Refusal(413, f"{len(lines)} lines, at most {limits.addresses} are allowed")
         asked: list[tuple[str, int] | str] = [read_line(line) for line in lines if line.strip()]
         wanted: dict[str, set[int]] = {}
         for one in asked:
@@ -132,7 +132,7 @@ class Naming:
         body = await body_of(request, limits.body_bytes, limits.body_seconds)
         asked = request.query_params.get("format", "")
         if asked and asked not in (*formats.WRITTEN, formats.PAGE):
-            raise Refused(400, f"format is one of {', '.join((*formats.WRITTEN, formats.PAGE))}, not {asked[:80]!r}")
+            raise Refusal(400, f"format is one of {', '.join((*formats.WRITTEN, formats.PAGE))}, not {asked[:80]!r}")
         data, format, told = await self._server.heavy(self._profile, body, asked)
         return Response(data, media_type=MEDIA.get(format, "application/octet-stream"), headers=told)
 
@@ -142,14 +142,14 @@ class Naming:
         try:
             return formats.to_bytes(profile, format, "profile"), format, told
         except WhenceError as error:
-            raise Refused(422, str(error)) from None
+            raise Refusal(422, str(error)) from None
 
     def named_profile(self, body: bytes) -> tuple[Profile, dict[str, str]]:
-        """The profile of a body, named; and headers that say how far. Raises Refused."""
+        """The profile of a body, named; and headers that say how far. Raises Refusal."""
         try:
             profile = formats.from_bytes(body)
         except ProfileError as error:
-            raise Refused(422, str(error)) from None
+            raise Refusal(422, str(error)) from None
         with Binaries(self._server.locator) as binaries:
             reports = name_profile(profile, binaries, demangle=True)
         total, named = sum(one.locations for one in reports), sum(one.named for one in reports)
@@ -166,7 +166,7 @@ class Naming:
         body = await body_of(request, limits.body_bytes, limits.body_seconds)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (PROTOBUF, "application/json"):
-            raise Refused(415, f"OTLP over HTTP is {PROTOBUF} or application/json, not {kind[:80]!r}")
+            raise Refusal(415, f"OTLP over HTTP is {PROTOBUF} or application/json, not {kind[:80]!r}")
         data = await self._server.heavy(self._otlp, body, kind)
         if not self._server.settings.forward:
             return Response(data, media_type=kind)
@@ -184,7 +184,7 @@ class Naming:
         try:
             answer = self._http.request("POST", url, body=data, headers={**headers, "Content-Type": kind})
         except urllib3.exceptions.HTTPError as error:
-            raise Refused(502, f"forwarding failed: {type(error).__name__}", headers={"Retry-After": "5"}) from None
+            raise Refusal(502, f"forwarding failed: {type(error).__name__}", headers={"Retry-After": "5"}) from None
         kept = {key: value for key, value in answer.headers.items() if key.lower() not in HOP_BY_HOP}
         return Response(answer.data, answer.status, headers=kept)
 

@@ -18,10 +18,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from whence.errors import WhenceError, without_file
-from whence.server.bodies import Refused
+from whence.server.bodies import Refusal
 
 if TYPE_CHECKING:
-    from whence.server.settings import Limits
+    from whence.server.settings import RequestLimits
 
 REFUSED = 3  # exit code: the file is not good, stderr says why
 OPEN_FILES = 64
@@ -52,8 +52,8 @@ LISTS = {
 X32 = 0x40000000  # calls of x86-64's other interface begin here
 
 
-def must_parse(path: str, limits: Limits) -> None:
-    """Parse a file in a process of its own. Raises Refused: 422 when that fails in any way."""
+def must_parse(path: str, limits: RequestLimits) -> None:
+    """Parse a file in a process of its own. Raises Refusal: 422 when that fails in any way."""
     asked = {"path": path, "bytes": limits.parse_bytes, "seconds": limits.parse_seconds}
     try:
         done = subprocess.run(
@@ -61,12 +61,12 @@ def must_parse(path: str, limits: Limits) -> None:
             timeout=limits.parse_seconds,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise Refused(422, f"it was not parsed within {limits.parse_seconds:g} seconds") from None
+        raise Refusal(422, f"it was not parsed within {limits.parse_seconds:g} seconds") from None
     if done.returncode == REFUSED:
-        raise Refused(422, done.stderr.decode("utf-8", "replace").strip())
+        raise Refusal(422, done.stderr.decode("utf-8", "replace").strip())
     if done.returncode:
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-        raise Refused(422, f"parsing it failed ({how})")
+        raise Refusal(422, f"parsing it failed ({how})")
 
 
 def confine(most_bytes: int, seconds: float) -> None:

@@ -13,7 +13,7 @@ from whence.locate.search import Opened, Wanted
 from whence.reasons import Missing, Reason
 
 
-class Held:
+class HeldArchive:
     """An open file, and how many requests use it now."""
 
     def __init__(self, opened: Opened | None, missing: Missing | None) -> None:
@@ -29,7 +29,7 @@ class ArchivePool:
         self.locator, self._most = locator, most
         self._lock = threading.Lock()
         self._opening: dict[str, threading.Lock] = {}
-        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._held: OrderedDict[str, HeldArchive] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -54,20 +54,20 @@ class ArchivePool:
                 held.users -= 1
                 self._close_if_free(held)
 
-    def _take(self, build_id: str) -> Held | None:
+    def _take(self, build_id: str) -> HeldArchive | None:
         held = self._held.get(build_id)
         if held is not None:
             self._held.move_to_end(build_id)
             held.users += 1
         return held
 
-    def _open(self, build_id: str, addresses: int) -> Held:
+    def _open(self, build_id: str, addresses: int) -> HeldArchive:
         try:
             search = self.locator.search(Wanted(build_id, local=False), addresses=addresses)
         finally:
             with self._lock:
                 self._opening.pop(build_id, None)
-        held = Held(search.opened, search.missing)
+        held = HeldArchive(search.opened, search.missing)
         held.users = 1
         with self._lock:
             if held.opened is not None:  # what is missing now may be there in a moment
@@ -98,7 +98,7 @@ class ArchivePool:
                 self._close_if_free(held)
 
     @staticmethod
-    def _close_if_free(held: Held) -> None:
+    def _close_if_free(held: HeldArchive) -> None:
         if held.dropped and held.users == 0 and held.opened is not None:
             held.opened.close()
 

@@ -11,7 +11,7 @@ from whence.records import Record, field
 ENVIRONMENT = "WHENCE_SERVE"  # how the settings reach worker processes
 
 
-class Limits(Record, frozen=True):
+class RequestLimits(Record, frozen=True):
     """What one request may take; /limits shows them. Sizes in bytes, times in seconds."""
 
     upload_bytes: int = 4 << 30
@@ -47,7 +47,7 @@ class ServerSettings(Record, frozen=True):
     token_file: str = ""
     open_read: bool = True
     uploads: bool = True
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
 
     def to_environment(self) -> None:
         """Leave the settings to worker processes."""
@@ -60,4 +60,4 @@ class ServerSettings(Record, frozen=True):
         told: dict[str, Any] = json.loads(os.environ[ENVIRONMENT])
         for name in ("debug_dirs", "upstreams", "upstream_allow"):
             told[name] = tuple(told[name])
-        return cls(**{**told, "limits": Limits(**told["limits"])})
+        return cls(**{**told, "limits": RequestLimits(**told["limits"])})

@@ -18,7 +18,7 @@ from whence.demangle import demangle
 from whence.locate.locator import Locator
 from whence.locate.search import FileKind
 from whence.server.access import Access
-from whence.server.bodies import Refused
+from whence.server.bodies import Refusal
 from whence.server.metrics import Metrics
 from whence.server.misses import Misses
 from whence.server.pool import ArchivePool
@@ -75,7 +75,7 @@ class Server:
         request.scope["whence.kind"] = kind
 
     async def heavy(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Do what takes a processor in a thread, as many at once as the limits say. Raises Refused when it takes longer
+        """Do what takes a processor in a thread, as many at once as the limits say. Raises Refusal when it takes longer
         than they say: the thread ends what it does and keeps its place until then."""
 
         async def run() -> T:
@@ -92,7 +92,7 @@ class Server:
             return await asyncio.wait_for(asyncio.shield(task), seconds)
         except TimeoutError:
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            raise Refused(503, f"no answer within {seconds:g} seconds", headers={"Retry-After": "30"}) from None
+            raise Refusal(503, f"no answer within {seconds:g} seconds", headers={"Retry-After": "30"}) from None
 
     def namer(self, leaf: bool, returns: bool) -> Namer:
         """The namer of tables with these options."""

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from whence.elf import ElfFile
 from whence.errors import WhenceError, WrongUse
 from whence.reasons import Missing
-from whence.server.bodies import Refused, body_of
+from whence.server.bodies import Refusal, body_of
 from whence.server.pool import image_base
 from whence.store.names import DEBUGINFO, EXECUTABLE
 
@@ -33,7 +33,7 @@ UNKNOWN = -1  # a module index, or an offset
 OFFSET = re.compile(r"0x[0-9a-fA-F]{1,16}")
 
 
-class Module:
+class MapEntry:
     """One entry of a job's memory map, and what its offsets are called."""
 
     def __init__(self, name: str, debug_id: str) -> None:
@@ -65,25 +65,25 @@ class Symbolication:
         try:
             asked = json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise Refused(400, f"the body is no JSON: {error}") from None
+            raise Refusal(400, f"the body is no JSON: {error}") from None
         if not isinstance(asked, dict):
-            raise Refused(400, "the body is not an object")
+            raise Refusal(400, "the body is not an object")
         jobs = asked.get("jobs", [asked])
         limits = self._server.settings.limits
         if not isinstance(jobs, list) or len(jobs) > limits.symbolicate_jobs:
-            raise Refused(400, f"jobs is a list of at most {limits.symbolicate_jobs}")
-        modules: dict[tuple[str, str], Module] = {}
+            raise Refusal(400, f"jobs is a list of at most {limits.symbolicate_jobs}")
+        modules: dict[tuple[str, str], MapEntry] = {}
         read = [read_job(job, modules) for job in jobs]
         frames = sum(len(stack) for _, stacks in read for stack in stacks)
         if frames > limits.frames:
-            raise Refused(413, f"{frames} frames, at most {limits.frames} are allowed")
+            raise Refusal(413, f"{frames} frames, at most {limits.frames} are allowed")
         for module in modules.values():
             if module.offsets:
                 self._name(module)
         self._server.metrics.addresses.labels("asked").inc(frames)
         return {"results": [answered(*one) for one in read]}
 
-    def _name(self, module: Module) -> None:
+    def _name(self, module: MapEntry) -> None:
         """Find the module's file, and name its offsets."""
         module.found = False
         build_id = self._build_id(module.debug_id)
@@ -148,9 +148,9 @@ class Symbolication:
             asked = json.loads(body)
             name, debug_id, offset, file = (asked[key] for key in ("debugName", "debugId", "moduleOffset", "file"))
         except (ValueError, RecursionError, KeyError, TypeError):
-            raise Refused(400, "the body is an object with debugName, debugId, moduleOffset and file") from None
+            raise Refusal(400, "the body is an object with debugName, debugId, moduleOffset and file") from None
         if not all(isinstance(one, str) for one in (name, debug_id, offset, file)) or not OFFSET.fullmatch(offset):
-            raise Refused(400, "debugName, debugId, moduleOffset (0x...) and file are texts")
+            raise Refusal(400, "debugName, debugId, moduleOffset (0x...) and file are texts")
         build_id = self._build_id(debug_id)
         chain: Frames = ()
         if build_id:
@@ -158,42 +158,42 @@ class Symbolication:
                 if not isinstance(opened, Missing):
                     chain = opened.binary.lookup(self.base_of(opened, build_id) + int(offset, 16))
         if not any(frame.file == file for frame in chain):
-            raise Refused(404, "no frame at this offset is in this file")
+            raise Refusal(404, "no frame at this offset is in this file")
         data = self._server.store.read_source(build_id, file)
         if data is None:
-            raise Refused(404, "the file is not bundled here")
+            raise Refusal(404, "the file is not bundled here")
         text = data.decode("utf-8", "replace")
         return {"symbolsLastModified": None, "sourceLastModified": None, "file": file, "source": text}
 
     async def assembly(self, request: Request) -> Response:
         self._server.count(request, "asm")
-        raise Refused(404, "this server has no disassembler")
+        raise Refusal(404, "this server has no disassembler")
 
 
-def read_job(job: Any, modules: dict[tuple[str, str], Module]) -> tuple[list[Module], list[list[tuple[int, int]]]]:
-    """A job's modules and stacks, checked. Raises Refused."""
+def read_job(job: Any, modules: dict[tuple[str, str], MapEntry]) -> tuple[list[MapEntry], list[list[tuple[int, int]]]]:
+    """A job's modules and stacks, checked. Raises Refusal."""
     if not isinstance(job, dict) or "memoryMap" not in job or "stacks" not in job:
-        raise Refused(400, "a job has memoryMap and stacks")
+        raise Refusal(400, "a job has memoryMap and stacks")
     mapped, stacks = job["memoryMap"], job["stacks"]
     if not isinstance(mapped, list) or not isinstance(stacks, list):
-        raise Refused(400, "memoryMap and stacks are lists")
-    own: list[Module] = []
+        raise Refusal(400, "memoryMap and stacks are lists")
+    own: list[MapEntry] = []
     for entry in mapped:
         if not (isinstance(entry, list) and len(entry) == 2 and all(isinstance(one, str) for one in entry)):
-            raise Refused(400, "an entry of memoryMap is [debugName, debugId]")
+            raise Refusal(400, "an entry of memoryMap is [debugName, debugId]")
         name, debug_id = entry
         if not DEBUG_NAME.fullmatch(name) or not re.fullmatch(r"[0-9A-Fa-f]{0,40}", debug_id):
-            raise Refused(400, f"memoryMap has a name or id of other characters: {name[:80]!r}, {debug_id[:80]!r}")
-        own.append(modules.setdefault((name, debug_id), Module(name, debug_id)))
+            raise Refusal(400, f"memoryMap has a name or id of other characters: {name[:80]!r}, {debug_id[:80]!r}")
+        own.append(modules.setdefault((name, debug_id), MapEntry(name, debug_id)))
     for stack in stacks:
         if not isinstance(stack, list):
-            raise Refused(400, "a stack is a list of [moduleIndex, offset]")
+            raise Refusal(400, "a stack is a list of [moduleIndex, offset]")
         for frame in stack:
             if not (isinstance(frame, list) and len(frame) == 2 and all(type(one) is int for one in frame)):
-                raise Refused(400, "a frame is [moduleIndex, offset], two integers")
+                raise Refusal(400, "a frame is [moduleIndex, offset], two integers")
             index, offset = frame
             if not UNKNOWN <= index < len(own) or not UNKNOWN <= offset < 1 << 63:
-                raise Refused(400, f"module {index} of {len(own)}, offset {offset}: out of range")
+                raise Refusal(400, f"module {index} of {len(own)}, offset {offset}: out of range")
             if index != UNKNOWN and offset != UNKNOWN:
                 own[index].offsets.add(offset)
     return own, stacks
@@ -220,7 +220,7 @@ def shown(chain: Frames, into: int, size: int) -> dict[str, Any]:
     return out
 
 
-def answered(modules: list[Module], stacks: list[list[tuple[int, int]]]) -> dict[str, Any]:
+def answered(modules: list[MapEntry], stacks: list[list[tuple[int, int]]]) -> dict[str, Any]:
     """The answer of one job."""
     out = []
     for stack in stacks:

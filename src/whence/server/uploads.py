@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from whence.errors import Mismatch, WhenceError, WrongUse, without_file
 from whence.profiles.kernels.fields import LENGTH, VARINT
-from whence.server.bodies import Refused, body_of, chunks_of
+from whence.server.bodies import Refusal, body_of, chunks_of
 from whence.server.debuginfod import checked
 from whence.server.parsing import must_parse
 from whence.store import Added
@@ -46,7 +46,7 @@ class Uploads:
         build_id, kind = checked(request.path_params["build_id"]), request.path_params["kind"]
         self._server.count(request, "upload")
         if kind not in (DEBUGINFO, EXECUTABLE):
-            raise Refused(404, "what can be put is debuginfo and executable")
+            raise Refusal(404, "what can be put is debuginfo and executable")
         added = await self._receive(request, build_id, kind)
         return JSONResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
 
@@ -57,9 +57,9 @@ class Uploads:
         return JSONResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
 
     async def _receive(self, request: Request, build_id: str, kind: str) -> Added:
-        """The body as a file of the store. Raises Refused."""
+        """The body as a file of the store. Raises Refusal."""
         if not self._server.settings.uploads:
-            raise Refused(403, "this server takes no uploads")
+            raise Refusal(403, "this server takes no uploads")
         limits = self._server.settings.limits
         with tempfile.NamedTemporaryFile() as file:
             async for chunk in chunks_of(request, limits.upload_bytes, limits.upload_seconds):
@@ -69,7 +69,7 @@ class Uploads:
             added = await self._server.heavy(self._put, build_id, kind, cast("BinaryIO", file), file.name)
         self._server.metrics.uploads.labels(added.outcome).inc()
         if added.outcome == "busy":
-            raise Refused(409, added.why, headers={"Retry-After": "5"})
+            raise Refusal(409, added.why, headers={"Retry-After": "5"})
         return added
 
     def _put(self, build_id: str, kind: str, file: BinaryIO, path: str) -> Added:
@@ -77,13 +77,13 @@ class Uploads:
         try:
             added = self._server.store.put(build_id, kind, file, origin="upload")
         except Mismatch as error:
-            raise Refused(422, without_file(error)) from None
+            raise Refusal(422, without_file(error)) from None
         except WrongUse as error:
-            raise Refused(403 if self._server.store.objects.read_only else 422, str(error)) from None
+            raise Refusal(403 if self._server.store.objects.read_only else 422, str(error)) from None
         except WhenceError as error:
-            raise Refused(422, without_file(error)) from None
+            raise Refusal(422, without_file(error)) from None
         except OSError as error:
-            raise Refused(507 if error.errno == 28 else 503, f"the store failed: {error.strerror}") from None
+            raise Refusal(507 if error.errno == 28 else 503, f"the store failed: {error.strerror}") from None
         if added.outcome in ("added", "better"):
             self._server.came(added.build_id)
         return added
@@ -141,19 +141,19 @@ class Uploads:
         return self._reply(request, {})
 
     async def _message(self, request: Request, fields: dict[int, Any]) -> dict[str, Any]:
-        """A Connect message, in JSON or protobuf. Raises Refused."""
+        """A Connect message, in JSON or protobuf. Raises Refusal."""
         body = await body_of(request, SMALL, self._server.settings.limits.body_seconds)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == PROTO:
             return decoded(body, fields)
         if kind != CONNECT_JSON:
-            raise Refused(415, f"Connect messages are {PROTO} or {CONNECT_JSON}")
+            raise Refusal(415, f"Connect messages are {PROTO} or {CONNECT_JSON}")
         try:
             asked = json.loads(body)
         except (ValueError, RecursionError):
-            raise Refused(400, "the message is no JSON") from None
+            raise Refusal(400, "the message is no JSON") from None
         if not isinstance(asked, dict) or not isinstance(asked.get("file", {}), dict):
-            raise Refused(400, "the message is not an object")
+            raise Refusal(400, "the message is not an object")
         return asked
 
     def _reply(self, request: Request, answer: dict[str, Any]) -> Response:
@@ -171,7 +171,7 @@ def connect_error(code: str, message: str, status: int = 400) -> Response:
 
 
 def decoded(data: bytes, fields: dict[int, Any]) -> dict[str, Any]:
-    """A protobuf message of texts, numbers and messages, by the names of its fields. Raises Refused."""
+    """A protobuf message of texts, numbers and messages, by the names of its fields. Raises Refusal."""
     from whence.errors import ProfileError
     from whence.profiles.wire import Messages
 
@@ -188,7 +188,7 @@ def decoded(data: bytes, fields: dict[int, Any]) -> dict[str, Any]:
             if value is not None:
                 out[name] = value
     except ProfileError as error:
-        raise Refused(400, f"the message is no protobuf: {error}") from None
+        raise Refusal(400, f"the message is no protobuf: {error}") from None
     return out
 
 

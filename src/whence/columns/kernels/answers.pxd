@@ -9,7 +9,7 @@ cpdef enum:  # answers that every store begins with; they have no frames
     NO_BUILD_ID = 2
     FIRST_ANSWER = 3
 
-cdef class Answers:
+cdef class AnswerStore:
     cdef HashTable table
     cdef unsigned long long seed
     # of answers

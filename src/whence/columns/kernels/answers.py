@@ -1,6 +1,6 @@
 """What a namer has learnt: frames or a reason for each pair of file and address, and batches of Arrow made of them.
 
-A pair is looked up once. Answers have numbers; those of a batch's elements are found by `find`, new ones are given
+A pair is looked up once. AnswerStore have numbers; those of a batch's elements are found by `find`, new ones are given
 their frames by `fill` or a reason by `refuse`, and `leaves` and `chains` make columns of them. Texts are kept once, and
 each batch gets dictionaries of those that it shows.
 
@@ -20,7 +20,7 @@ from cython.cimports.whence.columns.kernels.arrow import (
     new_array,
     new_schema,
 )
-from cython.cimports.whence.columns.kernels.batch import NOTHING, Batch, Elements
+from cython.cimports.whence.columns.kernels.batch import NOTHING, Elements, RecordBatch
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
@@ -46,7 +46,7 @@ FUNCTION, FILE, LINE, INLINED, START_LINE, SOURCE, REASON = 0, 1, 2, 3, 4, 5, 6
 
 @cython.final
 @cython.cclass
-class Answers:
+class AnswerStore:
     """Frames, or the number of a reason (0: none), of pairs of a file's number and a vaddr."""
 
     def __cinit__(self, bad_address: cython.uchar, no_build_id: cython.uchar):
@@ -88,7 +88,7 @@ class Answers:
         return 33 * self.file.count + 18 * self.function.count + self.text.count + 16 * self.text_end.count
 
     def __repr__(self):
-        return f"<Answers: {len(self)}, {self.function.count} frames>"
+        return f"<AnswerStore: {len(self)}, {self.function.count} frames>"
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -377,12 +377,12 @@ class Answers:
         return which, first
 
     def columns(self, frames: Column, names: tuple, words: tuple, answers: Column = None):
-        """A Batch with a row for each of `frames`: columns function, file, line, inlined, start_line and source of the
+        """A batch with a row for each of `frames`: columns function, file, line, inlined, start_line and source of the
         given names; with `answers`, of as many rows, the reason of each as well (a seventh name).
 
         `words` are the texts of the sources and of the reasons, by number, two tuples of bytes. MemoryError.
         """
-        batch: Batch = Batch(None)
+        batch: RecordBatch = RecordBatch(None)
         count: int64_t = frames.vector.count
         width: cython.int = 6 if answers is None else 7
         at: int64_t
@@ -410,13 +410,13 @@ class Answers:
         return batch
 
     def chains(self, answers: Column, elements: Elements, names: tuple, words: tuple):
-        """A Batch with a row for each of the elements' rows: the frames as lists of structs, and the reason where there
+        """A batch with a row for each of the elements' rows: the frames as lists of structs, and the reason where there
         are none (of lists: that of the first address without).
 
         `names` are those of the two columns and, behind them, of a frame's fields; `words` as in `columns`.
         MemoryError.
         """
-        batch: Batch = Batch(None)
+        batch: RecordBatch = RecordBatch(None)
         rows: cython.Py_ssize_t = elements.rows
         row: cython.Py_ssize_t
         at: cython.Py_ssize_t = 0

@@ -8,7 +8,7 @@ cpdef enum:  # what an element is
     NOTHING = 1  # null
     NO_ADDRESS = 2  # what is no address: beyond 64 bits, or other text
 
-cdef class Batch:
+cdef class RecordBatch:
     cdef Shared* shared
     cdef readonly tuple names
 
@@ -24,5 +24,5 @@ cdef class Elements:
     cdef readonly bint lists
     cdef bint decimal  # texts without 0x are decimal
 
-    cdef object _take(self, Batch batch, str name)
+    cdef object _take(self, RecordBatch batch, str name)
     cdef object _read(self, ArrowSchema* schema, ArrowArray* array, int64_t first, int64_t count, str name)

@@ -66,7 +66,7 @@ def drop_array(capsule: object) -> cython.void:
 
 @cython.final
 @cython.cclass
-class Batch:
+class RecordBatch:
     """A record batch. It speaks the C data interface, any number of times; `names` are those of its columns."""
 
     def __cinit__(self, schema: object, array: object = None):
@@ -113,7 +113,7 @@ class Batch:
         return self.shared.array.length
 
     def __repr__(self):
-        return f"<Batch of {len(self)} rows: {', '.join(self.names)}>"
+        return f"<RecordBatch of {len(self)} rows: {', '.join(self.names)}>"
 
     def __arrow_c_schema__(self):
         schema = cython.cast(cython.pointer(ArrowSchema), calloc(1, cython.sizeof(ArrowSchema)))
@@ -151,9 +151,9 @@ class Batch:
             raise KeyError(name)
         return self.names.index(name)
 
-    def beside(self, other: Batch):
+    def beside(self, other: RecordBatch):
         """A batch of both batches' columns. ValueError unless they have as many rows."""
-        out: Batch = Batch(None)
+        out: RecordBatch = RecordBatch(None)
         at: cython.Py_ssize_t
         own: cython.Py_ssize_t = self.shared.schema.n_children
         both: cython.Py_ssize_t = own + other.shared.schema.n_children
@@ -365,7 +365,7 @@ def must_be_numbers(format: bytes, name: str) -> cython.int:
 class Elements:
     """The addresses of a column, one after the other: an element for each row, or for each item of lists."""
 
-    def __cinit__(self, batch: Batch = None, name: str = "", decimal: cython.bint = False):
+    def __cinit__(self, batch: RecordBatch = None, name: str = "", decimal: cython.bint = False):
         """KeyError for a column that there is not; WrongUse for one that holds no addresses. MemoryError.
 
         Without a batch there are no elements. Texts are in hex, with `decimal` those without 0x in decimal.
@@ -376,7 +376,7 @@ class Elements:
             self._take(batch, name)
 
     @cython.cfunc
-    def _take(self, batch: Batch, name: str):
+    def _take(self, batch: RecordBatch, name: str):
         place: cython.Py_ssize_t = batch.position(name)
         schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[place]
         array: cython.pointer(ArrowArray) = batch.shared.array.children[place]
@@ -564,7 +564,7 @@ def read_address(
     return ASKED if integer_at(array, format[0], row, value) else NOTHING
 
 
-def identities(batch: Batch, name: str, elements: Elements) -> tuple:
+def identities(batch: RecordBatch, name: str, elements: Elements) -> tuple:
     """The build-id of each element: a column of codes (u32, NO_ID for none), and what each code stands for, bytes.
 
     The column has an element for each row, or lists that are as long as the addresses'. WrongUse, KeyError.

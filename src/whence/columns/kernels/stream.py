@@ -13,7 +13,7 @@ from cython.cimports.whence.columns.kernels.arrow import (
     copy_array,
     copy_schema,
 )
-from cython.cimports.whence.columns.kernels.batch import Batch
+from cython.cimports.whence.columns.kernels.batch import RecordBatch
 
 from whence.errors import WrongUse
 
@@ -21,10 +21,10 @@ from whence.errors import WrongUse
 @cython.final
 @cython.cclass
 class Batches:
-    """An iterator of Batch, and a stream of the C interface: what it has not yielded can be read by one consumer."""
+    """An iterator of batches, and a stream of the C interface: what it has not yielded can be read by one consumer."""
 
     def __cinit__(self, schema: object, batches: object):
-        """A stream of batches of this schema (a Batch, whose rows don't matter)."""
+        """A stream of batches of this schema (a RecordBatch, whose rows don't matter)."""
         self.schema = schema
         self.batches = None if batches is None else iter(batches)
 
@@ -43,7 +43,7 @@ class Batches:
         named = PyCapsule_New(schema, b"arrow_schema", drop_schema)
         if out.source.get_schema(cython.address(out.source), schema):
             raise WrongUse(f"the Arrow stream has no schema: {out._message()}")
-        out.schema = Batch(named)
+        out.schema = RecordBatch(named)
         return out
 
     def _message(self):
@@ -58,13 +58,13 @@ class Batches:
         return self
 
     def __next__(self):
-        batch: Batch
+        batch: RecordBatch
         fault: cython.int
         if self.batches is not None:
             return next(self.batches)
         if self.source.release == cython.NULL:
             raise StopIteration
-        batch = Batch(None)
+        batch = RecordBatch(None)
         with cython.nogil:
             fault = self.source.get_next(cython.address(self.source), cython.address(batch.shared.array))
         if fault:
@@ -146,7 +146,7 @@ def next_of_stream(stream: cython.pointer(ArrowArrayStream), out: cython.pointer
     with cython.gil:
         batches: Batches = cython.cast(Batches, stream.private_data)
         try:
-            batch: Batch = next(batches, None)
+            batch: RecordBatch = next(batches, None)
             if batch is None:
                 out.release = cython.NULL
                 return 0

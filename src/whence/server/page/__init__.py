@@ -22,7 +22,7 @@ from starlette.responses import Response
 from whence.errors import WhenceError, without_file
 from whence.profiles.flamegraph import part
 from whence.reasons import Missing
-from whence.server.bodies import Refused
+from whence.server.bodies import Refusal
 from whence.server.debuginfod import checked
 from whence.server.page import render
 from whence.store.names import DEBUGINFO, EXECUTABLE
@@ -81,7 +81,7 @@ class Page:
     def _binary(self, build_id: str, address: str) -> str:
         known = self._server.store.find(build_id)
         if known is None:
-            raise Refused(404, f"nothing of build-id {build_id} is here")
+            raise Refusal(404, f"nothing of build-id {build_id} is here")
         sections: list[tuple[str, int, int]] = []
         for kind in (DEBUGINFO, EXECUTABLE):
             with self._server.store.file(build_id, kind) as path:
@@ -113,7 +113,7 @@ class Page:
     async def static(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in STATIC:
-            raise Refused(404, "there is nothing at this path")
+            raise Refusal(404, "there is nothing at this path")
         return Response(self._static[name], headers={"Content-Type": STATIC[name], "Cache-Control": "no-cache"})
 
     def _html(self, text: str) -> Response:
