@@ -18,7 +18,7 @@ from benchmarks.timing import calls, process
 from whence.elf import ElfFile
 from whence.unwind.cfi import CallFrames, FrameSection
 from whence.unwind.registers import X86_64
-from whence.unwind.samples import Samples, stacks
+from whence.unwind.samples import StackSamples, stacks
 
 FOLDERS = ("/usr/lib", "/usr/bin", str(Path(sys.base_prefix, "lib")), str(Path("~/.rustup").expanduser()))
 FILES = 4
@@ -73,12 +73,14 @@ class OneFunction:
     go = read = why_not = is_code = is_entry = fde
 
 
-def many_samples() -> Samples:
+def many_samples() -> StackSamples:
     words = STACK // 8
     stack = array("Q", [0] * words)
     for frame in range(DEPTH - 1):
         stack[8 * frame + 7] = CODE + 0x100 + 37 * (frame * 7919 % 1700)
-    samples = Samples(array("Q"), array("Q"), array("I", [7, 6]), array("Q"), array("Q"), array("Q"), stack.tobytes())
+    samples = StackSamples(
+        array("Q"), array("Q"), array("I", [7, 6]), array("Q"), array("Q"), array("Q"), stack.tobytes()
+    )
     for index in range(SAMPLES):
         samples.pc.append(CODE + 0x20 + index % 4096)
         samples.values.extend((BASE, BASE))

@@ -18,7 +18,7 @@ from benchmarks.inputs import debug_files
 from whence import lidia
 from whence.elf import ElfFile
 from whence.store import Store
-from whence.store.index import Row, packed
+from whence.store.index import IndexRow, packed
 from whence.store.names import INDEX
 
 FILES = 1000
@@ -73,7 +73,7 @@ def adding(folder: Path) -> None:
 
 
 def listing(folder: Path) -> None:
-    rows = [Row(os.urandom(20).hex(), 1, 1000, 1000, 500, 2500, "DWARF of 9 units with lines", 1, "libx.so")
+    rows = [IndexRow(os.urandom(20).hex(), 1, 1000, 1000, 500, 2500, "DWARF of 9 units with lines", 1, "libx.so")
             for _ in range(IDS)]  # fmt: skip
     target = folder / "many" / INDEX
     target.parent.mkdir(parents=True)

@@ -468,9 +468,9 @@ def test_call_frame_information_of_any_bytes_is_refused_or_compiled(
 ) -> None:
     number = st.one_of(st.integers(-1, 5), ANYTHING)
     with suppress(*REFUSED):
-        cfi_kernel.FrameTable(anything, data.draw(number), data.draw(number), data.draw(number), is_debug)
+        cfi_kernel.CfiTable(anything, data.draw(number), data.draw(number), data.draw(number), is_debug)
     form = data.draw(st.sampled_from([section(bytes.fromhex("41 0e10 8602 0a 43 0d06 0b c6")), content]))
-    table = cfi_kernel.FrameTable(form + content, data.draw(ANY_NUMBER) & 0xFFFF, 64, False, is_debug)
+    table = cfi_kernel.CfiTable(form + content, data.draw(ANY_NUMBER) & 0xFFFF, 64, False, is_debug)
     for ask in (
         lambda: table.set_header(data.draw(st.binary(max_size=40)), data.draw(number)),
         lambda: table.set_header(b"\1\x1b\3\x3b" + content, 0x10000),
@@ -495,7 +495,7 @@ def test_call_frame_information_of_any_bytes_is_refused_or_compiled(
 def test_walks_of_any_registers_and_memory_are_refused_or_end(data: st.DataObject, stack: bytes) -> None:
     number = st.one_of(st.integers(-1, 40), st.sampled_from([CODE, CODE + 3, 0x7000]), ANY_NUMBER)
     walker = walk_kernel.Walker(X86_64, "little")
-    table = cfi_kernel.FrameTable(section(bytes.fromhex("41 0e10 8602 43 0d06")), 0x10000, 64, False, False)
+    table = cfi_kernel.CfiTable(section(bytes.fromhex("41 0e10 8602 43 0d06")), 0x10000, 64, False, False)
     samples = SimpleNamespace(
         stack=stack,
         numbers=column_of(data.draw, "I"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from whence.errors import DwarfError
-from whence.unwind.cfi import Cfa, Cie, Fde, How, Row, Rule
+from whence.unwind.cfi import Cfa, CfiRow, Cie, Fde, How, Rule
 from whence.unwind.memory import Unreadable
 from whence.unwind.registers import X86_64, Machine
 from whence.unwind.steps import Unwound
@@ -60,7 +60,7 @@ class Process:
         """CFI of [CODE + start, CODE + end); rules by register, as r6=..."""
         column = RA_X86 if self.machine is X86_64 else LINK
         cie = Cie(1, -8, column, 0, 0xFF, True, signal, 8, memoryview(b""))
-        row = Row(CODE + start, cfa, {int(name[1:]): rule for name, rule in rules.items()})
+        row = CfiRow(CODE + start, cfa, {int(name[1:]): rule for name, rule in rules.items()})
         self.fdes.append(Fde(CODE + start, CODE + end, cie, (row,), ".eh_frame", 0))
 
     def unwind(self, pc: int, sp: int = STACK, **registers: int) -> Unwound:

@@ -12,7 +12,7 @@ from tests.helpers.live import compiled
 from whence.elf import ElfFile
 from whence.locate.locator import Locator
 from whence.procmap.core import read_core
-from whence.unwind import End, Samples, ThreadStack, core_stacks, stacks
+from whence.unwind import End, StackSamples, ThreadStack, core_stacks, stacks
 from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES, Machine
 from whence.unwind.samples import SampleStacks
@@ -27,7 +27,7 @@ def sampled(core: Path, most: int = STACK_BYTES, times: int = 1) -> tuple[list[T
         expected = core_stacks(elf, mappings, Locator())
         machine: Machine = MACHINES[elf.machine, elf.bits]
         numbers = array("I", machine.names)
-        samples = Samples(array("Q"), array("Q"), numbers, array("Q"), array("Q"), array("Q"), b"")
+        samples = StackSamples(array("Q"), array("Q"), numbers, array("Q"), array("Q"), array("Q"), b"")
         held = bytearray()
         loaded = [one for one in elf.segments if one.is_loaded]
         for thread in expected:

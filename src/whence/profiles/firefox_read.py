@@ -55,7 +55,7 @@ def read(text: str, budget: Budget | None = None) -> Profile:
     except (ValueError, RecursionError) as error:
         raise ProfileError("firefox", None, "it is JSON", str(error)) from error
     try:
-        return Reader(document, budget).profile
+        return FirefoxReader(document, budget).profile
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         what = f"{type(error).__name__}: {error}"
         raise ProfileError("firefox", None, "its tables are as their version has them", what) from error
@@ -171,7 +171,7 @@ def is_address(name: str) -> bool:
         return False
 
 
-class Reader:
+class FirefoxReader:
     """The profile as it grows, thread by thread."""
 
     def __init__(self, document: dict[str, Any], budget: Budget) -> None:

@@ -93,7 +93,7 @@ def kind_of(head: str) -> str:
     return ""
 
 
-class Lines:
+class LegacyLines:
     """A text a line at a time, with one line that may be looked at again."""
 
     def __init__(self, text: str, budget: Budget) -> None:
@@ -217,7 +217,7 @@ def scale(objects: int, size: int, rate: int) -> float:
 def read(text: str, kind: str, budget: Budget | None = None) -> Profile:
     """The profile in a text of one of the forms. Lines that are none are counted, unless most of them are none."""
     budget = budget or bounds.reading(len(text))
-    lines = Lines(text, budget)
+    lines = LegacyLines(text, budget)
     stacks = READERS[kind](lines, budget)
     for line in [lines.line] if memory_maps.is_sentinel(lines.line) else lines:
         if memory_maps.is_sentinel(line):
@@ -225,7 +225,9 @@ def read(text: str, kind: str, budget: Budget | None = None) -> Profile:
     return stacks.whole(memory_maps.read(lines, budget))
 
 
-def samples_of(lines: Lines, stacks: Stacks, sample: re.Pattern[str], rule: str) -> Iterator[tuple[re.Match[str], int]]:
+def samples_of(
+    lines: LegacyLines, stacks: Stacks, sample: re.Pattern[str], rule: str
+) -> Iterator[tuple[re.Match[str], int]]:
     """Each sample's line, matched, up to the next section; comments are read on the way, other lines are counted.
 
     Comments stand behind what they are of, so a sample is handed out with the labels that follow it.
@@ -265,7 +267,7 @@ def heap_head(found: re.Match[str]) -> HeapHead:
     return HeapHead(rate if sampled else 0, allocated, rate if sampled else 1)
 
 
-def read_heap(lines: Lines, budget: Budget) -> Stacks:
+def read_heap(lines: LegacyLines, budget: Budget) -> Stacks:
     head = next((heap_head(found) for line in lines if (found := HEAP.search(line))), None)
     assert head is not None  # kind_of saw it
     stacks = Stacks(ALLOCATED_TYPES if head.allocated else OBJECT_TYPES, budget)
@@ -310,7 +312,7 @@ def jemalloc_count(line: str) -> JemallocCount | None:
     return JemallocCount(found["thread"], found["name"] or "", (objects, size, used, used_size))
 
 
-def read_jemalloc(lines: Lines, budget: Budget) -> Stacks:
+def read_jemalloc(lines: LegacyLines, budget: Budget) -> Stacks:
     """jemalloc's heap_v2: for each stack its counts of all threads, and those of each thread.
 
     A thread's counts become a sample of their own with its number and name; they are scaled as those of all threads
@@ -381,7 +383,7 @@ def add_jemalloc(
         stacks.add(addresses, left, mean)
 
 
-def read_contention(lines: Lines, budget: Budget) -> Stacks:
+def read_contention(lines: LegacyLines, budget: Budget) -> Stacks:
     types = (SampleType("contentions", COUNTED), SampleType("delay", "nanoseconds"))
     stacks = Stacks(types, budget)
     about = {"cycles/second": 0, "sampling period": 1, "ms since reset": 0, "discarded samples": 0}
@@ -423,7 +425,7 @@ def contended(delay: int, count: int, period: int, frequency: int) -> tuple[int,
     return bounded(delay), bounded(count)
 
 
-def read_count(lines: Lines, budget: Budget) -> Stacks:
+def read_count(lines: LegacyLines, budget: Budget) -> Stacks:
     name = next((found[1] for line in lines if (found := COUNT.match(line.strip("\ufeff \t\r")))), "samples")
     kind = SampleType(name, COUNTED)
     stacks = Stacks((kind,), budget)
@@ -470,7 +472,7 @@ def labels_in(text: str, budget: Budget) -> tuple[Label, ...]:
     return tuple(Label(str(key), str(value)) for key, value in held.items())
 
 
-def read_threads(lines: Lines, budget: Budget) -> Stacks:
+def read_threads(lines: LegacyLines, budget: Budget) -> Stacks:
     kind = SampleType("thread", COUNTED)
     stacks = Stacks((kind,), budget)
     stacks.profile.period, stacks.profile.period_type = 1, kind
@@ -569,7 +571,7 @@ def read_cpu(data: bytes, budget: Budget | None = None) -> Profile:
     drop_artifacts(samples)
     for addresses, count in samples:
         stacks.add(without_twin(tuple(addresses)), [bounded(count), bounded(count * period)])
-    lines = Lines(data[at * size :].decode("utf-8", "surrogateescape"), budget)
+    lines = LegacyLines(data[at * size :].decode("utf-8", "surrogateescape"), budget)
     return stacks.whole(memory_maps.read(lines, budget))
 
 

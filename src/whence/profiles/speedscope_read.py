@@ -39,13 +39,13 @@ def read(text: str, budget: Budget | None = None) -> Profile:
     except (ValueError, RecursionError) as error:
         raise ProfileError("speedscope", None, "it is JSON", str(error)) from error
     try:
-        return Reader(document, budget).profile
+        return SpeedscopeReader(document, budget).profile
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
         what = f"{type(error).__name__}: {error}"
         raise ProfileError("speedscope", None, "its frames and profiles are as the schema has them", what) from error
 
 
-class Reader:
+class SpeedscopeReader:
     """The profile as it grows, one of the document's after another."""
 
     def __init__(self, document: dict[str, Any], budget: Budget) -> None:

@@ -31,14 +31,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whence.store.leases import Busy
-from whence.store.meta import Held, Meta
+from whence.store.meta import HeldFile, Meta
 from whence.store.outcomes import Added
 from whence.store.store import Content, Store
 
 if TYPE_CHECKING:
     from whence.store.asynchronous import AsyncStore
 
-__all__ = ["Added", "AsyncStore", "Busy", "Content", "Held", "Meta", "Store"]
+__all__ = ["Added", "AsyncStore", "Busy", "Content", "HeldFile", "Meta", "Store"]
 
 
 def __getattr__(name: str) -> object:

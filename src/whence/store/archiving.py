@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from whence.store.meta import Meta
 
 
-class Made(Record, frozen=True):
+class MadeArchive(Record, frozen=True):
     """How many ranges the archive has, whether dwz's shared file was there, and what of the files was skipped."""
 
     ranges: int
@@ -77,7 +77,7 @@ class Supplements(DebugFiles):
 
 def make_archive(
     store: Keeper, known: Meta, files: dict[str, Path], output: BinaryIO, folders: Iterable[str] = ()
-) -> Made:
+) -> MadeArchive:
     """Archive the files of a build-id; split units may lie below `folders` (real paths). Raises WhenceError
     when nothing can be made of them, OSError."""
     main, debug = files.get(EXECUTABLE), files.get(DEBUGINFO)
@@ -90,12 +90,12 @@ def make_archive(
             return archive_of(producers, output)
 
 
-def archive_of(producers: Producers, output: BinaryIO) -> Made:
+def archive_of(producers: Producers, output: BinaryIO) -> MadeArchive:
     """Archive what is open, completed by Supplements. Raises WhenceError when nothing can be made of it, OSError."""
     created = archive_producers(producers, output)
     problems, finder = created.problems, producers.finder
     note = f"{len(problems)} problems, the first: {problems[0]}" if problems else ""
-    return Made(created.written.ranges, isinstance(finder, Supplements) and finder.alt_found, note)
+    return MadeArchive(created.written.ranges, isinstance(finder, Supplements) and finder.alt_found, note)
 
 
 def is_better_alone(known: Meta) -> bool:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from whence.binary import Binary
-    from whence.store.index import Row
+    from whence.store.index import IndexRow
     from whence.store.keeper import Readable
     from whence.store.meta import Meta
     from whence.store.objects import Objects
     from whence.store.outcomes import Added, Outcomes
-    from whence.store.wanted import Question
+    from whence.store.wanted import MissedId
 
 
 class AsyncStore:
@@ -55,7 +55,7 @@ class AsyncStore:
         """What is known of a build-id; None when nothing of it is there."""
         return await asyncio.to_thread(self.store.find, build_id)
 
-    async def list(self) -> list[Row]:
+    async def list(self) -> list[IndexRow]:
         """A row for each build-id, in order."""
         return await asyncio.to_thread(self.store.list)
 
@@ -87,7 +87,7 @@ class AsyncStore:
         finally:
             await asyncio.to_thread(content.close)
 
-    async def wanted(self) -> Iterable[Question]:
+    async def wanted(self) -> Iterable[MissedId]:
         """Build-ids that were asked for and are not there."""
         return await asyncio.to_thread(self.store.wanted)
 

@@ -30,7 +30,7 @@ TRIES = 5
 FOLD_FROM = 64  # objects of the log from which on they are folded into the base
 
 
-class Row(NamedTuple):
+class IndexRow(NamedTuple):
     """A line of `ls`: sizes in bytes (0: there is no such file), the quality in words, when its youngest file came
     (seconds since 1970). A revision whose sizes are all 0 was removed."""
 
@@ -45,7 +45,7 @@ class Row(NamedTuple):
     name: str
 
     @classmethod
-    def of(cls, known: Meta) -> Row:
+    def of(cls, known: Meta) -> IndexRow:
         debuginfo, executable, archive = (
             known.files[kind].size if kind in known.files else 0 for kind in (DEBUGINFO, EXECUTABLE, ARCHIVE)
         )
@@ -55,7 +55,7 @@ class Row(NamedTuple):
         )  # fmt: skip
 
     @classmethod
-    def gone(cls, build_id: str, revision: int) -> Row:
+    def gone(cls, build_id: str, revision: int) -> IndexRow:
         return cls(build_id, revision, 0, 0, 0, 0, "", 0, "")
 
     @property
@@ -69,18 +69,18 @@ class Row(NamedTuple):
 KINDS_OF_FIELDS = (str, int, int, int, int, int, str, int, str)
 
 
-def rows_in(content: bytes) -> list[Row]:
+def rows_in(content: bytes) -> list[IndexRow]:
     """The rows that an object of the index has; those that can't be read are left out."""
     try:
         found = json.loads(content)
         listed = found["rows"] if found["version"] == VERSION else []
         kinds, whole = KINDS_OF_FIELDS, ID.fullmatch
-        return [Row._make(one) for one in listed if tuple(map(type, one)) == kinds and whole(one[0])]
+        return [IndexRow._make(one) for one in listed if tuple(map(type, one)) == kinds and whole(one[0])]
     except (ValueError, RecursionError, KeyError, TypeError):
         return []
 
 
-def packed(rows: Iterable[Row]) -> bytes:
+def packed(rows: Iterable[IndexRow]) -> bytes:
     return json.dumps({"version": VERSION, "rows": list(rows)}, separators=(",", ":")).encode()
 
 
@@ -91,13 +91,13 @@ class Index:
         self._objects = objects
         self._folded = False  # by this reader, just now
 
-    def write(self, rows: Iterable[Row]) -> None:
+    def write(self, rows: Iterable[IndexRow]) -> None:
         """Tell of rows that changed."""
         content = packed(rows)
         while not self._objects.create(f"{LOG}{os.urandom(12).hex()}.json", content):
             pass
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[IndexRow]:
         """Every row, in order of build-id. Folds the log into the base when it has grown."""
         for _ in range(TRIES):
             before = self._objects.head(INDEX)
@@ -106,7 +106,7 @@ class Index:
                 break  # else somebody folded, and what was listed of the log may be gone
         return found
 
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[IndexRow]:
         self._folded = False
         base = self._objects.read(INDEX, LONGEST_BASE)
         found = {row.build_id: row for row in rows_in(base[0])} if base is not None else {}
@@ -127,7 +127,7 @@ class Index:
                 found[build_id] = row_now
         return [found[one] for one in sorted(found) if not found[one].is_gone]
 
-    def _fold(self, rows: dict[str, Row], seen: Stat | None, logs: list[str]) -> None:
+    def _fold(self, rows: dict[str, IndexRow], seen: Stat | None, logs: list[str]) -> None:
         """Write a new base, unless somebody else did meanwhile; then the log it was made of may go."""
         content = packed(row for row in rows.values() if not row.is_gone)
         if (
@@ -144,10 +144,10 @@ class Index:
         names = (one.key.removeprefix(LOCKS) for one in self._objects.list(LOCKS))
         return [name for name in names if is_id(name)]
 
-    def _row_of(self, build_id: str) -> Row | None:
+    def _row_of(self, build_id: str) -> IndexRow | None:
         found = self._objects.read(meta_key(build_id), meta.LONGEST)
         known = meta.read(found[0], build_id) if found is not None else None
-        return Row.of(known) if known is not None and known.files else None
+        return IndexRow.of(known) if known is not None and known.files else None
 
     def rebuild(self) -> int:
         """Make the base again from every meta.json; returns how many rows it has."""

@@ -19,7 +19,7 @@ LONGEST_TEXT = 1 << 12
 PLAIN, ZSTD = "", "zstd"
 
 
-class Held(Record, frozen=True):
+class HeldFile(Record, frozen=True):
     """One file: its size in bytes, its SHA-256, its quality, when it came (seconds since 1970) and where from.
 
     `packing` is "zstd" where it is stored packed, in `stored` bytes.
@@ -33,9 +33,9 @@ class Held(Record, frozen=True):
     packing: str = PLAIN
     stored: int = 0
 
-    def packed(self, stored: int) -> Held:
+    def packed(self, stored: int) -> HeldFile:
         """The same file, stored packed by zstd in so many bytes."""
-        return Held(self.size, self.sha256, self.quality, self.added, self.origin, ZSTD, stored)
+        return HeldFile(self.size, self.sha256, self.quality, self.added, self.origin, ZSTD, stored)
 
     @property
     def rank(self) -> tuple[int, ...]:
@@ -48,7 +48,7 @@ class Meta(Record):
     `copies` are the keys of further copies of its files, in layouts of others; `note` says why there is no archive."""
 
     build_id: str
-    files: dict[str, Held] = field(default_factory=dict)
+    files: dict[str, HeldFile] = field(default_factory=dict)
     revision: int = 0
     name: str = ""
     machine: str = ""
@@ -61,7 +61,7 @@ class Meta(Record):
     note: str = ""
 
     @property
-    def archive(self) -> Held | None:
+    def archive(self) -> HeldFile | None:
         return self.files.get(ARCHIVE)
 
     @property
@@ -104,7 +104,7 @@ class Meta(Record):
         return json.dumps(self.as_json(), indent=1).encode()
 
 
-def _held_json(kind: str, one: Held) -> dict[str, object]:
+def _held_json(kind: str, one: HeldFile) -> dict[str, object]:
     known: dict[str, object] = {"size": one.size, "sha256": one.sha256, "added": one.added}
     if kind != ARCHIVE:
         known |= {"origin": one.origin, "quality": one.quality.as_json()}
@@ -142,7 +142,7 @@ def read(content: bytes, build_id: str) -> Meta | None:
         return None
 
 
-def _held(known: object) -> Held:
+def _held(known: object) -> HeldFile:
     if not isinstance(known, dict):
         raise _Unreadable
     found = known.get("quality", {})
@@ -152,7 +152,7 @@ def _held(known: object) -> Held:
     packing = _text(known, "packing")
     if packing not in (PLAIN, ZSTD):
         raise _Unreadable
-    return Held(
+    return HeldFile(
         _number(known, "size"),
         _text(known, "sha256"),
         Quality(units=_number(found, "units"), **flags),

@@ -9,7 +9,7 @@ from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.locate.search import FileKind
-    from whence.store.meta import Held
+    from whence.store.meta import HeldFile
 
 ADDED, BETTER, SAME, POORER, REFUSED, BUSY = "added", "better", "same", "poorer", "refused", "busy"
 OUTCOMES = (ADDED, BETTER, SAME, POORER, REFUSED, BUSY)
@@ -50,7 +50,7 @@ class Received(Record, frozen=True):
     movable: bool
 
 
-def decide(held: Held | None, new: Held) -> tuple[str, str]:
+def decide(held: HeldFile | None, new: HeldFile) -> tuple[str, str]:
     """What becomes of a file where another of its kind is there, and why.
 
     >>> from whence.store.quality import Quality

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from whence.errors import Mismatch, WhenceError, WrongUse, without_file
 from whence.store import meta, names
-from whence.store.index import Index, Row
+from whence.store.index import Index, IndexRow
 from whence.store.layouts import copies_for, foreign_keys, kind_of_copy
 from whence.store.leases import Busy, Lease
-from whence.store.meta import PLAIN, Held, Meta
+from whence.store.meta import PLAIN, HeldFile, Meta
 from whence.store.names import ARCHIVE, DEBUGINFO, ELF_KINDS, EXECUTABLE, KINDS, checked_id, file_key, is_id, meta_key
 from whence.store.outcomes import BUSY, KEPT, OUTCOMES, Added, Decisions, Outcomes, Paths, Received, decide
 from whence.store.quality import CHUNK, hash_of, look
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from whence.store.quality import Looked
     from whence.store.source import StoreSource
     from whence.store.sources import Bundled
-    from whence.store.wanted import Question
+    from whence.store.wanted import MissedId
 
 
 WAIT_SECONDS = 120.0
@@ -109,10 +109,10 @@ class Store:
     def _unknown(self, build_id: str) -> Meta | None:
         """The same of files that nobody described: put there by hand, or by other programs."""
         there = {kind: self.status(build_id, kind) for kind in KINDS}
-        files = {str(kind): Held(one.size, "", added=int(one.modified)) for kind, one in there.items() if one}
+        files = {str(kind): HeldFile(one.size, "", added=int(one.modified)) for kind, one in there.items() if one}
         return Meta(build_id, files) if files else None
 
-    def list(self) -> list[Row]:
+    def list(self) -> list[IndexRow]:
         """A row for each build-id, in order. Costs a read of the index."""
         return self.index.rows()
 
@@ -230,7 +230,7 @@ class Store:
 
         return StoreSource(self, who, self._cache if cache is None else cache, say)
 
-    def wanted(self) -> Iterable[Question]:
+    def wanted(self) -> Iterable[MissedId]:
         """Build-ids that were asked for and are not there, those asked for most first."""
         from whence.store.wanted import questions
 
@@ -347,7 +347,7 @@ class Store:
         def said(kind: FileKind, outcome: str, why: str) -> Added:
             return Added(received.origin, outcome, why, build_id, kind, received.size)
 
-        new = Held(received.size, received.sha256, looked.quality, int(time.time()), received.origin)
+        new = HeldFile(received.size, received.sha256, looked.quality, int(time.time()), received.origin)
         known = self._described(build_id)
         if known is not None and (not archive or self._is_finished(known)):
             decided = {kind: decide(known.files.get(kind), new) for kind in looked.kinds}
@@ -442,7 +442,7 @@ class Store:
                     self._look_again(found, kind, path, before.files.get(kind))
         return found
 
-    def _look_again(self, found: Meta, kind: FileKind, path: Path, before: Held | None) -> None:
+    def _look_again(self, found: Meta, kind: FileKind, path: Path, before: HeldFile | None) -> None:
         """Describe a file that is there. One that is not what it has to be counts as not there."""
         with open(path, "rb") as file:
             digest = hash_of(file)
@@ -455,7 +455,7 @@ class Store:
             return
         if kind in looked.kinds and looked.build_id in (found.build_id, ""):
             size, modified = path.stat().st_size, int(path.stat().st_mtime)
-            found.files[kind] = Held(size, digest, looked.quality, modified, "found in the store")
+            found.files[kind] = HeldFile(size, digest, looked.quality, modified, "found in the store")
             describe(found, looked)
 
     def _keep(
@@ -463,7 +463,7 @@ class Store:
         lease: HeldLease,
         received: Received,
         looked: Looked,
-        new: Held,
+        new: HeldFile,
         archive: bool,
         folders: Iterable[str],
         producers: Producers | None,
@@ -550,7 +550,7 @@ class Store:
                 digest = hash_of(file)
             lease.check()
             if made is not None and made.ranges:
-                known.files[ARCHIVE] = Held(out.stat().st_size, digest, added=int(time.time()))
+                known.files[ARCHIVE] = HeldFile(out.stat().st_size, digest, added=int(time.time()))
                 self.objects.put(file_key(known.build_id, ARCHIVE), out, move=True)
             else:
                 known.files.pop(ARCHIVE, None)
@@ -568,7 +568,7 @@ class Store:
             self.objects.create(names.debug_id_key(known.debug_id), known.build_id.encode())
         known.revision = known.next_revision()
         self.objects.put(meta_key(known.build_id), known.to_bytes())
-        self.index.write([Row.of(known)])
+        self.index.write([IndexRow.of(known)])
         self.objects.delete(names.wanted_key(known.build_id))
 
     def _mark(self) -> None:
@@ -602,7 +602,7 @@ class Store:
         for one in sorted(there, key=lambda one: one.key.endswith("/meta.json")):
             self.objects.delete(one.key)
         revision = known.next_revision() if known is not None else time.time_ns()
-        self.index.write([Row.gone(build_id, revision)])
+        self.index.write([IndexRow.gone(build_id, revision)])
         return sum(one.size for one in there)
 
     def put_sources(self, build_id: str, folders: Iterable[str | os.PathLike[str]]) -> Bundled | None:

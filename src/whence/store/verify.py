@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from whence.store.store import Store
 
 
-class Problem(Record, frozen=True):
+class StoreProblem(Record, frozen=True):
     """What is wrong with a file of a build-id; `kind` is "" where it is with all of them."""
 
     build_id: str
@@ -33,7 +33,7 @@ class Problem(Record, frozen=True):
         return {"build_id": self.build_id, "kind": self.kind, "fault": self.fault}
 
 
-def verify(store: Store, report: Callable[[str], None] = lambda build_id: None) -> Iterator[Problem]:
+def verify(store: Store, report: Callable[[str], None] = lambda build_id: None) -> Iterator[StoreProblem]:
     """Every problem of a store. `report` is told each build-id before it is read. Raises OSError.
 
     What a killed writer began is ended first, where the store can be written to, and archives are made again for which
@@ -45,7 +45,7 @@ def verify(store: Store, report: Callable[[str], None] = lambda build_id: None) 
             yield from problems_of(store, build_id)
 
 
-def problems_of(store: Store, build_id: str) -> Iterator[Problem]:
+def problems_of(store: Store, build_id: str) -> Iterator[StoreProblem]:
     """Those of one build-id."""
     if not store.objects.read_only:
         try:
@@ -58,31 +58,33 @@ def problems_of(store: Store, build_id: str) -> Iterator[Problem]:
     found = store.objects.read(meta_key(build_id), meta.LONGEST)
     known = meta.read(found[0], build_id) if found is not None else None
     if known is None:
-        yield Problem(build_id, "", "meta.json is missing or can't be read")
+        yield StoreProblem(build_id, "", "meta.json is missing or can't be read")
     for kind in KINDS:
         yield from _of_kind(store, build_id, kind, known)
 
 
-def _of_kind(store: Store, build_id: str, kind: str, known: Meta | None) -> Iterator[Problem]:
+def _of_kind(store: Store, build_id: str, kind: str, known: Meta | None) -> Iterator[StoreProblem]:
     held = known.files.get(kind) if known is not None else None
     try:
         with store.file(build_id, kind) as path:
             if path is None:
                 if held is not None:
-                    yield Problem(build_id, kind, f"{file_key(build_id, kind)} is missing")
+                    yield StoreProblem(build_id, kind, f"{file_key(build_id, kind)} is missing")
                 return
             if known is not None and held is None:
-                yield Problem(build_id, kind, "meta.json does not name it")
+                yield StoreProblem(build_id, kind, "meta.json does not name it")
             if held is not None and held.sha256:
                 with open(path, "rb") as file:
                     digest = hash_of(file)
                 if digest != held.sha256:
-                    yield Problem(build_id, kind, f"its SHA-256 is {digest}, not {held.sha256}")
+                    yield StoreProblem(build_id, kind, f"its SHA-256 is {digest}, not {held.sha256}")
                     return
             by_hash = known is not None and known.by_hash
-            yield from (Problem(build_id, kind, fault) for fault in faults_of(path, build_id, kind, by_hash=by_hash))
+            yield from (
+                StoreProblem(build_id, kind, fault) for fault in faults_of(path, build_id, kind, by_hash=by_hash)
+            )
     except OSError as error:
-        yield Problem(build_id, kind, error.strerror or str(error))
+        yield StoreProblem(build_id, kind, error.strerror or str(error))
 
 
 def faults_of(path: str | os.PathLike[str] | Path, build_id: str, kind: str, *, by_hash: bool) -> Iterator[str]:

@@ -21,7 +21,7 @@ TRIES = 4
 DAY_SECONDS = 86400
 
 
-class Question(Record, frozen=True):
+class MissedId(Record, frozen=True):
     """A build-id that was asked for and is not there: how often by whom, when first and last (seconds since 1970), and
     the path that the last question named ("" for none)."""
 
@@ -42,12 +42,12 @@ class Question(Record, frozen=True):
         }  # fmt: skip
 
 
-def read(content: bytes, build_id: str) -> Question | None:
+def read(content: bytes, build_id: str) -> MissedId | None:
     """A note as it was written; None for anything else."""
     try:
         found = json.loads(content)
         asked = {str(who): int(count) for who, count in found["asked"].items()}
-        return Question(build_id, asked, int(found["first"]), int(found["last"]), str(found["path"]))
+        return MissedId(build_id, asked, int(found["first"]), int(found["last"]), str(found["path"]))
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OverflowError):
         return None
 
@@ -63,21 +63,21 @@ def note(objects: Objects, build_id: str, who: str, path: str = "", times: int =
     for _ in range(TRIES):
         seen = objects.read(key, LONGEST)
         before = read(seen[0], build_id) if seen is not None else None
-        before = before or Question(build_id, {}, now, now)
+        before = before or MissedId(build_id, {}, now, now)
         asker = who if who in before.asked or len(before.asked) < ASKERS else "others"
         asked = before.asked | {asker: before.asked.get(asker, 0) + times}
-        made = Question(build_id, asked, before.first, now, plain(path)[:LONGEST_NAME] or before.path)
+        made = MissedId(build_id, asked, before.first, now, plain(path)[:LONGEST_NAME] or before.path)
         content = json.dumps(made.as_json()).encode()
         if objects.create(key, content) if seen is None else objects.replace(key, content, seen[1].tag):
             return
 
 
-def questions(objects: Objects) -> list[Question]:
+def questions(objects: Objects) -> list[MissedId]:
     """All that is wanted, what was asked for most first."""
     return sorted(_all(objects), key=lambda one: (-one.count, -one.last, one.build_id))
 
 
-def _all(objects: Objects) -> Iterator[Question]:
+def _all(objects: Objects) -> Iterator[MissedId]:
     for one in objects.list(WANTED):
         build_id = one.key.removeprefix(WANTED).removesuffix(".json")
         seen = objects.read(one.key, LONGEST) if is_id(build_id) else None

@@ -24,11 +24,19 @@ stack with a reason; it never raises, and never costs more than the bounds that 
 """
 
 from whence.unwind.core import ThreadStack, core_stacks
-from whence.unwind.samples import Samples, SampleStacks, stacks
+from whence.unwind.samples import SampleStacks, StackSamples, stacks
 from whence.unwind.signals import Signal
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 
 __all__ = [
-    "End", "FoundBy", "SampleStacks", "Samples", "Signal", "StackFrame", "ThreadStack", "Unwound", "core_stacks",
+    "End",
+    "FoundBy",
+    "SampleStacks",
+    "Signal",
+    "StackFrame",
+    "StackSamples",
+    "ThreadStack",
+    "Unwound",
+    "core_stacks",
     "stacks",
 ]  # fmt: skip

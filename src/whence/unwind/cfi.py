@@ -36,7 +36,7 @@ from whence.unwind.kernels.cfi import (
     STATES_LIMIT,
     WORK_ALLOWANCE,
     WORK_TIMES,
-    FrameTable,
+    CfiTable,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Cfa(NamedTuple):
     expression: bytes | None = None
 
 
-class Row(NamedTuple):
+class CfiRow(NamedTuple):
     """What holds from vaddr `start` on. `cfa` is None before the program says one."""
 
     start: int
@@ -104,11 +104,11 @@ class Fde:
     start: int
     end: int
     cie: Cie
-    rows: tuple[Row, ...]
+    rows: tuple[CfiRow, ...]
     section: str
     offset: int
 
-    def row(self, vaddr: int) -> Row:
+    def row(self, vaddr: int) -> CfiRow:
         """The row that holds at a vaddr of [start, end)."""
         return self.rows[max(0, bisect_right(self.rows, vaddr, key=lambda row: row.start) - 1)]
 
@@ -137,7 +137,7 @@ class FrameSection:
         self.data, self.name = memoryview(data), name
         if len(self.data) > SECTION_LIMIT:
             raise DwarfError(name, None, f"a section has at most {SECTION_LIMIT} bytes", len(self.data))
-        self.table = FrameTable(self.data, vaddr, bits, order == "big", name == ".debug_frame")
+        self.table = CfiTable(self.data, vaddr, bits, order == "big", name == ".debug_frame")
         if header is not None:
             self.table.set_header(header[1], header[0])
         if code is not None:
@@ -172,7 +172,7 @@ class FrameSection:
             if problem is not None:
                 raise self._error(*problem)
             start, end, offset, cie = self.table.entry(index)
-            rows = tuple(Row(at, *self._state(state)) for at, state in self.table.rows_of(index))
+            rows = tuple(CfiRow(at, *self._state(state)) for at, state in self.table.rows_of(index))
             self._fdes[index] = Fde(start, end, self._cie(cie), rows, self.name, offset)
         return self._fdes[index]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from whence.errors import DwarfError, ElfError
-from whence.unwind.cfi import Cfa, Cie, Fde, How, Row, Rule
+from whence.unwind.cfi import Cfa, CfiRow, Cie, Fde, How, Rule
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
@@ -77,7 +77,7 @@ class ExceptionIndex:
             return None
         offset = index * ENTRY_SIZE
         cfa, rules = self._rules(offset)
-        return Fde(start, end, _CIE, (Row(start, cfa, rules),), SECTION, offset)
+        return Fde(start, end, _CIE, (CfiRow(start, cfa, rules),), SECTION, offset)
 
     def _word(self, offset: int) -> int:
         return int.from_bytes(self.data[offset : offset + WORD], self.elf.order)

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.errors import DwarfError
-from whence.unwind.cfi import Cfa, Fde, How, Row, Rule
+from whence.unwind.cfi import Cfa, CfiRow, Fde, How, Rule
 from whence.unwind.constants import Operation
 from whence.unwind.reading import Cursor
 from whence.unwind.registers import Machine
-from whence.unwind.steps import FoundBy, StackFrame, Step, Unwound
-from whence.unwind.unwinder import INNER_KEPT, Code, Unwinder
+from whence.unwind.steps import FoundBy, FrameStep, StackFrame, Unwound
+from whence.unwind.unwinder import INNER_KEPT, UnwindCode, Unwinder
 
 if TYPE_CHECKING:
     from whence.unwind.memory import Memory
@@ -45,19 +45,19 @@ class ExplainingUnwinder(Unwinder):
     """Notes how it went from each frame to the next in `ways`."""
 
     def __init__(
-        self, machine: Machine, code: Code, memory: Memory, order: ByteOrder = "little", *, stored: int = 0
+        self, machine: Machine, code: UnwindCode, memory: Memory, order: ByteOrder = "little", *, stored: int = 0
     ) -> None:
         super().__init__(machine, code, memory, order, stored=stored)
         self.ways: list[Way] = []
 
-    def step(self, frame: StackFrame, registers: dict[int, int]) -> Step:
+    def step(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep:
         self.ways.append(Way(frame, self.searched(frame)))
         found = super().step(frame, registers)
         if found.found_by in WAYS:
             self.ways[-1] = Way(frame, WAYS[found.found_by])
         return found
 
-    def scanned(self, frame: StackFrame, registers: dict[int, int]) -> Step | None:
+    def scanned(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         found = super().scanned(frame, registers)
         if found is not None:
             self.ways[-1] = Way(frame, self.ways[-1].rule + GUESS)
@@ -89,7 +89,7 @@ def rules_of(unwound: Unwound, ways: list[Way]) -> list[str]:
     return rules[: len(unwound.frames)] + [""] * (len(unwound.frames) - len(rules))
 
 
-def row_text(machine: Machine, row: Row, fde: Fde) -> str:
+def row_text(machine: Machine, row: CfiRow, fde: Fde) -> str:
     """A row and the FDE that it is of."""
     signal = " of a signal handler's return" if fde.cie.signal else ""
     rules = ", ".join(rule_texts(machine, row, fde.cie.return_column))
@@ -97,7 +97,7 @@ def row_text(machine: Machine, row: Row, fde: Fde) -> str:
     return f"{about}, its row from {row.start:#x}: {rules}"
 
 
-def rule_texts(machine: Machine, row: Row, return_column: int) -> Iterator[str]:
+def rule_texts(machine: Machine, row: CfiRow, return_column: int) -> Iterator[str]:
     """`CFA = rsp+16`, then each register's rule."""
     yield f"CFA = {cfa_text(machine, row.cfa)}"
     rules = dict(row.rules)

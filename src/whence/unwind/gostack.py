@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from whence.gopclntab.frames import SPWRITE, TOPFRAME
 from whence.unwind.memory import Unreadable
-from whence.unwind.steps import End, Ended, FoundBy, Step
+from whence.unwind.steps import End, Ended, FoundBy, FrameStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ class GoStacks:
 
     def step(
         self, function: GoFunction, frame: StackFrame, registers: dict[int, int], thread_pointer: int
-    ) -> Step | None:
+    ) -> FrameStep | None:
         """The caller; None where pcsp does not say. Raises Ended, Unreadable."""
         name = function.name
         if function.flag & TOPFRAME and name != HANDLER:
@@ -71,7 +71,7 @@ class GoStacks:
 
     def called(
         self, function: GoFunction, frame: StackFrame, registers: dict[int, int], sp: int, switched: bool
-    ) -> Step | None:
+    ) -> FrameStep | None:
         """The caller of a function whose stack pointer is `sp`."""
         machine, depth, width = self.machine, function.depth, self.machine.word
         if depth is None:
@@ -94,18 +94,18 @@ class GoStacks:
         values[machine.sp] = cfa
         if switched and not (pc and self.is_code(pc - 1)):
             raise Ended(End.NOT_CODE, f"{pc:#x} is no address of code")
-        return Step(pc, values, cfa, FoundBy.GO, exact=function.name in INJECTED, from_trampoline=switched)
+        return FrameStep(pc, values, cfa, FoundBy.GO, exact=function.name in INJECTED, from_trampoline=switched)
 
-    def grown(self, name: str, goroutine: int) -> Step:
+    def grown(self, name: str, goroutine: int) -> FrameStep:
         """The function that ran out of stack, or was to be preempted: then its goroutine may have been left already."""
         if not goroutine:
             raise Ended(End.COMPLETE, f"{name} left a goroutine")
         sp, pc = self.word(goroutine + SCHED_SP), self.word(goroutine + SCHED_PC)
         if not (pc and self.is_code(pc)):
             raise Ended(End.NOT_CODE, f"{pc:#x} is no address of code")
-        return Step(pc, {self.machine.sp: sp}, sp, FoundBy.GO, exact=True, from_trampoline=True)
+        return FrameStep(pc, {self.machine.sp: sp}, sp, FoundBy.GO, exact=True, from_trampoline=True)
 
-    def by_frame_pointer(self, registers: dict[int, int]) -> Step | None:
+    def by_frame_pointer(self, registers: dict[int, int]) -> FrameStep | None:
         """The caller of a function that writes to the stack pointer, and keeps a frame record."""
         machine = self.machine
         fp = registers.get(machine.fp, 0)
@@ -116,7 +116,7 @@ class GoStacks:
         if not (pc and self.is_code(pc - 1)):
             return None
         values = {machine.fp: self.word(fp + caller_at), machine.sp: fp + size}
-        return Step(pc, values, fp + size, FoundBy.GO, from_trampoline=True)
+        return FrameStep(pc, values, fp + size, FoundBy.GO, from_trampoline=True)
 
     # the goroutine of a thread
 

@@ -23,8 +23,8 @@ from whence.unwind.modules import CoreCode, Modules
 from whence.unwind.registers import MACHINES
 from whence.unwind.steps import End, FoundBy, StackFrame, Unwound
 from whence.unwind.stopping import (
-    Outcome,
     StackPointer,
+    StopOutcome,
     Stopped,
     StoppedThread,
     stop_threads,
@@ -218,7 +218,7 @@ class LiveProcess:
         return [
             self._stack(thread, about.get(thread.tid, Thread(thread.tid, "", "?")))
             for thread in stopped.threads
-            if thread.outcome is not Outcome.GONE
+            if thread.outcome is not StopOutcome.GONE
         ]
 
     def explain(self, tid: int) -> tuple[LiveStack, list[str]] | None:
@@ -242,7 +242,7 @@ class LiveProcess:
         size = len(thread.registers)
         machine = self._machines.get(size)
         if machine is None:
-            why = why_not_stopped(thread, self.directory) if thread.outcome is not Outcome.COPIED else None
+            why = why_not_stopped(thread, self.directory) if thread.outcome is not StopOutcome.COPIED else None
             detail = why.detail if why is not None else f"{size} bytes of registers are of no machine that is unwound"
             place = () if about.pc is None else (StackFrame(about.pc, about.sp or 0, FoundBy.REGISTERS, exact=True),)
             unwound = Unwound(place, End.NO_REGISTERS, detail)

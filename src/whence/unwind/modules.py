@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from whence.procmap.core import FileEntry
     from whence.procmap.mapping import Mapping
     from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
-    from whence.unwind.kernels.cfi import FrameTable
+    from whence.unwind.kernels.cfi import CfiTable
     from whence.unwind.memory import Memory
 
 EXECUTABLE, DEBUGINFO, ARCHIVE = "executable", "debuginfo", "lidia"  # kinds of files that a Locator looks for
@@ -257,7 +257,7 @@ class CoreCode:
     def ranges(self) -> list[tuple[int, int]]:
         return [(mapping.start, mapping.end) for mapping in self._mappings]
 
-    def tables(self, index: int) -> tuple[int, list[FrameTable]]:
+    def tables(self, index: int) -> tuple[int, list[CfiTable]]:
         mapping, file = self._mappings[index], self._modules.snapshot.file_of[index]
         if mapping.kind is Kind.VDSO:
             frames = self._vdso_frames(mapping)

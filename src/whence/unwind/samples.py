@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from whence.kernels.columns import Column
 from whence.unwind.kernels.walk import WALK_COMPLETE, WALK_FULL, WALK_MODULE, WALK_UNREADABLE
 from whence.unwind.steps import End
-from whence.unwind.unwinder import Code, Unwinder
+from whence.unwind.unwinder import UnwindCode, Unwinder
 from whence.unwind.walking import PlainCode, PlainWalker
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FRAMES_LIMIT = 4096  # of a sample: its copy of the stack has some KiB
 
 
-class SampleCode(Code, PlainCode, Protocol):
+class SampleCode(UnwindCode, PlainCode, Protocol):
     """Executable memory of a process, with the bytes of its files."""
 
     def read(self, address: int, size: int) -> bytes:
@@ -35,7 +35,7 @@ class SampleCode(Code, PlainCode, Protocol):
         ...
 
 
-class Samples(NamedTuple):
+class StackSamples(NamedTuple):
     """Columns of samples. `values` has a row for each: the registers whose DWARF numbers are in `numbers`.
 
     What is known of a sample's memory is `stack[stack_at:][:stack_size]`, from the address `stack_start` on.
@@ -91,7 +91,7 @@ class _Memory:
         return (self.start, end) if self.start <= address < end else None
 
 
-def stacks(code: SampleCode, machine: Machine, samples: Samples, order: ByteOrder = "little") -> SampleStacks:
+def stacks(code: SampleCode, machine: Machine, samples: StackSamples, order: ByteOrder = "little") -> SampleStacks:
     """The stack of every sample. Never raises for what a sample or a file is; ValueError for columns that do not belong
     together."""
     found = SampleStacks(array("Q", bytes(8 * len(samples.pc))), bytearray(len(samples.pc)))

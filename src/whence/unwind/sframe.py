@@ -16,7 +16,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from whence.errors import DwarfError, ElfError
-from whence.unwind.cfi import Cfa, Cie, Fde, How, Row, Rule
+from whence.unwind.cfi import Cfa, CfiRow, Cie, Fde, How, Rule
 
 if TYPE_CHECKING:
     from whence.elf import ElfFile
@@ -166,7 +166,7 @@ class SFrame:
         block = self.data[at + 17] if self.version == 2 else 16
         return _Function(self._start(index), size, self.fres_at + fres_at, fres, info, block, at)
 
-    def _rows(self, function: _Function, start: int) -> list[Row]:
+    def _rows(self, function: _Function, start: int) -> list[CfiRow]:
         abi, mark, at = self.abi, self.abi.order, function.fres_at
         kind = function.info & 0x0F
         if kind >= len(FRE_START_SIZES):
@@ -174,7 +174,7 @@ class SFrame:
         width = FRE_START_SIZES[kind]
         if function.fres > ROWS_LIMIT:
             raise DwarfError(SECTION, function.offset, f"a function has at most {ROWS_LIMIT} FREs", function.fres)
-        rows: list[Row] = []
+        rows: list[CfiRow] = []
         for _ in range(function.fres):
             if at + width + 1 > self.fres_end:
                 raise DwarfError(SECTION, at, "FREs end inside the section", f"{self.fres_end:#x}")
@@ -186,7 +186,7 @@ class SFrame:
                 raise DwarfError(SECTION, at, "FREs end inside the section", f"{count} offsets")
             offsets = struct.unpack_from(f"{mark}{count}{'bhi'[code]}", self.data, at)
             at += count * OFFSET_SIZES[code]
-            rows.append(Row(start + place, *self._rules(offsets, abi.sp if info & 1 else abi.fp)))
+            rows.append(CfiRow(start + place, *self._rules(offsets, abi.sp if info & 1 else abi.fp)))
         return rows
 
     def _rules(self, offsets: tuple[int, ...], base: int) -> tuple[Cfa, dict[int, Rule]]:

@@ -89,7 +89,7 @@ class Ended(Exception):
         self.end, self.detail = end, detail
 
 
-class Step(NamedTuple):
+class FrameStep(NamedTuple):
     """The caller of a frame: its pc, its registers, and where the frame of what it called ends.
 
     `from_trampoline`: it may be on another stack, because a signal interrupted it or Go switched stacks.

@@ -40,7 +40,7 @@ REGISTERS_ROOM = 512  # as the kernel has it
 NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
-class Outcome(enum.IntEnum):
+class StopOutcome(enum.IntEnum):
     """What became of a thread (unwind/kernels/ptrace.py)."""
 
     COPIED = 2
@@ -57,7 +57,7 @@ class StoppedThread(NamedTuple):
     """
 
     tid: int
-    outcome: Outcome
+    outcome: StopOutcome
     registers: bytes = b""
     stack_start: int = 0
     stack: memoryview = memoryview(b"")
@@ -79,7 +79,7 @@ class Regions:
         return at if at >= 0 and address < self.end[at] else None
 
 
-class Rows:
+class StoppedRows:
     """Columns of the kernel, a row a thread."""
 
     def __init__(self, tids: Sequence[int]) -> None:
@@ -123,7 +123,7 @@ def stop_threads(
     """
     regions = readable(directory)
     if pid == os.getpid():
-        return Stopped([StoppedThread(tid, Outcome.DENIED) for tid in tids_of(directory)], regions)
+        return Stopped([StoppedThread(tid, StopOutcome.DENIED) for tid in tids_of(directory)], regions)
     found: list[list[StoppedThread]] = []
     # the kernel lets go what a thread of ours traced when that ends: a thread of its own, that ends at once
     worker = threading.Thread(
@@ -164,24 +164,24 @@ def _stop_all(
             memory, used = mmap.mmap(-1, room, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE), 0
         most = max(SMALL_STACK, min(STACK_LIMIT, room // len(new)))
         for at in range(0, len(new), GROUP):
-            rows = Rows(new[at : at + GROUP])
+            rows = StoppedRows(new[at : at + GROUP])
             used = ptrace.copy_threads(pid, rows, regions, flat, memory, used, most, patience)
-            if Outcome.BUSY in rows.state:
+            if StopOutcome.BUSY in rows.state:
                 patience = IMPATIENCE
             found += _rows(rows, memoryview(memory).toreadonly())
     return found
 
 
-def _rows(rows: Rows, memory: memoryview) -> list[StoppedThread]:
+def _rows(rows: StoppedRows, memory: memoryview) -> list[StoppedThread]:
     out = []
     for at, tid in enumerate(rows.tid):
         begin = REGISTERS_ROOM * at
         offset, size = rows.stack_offset[at], rows.stack_size[at]
-        outcome = Outcome(rows.state[at])
+        outcome = StopOutcome(rows.state[at])
         registers = bytes(rows.registers[begin : begin + rows.size[at]])
         stack = memory[offset : offset + size]
-        code = rows.code[at] if outcome is Outcome.DENIED else 0
-        held = rows.held[at] / 1e9 if outcome is Outcome.COPIED else 0.0
+        code = rows.code[at] if outcome is StopOutcome.DENIED else 0
+        held = rows.held[at] / 1e9 if outcome is StopOutcome.COPIED else 0.0
         out.append(StoppedThread(tid, outcome, registers, rows.stack_start[at], stack, held, code))
     return out
 
@@ -199,11 +199,11 @@ def tids_of(directory: str) -> list[int]:
 
 def why_not_stopped(thread: StoppedThread, directory: str) -> Missing:
     """Why a thread has no registers, and what would help."""
-    if thread.outcome is Outcome.GONE:
+    if thread.outcome is StopOutcome.GONE:
         return not_traceable("it has ended")
-    if thread.outcome is Outcome.BUSY:
+    if thread.outcome is StopOutcome.BUSY:
         return not_traceable("it did not stop when it was asked to: it is blocked in the kernel")
-    if thread.outcome is Outcome.DENIED and not thread.code:
+    if thread.outcome is StopOutcome.DENIED and not thread.code:
         return not_traceable("a process can't trace itself", "use faulthandler, or ask from another process")
     return why_denied(directory, thread.tid, thread.code)
 

@@ -24,10 +24,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from whence.errors import DwarfError
-from whence.unwind.cfi import How, Row
+from whence.unwind.cfi import CfiRow, How
 from whence.unwind.expressions import evaluate
 from whence.unwind.memory import Memory, Unreadable
-from whence.unwind.steps import End, Ended, FoundBy, StackFrame, Step, Unwound
+from whence.unwind.steps import End, Ended, FoundBy, FrameStep, StackFrame, Unwound
 
 if TYPE_CHECKING:
     from whence.gopclntab.frames import GoFunction
@@ -58,7 +58,7 @@ BL, BLR_BITS, BLR = 0b100101, 0xFEFFF000, 0xD63F0000  # aarch64: the six bits ab
 OTHER_TABLES = {".sframe": FoundBy.SFRAME, ".ARM.exidx": FoundBy.EXIDX}
 
 
-class Code(Protocol):
+class UnwindCode(Protocol):
     """What is known of the executable memory."""
 
     def fde(self, address: int) -> tuple[Fde, int] | None:
@@ -84,7 +84,7 @@ class Unwinder:
     """Unwinds threads of one process; what it learnt of one frame serves all threads."""
 
     def __init__(
-        self, machine: Machine, code: Code, memory: Memory, order: ByteOrder = "little", *, stored: int = 0,
+        self, machine: Machine, code: UnwindCode, memory: Memory, order: ByteOrder = "little", *, stored: int = 0,
         walker: PlainWalker | None = None,
     ) -> None:  # fmt: skip
         """`stored` is how many bytes of memory there are: what all stacks together may cost depends on it. `walker`
@@ -99,7 +99,7 @@ class Unwinder:
         self._functions: dict[tuple[int, int], GoFunction | None] = {}
         self.thread_pointer = 0
         self.scan = False  # whether callers may be guessed
-        self._rows: dict[int, tuple[Row, Fde] | DwarfError | None] = {}
+        self._rows: dict[int, tuple[CfiRow, Fde] | DwarfError | None] = {}
 
     def unwind(self, pc: int, registers: Mapping[int, int], thread_pointer: int = 0) -> Unwound:
         """The stack of a thread by its pc and registers (by DWARF number). Never raises for what a process is.
@@ -162,7 +162,7 @@ class Unwinder:
         if self.steps_left < 0:
             raise Ended(End.LIMIT)
 
-    def check(self, step: Step, frame: StackFrame, cfa_before: int, after_signal: bool) -> None:
+    def check(self, step: FrameStep, frame: StackFrame, cfa_before: int, after_signal: bool) -> None:
         """Raise Ended unless there is a caller, above what it called, in code."""
         if not step.pc and not step.from_trampoline:
             raise Ended(End.COMPLETE)
@@ -176,7 +176,7 @@ class Unwinder:
 
     # one step
 
-    def step(self, frame: StackFrame, registers: dict[int, int]) -> Step:
+    def step(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep:
         """The caller. Raises Ended."""
         try:
             context = self.trampoline(frame)
@@ -220,7 +220,7 @@ class Unwinder:
             return False
         return found is not None and self.begins_a_thread(frame, registers, *found)
 
-    def begins_a_thread(self, frame: StackFrame, registers: dict[int, int], row: Row, fde: Fde) -> bool:
+    def begins_a_thread(self, frame: StackFrame, registers: dict[int, int], row: CfiRow, fde: Fde) -> bool:
         """Whether a frame is right behind the system call that made its thread, whose stack has no return address yet.
 
         glibc's clone has two FDEs: of the parent, and, some instructions behind the system call, of the child, whose
@@ -241,7 +241,7 @@ class Unwinder:
                 return rule is not None and rule.how is How.UNDEFINED
         return False
 
-    def by_cfi(self, frame: StackFrame, registers: dict[int, int], row: Row, fde: Fde) -> Step:
+    def by_cfi(self, frame: StackFrame, registers: dict[int, int], row: CfiRow, fde: Fde) -> FrameStep:
         machine, memory = self.machine, self.memory
         if row.cfa is None:
             raise DwarfError(fde.section, fde.offset, "a row says what the CFA is", "none")
@@ -297,9 +297,9 @@ class Unwinder:
         if not signal:
             pc &= machine.address_mask
         found_by = FoundBy.SIGNAL if signal else OTHER_TABLES.get(fde.section, FoundBy.CFI)
-        return Step(pc, values, cfa, found_by, exact=signal, from_trampoline=signal)
+        return FrameStep(pc, values, cfa, found_by, exact=signal, from_trampoline=signal)
 
-    def row_of(self, frame: StackFrame) -> tuple[Row, Fde] | None:
+    def row_of(self, frame: StackFrame) -> tuple[CfiRow, Fde] | None:
         """The row that holds in a frame. A trampoline's FDE counts at the return address itself."""
         if not frame.exact:
             found = self._row(frame.pc)
@@ -307,7 +307,7 @@ class Unwinder:
                 return found
         return self._row(frame.lookup)
 
-    def _row(self, address: int) -> tuple[Row, Fde] | None:
+    def _row(self, address: int) -> tuple[CfiRow, Fde] | None:
         if address not in self._rows:
             try:
                 found = self.code.fde(address)
@@ -338,16 +338,16 @@ class Unwinder:
                 return index
         return None
 
-    def interrupted(self, frame: StackFrame, index: int) -> Step:
+    def interrupted(self, frame: StackFrame, index: int) -> FrameStep:
         """What a signal interrupted: the kernel saved its registers on the stack."""
         form = self.machine.trampolines[index]
         values = {register: self.word(frame.sp + at) for register, at in form.registers.items()}
         pc = self.word(frame.sp + form.pc_at)
-        return Step(pc, values, values[self.machine.sp], FoundBy.SIGNAL, exact=True, from_trampoline=True)
+        return FrameStep(pc, values, values[self.machine.sp], FoundBy.SIGNAL, exact=True, from_trampoline=True)
 
     # where no CFI answers
 
-    def without_cfi(self, frame: StackFrame, registers: dict[int, int]) -> Step | None:
+    def without_cfi(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         if frame.exact:
             if not self.is_code(frame.pc):
                 return self.called(registers, 0, FoundBy.CALL)
@@ -358,7 +358,7 @@ class Unwinder:
                 return self.called(registers, 0, FoundBy.LEAF)
         return self.by_frame_pointer(frame, registers)
 
-    def called(self, registers: dict[int, int], pushed: int, found_by: FoundBy) -> Step:
+    def called(self, registers: dict[int, int], pushed: int, found_by: FoundBy) -> FrameStep:
         """The caller of a function that has done no more than push `pushed` words."""
         machine = self.machine
         values = {register: registers[register] for register in machine.kept if register in registers}
@@ -371,7 +371,7 @@ class Unwinder:
             pc = self.word(sp)
             sp += machine.word
         values[machine.sp] = sp & self.mask
-        return Step(pc & machine.address_mask, values, sp, found_by)
+        return FrameStep(pc & machine.address_mask, values, sp, found_by)
 
     def pushed(self, pc: int) -> int | None:
         """How many words a function has pushed at its beginning or end: 0 or 1; None elsewhere."""
@@ -401,7 +401,7 @@ class Unwinder:
             return False
         return 0 <= frame.pc - target < LEAF_BYTES and self.pushed(target) is None
 
-    def by_frame_pointer(self, frame: StackFrame, registers: dict[int, int]) -> Step | None:
+    def by_frame_pointer(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         """The caller by the frame record that the frame pointer leads to; None unless it holds."""
         machine = self.machine
         fp = registers.get(machine.fp, 0)
@@ -420,7 +420,7 @@ class Unwinder:
             return None
         values = {register: registers[register] for register in machine.kept if register in registers}
         values[machine.fp], values[machine.sp] = self.word(fp + caller_at), fp + size
-        return Step(pc, values, fp + size, FoundBy.FRAME_POINTER)
+        return FrameStep(pc, values, fp + size, FoundBy.FRAME_POINTER)
 
     def returns_from_signal(self, pc: int) -> bool:
         """Whether a return address is that of a signal handler."""
@@ -429,7 +429,7 @@ class Unwinder:
 
     # guesses
 
-    def scanned(self, frame: StackFrame, registers: dict[int, int]) -> Step | None:
+    def scanned(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         """A caller by the first word on the stack that may be its return address: a guess, for old ones lie there, too.
 
         Such a word is behind a call, and of this function if that can be told; or it returns from a signal handler.
@@ -445,7 +445,7 @@ class Unwinder:
                 if self.may_have_called(pc, frame.pc) or self.returns_from_signal(pc):
                     values = {register: registers[register] for register in machine.kept if register in registers}
                     values[machine.sp] = at + machine.word
-                    return Step(pc, values, at + machine.word, FoundBy.SCAN)
+                    return FrameStep(pc, values, at + machine.word, FoundBy.SCAN)
         except (Unreadable, Ended):
             pass
         return None

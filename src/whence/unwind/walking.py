@@ -13,7 +13,7 @@ from whence.unwind.kernels.walk import WALK_COMPLETE, WALK_MODULE, Walker
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from whence.unwind.kernels.cfi import FrameTable
+    from whence.unwind.kernels.cfi import CfiTable
     from whence.unwind.registers import Machine
     from whence.window import ByteOrder
 
@@ -25,7 +25,7 @@ class PlainCode(Protocol):
         """[start, end) of each mapping with code, in order of address."""
         ...
 
-    def tables(self, index: int) -> tuple[int, list[FrameTable]]:
+    def tables(self, index: int) -> tuple[int, list[CfiTable]]:
         """Of a mapping: what its runtime addresses have more than the file's vaddrs, and the file's tables in the order
         that they are asked in; none where code needs more than them."""
         ...

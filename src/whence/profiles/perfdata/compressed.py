@@ -18,7 +18,7 @@ ALLOWANCE = 64 << 20
 STEP = 1 << 20  # bytes that come out at a time
 
 
-class Decompressor(Protocol):
+class RecordDecompressor(Protocol):
     @property
     def eof(self) -> bool: ...
 
@@ -31,12 +31,12 @@ class Decompressor(Protocol):
     def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
 
 
-def _zstd() -> Decompressor:
+def _zstd() -> RecordDecompressor:
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
         from backports import zstd
-    unpacker: Decompressor = zstd.ZstdDecompressor()
+    unpacker: RecordDecompressor = zstd.ZstdDecompressor()
     return unpacker
 
 

@@ -17,7 +17,7 @@ from whence.errors import WRONG_KIND, ProfileError
 from whence.profiles.perfdata import attributes
 from whence.profiles.perfdata.attributes import Attribute
 from whence.profiles.perfdata.features import Features
-from whence.profiles.perfdata.source import Source
+from whence.profiles.perfdata.source import ByteSource
 
 MAGIC = b"PERFILE2"  # as a little-endian machine writes it
 MAGIC_BIG = MAGIC[::-1]
@@ -30,7 +30,7 @@ MOST_FEATURE = 256 << 20  # bytes of a section that is read
 
 
 @dataclass(slots=True)
-class Header:
+class RecordingHeader:
     """Where records are, and what is known before the first of them."""
 
     big: bool
@@ -41,7 +41,7 @@ class Header:
     was_killed: bool = False
 
 
-def read(source: Source) -> Header:
+def read(source: ByteSource) -> RecordingHeader:
     """The header of a recording. ProfileError for what is none."""
     head = bytes(source.read(0, FILE_SIZE))
     if head.startswith(MAGIC_1):
@@ -55,13 +55,13 @@ def read(source: Source) -> Header:
         raise ProfileError("header", len(head), f"the header has {PIPE_SIZE} bytes", f"{len(head)}")
     (size,) = struct.unpack_from(order + "Q", head, 8)
     if size == PIPE_SIZE:
-        return Header(big, True, (PIPE_SIZE, source.size))
+        return RecordingHeader(big, True, (PIPE_SIZE, source.size))
     if size != FILE_SIZE or len(head) < FILE_SIZE:
         rule = f"the header has {FILE_SIZE} bytes, or {PIPE_SIZE} in the pipe form"
         raise ProfileError("header", 8, rule, str(size) if size != FILE_SIZE else f"{len(head)} bytes of it")
     entry, table, table_size, data, data_size = struct.unpack_from(order + "QQQQQ", head, 16)
     end = min(data + data_size, source.size) if data_size else source.size
-    found = Header(big, False, (data, max(end, data)), was_killed=data_size == 0)
+    found = RecordingHeader(big, False, (data, max(end, data)), was_killed=data_size == 0)
     found.events = read_attributes(source, order, entry, table, table_size)
     if data_size:
         read_features(source, order, head, data + data_size, found.features)
@@ -72,7 +72,7 @@ def read(source: Source) -> Header:
 
 
 def read_attributes(
-    source: Source, order: str, entry: int, table: int, size: int
+    source: ByteSource, order: str, entry: int, table: int, size: int
 ) -> list[tuple[Attribute, tuple[int, ...]]]:
     """The events with their ids. ProfileError."""
     if not attributes.SMALLEST + ENTRY <= entry <= attributes.LARGEST + ENTRY or size > MOST_ATTRIBUTES:
@@ -95,7 +95,7 @@ def read_attributes(
     return out
 
 
-def read_features(source: Source, order: str, head: bytes, table: int, features: Features) -> None:
+def read_features(source: ByteSource, order: str, head: bytes, table: int, features: Features) -> None:
     """The sections behind the data, in the order of their bits."""
     # two machines of different orders may disagree about whether the bitmap is of 64-bit or 32-bit words; a table that
     # leads out of the file was read by the wrong ones

@@ -36,7 +36,7 @@ SAME_FILE = b"\xff"
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class JitCode:
     """A function from `time` on at [address, address + size), with its lines: (offset, line, file), by offset."""
 
     time: int
@@ -58,7 +58,7 @@ class JitDump:
 
     pid: int
     counter: bool
-    code: list[Code] = field(default_factory=list)
+    code: list[JitCode] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -75,7 +75,7 @@ def read(data: bytes, budget: Budget | None = None) -> JitDump:
     if version != 1:
         raise ProfileError("jitdump", 4, "the version is 1", str(version))
     out = JitDump(pid, bool(flags & COUNTER_TIMES))
-    by_index: dict[int, Code] = {}
+    by_index: dict[int, JitCode] = {}
     lines: dict[int, tuple[tuple[int, int, str], ...]] = {}
     for at, kind, time, body in records(data, max(size, HEADER), order):
         try:
@@ -89,7 +89,7 @@ def read(data: bytes, budget: Budget | None = None) -> JitDump:
                 _, _, _, _, new, length, index = struct.unpack_from(order + "IIQQQQQ", body)
                 old = by_index.get(index)
                 if old is not None:
-                    by_index[index] = moved = Code(time, new, length, old.name, old.lines)
+                    by_index[index] = moved = JitCode(time, new, length, old.name, old.lines)
                     out.code.append(moved)
             elif kind == DEBUG_INFO:
                 address, rows = debug_info(body, order, V8_SHIFT if padding == V8_PADDING else 0, budget)
@@ -111,11 +111,11 @@ def records(data: bytes, at: int, order: str) -> Iterator[tuple[int, int, int, b
         at += size
 
 
-def loaded(body: bytes, order: str, time: int, lines: dict[int, tuple[tuple[int, int, str], ...]]) -> Code:
+def loaded(body: bytes, order: str, time: int, lines: dict[int, tuple[tuple[int, int, str], ...]]) -> JitCode:
     _, _, _, address, size, _ = struct.unpack_from(order + "IIQQQQ", body)
     end = body.index(b"\0", LOADED)
     name = body[LOADED:end].decode("utf-8", "surrogateescape")
-    return Code(time, address, size, name, lines.pop(address, ()))
+    return JitCode(time, address, size, name, lines.pop(address, ()))
 
 
 def debug_info(body: bytes, order: str, shift: int, budget: Budget) -> tuple[int, tuple[tuple[int, int, str], ...]]:

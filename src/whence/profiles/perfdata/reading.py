@@ -26,7 +26,7 @@ from whence.profiles.perfdata.kernels.replay import Replay, of_kind
 from whence.profiles.perfdata.source import SpoolSource
 
 if TYPE_CHECKING:
-    from whence.profiles.perfdata.source import Source
+    from whence.profiles.perfdata.source import ByteSource
 
 SOURCE_SHIFT = 48  # where a sample's registers are: number of the source << SOURCE_SHIFT | offset in it
 USER_FIELDS = constants.HAS_REGS_USER | constants.HAS_STACK_USER
@@ -45,10 +45,10 @@ LARGEST = (1 << 63) - 1
 ROW_BYTES = 64  # of a sample in columns
 
 
-class Reader:
+class RecordingReader:
     """One recording as it is read."""
 
-    def __init__(self, source: Source, budget: Budget, folder: str = "") -> None:
+    def __init__(self, source: ByteSource, budget: Budget, folder: str = "") -> None:
         self.budget = budget
         self.source = source
         self.header = header.read(source)
@@ -61,9 +61,9 @@ class Reader:
         self.notes: list[str] = []
         self.damaged = 0  # records of perf's own that break their rules
         self.folder = folder
-        self.jit_code: dict[int, jitdump.Code] = {}  # by map
+        self.jit_code: dict[int, jitdump.JitCode] = {}  # by map
         self.counter: tuple[int, int, int] | None = None  # how the processor's counter becomes time
-        self.sources: list[Source] = []  # of streams, by number
+        self.sources: list[ByteSource] = []  # of streams, by number
         self.spool: SpoolSource | None = None
         self.spool_number = 0
         self._add_events(self.header.events)
@@ -95,7 +95,7 @@ class Reader:
 
     # streams
 
-    def read_stream(self, source: Source, begin: int, end: int) -> None:
+    def read_stream(self, source: ByteSource, begin: int, end: int) -> None:
         """The records of source[begin:end]."""
         unpacker = Unpacker(source.size)
         base = len(self.sources) << SOURCE_SHIFT
@@ -468,10 +468,10 @@ def unit_of(event: Attribute) -> str:
     return "nanoseconds" if (event.type, event.config) in CLOCKS else "count"
 
 
-def read(source: Source, budget: Budget, others: Iterable[Source] = (), folder: str = "") -> Profile:
+def read(source: ByteSource, budget: Budget, others: Iterable[ByteSource] = (), folder: str = "") -> Profile:
     """The profile in a perf.data; `others` are further streams of bare records, `folder` is the one it lies in.
     ProfileError for what is none."""
-    reader = Reader(source, budget, folder)
+    reader = RecordingReader(source, budget, folder)
     begin, end = reader.header.data
     reader.read_stream(source, begin, end)
     for other in others:

@@ -9,7 +9,7 @@ from weakref import finalize
 from whence.files import read_at
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Bytes by offset."""
 
     @property

@@ -24,7 +24,7 @@ from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
 from whence.procmap.vdso import own_vdso
 from whence.profiles.perfdata.kernels import constants
 from whence.profiles.perfdata.kernels.replay import END
-from whence.unwind import End, Samples, stacks
+from whence.unwind import End, StackSamples, stacks
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import EXECUTABLE, CoreCode, Module, Modules
 from whence.unwind.registers import MACHINES, Machine
@@ -214,7 +214,9 @@ class UserStacks:
         """Unwind the samples of a group that wait."""
         if group is None or not group.samples:
             return
-        samples = Samples(group.pc, group.values, group.numbers, group.start, group.at, group.size, bytes(group.stack))
+        samples = StackSamples(
+            group.pc, group.values, group.numbers, group.start, group.at, group.size, bytes(group.stack)
+        )
         found = stacks(group.code, group.machine, samples, "little" if self._reader.order == "<" else "big")
         for row, sample in enumerate(group.samples):
             frames = found.frames(row)

@@ -15,9 +15,9 @@ from whence.records import Record
 
 if TYPE_CHECKING:
     from whence.model import Frame
-    from whence.store.index import Row
+    from whence.store.index import IndexRow
     from whence.store.meta import Meta
-    from whence.store.wanted import Question
+    from whence.store.wanted import MissedId
 
 SECTIONS = 200
 AROUND = 3  # lines of source above and below
@@ -51,7 +51,9 @@ def page(title: str, body: str) -> str:
 """
 
 
-def index(url: str, query: str, rows: Sequence[Row], count: int, questions: Sequence[Question], uploads: bool) -> str:
+def index(
+    url: str, query: str, rows: Sequence[IndexRow], count: int, questions: Sequence[MissedId], uploads: bool
+) -> str:
     held = table(
         ("name", "build-id", "names from", "size", "came"),
         [

@@ -49,7 +49,7 @@ cdef struct Transition:  # from a state by an instruction to another
     unsigned int operation
     int operand
 
-cdef class FrameTable:
+cdef class CfiTable:
     cdef const unsigned char[::1] view
     cdef const unsigned char[::1] header_view
     cdef const unsigned long long[::1] code_start

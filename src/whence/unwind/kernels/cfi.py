@@ -170,7 +170,7 @@ RULE_SHIFT = cython.declare(cython.int, 8)
 
 @cython.final
 @cython.cclass
-class FrameTable:
+class CfiTable:
     """`.eh_frame` or `.debug_frame`: found by vaddr, compiled where asked for."""
 
     def __cinit__(self, data, vaddr, bits, big, is_debug):

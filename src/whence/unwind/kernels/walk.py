@@ -1,6 +1,6 @@
 """Kernel: from frame to frame by rows of call frame information, as long as they are plain.
 
-In: executable mappings with the FrameTables of their files, memory as segments, and registers of a thread, or of many
+In: executable mappings with the CfiTables of their files, memory as segments, and registers of a thread, or of many
 samples. Out: the frames, until one is met that needs more than memory and a plain row. That one is left to the Python
 unwinder, which does one step and comes back: signals, expressions, code without CFI, stacks that go wrong. So a stack
 is the same whoever walks it.
@@ -16,7 +16,7 @@ from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import WHENCE_GOLDEN
 from cython.cimports.whence.kernels.vector import push, push_u64, release
-from cython.cimports.whence.unwind.kernels.cfi import NONE, STATE_HEAD, Cie, Entry, FrameTable
+from cython.cimports.whence.unwind.kernels.cfi import NONE, STATE_HEAD, CfiTable, Cie, Entry
 from cython.cimports.whence.unwind.kernels.constants import (
     CFA_REGISTER,
     HOW_OFFSET,
@@ -77,11 +77,11 @@ class Walker:
         new.end = end
 
     def set_module(self, mapping: cython.Py_ssize_t, bias, tables):
-        """The FrameTables of the file that a mapping is of, of which the first that has an FDE counts; `bias` is what
+        """The CfiTables of the file that a mapping is of, of which the first that has an FDE counts; `bias` is what
         its runtime addresses have more than its vaddrs. No table: such code is left to Python."""
         one: cython.pointer[Mapping]
         pointer: cython.pp_void
-        table: FrameTable
+        table: CfiTable
         belong(0 <= mapping < self.mappings.count)
         tables = list(tables)
         for table in tables:
@@ -210,7 +210,7 @@ class Walker:
         entry: cython.uint
         found: cython.pointer[Entry]
         cie: cython.pointer[Cie]
-        table: FrameTable
+        table: CfiTable
         if mapping < 0:
             return WALK_ODD
         one = cython.cast(cython.pointer[Mapping], self.mappings.items) + mapping
@@ -218,7 +218,7 @@ class Walker:
             self.mapping = mapping
             return WALK_MODULE
         for at in range(one.first_table, one.first_table + one.tables):
-            table = cython.cast(FrameTable, cython.cast(cython.pp_void, self.table_pointers.items)[at])
+            table = cython.cast(CfiTable, cython.cast(cython.pp_void, self.table_pointers.items)[at])
             vaddr = address - one.bias & table.mask
             entry = table.find_entry(vaddr)
             if entry == NONE:
@@ -245,7 +245,7 @@ class Walker:
         """Make the walk's frame its caller's. It stays as it is where that is not WALK_ON."""
         place: Place
         how: cython.int = self.place_of(walk, cython.address(place))
-        table: FrameTable
+        table: CfiTable
         words: cython.p_ulonglong
         count: cython.ulonglong
         rule: cython.ulonglong
@@ -264,7 +264,7 @@ class Walker:
         sp: cython.ulonglong = walk.values[self.sp]
         if how != WALK_ON:
             return how
-        table = cython.cast(FrameTable, cython.cast(cython.pp_void, self.table_pointers.items)[place.table - 1])
+        table = cython.cast(CfiTable, cython.cast(cython.pp_void, self.table_pointers.items)[place.table - 1])
         words = table.words.items + table.state_at.items[place.state]
         count = words[0] & 0xFFFF
         if words[0] >> 16 & 0xFF != CFA_REGISTER or count > RULES_LIMIT:
