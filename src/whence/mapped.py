@@ -37,7 +37,10 @@ class MappedFile:
     __slots__ = ("_pages", "error", "fault", "name", "view")
 
     def __init__(self, descriptor: int, name: str, error: type[FormatError]) -> None:
-        self._pages: Any = _Unguarded(descriptor) if Pages is None else Pages(descriptor)
+        try:
+            self._pages: Any = _Unguarded(descriptor) if Pages is None else Pages(descriptor)
+        except ValueError:  # it was not empty when it was opened
+            raise error("file", None, "it has bytes", fault=_HAPPENED[CUT], code=CHANGED, path=name) from None
         self.fault = self._pages.fault  # what happened to the file, 0 for nothing: quicker to ask than `check`
         self.name, self.error = name, error
         self.view: memoryview = self._pages.view()

@@ -54,7 +54,9 @@ def decide(held: HeldFile | None, new: HeldFile) -> tuple[str, str]:
     """What becomes of a file where another of its kind is there, and why.
 
     >>> from whence.store.quality import Quality
-    >>> poor, good = Held(900, "a", Quality(symtab=True)), Held(500, "b", Quality(units=2, lines=True))
+    >>> from whence.store.meta import HeldFile
+    >>> poor = HeldFile(900, "a", Quality(symtab=True))
+    >>> good = HeldFile(500, "b", Quality(units=2, lines=True))
     >>> decide(None, poor), decide(good, poor)[0], decide(poor, good)[0], decide(poor, poor)[0]
     (('added', 'the first: .symtab'), 'poorer', 'better', 'same')
     """

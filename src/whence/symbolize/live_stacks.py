@@ -61,6 +61,7 @@ class LiveStacks:
 
     def whose(self) -> int | ProcessView:
         """What a symbolizer is to be asked about: the process, or what it had mapped, if it is gone."""
+        self._resolver.invalidate(self.shown)  # what it had mapped a moment ago does not say whether it is there
         try:
             if self._resolver.require(self.shown):
                 return self.shown

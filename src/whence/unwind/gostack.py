@@ -4,7 +4,7 @@
     morestack       ran out of stack, and grows it from g0: on at the function that called it
     mcall, gogo     left a goroutine for good: the thread's stack ends there
     asmcgocall      runs C on g0; where the goroutine's stack was left lies on top of that
-    goexit, mstart, rt0_go     nothing called them
+    goexit, mstart, rt0_go     nothing called them, nor clone in the thread that it made
 
 The goroutine is the one that its thread is of (m.curg); where that word lies in m differs between releases of Go, so it
 is found as the pointer behind gsignal's to a g whose m is this one. Document: Go's runtime/traceback.go, runtime2.go.
@@ -35,6 +35,7 @@ TLS_G = -8  # x86-64: where g is, from the thread pointer
 SWITCH_FOR_GOOD = ("runtime.mcall", "runtime.gogo", "gogo", "runtime.switchToCrashStack0")
 GROWING = ("runtime.morestack", "runtime.morestack_noctxt")
 INJECTED = ("runtime.sigpanic", "runtime.asyncPreempt", "runtime.debugCallV2")  # as if the interrupted code called them
+CLONE = "runtime.clone"  # the thread that it made has a stack of its own, with nothing on it yet
 HANDLER = "runtime.sigtramp"  # has TOPFRAME, but the kernel's frame is above it
 
 
@@ -67,7 +68,18 @@ class GoStacks:
                     sp, switched = self.word(goroutine + HI) - used, True
             elif function.flag & SPWRITE:
                 return self.by_frame_pointer(registers)
+        if name == CLONE and frame.exact and self.is_new(function, sp):
+            raise Ended(End.COMPLETE)
         return self.called(function, frame, registers, sp, switched)
+
+    def is_new(self, function: GoFunction, sp: int) -> bool:
+        """Whether a thread is in the function that made it: then no return address is on its stack."""
+        if function.depth is None or self.machine.link is not None:
+            return False
+        try:
+            return not self.is_code(self.word(sp + function.depth) - 1)
+        except Unreadable:
+            return True
 
     def called(
         self, function: GoFunction, frame: StackFrame, registers: dict[int, int], sp: int, switched: bool
