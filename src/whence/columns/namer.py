@@ -121,7 +121,7 @@ class Namer:
         self._identities: list[tuple[str, bool]] = []
         self._open: OrderedDict[int, Opened] = OrderedDict()
         self._missing: dict[int, Missing] = {}
-        self._details: dict[int, Counter[Missing]] = {}
+        self._why: dict[int, dict[Reason, Missing]] = {}  # by file: what was seen, for the coverage
         self._coverage: dict[str, Coverage] | None = None
         self._forget()
 
@@ -275,7 +275,7 @@ class Namer:
         self._numbered.clear()
         self._identities.clear()
         self._missing.clear()
-        self._details.clear()
+        self._why.clear()
         while self._open:
             self._open.popitem()[1].close()
 
@@ -329,7 +329,7 @@ class Namer:
             if offsets and opened.segments is None:
                 unnamed = Missing(Reason.NOT_PLACED, opened.how, MAKE_AGAIN)
             self._answers.fill(which, frames, texts, numbers, start_lines, NUMBERS[unnamed.reason])
-            self._details.setdefault(file, Counter())[unnamed] += 0
+            self._why.setdefault(file, {})[unnamed.reason] = unnamed
         except Exception as error:  # whatever a reader stumbles over, the other files' rows go on
             self._close_one(file)
             missing = Missing(*reason_of(error, f"naming {len(addresses)} addresses of {build_id}"))
@@ -337,7 +337,7 @@ class Namer:
 
     def _refuse(self, file: int, which: Column, missing: Missing) -> None:
         self._answers.refuse(which, NUMBERS[missing.reason])
-        self._details.setdefault(file, Counter())[missing] += 0
+        self._why.setdefault(file, {})[missing.reason] = missing
 
     def _opened(self, file: int, build_id: str, addresses: int) -> Opened | Missing:
         found = self._open.get(file)
@@ -394,7 +394,7 @@ class Namer:
                 continue
             build_id = self._identities[file][0] if file >= 0 else ""
             one = self._coverage.setdefault(build_id, Coverage(build_id))
-            known = {missing.reason: missing for missing in self._details.get(file, ())}
+            known = self._why.get(file, {})
             one.rows += sum(row)
             one.named += row[0]
             for reason, count in zip(REASONS, row[1:], strict=True):
