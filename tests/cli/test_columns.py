@@ -57,7 +57,7 @@ def functions(rows: list[dict[str, Any]]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "arrow", "arrows", "jsonl"])
-@pytest.mark.parametrize("out", ["parquet", "arrows", "jsonl"])
+@pytest.mark.parametrize("out", ["parquet", "arrow", "arrows", "jsonl"])
 def test_every_kind_of_table_goes_in_and_out(
     folder: Path, kind: str, out: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,6 +65,8 @@ def test_every_kind_of_table_goes_in_and_out(
     assert run(folder, str(written(folder, kind)), "-o", str(target)) == 0
     if out == "parquet":
         rows = pa.parquet.read_table(target).to_pylist()
+    elif out == "arrow":
+        rows = pa.ipc.open_file(target).read_all().to_pylist()
     elif out == "arrows":
         rows = pa.ipc.open_stream(target).read_all().to_pylist()
     else:

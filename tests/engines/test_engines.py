@@ -14,9 +14,9 @@ import pytest
 import whence.engines.pandas
 import whence.engines.polars  # noqa: F401
 from tests.helpers.archives import INNER_VADDR, ONE, OTHER, OUTER_VADDR, small_archives
+from whence.columns.plain import plain
 from whence.engines.duckdb import register
 from whence.engines.ray import NameBatches, name_file
-from whence.engines.workers import plain
 from whence.errors import WrongUse
 
 COLUMNS = {"build_id": [ONE, ONE, OTHER, None], "address": [INNER_VADDR, OUTER_VADDR, 7, 1], "kept": [1, 2, 3, 4]}

@@ -15,6 +15,8 @@ from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from whence.columns.plain import plain as plain_table
+from whence.columns.plain import plain_schema
 from whence.errors import FormatError, WrongUse, plain
 from whence.files import atomic_write, open_input
 
@@ -25,6 +27,7 @@ ROWS = 1 << 17  # of a batch
 GROUP = 1 << 20  # rows of a row group of Parquet
 BLOCK = 1 << 22  # bytes of CSV and JSON that are read at once
 AHEAD = 2  # batches that wait between reading, naming and writing
+STREAM = ".arrows"  # Arrow IPC's stream; other endings are its file form
 HEAD = 8  # bytes that say what a file is
 
 
@@ -195,6 +198,7 @@ class TableWriter:
         self.kind, self.schema = kind, schema
         if kind is TableKind.CSV and any(pa.types.is_nested(one.type) for one in schema):
             raise WrongUse("a CSV file has no lists: use --leaf or --exploded, or write Parquet or JSON lines")
+        self._is_stream = path == "-" or path.lower().endswith(STREAM)
         self._stack = ExitStack()
         if path == "-":
             self._file: BinaryIO = sys.stdout.buffer
@@ -205,7 +209,6 @@ class TableWriter:
         self._writer: Any = None
 
     def write(self, batch: Any) -> None:
-        pa = arrow()
         match self.kind:
             case TableKind.PARQUET:
                 self._waiting.append(batch)
@@ -213,9 +216,9 @@ class TableWriter:
                 if self._rows >= GROUP:
                     self._write_group()
             case TableKind.ARROW:
-                self._started().write_batch(batch)
+                self._started().write(batch if self._is_stream else plain_table(batch))
             case TableKind.CSV:
-                self._started().write_batch(_without_dictionaries(pa, batch))
+                self._started().write_table(plain_table(batch))
             case TableKind.JSON:
                 import json
 
@@ -230,11 +233,14 @@ class TableWriter:
 
                 self._writer = parquet.ParquetWriter(self._file, self.schema, compression="zstd", compression_level=1)
             elif self.kind is TableKind.ARROW:
-                self._writer = pa.ipc.new_stream(self._file, self.schema)  # its dictionaries may change
+                if self._is_stream:
+                    self._writer = pa.ipc.new_stream(self._file, self.schema)
+                else:  # whose dictionaries may not change: without them
+                    self._writer = pa.ipc.new_file(self._file, plain_schema(self.schema))
             else:
                 from pyarrow import csv
 
-                self._writer = csv.CSVWriter(self._file, _plain_schema(pa, self.schema))
+                self._writer = csv.CSVWriter(self._file, plain_schema(self.schema))
         return self._writer
 
     def _write_group(self) -> None:
@@ -259,16 +265,6 @@ class TableWriter:
 
 def _shown(value: object) -> object:
     return value.hex() if isinstance(value, bytes) else str(value)
-
-
-def _plain_schema(pa: Any, schema: Any) -> Any:
-    """A schema without dictionaries."""
-    fields = [one.with_type(one.type.value_type) if pa.types.is_dictionary(one.type) else one for one in schema]
-    return pa.schema(fields)
-
-
-def _without_dictionaries(pa: Any, batch: Any) -> Any:
-    return pa.Table.from_batches([batch]).cast(_plain_schema(pa, batch.schema)).combine_chunks().to_batches()[0]
 
 
 def looks_decimal(batch: Any, address: str) -> bool:

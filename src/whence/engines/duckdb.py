@@ -21,7 +21,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from whence.columns.namer import FIELDS, REASON
-from whence.engines.workers import Places, namer_of, plain
+from whence.columns.plain import plain
+from whence.engines.workers import Places, namer_of
 
 if TYPE_CHECKING:
     from whence.locate.locator import Locator

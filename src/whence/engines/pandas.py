@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from whence.engines.workers import Places, namer_of, plain
+from whence.columns.plain import plain
+from whence.engines.workers import Places, namer_of
 
 if TYPE_CHECKING:
     from whence.locate.locator import Locator

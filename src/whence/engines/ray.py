@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from whence.engines.workers import Places, namer_of, plain
+from whence.columns.plain import plain
+from whence.engines.workers import Places, namer_of
 
 RETRIES = 5  # of a task whose worker or node died
 CPUS = 0.5  # of an actor: pools as large as the cluster wait for ever for the stages that feed them

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from whence.engines.workers import Places, namer_of, plain, plain_schema
+from whence.columns.plain import plain, plain_schema
+from whence.engines.workers import Places, namer_of
 
 
 def name(frame: Any, places: Places | None = None, **options: Any) -> Any:
