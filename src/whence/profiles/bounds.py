@@ -26,6 +26,7 @@ LABELS = 64  # a sample's tuple
 ENTRY = 16  # in a list or a column
 ID = 128  # in the tables that find it
 INNER_PROFILE = 32 << 10  # one of OTLP's: what reading it costs beside its samples
+JSON_CHARACTER = 12  # of a text that is decoded at once
 JSON_OBJECT, JSON_LIST, JSON_VALUE, JSON_TEXT = 240, 64, 48, 60
 
 

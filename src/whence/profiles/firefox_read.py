@@ -11,7 +11,6 @@ got names. What Firefox's recorder itself writes (the Gecko format) is another f
 
 from __future__ import annotations
 
-import json
 from array import array
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame, Frames
-from whence.profiles import bounds
+from whence.profiles import bounds, json_text
 from whence.profiles.breakpad import build_id
 from whence.profiles.firefox import LOST, MILLISECOND
 from whence.profiles.json_text import written
@@ -34,7 +33,6 @@ TIME = SampleType("time", "nanoseconds")
 CPU = SampleType("cpu", "nanoseconds")
 CPU_UNITS = {"ns": 1, "µs": 1_000, "us": 1_000}
 TABLES = ("stackTable", "frameTable", "funcTable", "resourceTable", "nativeSymbols")
-JSON_TIMES = 12  # what decoded JSON takes, for each character
 LARGEST = (1 << 63) - 1
 
 
@@ -48,17 +46,10 @@ class FirefoxOrigin:
 
 def read(text: str, budget: Budget | None = None) -> Profile:
     """The profile in a document's text."""
-    budget = budget or bounds.reading(len(text))
-    budget.charge(JSON_TIMES * len(text))
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ProfileError("firefox", None, "it is JSON", str(error)) from error
-    try:
-        return FirefoxReader(document, budget).profile
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise ProfileError("firefox", None, "its tables are as their version has them", what) from error
+    rule = "its tables are as their version has them"
+    return json_text.made_of(
+        text, "firefox", rule, lambda document, left: FirefoxReader(document, left).profile, budget
+    )
 
 
 def version_of(document: dict[str, Any]) -> int:

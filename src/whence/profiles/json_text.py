@@ -9,7 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
+
+from whence.budget import Budget
+from whence.errors import ProfileError
+from whence.profiles import bounds
+
+T = TypeVar("T")
 
 BLANK = re.compile(r"[ \t\n\r]*")
 FEW = 16  # entries of a list that may be long themselves
@@ -19,6 +25,24 @@ CHUNK = 1000  # entries of a list that are written in one call
 def _same(decoded: dict[str, Any]) -> dict[str, Any]:
     """Called for each object, so that decoding is a call of C code no longer than an object: Ctrl-C is noticed."""
     return decoded
+
+
+def made_of(text: str, part: str, rule: str, make: Callable[[Any, Budget], T], budget: Budget | None = None) -> T:
+    """What `make` makes of a text's document, decoded at once and charged to the budget.
+
+    ProfileError of that part: for a text that is no JSON; by `rule`, where the document has another shape than `make`
+    expects.
+    """
+    budget = budget or bounds.reading(len(text))
+    budget.charge(bounds.JSON_CHARACTER * len(text))
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ProfileError(part, None, "it is JSON", str(error)) from error
+    try:
+        return make(document, budget)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
+        raise ProfileError(part, None, rule, f"{type(error).__name__}: {error}") from error
 
 
 _decode = json.JSONDecoder(object_hook=_same).raw_decode

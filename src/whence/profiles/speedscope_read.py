@@ -8,7 +8,6 @@ https://www.speedscope.app/file-format-schema.json
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Iterator
 from typing import Any
@@ -16,11 +15,10 @@ from typing import Any
 from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame
-from whence.profiles import bounds
+from whence.profiles import bounds, json_text
 from whence.profiles.folded import location_of
 from whence.profiles.model import NO_MAPPING, Label, Profile, SampleType, Timeline
 
-JSON_TIMES = 12  # what decoded JSON takes, for each character
 LARGEST = (1 << 63) - 1
 TIMES = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
 TIME, BYTES, COUNT = SampleType("time", "nanoseconds"), SampleType("space", "bytes"), SampleType("samples", "count")
@@ -32,17 +30,10 @@ Event = tuple[float, tuple[int, ...], float]
 
 def read(text: str, budget: Budget | None = None) -> Profile:
     """The profile in a document's text."""
-    budget = budget or bounds.reading(len(text))
-    budget.charge(JSON_TIMES * len(text))
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ProfileError("speedscope", None, "it is JSON", str(error)) from error
-    try:
-        return SpeedscopeReader(document, budget).profile
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise ProfileError("speedscope", None, "its frames and profiles are as the schema has them", what) from error
+    rule = "its frames and profiles are as the schema has them"
+    return json_text.made_of(
+        text, "speedscope", rule, lambda document, left: SpeedscopeReader(document, left).profile, budget
+    )
 
 
 class SpeedscopeReader:

@@ -7,20 +7,18 @@ nodes have `children`, and the older `head`, a tree. Reference: Chrome DevTools 
 
 from __future__ import annotations
 
-import json
 from array import array
 from typing import Any
 
 from whence.budget import Budget
 from whence.errors import ProfileError
 from whence.model import Frame
-from whence.profiles import bounds
+from whence.profiles import bounds, json_text
 from whence.profiles.model import NO_MAPPING, Profile, SampleType, Timeline
 
 ROOT = "(root)"
 FILE_URL = "file://"
 MICROSECOND = 1_000  # nanoseconds
-JSON_TIMES = 12  # what decoded JSON takes, for each character
 IN_SECONDS = 1e11  # the older form's start and end are seconds, which are below this number of microseconds
 MOST = 1 << 53  # microseconds, which doubles hold exactly
 TYPES = (SampleType("samples", "count"), SampleType("time", "nanoseconds"))
@@ -28,17 +26,8 @@ TYPES = (SampleType("samples", "count"), SampleType("time", "nanoseconds"))
 
 def read(text: str, budget: Budget | None = None) -> Profile:
     """The profile in a document's text."""
-    budget = budget or bounds.reading(len(text))
-    budget.charge(JSON_TIMES * len(text))
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ProfileError("cpuprofile", None, "it is JSON", str(error)) from error
-    try:
-        return profile_of(document, budget)
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise ProfileError("cpuprofile", None, "it has nodes, samples and times as V8 writes them", what) from error
+    rule = "it has nodes, samples and times as V8 writes them"
+    return json_text.made_of(text, "cpuprofile", rule, profile_of, budget)
 
 
 def profile_of(document: dict[str, Any], budget: Budget) -> Profile:
