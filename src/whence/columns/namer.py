@@ -144,11 +144,7 @@ class Namer:
             if _is_pyarrow(batch) and hasattr(batch, "to_batches"):
                 return self._table(batch)
             stream = Batches.taken(batch.__arrow_c_stream__())
-            if self._exploded:
-                named = (self._named(one, None) for one in stream)
-            else:
-                named = (self.name(one) for one in stream)
-            return Batches(self._schema(stream.schema), named)
+            return Batches(self._schema(stream.schema), (self._named(one, None) for one in stream))
         raise TypeError(f"a {type(batch).__name__} does not speak Arrow's C data interface (__arrow_c_array__)")
 
     def schema(self, schema: Any) -> Any:
@@ -162,7 +158,7 @@ class Namer:
         elements, codes, found = self._answered(batch)
         with self._lock:
             answers = self._find(elements, codes, found)
-            return batch.beside(self._columns(answers, elements))
+            return batch.beside(self._columns(self._answers, answers, elements))
 
     def count_coverage(self) -> None:
         """Count coverage from now on; it costs a little for each row."""
@@ -227,7 +223,7 @@ class Namer:
         nothing = Elements()
         empty = AnswerStore(0, 0)
         none = empty.find(nothing, Column("I"), array("I"))
-        return given.beside(self._columns_of(empty, none, nothing))
+        return given.beside(self._columns(empty, none, nothing))
 
     def _check_names(self, batch: RecordBatch) -> tuple[str, bool]:
         """The column of addresses, and whether they are file offsets."""
@@ -257,10 +253,7 @@ class Namer:
         codes, distinct = identities(batch, self._build_id, elements)
         return elements, codes, [(one, offsets) for one in distinct]
 
-    def _columns(self, answers: Column, elements: Elements) -> RecordBatch:
-        return self._columns_of(self._answers, answers, elements)
-
-    def _columns_of(self, store: AnswerStore, answers: Column, elements: Elements) -> RecordBatch:
+    def _columns(self, store: AnswerStore, answers: Column, elements: Elements) -> RecordBatch:
         if self._leaf or self._exploded:
             frames, of = store.leaves(answers, elements)
             return store.columns(frames, self.added, WORDS, of)

@@ -7,6 +7,8 @@
 #     slot = first_slot(&table, mix(key, seed))
 #     while table.slots[slot] and not equal(table.slots[slot] - 1):
 #         slot = next_slot(&table, slot)
+#
+# What is known not to be there (all items, when the table grows) is put in by `put_item`.
 
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -79,6 +81,14 @@ cdef inline unsigned long long next_slot(const HashTable* table, unsigned long l
 cdef inline void fill_slot(HashTable* table, unsigned long long slot, Py_ssize_t item) noexcept nogil:
     table.slots[slot] = <unsigned int>(item + 1)
     table.count += 1
+
+
+cdef inline void put_item(HashTable* table, unsigned long long hash, Py_ssize_t item) noexcept nogil:
+    """Put in an item that is not there, as when the table has grown: there is room for it."""
+    cdef unsigned long long slot = first_slot(table, hash)
+    while table.slots[slot]:
+        slot = next_slot(table, slot)
+    fill_slot(table, slot, item)
 
 
 cdef inline void clear_slots(HashTable* table) noexcept nogil:

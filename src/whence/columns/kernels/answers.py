@@ -30,6 +30,7 @@ from cython.cimports.whence.kernels.hashtable import (
     make_slots,
     mix,
     next_slot,
+    put_item,
     release_slots,
 )
 from cython.cimports.whence.kernels.vector import push_bytes, push_u32, push_u64, release
@@ -42,6 +43,15 @@ NO_ID = cython.declare(cython.uint, 0xFFFFFFFF)  # the code of an element withou
 cython.declare(FUNCTION=cython.int, FILE=cython.int, LINE=cython.int, INLINED=cython.int, START_LINE=cython.int)
 cython.declare(SOURCE=cython.int, REASON=cython.int)
 FUNCTION, FILE, LINE, INLINED, START_LINE, SOURCE, REASON = 0, 1, 2, 3, 4, 5, 6
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+@cython.inline
+def pair_hash(file: cython.uint, address: cython.ulonglong, seed: cython.ulonglong) -> cython.ulonglong:
+    """The hash of a pair of a file's number and a vaddr."""
+    return mix(address ^ (cython.cast(cython.ulonglong, file) << 48), seed)
 
 
 @cython.final
@@ -107,17 +117,10 @@ class AnswerStore:
     @cython.exceptval(-1, check=False)
     def _grow_table(self) -> cython.int:
         at: cython.Py_ssize_t
-        slot: cython.ulonglong
         if not make_slots(cython.address(self.table), 4 * self.file.count):
             raise MemoryError
         for at in range(FIRST_ANSWER, self.file.count):
-            slot = first_slot(
-                cython.address(self.table),
-                mix(self.address.items[at] ^ (cython.cast(cython.ulonglong, self.file.items[at]) << 48), self.seed),
-            )
-            while self.table.slots[slot]:
-                slot = next_slot(cython.address(self.table), slot)
-            fill_slot(cython.address(self.table), slot, at)
+            put_item(cython.address(self.table), pair_hash(self.file.items[at], self.address.items[at], self.seed), at)
         return 0
 
     def find(self, elements: Elements, codes: Column, files: cython.const[cython.uint][::1]):
@@ -132,7 +135,6 @@ class AnswerStore:
         file: cython.uint
         before: cython.uint = NO_ID
         address: cython.ulonglong
-        hash: cython.ulonglong
         out: Column = Column("I")
         belong(codes.vector.count == count and codes.typecode == "I")
         if not out.reserve(count):
@@ -157,8 +159,7 @@ class AnswerStore:
                 if is_crowded(cython.address(self.table)):
                     with cython.gil:
                         self._grow_table()
-                hash = mix(address ^ (cython.cast(cython.ulonglong, file) << 48), self.seed)
-                slot = first_slot(cython.address(self.table), hash)
+                slot = first_slot(cython.address(self.table), pair_hash(file, address, self.seed))
                 while self.table.slots[slot]:
                     before = self.table.slots[slot] - 1
                     if self.address.items[before] == address and self.file.items[before] == file:

@@ -31,6 +31,7 @@ from cython.cimports.whence.kernels.hashtable import (
     make_slots,
     mix_bytes,
     next_slot,
+    put_item,
     release_slots,
 )
 
@@ -83,8 +84,6 @@ class RecordBatch:
             raise ValueError("the Arrow schema was taken before")
         memcpy(cython.address(self.shared.schema), its_schema, cython.sizeof(ArrowSchema))
         its_schema.release = cython.NULL
-        if cython.cast(bytes, self.shared.schema.format) != b"+s":
-            raise WrongUse(f"a column of {self.shared.schema.format.decode()}: give a record batch, with named columns")
         if array is not None:
             its_array = cython.cast(cython.pointer(ArrowArray), PyCapsule_GetPointer(array, b"arrow_array"))
             if its_array.release == cython.NULL:
@@ -97,9 +96,12 @@ class RecordBatch:
 
     @cython.cfunc
     def _read_names(self):
+        """Take the names from the schema. WrongUse for one that is not of a record batch."""
         schema: cython.pointer(ArrowSchema) = cython.address(self.shared.schema)
         at: cython.Py_ssize_t
         names: list = []
+        if cython.cast(bytes, schema.format) != b"+s":
+            raise WrongUse(f"a column of {schema.format.decode()}: give a record batch, with named columns")
         for at in range(schema.n_children):
             name = schema.children[at].name
             names.append(b"" if name == cython.NULL else cython.cast(bytes, name))
@@ -699,10 +701,7 @@ def code_texts(
                         cython.cast(cython.p_ulonglong, firsts.vector.items)[at],
                         cython.address(other_size),
                     )
-                    slot = first_slot(cython.address(table), mix_bytes(other, min(other_size, LONGEST_ID), seed))
-                    while table.slots[slot]:
-                        slot = next_slot(cython.address(table), slot)
-                    fill_slot(cython.address(table), slot, at)
+                    put_item(cython.address(table), mix_bytes(other, min(other_size, LONGEST_ID), seed), at)
             slot = first_slot(cython.address(table), mix_bytes(text, size, seed))
             while table.slots[slot]:
                 other = bytes_at(

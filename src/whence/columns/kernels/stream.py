@@ -37,13 +37,11 @@ class Batches:
             raise ValueError("the Arrow stream was taken before")
         memcpy(cython.address(out.source), source, cython.sizeof(ArrowArrayStream))
         source.release = cython.NULL
-        schema = cython.cast(cython.pointer(ArrowSchema), calloc(1, cython.sizeof(ArrowSchema)))
-        if schema == cython.NULL:
-            raise MemoryError
-        named = PyCapsule_New(schema, b"arrow_schema", drop_schema)
-        if out.source.get_schema(cython.address(out.source), schema):
+        schema: RecordBatch = RecordBatch(None)
+        if out.source.get_schema(cython.address(out.source), cython.address(schema.shared.schema)):
             raise WrongUse(f"the Arrow stream has no schema: {out._message()}")
-        out.schema = RecordBatch(named)
+        schema._read_names()
+        out.schema = schema
         return out
 
     def _message(self):
@@ -95,16 +93,6 @@ class Batches:
         Py_INCREF(self)
         stream.private_data = cython.cast(cython.p_void, self)
         return capsule
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def drop_schema(capsule: object) -> cython.void:
-    """The destructor of a schema's capsule: what nobody took is released."""
-    schema = cython.cast(cython.pointer(ArrowSchema), PyCapsule_GetPointer(capsule, b"arrow_schema"))
-    if schema.release != cython.NULL:
-        schema.release(schema)
-    free(schema)
 
 
 @cython.cfunc

@@ -90,6 +90,7 @@ from cython.cimports.whence.kernels.hashtable import (
     make_slots,
     mix,
     next_slot,
+    put_item,
     release_slots,
 )
 from cython.cimports.whence.kernels.sort import sort_indexes
@@ -175,17 +176,13 @@ def more_locations(locations: cython.pointer[Locations]) -> cython.bint:
     """Twice as many slots, with every location but 0 in them. False when there is no memory."""
     table: cython.pointer[HashTable] = cython.address(locations.table)
     seed: u64 = cython.cast(u64, locations)
-    slot: u64
     index: cython.Py_ssize_t
     if not make_slots(table, 2 * locations.items.count + 1):
         return False
     items = cython.cast(cython.pointer[Location], locations.items.items)
     for index in range(1, locations.items.count):
         item = items + index
-        slot = first_slot(table, location_hash(item.line, item.column, item.discriminator, seed))
-        while table.slots[slot]:
-            slot = next_slot(table, slot)
-        fill_slot(table, slot, index)
+        put_item(table, location_hash(item.line, item.column, item.discriminator, seed), index)
     return True
 
 
@@ -211,10 +208,7 @@ def file_number(files: cython.pointer[FileKeys], key: cython.pointer[FileKey]) -
             return -1
         items = cython.cast(cython.pointer[FileKey], files.items.items)
         for index in range(files.items.count):
-            slot = first_slot(table, file_hash(items + index, seed))
-            while table.slots[slot]:
-                slot = next_slot(table, slot)
-            fill_slot(table, slot, index)
+            put_item(table, file_hash(items + index, seed), index)
     slot = first_slot(table, file_hash(key, seed))
     while table.slots[slot]:
         index = table.slots[slot] - 1

@@ -16,6 +16,7 @@ from cython.cimports.whence.kernels.hashtable import (
     make_slots,
     mix,
     next_slot,
+    put_item,
     release_slots,
 )
 from cython.cimports.whence.kernels.vector import Bytes, U32s, push_u32, release, reserve
@@ -267,16 +268,12 @@ class LineTables:
     def _grow(self) -> cython.bint:
         """Put all runs into more slots. False when there is no memory."""
         run: cython.Py_ssize_t
-        slot: cython.ulonglong
         if not make_slots(cython.address(self._runs), 2 * self._run_first.count + 1):
             return False
         for run in range(self._run_first.count):
-            slot = first_slot(
-                cython.address(self._runs), self._hash(self._run_first.items[run], self._run_count.items[run])
+            put_item(
+                cython.address(self._runs), self._hash(self._run_first.items[run], self._run_count.items[run]), run
             )
-            while self._runs.slots[slot]:
-                slot = next_slot(cython.address(self._runs), slot)
-            fill_slot(cython.address(self._runs), slot, run)
         return True
 
     def add(self, columns: object, share: cython.bint):

@@ -16,6 +16,7 @@ from cython.cimports.whence.kernels.hashtable import (
     make_slots,
     mix_bytes,
     next_slot,
+    put_item,
     release_slots,
 )
 from cython.cimports.whence.kernels.vector import Bytes, Vector, push, release, reserve
@@ -82,10 +83,7 @@ class LocatedLines:
             if not make_slots(table, 2 * self._runs.count + 1):
                 return -1
             for index in range(self._runs.count):
-                slot = first_slot(table, self._hash(cython.cast(cython.pointer[Run], self._runs.items) + index))
-                while table.slots[slot]:
-                    slot = next_slot(table, slot)
-                fill_slot(table, slot, index)
+                put_item(table, self._hash(cython.cast(cython.pointer[Run], self._runs.items) + index), index)
         slot = first_slot(table, self._hash(run))
         while table.slots[slot]:
             known = cython.cast(cython.pointer[Run], self._runs.items) + (table.slots[slot] - 1)

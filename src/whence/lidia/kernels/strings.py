@@ -19,6 +19,7 @@ from cython.cimports.whence.kernels.hashtable import (
     mix,
     mix_bytes,
     next_slot,
+    put_item,
     release_slots,
 )
 from cython.cimports.whence.kernels.vector import Bytes, U32s, U64s, push_u32, push_u64, release, reserve
@@ -247,18 +248,15 @@ class Interner:
         """Put all strings into more slots. False when there is no memory."""
         number: cython.Py_ssize_t
         start: cython.ulonglong
-        slot: cython.ulonglong
         if not make_slots(cython.address(self._strings), 2 * self._hashes.count + 1):
             return False
         for number in range(self._hashes.count):
             start = self._start(number)
-            slot = first_slot(
+            put_item(
                 cython.address(self._strings),
                 mix_bytes(self._out.items + start, self._end(number) - start, self._seed),
+                number,
             )
-            while self._strings.slots[slot]:
-                slot = next_slot(cython.address(self._strings), slot)
-            fill_slot(cython.address(self._strings), slot, number)
         return True
 
     @cython.cfunc

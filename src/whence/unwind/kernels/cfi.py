@@ -30,6 +30,7 @@ from cython.cimports.whence.kernels.hashtable import (
     mix,
     mix_bytes,
     next_slot,
+    put_item,
     release_slots,
 )
 from cython.cimports.whence.kernels.sort import sort_indexes
@@ -409,10 +410,7 @@ class CfiTable:
                 return NONE
             cies = cython.cast(cython.pointer[Cie], self.cies.items)
             for index in range(cython.cast(cython.uint, self.cies.count)):
-                slot = first_slot(cython.address(self.cie_by_offset), mix(cies[index].offset, self.seed))
-                while self.cie_by_offset.slots[slot]:
-                    slot = next_slot(cython.address(self.cie_by_offset), slot)
-                fill_slot(cython.address(self.cie_by_offset), slot, index)
+                put_item(cython.address(self.cie_by_offset), mix(cies[index].offset, self.seed), index)
         cies = cython.cast(cython.pointer[Cie], self.cies.items)
         slot = first_slot(cython.address(self.cie_by_offset), hash)
         while self.cie_by_offset.slots[slot]:
@@ -744,10 +742,7 @@ class CfiTable:
                 return NONE
             entries = cython.cast(cython.pointer[Entry], self.entries.items)
             for index in range(cython.cast(cython.uint, self.entries.count)):
-                slot = first_slot(cython.address(self.entry_by_offset), mix(entries[index].offset, self.seed))
-                while self.entry_by_offset.slots[slot]:
-                    slot = next_slot(cython.address(self.entry_by_offset), slot)
-                fill_slot(cython.address(self.entry_by_offset), slot, index)
+                put_item(cython.address(self.entry_by_offset), mix(entries[index].offset, self.seed), index)
         entries = cython.cast(cython.pointer[Entry], self.entries.items)
         slot = first_slot(cython.address(self.entry_by_offset), mix(place, self.seed))
         while self.entry_by_offset.slots[slot]:
@@ -1125,13 +1120,11 @@ class CfiTable:
             places = cython.cast(cython.p_ulonglong, self.expression_places.items)
             for index in range(self.expression_places.count):
                 known = places[index]
-                slot = first_slot(
+                put_item(
                     cython.address(self.expression_by_bytes),
                     mix_bytes(self.expressions.items + (known & LENGTH_ESCAPE), known >> 32, self.seed),
+                    index,
                 )
-                while self.expression_by_bytes.slots[slot]:
-                    slot = next_slot(cython.address(self.expression_by_bytes), slot)
-                fill_slot(cython.address(self.expression_by_bytes), slot, index)
         places = cython.cast(cython.p_ulonglong, self.expression_places.items)
         slot = first_slot(cython.address(self.expression_by_bytes), mix_bytes(at, size, self.seed))
         while self.expression_by_bytes.slots[slot]:

@@ -28,6 +28,7 @@ from cython.cimports.whence.kernels.hashtable import (
     mix,
     mix_bytes,
     next_slot,
+    put_item,
     release_slots,
 )
 from cython.cimports.whence.kernels.vector import push_bytes, push_u32, push_u64, release
@@ -248,10 +249,7 @@ class Records:
                 if not make_slots(cython.address(self.id_slots), 2 * self.ids.count + 2):
                     raise MemoryError
                 for row in range(self.ids.count):
-                    slot = first_slot(cython.address(self.id_slots), mix(self.ids.items[row], self.seed))
-                    while self.id_slots.slots[slot]:
-                        slot = next_slot(cython.address(self.id_slots), slot)
-                    fill_slot(cython.address(self.id_slots), slot, row)
+                    put_item(cython.address(self.id_slots), mix(self.ids.items[row], self.seed), row)
             slot = first_slot(cython.address(self.id_slots), mix(ids[at], self.seed))
             while self.id_slots.slots[slot] and self.ids.items[self.id_slots.slots[slot] - 1] != ids[at]:
                 slot = next_slot(cython.address(self.id_slots), slot)
@@ -370,10 +368,7 @@ class Records:
         if not make_slots(table, self.later_cookie.count + 1):
             raise MemoryError
         for at in range(self.later_cookie.count):
-            slot = first_slot(table, mix(self.later_cookie.items[at], self.seed))
-            while table.slots[slot]:
-                slot = next_slot(table, slot)
-            fill_slot(table, slot, at)
+            put_item(table, mix(self.later_cookie.items[at], self.seed), at)
         for at in range(self.waiting_cookie.count):
             slot = first_slot(table, mix(self.waiting_cookie.items[at], self.seed))
             while table.slots[slot]:
@@ -766,12 +761,7 @@ class Records:
             if not make_slots(table, 2 * count + 2):
                 return False
             for at in range(count):
-                slot = first_slot(
-                    table, mix(addresses[at] ^ (cython.cast(cython.ulonglong, modes[at]) << 60), self.seed)
-                )
-                while table.slots[slot]:
-                    slot = next_slot(table, slot)
-                fill_slot(table, slot, at)
+                put_item(table, mix(addresses[at] ^ (cython.cast(cython.ulonglong, modes[at]) << 60), self.seed), at)
         slot = first_slot(table, hash)
         while table.slots[slot]:
             at = table.slots[slot] - 1
@@ -811,15 +801,11 @@ class Records:
     @cython.exceptval(check=False)
     def _grow_stacks(self) -> cython.bint:
         at: cython.uint
-        slot: cython.ulonglong
         table: cython.pointer[HashTable] = cython.address(self.stack_slots)
         if not make_slots(table, 2 * self.stack_hash.count + 2):
             return False
         for at in range(self.stack_hash.count):
-            slot = first_slot(table, self.stack_hash.items[at])
-            while table.slots[slot]:
-                slot = next_slot(table, slot)
-            fill_slot(table, slot, at)
+            put_item(table, self.stack_hash.items[at], at)
         return True
 
     @cython.cfunc
@@ -888,10 +874,7 @@ class Records:
             if not make_slots(table, 2 * self.texts.end.count):
                 return False
             for at in range(self.texts.end.count - 1):
-                slot = first_slot(table, mix_bytes(all + ends[at], ends[at + 1] - ends[at], self.seed))
-                while table.slots[slot]:
-                    slot = next_slot(table, slot)
-                fill_slot(table, slot, at)
+                put_item(table, mix_bytes(all + ends[at], ends[at + 1] - ends[at], self.seed), at)
         slot = first_slot(table, mix_bytes(data, size, self.seed))
         while table.slots[slot]:
             at = table.slots[slot] - 1
@@ -924,10 +907,7 @@ class Records:
             if not make_slots(table, 2 * count + 2):
                 return False
             for at in range(count):
-                slot = first_slot(table, self._map_hash(at))
-                while table.slots[slot]:
-                    slot = next_slot(table, slot)
-                fill_slot(table, slot, at)
+                put_item(table, self._map_hash(at), at)
         # put in as a new row, and taken out again if it is there already
         if not (
             self.map_start.push_u64(start)

@@ -28,6 +28,7 @@ from cython.cimports.whence.kernels.hashtable import (
     mix,
     mix_bytes,
     next_slot,
+    put_item,
     release_slots,
 )
 from cython.cimports.whence.kernels.sort import sort_indexes
@@ -266,10 +267,7 @@ class Replay:
             if not make_slots(table, 2 * self.processes.count + 2):
                 return -1
             for at in range(self.processes.count):
-                slot = first_slot(table, mix(self._row(at).pid, self.seed))
-                while table.slots[slot]:
-                    slot = next_slot(table, slot)
-                fill_slot(table, slot, at)
+                put_item(table, mix(self._row(at).pid, self.seed), at)
             slot = first_slot(table, mix(pid, self.seed))
             while table.slots[slot]:
                 slot = next_slot(table, slot)
@@ -302,10 +300,7 @@ class Replay:
             if not make_slots(table, 2 * self.threads.count + 2):
                 return -1
             for at in range(self.threads.count):
-                slot = first_slot(table, mix(rows[at].thread, self.seed))
-                while table.slots[slot]:
-                    slot = next_slot(table, slot)
-                fill_slot(table, slot, at)
+                put_item(table, mix(rows[at].thread, self.seed), at)
             slot = first_slot(table, mix(thread, self.seed))
             while table.slots[slot]:
                 slot = next_slot(table, slot)
@@ -639,10 +634,7 @@ class Replay:
             if not make_slots(table, 2 * self.location_map.vector.count + 2):
                 return False
             for at in range(self.location_map.vector.count):
-                slot = first_slot(table, mix(addresses[at] ^ mix(pids[at] ^ maps[at], self.seed), self.seed))
-                while table.slots[slot]:
-                    slot = next_slot(table, slot)
-                fill_slot(table, slot, at)
+                put_item(table, mix(addresses[at] ^ mix(pids[at] ^ maps[at], self.seed), self.seed), at)
         slot = first_slot(table, mix(address ^ mix(pid ^ map, self.seed), self.seed))
         while table.slots[slot]:
             at = table.slots[slot] - 1
@@ -676,10 +668,7 @@ class Replay:
             if not make_slots(table, 2 * self.stack_hash.count + 2):
                 return False
             for at in range(self.stack_hash.count):
-                slot = first_slot(table, self.stack_hash.items[at])
-                while table.slots[slot]:
-                    slot = next_slot(table, slot)
-                fill_slot(table, slot, at)
+                put_item(table, self.stack_hash.items[at], at)
         slot = first_slot(table, hash)
         while table.slots[slot]:
             at = table.slots[slot] - 1
@@ -762,10 +751,7 @@ class Replay:
             if not make_slots(table, 2 * self.set_thread.vector.count + 2):
                 return False
             for at in range(self.set_thread.vector.count):
-                slot = first_slot(table, self._set_hash(threads[at], comms[at], cpus[at]))
-                while table.slots[slot]:
-                    slot = next_slot(table, slot)
-                fill_slot(table, slot, at)
+                put_item(table, self._set_hash(threads[at], comms[at], cpus[at]), at)
         slot = first_slot(table, self._set_hash(thread, comm, cpu))
         while table.slots[slot]:
             at = table.slots[slot] - 1
@@ -799,10 +785,7 @@ class Replay:
             if not make_slots(table, 2 * self.sample_stack.vector.count + 2):
                 return False
             for at in range(self.sample_stack.vector.count):
-                slot = first_slot(table, self._set_hash(stacks[at], sets[at], events[at]))
-                while table.slots[slot]:
-                    slot = next_slot(table, slot)
-                fill_slot(table, slot, at)
+                put_item(table, self._set_hash(stacks[at], sets[at], events[at]), at)
         slot = first_slot(table, self._set_hash(stack, labels, event))
         while table.slots[slot]:
             at = table.slots[slot] - 1
