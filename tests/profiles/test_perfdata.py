@@ -14,7 +14,7 @@ from whence.cli import main
 from whence.elf import ElfFile
 from whence.locate.locator import Locator
 from whence.procmap.vdso import own_vdso
-from whence.profiles import read
+from whence.profiles import Profile, merge, read
 
 DATA = Path(__file__).parent.parent / "data" / "perf"
 KEPT = sorted(path.stem for path in DATA.glob("*.txt"))
@@ -174,3 +174,32 @@ def test_merged_recordings_have_whole_stacks(tmp_path: Path) -> None:
     path = str(DATA / "dwarf.data")
     assert main(["profile", "--merge", path, path, "--binary", str(DATA / "spin"), "--no-cache", "-o", str(out)]) == 0
     assert "spin;_start;last;middle;leaf " in out.read_text()
+
+
+def folded(profile: Profile) -> str:
+    with Locator(files=[DATA / "spin"], dirs=[], local=False) as locator:
+        profile.symbolize(locator)
+    return profile.to_bytes("folded").decode()
+
+
+def test_what_is_filtered_timed_or_merged_before_it_is_named_has_whole_stacks() -> None:
+    path = DATA / "dwarf.data"
+    whole = folded(read(path))
+    assert "_start;last;middle;leaf " in whole
+    recording = read(path)
+    line = recording.samples.timeline
+    assert line is not None
+    half = sorted(line.time)[len(line) // 2]
+    every, none = recording.filter(lambda sample: True), recording.filter(lambda sample: False)
+    assert folded(every) == whole
+    assert folded(none) == ""
+    assert folded(read(path).timed().filter(lambda sample: int(sample.labels["time"]) >= 0)) == whole
+    late = recording.timed().filter(lambda sample: int(sample.labels["time"]) >= half)
+    early = recording.timed().filter(lambda sample: int(sample.labels["time"]) < half)
+    assert folded(late) != whole
+    assert folded(late.merge(early)) == whole
+    assert folded(recording) == whole  # the one that they were made of, too
+    assert folded(merge([read(DATA / "plain.data"), read(path)])) == folded(
+        merge([read(path), read(DATA / "plain.data")])
+    )
+    assert "_start;last;middle;leaf " in folded(merge([read(DATA / "plain.data"), read(path)]))

@@ -224,7 +224,8 @@ class UserStacks:
         try:
             self._unwind_all(profile, finds)
         except ProfileError as error:
-            profile.notes.append(f"stacks of registers and stack bytes are not unwound further: {without_file(error)}")
+            why = f"stacks of registers and stack bytes are not unwound further: {without_file(error)}"
+            profile.notes = [*profile.notes, why]
         finally:
             for module in self._opened.values():
                 module.close()
@@ -238,7 +239,14 @@ class UserStacks:
         whole, total = self._ends.pop("", 0), self._ends.total()
         if total:
             why, _ = self._ends.most_common(1)[0]
-            profile.notes.append(f"{total:,} of {whole + total:,} unwound stacks are not whole; most often: {why}")
+            ends = f"{total:,} of {whole + total:,} unwound stacks are not whole; most often: {why}"
+            profile.notes = [*profile.notes, ends]
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was found; it is found anew when it is asked for once more."""
+        self._ends.clear()
+        self._addresses, self._first, self._count = array("Q"), array("Q"), array("I")
 
     def _unwind_all(self, profile: Profile, finds: Finds) -> None:
         """Walk over all samples in order of time, and unwind those of one process with the same maps together."""
