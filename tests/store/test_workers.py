@@ -47,7 +47,7 @@ def dying_of(name: str) -> str:
         "import sys; sys.path[:] = sys.argv[1:]; import os; from whence.store import taking; take = taking.Taker.file\n"
         f"def file(self, path, *rest):\n    if path.endswith({name!r}): os.kill(os.getpid(), 9)\n"
         "    return take(self, path, *rest)\n"
-        "taking.Taker.file = file; from whence.store.workers import main; main()"
+        "taking.Taker.file = file; from whence.store.worker_process import main; main()"
     )
 
 

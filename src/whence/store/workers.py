@@ -1,6 +1,7 @@
 """Processes that take ELF files into a store: threads of one Python get in each other's way.
 
-A Worker starts `CODE` when it is first asked, and talks with it in JSON, a line for each question and each answer:
+A Worker starts `CODE` when it is first asked (worker_process.py), and talks with it in JSON, a line for each question
+and each answer, after a line with the store and the Terms:
 
     ["file", PATH, ORIGIN, BUILD_ID | null, WANTED, ALONE]      {"outcomes": [[...], ...], "due": BUILD_ID}
     ["received", [PATH, SIZE, SHA256, ORIGIN, MOVABLE], ALONE]  the same
@@ -15,24 +16,22 @@ is started rather than forked: a fork of a process with threads may hang.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whence.locate.search import FileKind
 from whence.records import values_of
-from whence.store.outcomes import REFUSED, Added, Received
-from whence.store.taking import Taken, Taker, Terms
+from whence.store.outcomes import REFUSED, Added
+from whence.store.taking import Taken
 
 if TYPE_CHECKING:
-    from whence.store.outcomes import Outcomes
+    from whence.store.outcomes import Outcomes, Received
+    from whence.store.taking import Terms
 
-CODE = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import main; main()"
+CODE = "import sys; sys.path[:] = sys.argv[1:]; from whence.store.worker_process import main; main()"
 
 
 class Stopped(BaseException):
@@ -124,34 +123,3 @@ def _close(process: subprocess.Popen[bytes]) -> None:
         if pipe is not None:
             with suppress(BrokenPipeError):
                 pipe.close()
-
-
-def main() -> None:
-    """Answer the questions on stdin."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of Ctrl-C the one that asks knows, too
-    questions = sys.stdin.buffer
-    with open(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)  # nothing else gets among the answers
-        root, jobs, compress, by_hash, layouts, sources, folders, wait = json.loads(questions.readline())
-        from whence.store.store import Store
-
-        terms = Terms(by_hash, tuple(layouts), tuple(sources), tuple(folders), wait)
-        with Store(root, jobs=jobs, compress=compress) as store:
-            taker = Taker(store, terms)
-            for line in questions:
-                answers.write(json.dumps(_answer(taker, *json.loads(line))).encode() + b"\n")
-                answers.flush()
-
-
-def _answer(taker: Taker, what: str, *words: Any) -> dict[str, object]:
-    try:
-        if what == "file":
-            taken = taker.file(*words)
-        elif what == "received":
-            (path, *rest), alone = words
-            taken = taker.received(Received(Path(path), *rest), alone)
-        else:
-            taken = Taken(taker.finish(*words))
-    except OSError as error:
-        return {"failed": [error.errno, error.strerror or str(error), error.filename]}
-    return {"outcomes": [values_of(one) for one in taken.outcomes], "due": taken.due}
