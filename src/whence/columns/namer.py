@@ -11,8 +11,9 @@ from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
+from whence.closing import Closing
 from whence.columns.kernels.answers import AnswerStore
 from whence.columns.kernels.batch import Elements, RecordBatch, identities
 from whence.columns.kernels.stream import Batches
@@ -30,8 +31,6 @@ from whence.symbolize.internal_error import reason_of
 from whence.symbolize.naming import why_nothing
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from whence.lidia.kernels.queries import Texts
 
 ANSWERS = 1 << 20  # answers that are kept: with more, all are forgotten
@@ -60,7 +59,7 @@ class Coverage(Record):
     missing: Counter[Missing] = field(default_factory=Counter)
 
 
-class Namer:
+class Namer(Closing):
     """Names the addresses of record batches. A context manager; safe from several threads.
 
     `locator` finds the files of build-ids; in place of one `store` names a store (a folder, s3://, ...), `cache` the
@@ -180,14 +179,6 @@ class Namer:
         self.forget()
         if self._owned:
             self._locator.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # Batches
 

@@ -24,6 +24,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from whence.closing import Closing
 from whence.errors import Mismatch, WhenceError, WrongUse, without_file
 from whence.store import meta, names
 from whence.store.index import Index, IndexRow
@@ -35,8 +36,6 @@ from whence.store.outcomes import BUSY, KEPT, OUTCOMES, Added, Decisions, Outcom
 from whence.store.quality import CHUNK, hash_of, look
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from whence.binary import Binary
     from whence.locate.cache import Cache
     from whence.locate.search import FileKind
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 120.0
 
 
-class Store:
+class Store(Closing):
     """A store in a folder or a bucket. A context manager; safe from several threads, and with other processes' stores.
 
     `place` is a folder, an address (s3://, gs://, az://, memory://, http://, https://) or Objects. Nothing is written
@@ -83,14 +82,6 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<whence.Store {self.url}>"
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close connections. The store stays usable."""
@@ -661,7 +652,7 @@ class Store:
         return told if is_id(told) else ""
 
 
-class Content:
+class Content(Closing):
     """The bytes of a file of a store, to be sent; `path` is where they lie, if they lie in a file."""
 
     def __init__(self, objects: Objects, status: Stat) -> None:
@@ -696,12 +687,6 @@ class Content:
 
     def close(self) -> None:
         self._stack.close()
-
-    def __enter__(self) -> Content:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def describe(known: Meta, looked: Looked) -> None:
