@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from whence import cores
 from whence.elf import ElfFile
+from whence.elf.layout import MAGIC as ELF_MAGIC
 from whence.errors import ElfError, Mismatch, WhenceError, without_file
 from whence.files import open_looked_at, open_regular
 from whence.store import packages
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from whence.store.processes import Mapped
     from whence.store.quality import Looked
 
-ELF_MAGIC = b"\x7fELF"
 HEAD = 512  # bytes that tell a package
 LARGE_BYTES = 256 << 20
 AHEAD = 4  # files that wait for a thread, times the number of threads
@@ -162,7 +162,8 @@ class Intake:
                 kind = packages.kind_of(path, head)
                 if kind is None:
                     if named:
-                        self._said(Added(path, REFUSED, "neither an ELF file nor a package of them"))
+                        fault = "neither an ELF file nor a package of them" if size else "the file is empty"
+                        self._said(Added(path, REFUSED, fault))
                     return
                 file.seek(0)
                 for member in packages.members(kind, file, path):
