@@ -43,15 +43,19 @@ class Folder:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.abspath(root))
         self.url = str(self.root)
+        self._prefix = os.path.join(self.url, "")
 
     def __repr__(self) -> str:
         return f"<Folder {self.root}>"
 
     def _path(self, key: str) -> Path:
-        parts = key.split("/")
-        if any(part in ("", ".", "..") or "\0" in part or part.startswith(TEMPORARY) for part in parts):
+        return Path(self._name(key))
+
+    def _name(self, key: str) -> str:
+        """The path of a key. Raises OSError for what is no key."""
+        if "\0" in key or any(part in ("", ".", "..") or part.startswith(TEMPORARY) for part in key.split("/")):
             raise failure("EINVAL", f"{key!r} is no name of an object")
-        return self.root.joinpath(*parts)
+        return f"{self._prefix}{key}"
 
     @staticmethod
     def _stat(key: str, status: os.stat_result) -> Stat:
@@ -60,7 +64,7 @@ class Folder:
 
     def head(self, key: str) -> Stat | None:
         try:
-            status = os.lstat(self._path(key))
+            status = os.lstat(self._name(key))
         except (FileNotFoundError, NotADirectoryError):
             return None
         return self._stat(key, status) if stat.S_ISREG(status.st_mode) else None
@@ -68,7 +72,7 @@ class Folder:
     @contextmanager
     def _opened(self, key: str) -> Iterator[tuple[BinaryIO, Stat] | None]:
         try:
-            descriptor = open_looked_at(self._path(key), follow=False)
+            descriptor = open_looked_at(self._name(key), follow=False)
         except (FileNotFoundError, NotADirectoryError):
             yield None
             return
