@@ -169,10 +169,18 @@ class Namer(Closing):
         found = (self._coverage or {}).values()
         return sorted(found, key=lambda one: -one.rows)
 
-    def forget(self) -> None:
-        """Forget every answer and close every file, so that what has come to a store since is found."""
+    def forget(self, build_id: str = "") -> None:
+        """Forget every answer and close every file, so that what has come to a store since is found; with `build_id`
+        those of this one."""
         with self._lock:
-            self._forget()
+            if not build_id:
+                self._forget()
+            for offsets in (False, True) if build_id else ():
+                number = self._files.pop((build_id, offsets), None)
+                if number is not None:  # its answers stay, and are asked for no more
+                    self._numbered = {key: one for key, one in self._numbered.items() if one != number}
+                    self._missing.pop(number, None)
+                    self._close_one(number)
 
     def close(self) -> None:
         """Close every file. The namer stays usable."""
