@@ -131,14 +131,19 @@ class Unwinder:
                     cfa_before, values, after_signal = walked.cfa_before, walked.registers, False
                     frame = StackFrame(walked.pc, values[machine.sp], FoundBy.CFI)
                     continue
-            is_trampoline = self.trampoline(frame) is not None or self.signal_row(frame)
-            frame = frame._replace(is_trampoline=is_trampoline)
+            ends_context = not frame.exact and self.ends_context(frame.pc)
+            if ends_context:
+                frame = frame._replace(exact=True)
+            elif self.trampoline(frame) is not None or self.signal_row(frame):
+                frame = frame._replace(is_trampoline=True)
             count += 1
             if len(inner) < INNER_KEPT:
                 inner.append(frame)
             else:
                 outer.append(frame)
             try:
+                if ends_context:
+                    raise Ended(End.COMPLETE)
                 self.charge(1)
                 step = self.step(frame, values)
                 self.check(step, frame, cfa_before, after_signal)
@@ -318,6 +323,11 @@ class Unwinder:
         if isinstance(known, DwarfError):
             raise known
         return known
+
+    def ends_context(self, pc: int) -> bool:
+        """Whether a return address is what makecontext put below the function that it runs: code that is behind no
+        call, and begins by taking its stack pointer from another register. Its CFI, where it has some, is wrong."""
+        return any(self._bytes(pc, len(code)) == code for code in self.machine.contexts) and not self.follows_call(pc)
 
     def signal_row(self, frame: StackFrame) -> bool:
         try:
