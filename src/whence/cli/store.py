@@ -182,12 +182,12 @@ def ls(options: Namespace) -> int:
         out = [json.dumps(row.as_json()) for row in rows]
     else:
         out = [
-            f"{row.build_id}  {day(row.added)}  {size(row.debuginfo):>8} {size(row.executable):>8} "
-            f"{size(row.archive):>8}  {row.quality}  {plain(row.name)}"
-            for row in rows
+            f"{build_id}  {date(added // DAY_SECONDS)}  {size(debuginfo):>8} {size(executable):>8} {size(archive):>8}  "
+            f"{quality if quality.isprintable() else plain(quality)}  {name if name.isprintable() else plain(name)}"
+            for build_id, _, debuginfo, executable, archive, _, quality, added, name in rows
         ]
         if out:
-            out.insert(0, f"{'build-id':{max(len(row.build_id) for row in rows)}}  added       debuginfo executable "
+            out.insert(0, f"{'build-id':{max(len(row[0]) for row in rows)}}  added       debuginfo executable "
                           "archive  quality, name")  # fmt: skip
     if out:
         print("\n".join(out))

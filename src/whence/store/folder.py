@@ -230,7 +230,11 @@ class Folder:
             return
 
     def path(self, key: str) -> Path | None:
-        return Path(self._path(key)) if self.head(key) is not None else None
+        path = self._path(key)
+        try:
+            return Path(path) if stat.S_ISREG(os.lstat(path).st_mode) else None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def spool(self) -> str:
         folder = self.root / INCOMING

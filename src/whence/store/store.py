@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 
 WAIT_SECONDS = 120.0
+USED_SECONDS, USED_REMEMBERED = 3600.0, 100_000  # so long, and so many, are not marked as used again
 
 
 class Store(Closing):
@@ -79,6 +80,7 @@ class Store(Closing):
         self._marked = False
         self._foreign: bool | None = None
         self._cache = cache
+        self._used: dict[str, float] = {}  # when build-ids were marked as used, by the monotonic clock
 
     def __repr__(self) -> str:
         return f"<whence.Store {self.url}>"
@@ -113,7 +115,8 @@ class Store(Closing):
         from whence.binary import open_archive
         from whence.locate.locator import Locator
 
-        with self.file(build_id, ARCHIVE) as path:
+        here = self.objects.path(file_key(build_id, ARCHIVE))
+        with self.file(build_id, ARCHIVE) if here is None else nullcontext(here) as path:
             if path is not None:
                 self.used(build_id)
                 return open_archive(path, demangle=demangle)
@@ -236,8 +239,14 @@ class Store(Closing):
 
     def used(self, build_id: str) -> None:
         """Write down that a build-id answered now, once a day."""
+        now = time.monotonic()
+        if now - self._used.get(build_id, -USED_SECONDS) < USED_SECONDS:
+            return
         from whence.store.wanted import mark_used
 
+        if len(self._used) >= USED_REMEMBERED:
+            self._used.clear()
+        self._used[build_id] = now
         with suppress(OSError):
             mark_used(self.objects, build_id)
 
@@ -590,6 +599,7 @@ class Store(Closing):
             self.objects.delete(names.debug_id_key(known.debug_id))
         self.objects.delete(names.sources_key(build_id))
         self.objects.delete(names.used_key(build_id))
+        self._used.pop(build_id, None)
         for one in sorted(there, key=lambda one: one.key.endswith("/meta.json")):
             self.objects.delete(one.key)
         revision = known.next_revision() if known is not None else time.time_ns()
