@@ -290,13 +290,15 @@ class TableWriter:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        if error[0] is None:
+        if error[0] is not None:
+            self._stack.__exit__(*error)
+            return
+        with self._stack:  # what goes wrong at the end goes wrong with the file
             if self.kind is TableKind.PARQUET:
                 self._write_group()
             if self.kind is not TableKind.JSON:
                 self._started().close()
             self._file.flush()
-        self._stack.__exit__(*error)
 
 
 def _is_narrow(type: Any) -> bool:
