@@ -256,6 +256,7 @@ class Profile:
     first_skipped: tuple[str, str, str] | None = None  # which one was first, the rule it breaks, its text
     notes: list[str] = field(default_factory=list)  # what its reader says of it: losses, parts that are not read
     unwinding: Unwinding | None = None  # samples whose stacks wait for the files that say how to unwind them
+    kernel_names: str = ""  # a list of the kernel's names (kallsyms) that was kept with it, by its path
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
     _read_samples: int = 0  # of those that were read, how many `add` had made
