@@ -19,7 +19,7 @@ from typing import NamedTuple
 from whence.unwind.cfi import Cfa, CfiRow, How, Rule
 from whence.unwind.constants import Operation
 
-INSTRUCTIONS_LIMIT = 2000  # that are looked at for one place
+INSTRUCTIONS_LIMIT = 500  # that are looked at for one place
 RETURNS_LIMIT = 8  # of a function, that are tried
 CODE_BYTES = 16  # more than the longest instruction has
 

@@ -46,8 +46,8 @@ INNER_KEPT, OUTER_KEPT = 4096, 256  # frames of a longer stack; those between ar
 CALL_BYTES = 7  # the longest call of x86-64
 LEAF_BYTES = 4096  # from the beginning of a function that calls none; such are short
 FUNCTION_BYTES = 1 << 16  # from the beginning of a function, that a guess may be in it
-STEPS_OF_INSTRUCTIONS = 200  # how reading up to INSTRUCTIONS_LIMIT of them counts among the steps
-CALLS_TRIED = 16  # for one frame
+STEPS_OF_INSTRUCTIONS = 500  # how reading up to INSTRUCTIONS_LIMIT of them counts among the steps
+CALL_WORDS, CALLS_TRIED = 256, 8  # of the stack that are looked at for a call of a frame's function, and tried
 SCAN_WORDS, WORDS_A_STEP = 1024, 64  # of the stack that are looked at for a return address
 GUESSED = (End.NO_CFI, End.NOT_CODE)  # ends that a guess may lead on from
 JUMP_INDIRECT = b"\xff\x25"  # x86-64: what a stub of the PLT begins with
@@ -105,6 +105,7 @@ class Unwinder:
         self.scan = False  # whether callers may be guessed
         self._rows: dict[int, tuple[CfiRow, Fde] | DwarfError | None] = {}
         self._to_return: dict[int, list[CfiRow]] = {}
+        self._called: dict[int, int | None] = {}
         self._from_start: dict[tuple[int, int], CfiRow | None] = {}
 
     def unwind(self, pc: int, registers: Mapping[int, int], thread_pointer: int = 0) -> Unwound:
@@ -394,28 +395,31 @@ class Unwinder:
     def by_call(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         """The caller by a return address on the stack, behind a call of a function whose instructions from its start
         to here put as much on the stack as lies before that address."""
-        machine = self.machine
-        sp = registers[machine.sp]
-        self.charge(SCAN_WORDS // WORDS_A_STEP)
+        machine, sp = self.machine, registers[self.machine.sp]
+        bounds = self.memory.region(sp)
+        if bounds is None:
+            return None
+        self.charge(CALL_WORDS // RULES_A_STEP)
+        size = min(CALL_WORDS, (bounds[1] - sp) // machine.word) * machine.word
+        words = self._bytes(sp, size) or b""
         tried = 0
-        try:
-            for at in range(sp, sp + SCAN_WORDS * machine.word, machine.word):
-                pc = self.word(at)
-                target = self.call_target(pc) if self.is_code(pc - 1) else None
-                if target is None or not 0 <= frame.pc - target < FUNCTION_BYTES:
-                    continue
-                key = target, frame.pc
-                if key not in self._from_start:
-                    self.charge(STEPS_OF_INSTRUCTIONS)
-                    self._from_start[key] = CodePath(machine.bits, self.memory.read).from_start(*key)
-                row = self._from_start[key]
-                if row is not None and row.cfa is not None and row.cfa.offset == at + machine.word - sp:
-                    return self.by_row(frame, registers, row)
-                tried += 1
-                if tried >= CALLS_TRIED:
-                    break
-        except Unreadable:
-            pass
+        for at in range(0, len(words), machine.word):
+            pc = int.from_bytes(words[at : at + machine.word], self.order)
+            if pc not in self._called:
+                self._called[pc] = self.call_target(pc) if self.is_code(pc - 1) else None
+            target = self._called[pc]
+            if target is None or not 0 <= frame.pc - target < FUNCTION_BYTES:
+                continue
+            key = target, frame.pc
+            if key not in self._from_start:
+                self.charge(STEPS_OF_INSTRUCTIONS)
+                self._from_start[key] = CodePath(machine.bits, self.memory.read).from_start(*key)
+            row = self._from_start[key]
+            if row is not None and row.cfa is not None and row.cfa.offset == at + machine.word:
+                return self.by_row(frame, registers, row)
+            tried += 1
+            if tried >= CALLS_TRIED:
+                break
         return None
 
     def by_row(self, frame: StackFrame, registers: dict[int, int], row: CfiRow) -> FrameStep | None:
