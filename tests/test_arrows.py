@@ -49,7 +49,6 @@ ARROWS: dict[str, set[str]] = {
         "columns",
         "demangle",
         "elf",
-        "lidia.build",
         "locate",
         "locate.locator",
         "producers",

@@ -22,7 +22,7 @@ from whence.elf import ElfFile
 from whence.errors import ElfError, Mismatch, WhenceError, without_file
 from whence.files import open_looked_at, open_regular
 from whence.store import packages
-from whence.store.archiving import Supplements
+from whence.store.archiving import Supplements, alt_in
 from whence.store.leases import Busy
 from whence.store.outcomes import BUSY, REFUSED, SAME, Added, Received
 from whence.store.quality import hash_of, looking
@@ -235,7 +235,7 @@ class Intake:
     def _take(self, received: Received, alone: bool = False) -> None:
         """Take a file that was received; one that comes `alone` has its archive made at once."""
         with ExitStack() as stack:
-            finder = Supplements(self.store, None, self._folders, stack)
+            finder = Supplements(None, alt_in(self.store, stack), self._folders)
             try:
                 opened = looking(received.path, finder, 1 if received.size < LARGE_BYTES else self.store.jobs)
                 looked, producers = stack.enter_context(opened)
