@@ -50,7 +50,6 @@ ARROWS: dict[str, set[str]] = {
         "columns",
         "demangle",
         "elf",
-        "lidia.build",
         "locate",
         "locate.locator",
         "producers",

@@ -22,6 +22,7 @@ from whence.server.bodies import Refusal
 from whence.server.listing import Listing
 from whence.server.metrics import Held, Metrics
 from whence.server.misses import Misses
+from whence.server.parsing import ConfinedParser
 from whence.server.pool import ArchivePool
 from whence.server.settings import FORWARD, FRESH_SECONDS, FRESH_SECONDS_FAR, SCAN, SYMBOLIZE, ServerSettings
 from whence.server.upstream import Upstream, UpstreamSource
@@ -46,7 +47,8 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.store = Store(settings.store, cache=settings.cache or None)
+        self._parser = ConfinedParser(settings.limits)
+        self.store = Store(settings.store, cache=settings.cache or None, parser=self._parser)
         self.source_of_names = self.store.source()
         self.listing = Listing(self.store)
         self.answers = AnswerLines()
@@ -83,6 +85,7 @@ class Server:
         self.pool.close()
         self.locator.close()
         self.store.close()
+        self._parser.close()
 
     def count(self, request: Request, kind: str) -> None:
         """Note what kind of request it is."""

@@ -18,7 +18,6 @@ from whence.errors import Mismatch, WhenceError, WrongUse, without_file
 from whence.profiles.kernels.fields import LENGTH, VARINT
 from whence.server.bodies import Refusal, body_of, chunks_of
 from whence.server.debuginfod import checked
-from whence.server.parsing import must_parse
 from whence.server.settings import SCAN, SYMBOLIZE
 from whence.store import Added
 from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
@@ -67,7 +66,7 @@ class Uploads:
                 file.write(chunk)
             file.flush()
             file.seek(0)
-            added = await self._server.heavy(SCAN, self._put, build_id, kind, cast("BinaryIO", file), file.name)
+            added = await self._server.heavy(SCAN, self._put, build_id, kind, cast("BinaryIO", file))
         self._server.metrics.uploads.labels(added.outcome).inc()
         self._server.metrics.scanned_files.labels("upload").inc()
         self._server.metrics.scanned_bytes.labels("upload").inc(added.size)
@@ -75,8 +74,7 @@ class Uploads:
             raise Refusal(409, added.why, headers={"Retry-After": "5"})
         return added
 
-    def _put(self, build_id: str, kind: str, file: BinaryIO, path: str) -> Added:
-        must_parse(path, self._server.settings.limits)
+    def _put(self, build_id: str, kind: str, file: BinaryIO) -> Added:
         try:
             added = self._server.store.put(build_id, kind, file, origin="upload")
         except Mismatch as error:
