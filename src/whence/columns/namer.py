@@ -189,7 +189,11 @@ class Namer(Closing):
             for offsets in (False, True) if build_id else ():
                 number = self._files.pop((build_id, offsets), None)
                 if number is not None:  # its answers stay, and are asked for no more
-                    self._numbered = {key: one for key, one in self._numbered.items() if one != number}
+                    renewed = self._number(build_id, offsets)
+                    files = self._files_of_given[offsets]
+                    for given, file in enumerate(files):
+                        if file == number:
+                            files[given] = renewed
                     self._missing.pop(number, None)
                     self._close_one(number)
 
