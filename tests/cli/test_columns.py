@@ -134,6 +134,13 @@ def test_a_bad_table_is_one_line_and_no_output(
     assert not (folder / "out.parquet").exists()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "json"])
+def test_a_full_disk_is_an_error_of_the_output(kind: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(folder, str(written(folder, "csv")), "-o", "/dev/full", "--format", kind) == 3
+    assert capsys.readouterr().err.startswith("whence: /dev/full: No space left on device")
+
+
 def test_an_unknown_ending_is_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(folder, str(written(folder, "csv")), "-o", str(folder / "out.txt")) == 2
     assert "its ending is none of" in capsys.readouterr().err

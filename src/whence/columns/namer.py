@@ -11,8 +11,9 @@ from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal
 
+from whence.closing import Closing
 from whence.columns.kernels.answers import AnswerStore
 from whence.columns.kernels.batch import Elements, RecordBatch, identities
 from whence.columns.kernels.stream import Batches
@@ -29,10 +30,6 @@ from whence.reasons import MAKE_AGAIN, Missing, Reason
 from whence.records import Record, field
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.naming import why_nothing
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
 
 ANSWERS = 1 << 20  # answers that are kept: with more, all are forgotten
 ANSWER_BYTES = 1 << 28  # the same of the memory that they take
@@ -63,7 +60,7 @@ class Coverage(Record):
     missing: Counter[Missing] = field(default_factory=Counter)
 
 
-class Namer:
+class Namer(Closing):
     """Names the addresses of record batches. A context manager; safe from several threads.
 
     `locator` finds the files of build-ids; in place of one `store` names a store (a folder, s3://, ...), `cache` the
@@ -183,24 +180,28 @@ class Namer:
         found = (self._coverage or {}).values()
         return sorted(found, key=lambda one: -one.rows)
 
-    def forget(self) -> None:
-        """Forget every answer and close every file, so that what has come to a store since is found."""
+    def forget(self, build_id: str = "") -> None:
+        """Forget every answer and close every file, so that what has come to a store since is found; with `build_id`
+        those of this one."""
         with self._lock:
-            self._forget()
+            if not build_id:
+                self._forget()
+            for offsets in (False, True) if build_id else ():
+                number = self._files.pop((build_id, offsets), None)
+                if number is not None:  # its answers stay, and are asked for no more
+                    renewed = self._number(build_id, offsets)
+                    files = self._files_of_given[offsets]
+                    for given, file in enumerate(files):
+                        if file == number:
+                            files[given] = renewed
+                    self._missing.pop(number, None)
+                    self._close_one(number)
 
     def close(self) -> None:
         """Close every file. The namer stays usable."""
         self.forget()
         if self._owned:
             self._locator.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # Batches
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from whence.columns.plain import plain as plain_table
 from whence.columns.plain import plain_schema
+from whence.elf.layout import MAGIC as ELF_MAGIC
 from whence.errors import FormatError, WrongUse, plain
 from whence.files import atomic_write, open_input
 
@@ -99,6 +100,8 @@ class TableReader:
             self.kind = kind or (TableKind.of_name(path) if path != "-" else None) or TableKind.of_head(head)
             if not head:
                 raise BrokenTable("file", 0, "a table", "", fault="the file is empty", path=self.name)
+            if head.startswith(ELF_MAGIC):
+                raise BrokenTable("file", 0, "a table", head, fault="an ELF file, not a table", path=self.name)
             with self.wording():
                 self.schema, self.batches = self._read(pa, file, head, build_id, address)
         except BaseException:
@@ -174,6 +177,14 @@ class TableReader:
         except (pa.ArrowException, UnicodeDecodeError) as error:
             fault = f"damaged {self.kind.word}: {plain(str(error).splitlines()[0])}"
             raise BrokenTable("file", 0, "", "", fault=fault, path=self.name) from None
+
+    @contextmanager
+    def named_errors(self) -> Iterator[None]:
+        """What is said of the table's columns names the file."""
+        try:
+            yield
+        except WrongUse as error:
+            raise WrongUse(f"{plain(self.name)}: {error}") from None
 
     def __iter__(self) -> Iterator[Any]:
         while True:
@@ -314,13 +325,15 @@ class TableWriter:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        if error[0] is None:
+        if error[0] is not None:
+            self._stack.__exit__(*error)
+            return
+        with self._stack:  # what goes wrong at the end goes wrong with the file
             if self.kind is TableKind.PARQUET:
                 self._write_group()
             if self.kind is not TableKind.JSON:
                 self._started().close()
             self._file.flush()
-        self._stack.__exit__(*error)
 
 
 def _without_null_texts(batch: Any) -> Any:
@@ -366,8 +379,10 @@ def name_table(
 ) -> int:
     """Copy a table with names added; how many rows there were. Reading, naming and writing overlap."""
     rows = 0
+    with reader.named_errors():
+        schema = namer.schema(reader.schema)
     with (
-        make_writer(namer.schema(reader.schema)) as writer,
+        make_writer(schema) as writer,
         ThreadPoolExecutor(1) as reading,
         ThreadPoolExecutor(1) as writing,
     ):

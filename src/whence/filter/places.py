@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import glob
 import os
 import re
 from bisect import bisect_left, bisect_right
@@ -9,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from whence.closing import Closing
 from whence.demangle import demangle
 from whence.elf.segments import Translation
 from whence.filter.forms import Holds
@@ -27,6 +30,8 @@ MAX_ANSWERS = 1 << 16
 MAX_FILES = 64
 MAX_MODULES = 1 << 14
 PAGE = 4096
+LIBRARY_FOLDERS = ("/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
+LIBRARY = re.compile(r"\A[^/]+\.so(?:\.[\w.]+)?\Z")
 GO_NAMES = {"panic": "runtime.gopanic"}  # what Go's traces print for a function
 GO_GENERIC = re.compile(r"\[go\.shape\..*\]")
 Runtime = Callable[[int], Symbolized]
@@ -41,7 +46,7 @@ class LocatesFiles(FileLocator, Protocol):
     def open(self, path: str) -> Names: ...
 
 
-class Places:
+class Places(Closing):
     """Names for addresses of modules, of a process and of functions. A context manager: it holds binaries open.
 
     `locator` finds the files that a log tells; the files given to it answer for their build-ids and file names before
@@ -63,6 +68,7 @@ class Places:
         self._functions: dict[int, dict[str, dict[int, int]]] = {}
         self._mappings: list[Mapping] = []
         self._modules: dict[int, tuple[str, str]] = {}
+        self._programs: dict[str, str] = {}  # by file name
         self._range_starts: list[int] = []  # of the ranges
         self._ranges: list[tuple[int, int, int, int]] = []  # start, end, module, vaddr of the start; none overlap
         try:
@@ -74,12 +80,6 @@ class Places:
 
     def __repr__(self) -> str:
         return f"<whence.filter.Places: {len(self._given)} given files, {len(self._opened)} of the log's open>"
-
-    def __enter__(self) -> Places:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close every binary."""
@@ -99,6 +99,29 @@ class Places:
         """Take the lines of a maps file for where modules are, in place of those before."""
         self._mappings = sorted(maps.parse(text).mappings, key=lambda mapping: mapping.start)
         self._answers.clear()
+
+    def add_program(self, path: str) -> None:
+        """Where the program lies that a log otherwise tells by its file name alone."""
+        if len(self._programs) < MAX_MODULES:
+            self._programs[os.path.basename(path)] = path
+
+    @property
+    def knows_addresses(self) -> bool:
+        """Whether anything is known of what is loaded where."""
+        return self._runtime is not None or bool(self._ranges or self._mappings) or len(self._given) == 1
+
+    @property
+    def knows_files(self) -> bool:
+        """Whether files are known without a path in the log."""
+        return bool(self._given or self._mappings)
+
+    def lost(self, module: str, build_id: str) -> tuple[Reason, str] | None:
+        """Why no address of a module has frames, where its file can't be opened; None where it can."""
+        try:
+            self._binary(module, build_id)
+        except OpenError as failure:
+            return failure.reason, module
+        return None
 
     def forget(self) -> None:
         """Another process begins: what was told of modules is no longer true."""
@@ -271,10 +294,12 @@ class Places:
     # files
 
     def _path(self, module: str) -> str:
-        """Where the log's list of modules says that a file name lies; the name itself if it says nothing."""
+        """Where a file lies that the log tells by its name alone: as the log itself says elsewhere, or, of a shared
+        library, in the folders of the system. The name itself if it is nowhere."""
         if "/" in module:
             return module
-        return next((m.path for m in self._mappings if os.path.basename(m.path) == module), module)
+        told = next((m.path for m in self._mappings if os.path.basename(m.path) == module), "")
+        return told or self._programs.get(module) or system_library(module) or module
 
     def _binary(self, module: str, build_id: str) -> Names:
         """The binary of a module. Raises OpenError."""
@@ -313,6 +338,20 @@ class Places:
         if isinstance(found, OpenError):
             raise found
         return found
+
+
+@functools.cache
+def library_folders() -> tuple[str, ...]:
+    """Where the dynamic loader looks by default."""
+    return tuple(folder for pattern in LIBRARY_FOLDERS for folder in sorted(glob.glob(pattern)))
+
+
+@functools.lru_cache(maxsize=1024)
+def system_library(name: str) -> str:
+    """The path of a shared library of the system; "" if there is none of that name."""
+    if not LIBRARY.search(name):
+        return ""
+    return next((path for folder in library_folders() if os.path.isfile(path := f"{folder}/{name}")), "")
 
 
 def starts_of(binary: Names) -> dict[str, dict[int, int]]:
