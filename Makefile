@@ -24,7 +24,9 @@ $(VENV)/.installed: $(SOURCES)
 
 $(VENV)/.tested: $(VENV)/.installed
 	@echo "installing what the tests need"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group test
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --compile-bytecode --group test \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --group test  # pip's own settings
 	@touch $@
 
 demo: $(VENV)/.installed  ## set up, then name a live process, an archive and a profile, and draw a flame graph

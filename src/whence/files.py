@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
-from whence.errors import naming, not_regular
+from whence.errors import naming, not_regular, what_it_is
 
 if TYPE_CHECKING:
     from whence.errors import FormatError
@@ -86,7 +86,7 @@ class NotRegularError(OSError):
 
     def __init__(self, mode: int) -> None:
         self.mode = mode
-        super().__init__(number("EINVAL"), f"not a regular file ({stat.filemode(mode)})")
+        super().__init__(number("EINVAL"), what_it_is(mode))
 
 
 def number(name: str) -> int:

@@ -41,7 +41,7 @@ def test_a_binary_s_page_names_an_address_with_the_source_s_lines(client: TestCl
 
 def test_nothing_that_a_stranger_wrote_becomes_markup(files: Files, tmp_path: Path) -> None:
     with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
-        server = client.app.state.server  # type: ignore[attr-defined]
+        server = client.app.server  # type: ignore[attr-defined]
         server.store.missed("ab" * 20, HOSTILE, HOSTILE)
         server.store.add(files.whole)
         for path in (

@@ -11,8 +11,9 @@ from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal
 
+from whence.closing import Closing
 from whence.columns.kernels.answers import AnswerStore
 from whence.columns.kernels.batch import Elements, RecordBatch, identities
 from whence.columns.kernels.stream import Batches
@@ -29,12 +30,9 @@ from whence.records import Record, field
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.naming import why_nothing
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from whence.lidia.kernels.queries import Texts
-
 ANSWERS = 1 << 20  # answers that are kept: with more, all are forgotten
+ANSWER_BYTES = 1 << 28  # the same of the memory that they take
+BUILD_IDS = 1 << 16  # that are remembered: with more, everything is forgotten
 OPEN_FILES = 512
 NOWHERE = (1 << 64) - 1  # no file has code in its last byte
 
@@ -50,7 +48,8 @@ MAPPING_START, MAPPING_OFFSET = "mapping_start", "mapping_offset"
 
 class Coverage(Record):
     """How far the addresses of a build-id have names: `rows` are addresses (those of lists counted each), `named`
-    those with frames; `distinct` and `distinct_named` count each vaddr once; `missing` has the others' reasons."""
+    those with frames; `distinct` and `distinct_named` count each vaddr once (again when it was forgotten meanwhile);
+    `missing` has the others' reasons."""
 
     build_id: str
     rows: int = 0
@@ -60,7 +59,7 @@ class Coverage(Record):
     missing: Counter[Missing] = field(default_factory=Counter)
 
 
-class Namer:
+class Namer(Closing):
     """Names the addresses of record batches. A context manager; safe from several threads.
 
     `locator` finds the files of build-ids; in place of one `store` names a store (a folder, s3://, ...), `cache` the
@@ -170,24 +169,24 @@ class Namer:
         found = (self._coverage or {}).values()
         return sorted(found, key=lambda one: -one.rows)
 
-    def forget(self) -> None:
-        """Forget every answer and close every file, so that what has come to a store since is found."""
+    def forget(self, build_id: str = "") -> None:
+        """Forget every answer and close every file, so that what has come to a store since is found; with `build_id`
+        those of this one."""
         with self._lock:
-            self._forget()
+            if not build_id:
+                self._forget()
+            for offsets in (False, True) if build_id else ():
+                number = self._files.pop((build_id, offsets), None)
+                if number is not None:  # its answers stay, and are asked for no more
+                    self._numbered = {key: one for key, one in self._numbered.items() if one != number}
+                    self._missing.pop(number, None)
+                    self._close_one(number)
 
     def close(self) -> None:
         """Close every file. The namer stays usable."""
         self.forget()
         if self._owned:
             self._locator.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # Batches
 
@@ -259,11 +258,13 @@ class Namer:
             return store.columns(frames, self.added, WORDS, of)
         return store.chains(answers, elements, (*self.added, *FIELDS), WORDS)
 
-    # AnswerStore
+    # Answers
+
+    def _forget_answers(self) -> None:
+        self._answers = AnswerStore(NUMBERS[Reason.NOT_AN_ADDRESS], NUMBERS[Reason.NO_BUILD_ID])
 
     def _forget(self) -> None:
-        self._answers = AnswerStore(NUMBERS[Reason.NOT_AN_ADDRESS], NUMBERS[Reason.NO_BUILD_ID])
-        self._texts: dict[tuple[bytes, bool], int] = {}
+        self._forget_answers()
         self._files.clear()
         self._numbered.clear()
         self._identities.clear()
@@ -274,8 +275,10 @@ class Namer:
 
     def _find(self, elements: Elements, codes: Column, identities: list[tuple[bytes, bool]]) -> Column:
         """The answer of each element; what was not asked before is looked up."""
-        if len(self._answers) > ANSWERS:
+        if len(self._identities) > BUILD_IDS:
             self._forget()
+        elif len(self._answers) > ANSWERS or self._answers.memory > ANSWER_BYTES:
+            self._forget_answers()
         files = array("I", [self._number(identity) for identity in identities])
         before = len(self._answers)
         answers = self._answers.find(elements, codes, files)
@@ -315,7 +318,7 @@ class Namer:
             table = opened.binary.table_for(wanted)
             frames = table.find_frames(wanted)
             texts = table.texts_of(frames)
-            numbers = self._numbers(texts)
+            numbers = self._answers.number_texts(texts, self._shown).numbers()
             start_lines = table.start_lines(frames)
             table.check()
             unnamed = Missing(why_nothing(opened.binary), opened.how)
@@ -356,23 +359,15 @@ class Namer:
         if opened is not None:
             opened.close()
 
-    def _numbers(self, texts: Texts) -> array[int]:
-        """The number of each distinct text of some frames; functions' are made readable."""
-        known, add, demangle = self._texts, self._answers.add_text, self._demangle
-        linkage = set(texts.linkage.numbers()) if demangle is not None else set()
-        numbers = array("I")
-        for row in range(len(texts)):
-            text = texts.text(row)
-            key = (text, row in linkage)
-            number = known.get(key)
-            if number is None:
-                shown = text
-                if demangle is not None and row in linkage:
-                    readable = demangle(text.decode("utf-8", "surrogateescape"))
-                    shown = readable.encode("utf-8", "surrogateescape")
-                number = known[key] = add(_valid(shown))
-            numbers.append(number)
-        return numbers
+    def _shown(self, text: bytes, linkage: bool) -> bytes:
+        """A text as it is shown: linkage names readable, and what is not UTF-8 with escapes, as Arrow's texts are."""
+        if linkage and self._demangle is not None:
+            text = self._demangle(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        try:
+            text.decode("utf-8")
+        except UnicodeDecodeError:
+            return text.decode("utf-8", "backslashreplace").encode()
+        return text
 
     # Coverage
 
@@ -434,15 +429,6 @@ def vaddrs_of(opened: Opened, file_offsets: memoryview) -> memoryview:
         vaddr = translation.mapped_vaddr_of(offset)
         out.append(NOWHERE if vaddr is None else vaddr)
     return memoryview(out)
-
-
-def _valid(text: bytes) -> bytes:
-    """A text as UTF-8, as Arrow's texts are: other bytes are shown as escapes."""
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError:
-        return text.decode("utf-8", "backslashreplace").encode()
-    return text
 
 
 def _is_pyarrow(value: object) -> bool:

@@ -59,7 +59,7 @@ def name_file(source: str, target: str, places: Places | None, options: dict[str
         with TableReader(source, None, build_id=build_id, address=address) as reader:
             kind = TableKind.of_name(target) or reader.kind
             told["rows"] = name_table(
-                reader, namer, lambda schema: TableWriter(target, kind, schema), lambda rows: None
+                reader, namer, lambda schema: TableWriter(target, kind, schema, namer.added), lambda rows: None
             )
     except (WhenceError, OSError) as error:
         return {**told, "error": str(error)}

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from whence.closing import Closing
 from whence.demangle import demangle
 from whence.elf.segments import Translation
 from whence.errors import ElfError
@@ -48,7 +49,7 @@ class LocatesFiles(FileLocator, Protocol):
     def open(self, path: str) -> Names: ...
 
 
-class Places:
+class Places(Closing):
     """Names for addresses of modules, of a process and of functions. A context manager: it holds binaries open.
 
     `locator` finds the files that a log tells; the files given to it answer for their build-ids and file names before
@@ -82,12 +83,6 @@ class Places:
 
     def __repr__(self) -> str:
         return f"<whence.filter.Places: {len(self._given)} given files, {len(self._opened)} of the log's open>"
-
-    def __enter__(self) -> Places:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close every binary."""

@@ -10,8 +10,9 @@ import os
 import sys
 from array import array
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self, overload
+from typing import TYPE_CHECKING, overload
 
+from whence.closing import Closing
 from whence.errors import LidiaError, WhenceError, naming
 from whence.files import open_regular
 from whence.lidia.kernels.queries import (
@@ -45,7 +46,6 @@ from whence.model import SOURCES, Frame, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from types import TracebackType
 
     from typing_extensions import Buffer
 
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 MANY = 1 << 16  # addresses: it takes long enough for Ctrl-C to be pressed
 
 
-class Table:
+class Table(Closing):
     """An archive: a sequence of its ranges in order of (vaddr, depth), and frames for vaddrs.
 
     A context manager: leaving it (or `close`) lets the mapped file go. `path` is "" in memory; `header` has the four
@@ -376,14 +376,6 @@ class Table:
         if archive is None:
             raise ValueError("the archive is closed")
         return archive
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<lidia.Table {self.path or 'in memory'}: {len(self)} ranges>"

@@ -19,6 +19,7 @@ from whence.profiles.kernels.fields import LENGTH, VARINT
 from whence.server.bodies import Refusal, body_of, chunks_of
 from whence.server.debuginfod import checked
 from whence.server.parsing import must_parse
+from whence.server.settings import SCAN, SYMBOLIZE
 from whence.store import Added
 from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
 
@@ -66,8 +67,10 @@ class Uploads:
                 file.write(chunk)
             file.flush()
             file.seek(0)
-            added = await self._server.heavy(self._put, build_id, kind, cast("BinaryIO", file), file.name)
+            added = await self._server.heavy(SCAN, self._put, build_id, kind, cast("BinaryIO", file), file.name)
         self._server.metrics.uploads.labels(added.outcome).inc()
+        self._server.metrics.scanned_files.labels("upload").inc()
+        self._server.metrics.scanned_bytes.labels("upload").inc(added.size)
         if added.outcome == "busy":
             raise Refusal(409, added.why, headers={"Retry-After": "5"})
         return added
@@ -103,7 +106,7 @@ class Uploads:
             return self._reply(request, {"shouldInitiateUpload": False, "reason": "the file has no GNU build-id"})
         if not is_id(build_id):
             return connect_error("invalid_argument", "the GNU build-id is not hex")
-        known = await self._server.heavy(self._server.store.find, build_id)
+        known = await self._server.heavy(SYMBOLIZE, self._server.store.find, build_id)
         now = time.monotonic()
         self._announced = {one: since for one, since in self._announced.items() if now - since < STALE_SECONDS}
         if known is not None and known.quality.units:
@@ -136,7 +139,7 @@ class Uploads:
         if not is_id(build_id):
             return connect_error("invalid_argument", "the GNU build-id is not hex")
         self._announced.pop(build_id, None)
-        if await self._server.heavy(self._server.store.find, build_id) is None:
+        if await self._server.heavy(SYMBOLIZE, self._server.store.find, build_id) is None:
             return connect_error("not_found", "nothing was uploaded", 404)
         return self._reply(request, {})
 

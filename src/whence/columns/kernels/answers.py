@@ -13,7 +13,7 @@ import cython
 from cython.cimports.libc.limits import INT_MAX
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.stdlib import calloc, malloc
-from cython.cimports.libc.string import memcpy
+from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.whence.columns.kernels.arrow import (
     ArrowArray,
     ArrowSchema,
@@ -24,19 +24,22 @@ from cython.cimports.whence.columns.kernels.batch import NOTHING, Elements, Reco
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
+    HashTable,
     fill_slot,
     first_slot,
     is_crowded,
     make_slots,
     mix,
+    mix_bytes,
     next_slot,
     put_item,
     release_slots,
 )
-from cython.cimports.whence.kernels.vector import push_bytes, push_u32, push_u64, release
+from cython.cimports.whence.kernels.vector import push, push_bytes, push_u32, push_u64, release
 from cython.cimports.whence.lidia.kernels.queries import FrameColumns, Texts
 
 NO_TEXT = cython.declare(cython.uint, 0xFFFFFFFF)
+ASCII_END = cython.declare(cython.uchar, 0x80)
 NO_ID = cython.declare(cython.uint, 0xFFFFFFFF)  # the code of an element without a build-id
 
 # The columns of a frame, in order
@@ -62,11 +65,10 @@ class AnswerStore:
     def __cinit__(self, bad_address: cython.uchar, no_build_id: cython.uchar):
         """The numbers of the reasons for what is no address, and for an address without a build-id. MemoryError."""
         self.seed = int.from_bytes(os.urandom(8), "little")
-        if not make_slots(cython.address(self.table), 0):
+        if not (make_slots(cython.address(self.table), 0) and make_slots(cython.address(self.text_table), 0)):
             raise MemoryError
-        self._add(NO_ID, 0)
-        self._add(NO_ID, 1)
-        self._add(NO_ID, 2)
+        if not (self._add(NO_ID, 0) and self._add(NO_ID, 1) and self._add(NO_ID, 2)):
+            raise MemoryError
         self.reason.items[BAD_ADDRESS] = bad_address
         self.reason.items[NO_BUILD_ID] = no_build_id
 
@@ -85,6 +87,8 @@ class AnswerStore:
         release(cython.address(self.source))
         release(cython.address(self.text))
         release(cython.address(self.text_end))
+        release_slots(cython.address(self.text_table))
+        release(cython.address(self.known))
         release(cython.address(self.shown_in))
         release(cython.address(self.place))
 
@@ -95,33 +99,38 @@ class AnswerStore:
     @property
     def memory(self):
         """About how many bytes they take."""
-        return 33 * self.file.count + 18 * self.function.count + self.text.count + 16 * self.text_end.count
+        return (
+            self.file.count * 41
+            + self.function.count * 18
+            + self.text.count
+            + self.text_end.count * 16
+            + self.known.count * 32
+        )
 
     def __repr__(self):
         return f"<AnswerStore: {len(self)}, {self.function.count} frames>"
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _add(self, file: cython.uint, address: cython.ulonglong) -> cython.int:
-        """Append an answer without frames."""
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _add(self, file: cython.uint, address: cython.ulonglong) -> cython.bint:
+        """Append an answer without frames. False: no memory."""
         done: cython.bint = push_u32(cython.address(self.file), file)
         done = push_u64(cython.address(self.address), address) and done
         done = push_u32(cython.address(self.first), 0) and done
         done = push_u32(cython.address(self.frames), 0) and done
-        done = push_bytes(cython.address(self.reason), b"\0", 1) and done
-        if not done:
-            raise MemoryError
-        return 0
+        return push_bytes(cython.address(self.reason), b"\0", 1) and done
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _grow_table(self) -> cython.int:
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _grow_table(self) -> cython.bint:
         at: cython.Py_ssize_t
         if not make_slots(cython.address(self.table), 4 * self.file.count):
-            raise MemoryError
+            return False
         for at in range(FIRST_ANSWER, self.file.count):
             put_item(cython.address(self.table), pair_hash(self.file.items[at], self.address.items[at], self.seed), at)
-        return 0
+        return True
 
     def find(self, elements: Elements, codes: Column, files: cython.const[cython.uint][::1]):
         """The answer of each element: a Column of u32. New pairs get the numbers from `len(self)` on.
@@ -135,6 +144,7 @@ class AnswerStore:
         file: cython.uint
         before: cython.uint = NO_ID
         address: cython.ulonglong
+        room: cython.bint = True
         out: Column = Column("I")
         belong(codes.vector.count == count and codes.typecode == "I")
         if not out.reserve(count):
@@ -157,8 +167,9 @@ class AnswerStore:
                     answers[at] = before
                     continue
                 if is_crowded(cython.address(self.table)):
-                    with cython.gil:
-                        self._grow_table()
+                    room = room and self._grow_table()
+                    if not room:
+                        break
                 slot = first_slot(cython.address(self.table), pair_hash(file, address, self.seed))
                 while self.table.slots[slot]:
                     before = self.table.slots[slot] - 1
@@ -167,42 +178,154 @@ class AnswerStore:
                     slot = next_slot(cython.address(self.table), slot)
                 if self.table.slots[slot] == 0:
                     before = self.file.count
+                    room = room and self._add(file, address)
+                    if not room:
+                        break
                     fill_slot(cython.address(self.table), slot, before)
-                    with cython.gil:
-                        self._add(file, address)
                 answers[at] = before
+        if not room:
+            raise MemoryError
         out.vector.count = count
         return out
 
     def pending(self, first: cython.Py_ssize_t):
         """The answers from `first` on, by file: a dict of file numbers to their answers and vaddrs, two Columns."""
         at: cython.Py_ssize_t
-        answers: Column = None
-        addresses: Column = None
-        before: cython.longlong = -1
-        out: dict = {}
+        row: cython.Py_ssize_t = 0
+        slot: cython.ulonglong
+        file: cython.uint
+        room: cython.bint = True
+        table: HashTable = HashTable(cython.NULL, 0, 0)  # of rows of `files`
+        files: Column = Column("I")
+        columns: list = []  # of each row of `files`: its answers, its vaddrs
         if not FIRST_ANSWER <= first:
             raise ValueError("the first answers are not looked up")
         for at in range(first, self.file.count):
-            if self.file.items[at] != before:
-                before = self.file.items[at]
-                found = out.get(before)
-                if found is None:
-                    found = out[before] = (Column("I"), Column("Q"))
-                answers, addresses = found
-            if not (answers.push_u32(cython.cast(cython.uint, at)) and addresses.push_u64(self.address.items[at])):
-                raise MemoryError
-        return out
+            file = self.file.items[at]
+            if is_crowded(cython.address(table)):
+                room = make_slots(cython.address(table), 4 * files.vector.count)
+                for row in range(files.vector.count if room else 0):
+                    put_item(
+                        cython.address(table), mix(cython.cast(cython.p_uint, files.vector.items)[row], self.seed), row
+                    )
+            if room:
+                slot = first_slot(cython.address(table), mix(file, self.seed))
+                while table.slots[slot]:
+                    row = table.slots[slot] - 1
+                    if cython.cast(cython.p_uint, files.vector.items)[row] == file:
+                        break
+                    slot = next_slot(cython.address(table), slot)
+                if table.slots[slot] == 0:
+                    row = files.vector.count
+                    fill_slot(cython.address(table), slot, row)
+                    room = files.push_u32(file)
+                    columns.append((Column("I"), Column("Q")))
+                answers, addresses = cython.cast(tuple, columns[row])
+                room = room and cython.cast(Column, answers).push_u32(cython.cast(cython.uint, at))
+                room = room and cython.cast(Column, addresses).push_u64(self.address.items[at])
+            if not room:
+                break
+        release_slots(cython.address(table))
+        if not room:
+            raise MemoryError
+        return dict(zip(files.numbers(), columns, strict=True))
 
-    def add_text(self, text: bytes):
-        """Keep a text; its number. MemoryError."""
-        done: cython.bint = push_bytes(cython.address(self.text), cython.cast(cython.p_char, text), len(text))
-        done = push_u64(cython.address(self.text_end), self.text.count) and done
-        done = push_u32(cython.address(self.shown_in), 0) and done
-        done = push_u32(cython.address(self.place), 0) and done
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _add_text(self, text: cython.p_const_char, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Keep a text; its number."""
+        done: cython.bint = self.text_end.count < NO_TEXT and push_bytes(cython.address(self.text), text, size)
+        done = done and push_u64(cython.address(self.text_end), self.text.count)
+        done = done and push_u32(cython.address(self.shown_in), 0) and push_u32(cython.address(self.place), 0)
         if not done:
             raise MemoryError
         return self.text_end.count - 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    @cython.inline
+    def _text_start(self, text: cython.uint) -> cython.ulonglong:
+        return self.text_end.items[text - 1] if text else 0
+
+    def number_texts(self, texts: Texts, show: object):
+        """The number of each of `texts` as it is to be shown: a Column of u32.
+
+        `show(text, linkage)` returns the UTF-8 of a text of bytes, which may be a linkage name; it is called once for
+        each text that is one or has other than ASCII characters. Others are shown as they are. MemoryError.
+        """
+        count: cython.Py_ssize_t = len(texts)
+        row: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        linkage: cython.Py_ssize_t = 0
+        is_linkage: cython.bint
+        size: cython.ulonglong
+        hash: cython.ulonglong
+        slot: cython.ulonglong
+        table: cython.pointer(HashTable) = cython.address(self.text_table)
+        known: cython.pointer(KnownText)
+        text: cython.pointer(cython.const[cython.uchar])
+        out: Column = Column("I")
+        if not out.reserve(count):
+            raise MemoryError
+        numbers = cython.cast(cython.p_uint, out.vector.items)
+        linkages = cython.cast(cython.p_uint, texts.linkage.vector.items)
+        for row in range(count):
+            text = texts.text_at(row, cython.address(size))
+            is_linkage = linkage < texts.linkage.vector.count and linkages[linkage] == row
+            linkage += is_linkage
+            hash = mix_bytes(text, size, self.seed) ^ is_linkage
+            if is_crowded(table):
+                if not make_slots(table, 4 * self.known.count):
+                    raise MemoryError
+                for at in range(self.known.count):
+                    known = cython.cast(cython.pointer(KnownText), self.known.items) + at
+                    put_item(table, known.hash, at)
+            slot = first_slot(table, hash)
+            while table.slots[slot]:
+                known = cython.cast(cython.pointer(KnownText), self.known.items) + (table.slots[slot] - 1)
+                if known.hash == hash and known.size == size and memcmp(self.text.items + known.start, text, size) == 0:
+                    break
+                slot = next_slot(table, slot)
+            if table.slots[slot] == 0:
+                at = self.known.count
+                self._know(hash, text, size, is_linkage, show)
+                fill_slot(table, slot, at)
+                known = cython.cast(cython.pointer(KnownText), self.known.items) + at
+            numbers[row] = known.shown
+        out.vector.count = count
+        return out
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _know(
+        self,
+        hash: cython.ulonglong,
+        text: cython.pointer(cython.const[cython.uchar]),
+        size: cython.ulonglong,
+        linkage: cython.bint,
+        show: object,
+    ) -> cython.int:
+        """Keep a text and the number of what is shown in its place."""
+        at: cython.ulonglong
+        plain: cython.bint = not linkage
+        known: cython.pointer(KnownText)
+        start: cython.ulonglong = self.text.count
+        number: cython.Py_ssize_t = self._add_text(cython.cast(cython.p_const_char, text), size)
+        for at in range(size):
+            if text[at] >= ASCII_END:
+                plain = False
+        if not plain:
+            raw: bytes = text[:size]
+            shown: bytes = show(raw, linkage)
+            if shown != raw:
+                number = self._add_text(shown, len(shown))
+        known = cython.cast(cython.pointer(KnownText), push(cython.address(self.known), cython.sizeof(KnownText)))
+        if known == cython.NULL:
+            raise MemoryError
+        known.hash, known.start = hash, start
+        known.size, known.shown = cython.cast(cython.uint, size), cython.cast(cython.uint, number)
+        return 0
 
     def fill(
         self,
@@ -578,7 +701,7 @@ class AnswerStore:
                     array.null_count += 1
                     continue
                 text = texts[frame]
-                start = self.text_end.items[text - 1] if text else 0
+                start = self._text_start(text)
                 if self.text_end.items[text] == start:
                     array.null_count += 1
                     continue
@@ -608,7 +731,7 @@ class AnswerStore:
         offsets[0] = 0
         for at in range(places):
             text = cython.cast(cython.p_uint, shown.vector.items)[at]
-            start = self.text_end.items[text - 1] if text else 0
+            start = self._text_start(text)
             memcpy(data + size, self.text.items + start, self.text_end.items[text] - start)
             size += self.text_end.items[text] - start
             offsets[at + 1] = cython.cast(int32_t, size)

@@ -6,6 +6,13 @@ cpdef enum:  # values of unit_length (7.4)
     DWARF64 = 0xFFFFFFFF  # the length follows, in 8 bytes
     RESERVED_LENGTH = 0xFFFFFFF0  # from here on
 
+cpdef enum:  # versions of a unit and of its line table; an index of GNU's packages counts its own
+    DWARF2 = 2
+    DWARF3 = 3
+    DWARF4 = 4
+    DWARF5 = 5
+    GNU_INDEX = 2
+
 cpdef enum:  # tags (7.5.3, table 7.3)
     DW_TAG_array_type = 0x01
     DW_TAG_class_type = 0x02

@@ -21,6 +21,9 @@ import cython
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.whence.dwarf.kernels.constants import (
+    DWARF2,
+    DWARF4,
+    DWARF5,
     DW_FORM_block,
     DW_FORM_block1,
     DW_FORM_block2,
@@ -908,12 +911,12 @@ class LinePrograms:
         if lacks(position, size, 2):
             return self._fault(CUT_OFF, position, 2)
         value = number(data + position, 2, machine.big)
-        if value < 2 or value > 5:
+        if value < DWARF2 or value > DWARF5:
             return self._fault(BAD_VERSION, position, value)
         header.version = cython.cast(cython.int, value)
         position += 2
         # address_size, segment_selector_size
-        if header.version >= 5:
+        if header.version >= DWARF5:
             if lacks(position, size, 2):
                 return self._fault(CUT_OFF, position, 2)
             address_size = data[position]
@@ -933,11 +936,11 @@ class LinePrograms:
         header.program = position + length
         # minimum_instruction_length, maximum_operations_per_instruction, default_is_stmt, line_base, line_range,
         # opcode_base, standard_opcode_lengths
-        if lacks(position, size, 5 if header.version < 4 else 6):
-            return self._fault(CUT_OFF, position, 5 if header.version < 4 else 6)
+        if lacks(position, size, 5 if header.version < DWARF4 else 6):
+            return self._fault(CUT_OFF, position, 5 if header.version < DWARF4 else 6)
         machine.min_instruction_length = data[position]
         machine.max_operations = 1
-        if header.version >= 4:
+        if header.version >= DWARF4:
             position += 1
             if data[position]:
                 machine.max_operations = data[position]
@@ -966,10 +969,10 @@ class LinePrograms:
         found: u64 = 0
         status: cython.int
         tables.directories.count = tables.names.count = tables.parents.count = 0
-        tables.first = 0 if header.version >= 5 else 1
+        tables.first = 0 if header.version >= DWARF5 else 1
         if offset >= header.program:
             status = NO_TABLES
-        elif header.version >= 5:
+        elif header.version >= DWARF5:
             status = read_table(
                 machine.data, cython.address(offset), header, machine.big, cython.address(tables.directories),
                 cython.address(tables.parents), cython.address(found),

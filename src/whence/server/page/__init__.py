@@ -25,6 +25,7 @@ from whence.reasons import Missing
 from whence.server.bodies import Refusal
 from whence.server.debuginfod import checked
 from whence.server.page import render
+from whence.server.settings import SYMBOLIZE
 from whence.store.names import DEBUGINFO, EXECUTABLE
 
 if TYPE_CHECKING:
@@ -66,8 +67,7 @@ class Page:
     def _index(self, query: str) -> str:
         store = self._server.store
         wanted = query.lower()
-        rows = [one for one in store.list() if wanted in one.build_id or wanted in one.name.lower()]
-        rows.sort(key=lambda one: -one.added)
+        rows = [one for one in self._server.listing.rows() if wanted in one.build_id or wanted in one.name.lower()]
         questions = [] if store.objects.read_only else list(store.wanted())[:WANTED]
         return render.index(store.url, query, rows[:ROWS], len(rows), questions, self._server.settings.uploads)
 
@@ -76,7 +76,7 @@ class Page:
         self._server.count(request, "page")
         build_id = checked(request.path_params["build_id"])
         address = request.query_params.get("address", "")[:LONGEST_QUERY].strip()
-        return self._html(await self._server.heavy(self._binary, build_id, address))
+        return self._html(await self._server.heavy(SYMBOLIZE, self._binary, build_id, address))
 
     def _binary(self, build_id: str, address: str) -> str:
         known = self._server.store.find(build_id)
@@ -98,7 +98,7 @@ class Page:
         if not 0 <= number < 1 << 64:
             return render.Answer("an address has 64 bits", ())
         try:
-            with self._server.pool.use(build_id) as opened:
+            with self._server.opened(build_id) as opened:
                 if isinstance(opened, Missing):
                     return render.Answer(str(opened), ())
                 (chain,) = opened.binary.lookup_many([number]).chains(function=self._server.readable)
