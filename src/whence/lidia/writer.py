@@ -28,7 +28,6 @@ from whence.lidia.kernels import encode as encode_kernel
 from whence.lidia.kernels import strings as strings_kernel
 from whence.lidia.layout import (
     COLUMNS,
-    DISCRIMINATOR,
     DISCRIMINATORS,
     HEADER_SIZE,
     LINE_TABLES,
@@ -288,23 +287,35 @@ class _Body:
         from whence.lidia.kernels.located import packed
 
         by_line, discriminators = (column.numbers() for column in self.located.line_columns())
-        most = max(max(by_line, default=0), max(columns.call_column, default=0))
-        width = 1 if most < 1 << 8 else 2 if most < 1 << 16 else 4
+        width = max(_width_of(packed(values, 4)) for values in (by_line, columns.call_column))
         content = struct.pack("<II", width, 0) + packed(by_line, width) + packed(columns.call_column, width)
         chunks = [(COLUMNS, content)]
-        of_lines, of_calls = (
-            list(zip(compress(count(), values), filter(None, values)))
-            for values in (discriminators, columns.call_discriminator)
-        )
+        of_lines, of_calls = _numbered(discriminators), _numbered(columns.call_discriminator)
         if of_lines or of_calls:
-            rows = b"".join(DISCRIMINATOR.pack(*row) for row in (*of_lines, *of_calls))
-            chunks.append((DISCRIMINATORS, struct.pack("<II", len(of_lines), 0) + rows))
+            lines = len(of_lines) // 2
+            rows = little_endian(of_lines) + little_endian(of_calls)
+            chunks.append((DISCRIMINATORS, struct.pack("<II", lines, 0) + rows))
         return chunks
 
     def source_runs(self) -> tuple[Sequence[int], bytes] | None:
         """The sources of the ranges as runs (first ranges, values), where those are few."""
         runs = encode_kernel.SourceRuns(self.ranges.source)
         return (runs.first.numbers(), bytes(runs.value)) if runs.few else None
+
+
+def _width_of(numbers: bytes) -> int:
+    """1, 2 or 4: the bytes that each of these numbers, little-endian ones of 4 bytes, has room in."""
+    higher = [numbers[place::4] for place in (3, 2, 1)]
+    is_used = [column.count(0) < len(column) for column in higher]
+    return 4 if any(is_used[:2]) else 2 if is_used[2] else 1
+
+
+def _numbered(values: memoryview | array[int]) -> array[int]:
+    """(index, value) of each that is not 0, one after the other (layout.DISCRIMINATOR)."""
+    kept = array("I", filter(None, values))
+    rows = array("I", bytes(8 * len(kept)))
+    rows[::2], rows[1::2] = array("I", compress(count(), values)), kept
+    return rows
 
 
 def _steps(count: int, step: int) -> Iterator[tuple[int, int]]:
