@@ -17,7 +17,6 @@ import os
 import struct
 from array import array
 from bisect import bisect_left
-from itertools import compress, count
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from whence._version import __version__
@@ -28,6 +27,7 @@ from whence.lidia.kernels import encode as encode_kernel
 from whence.lidia.kernels import strings as strings_kernel
 from whence.lidia.layout import (
     COLUMNS,
+    DISCRIMINATOR,
     DISCRIMINATORS,
     HEADER_SIZE,
     LINE_TABLES,
@@ -284,17 +284,16 @@ class _Body:
         columns = self.ranges.columns
         if columns is None or self.located is None:
             return []
-        from whence.lidia.kernels.located import packed
+        from whence.lidia.kernels.located import numbered, packed
 
         by_line, discriminators = (column.numbers() for column in self.located.line_columns())
         width = max(_width_of(packed(values, 4)) for values in (by_line, columns.call_column))
         content = struct.pack("<II", width, 0) + packed(by_line, width) + packed(columns.call_column, width)
         chunks = [(COLUMNS, content)]
-        of_lines, of_calls = _numbered(discriminators), _numbered(columns.call_discriminator)
+        of_lines, of_calls = numbered(discriminators), numbered(columns.call_discriminator)
         if of_lines or of_calls:
-            lines = len(of_lines) // 2
-            rows = little_endian(of_lines) + little_endian(of_calls)
-            chunks.append((DISCRIMINATORS, struct.pack("<II", lines, 0) + rows))
+            count = len(of_lines) // DISCRIMINATOR.size
+            chunks.append((DISCRIMINATORS, struct.pack("<II", count, 0) + of_lines + of_calls))
         return chunks
 
     def source_runs(self) -> tuple[Sequence[int], bytes] | None:
@@ -308,14 +307,6 @@ def _width_of(numbers: bytes) -> int:
     higher = [numbers[place::4] for place in (3, 2, 1)]
     is_used = [column.count(0) < len(column) for column in higher]
     return 4 if any(is_used[:2]) else 2 if is_used[2] else 1
-
-
-def _numbered(values: memoryview | array[int]) -> array[int]:
-    """(index, value) of each that is not 0, one after the other (layout.DISCRIMINATOR)."""
-    kept = array("I", filter(None, values))
-    rows = array("I", bytes(8 * len(kept)))
-    rows[::2], rows[1::2] = array("I", compress(count(), values)), kept
-    return rows
 
 
 def _steps(count: int, step: int) -> Iterator[tuple[int, int]]:
