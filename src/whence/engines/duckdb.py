@@ -10,7 +10,7 @@
 `whence(build_id, address)` returns the frames of an address, a list of structs, innermost first; unnest it for a row a
 frame. `whence_leaf(build_id, address)` returns a struct of the innermost frame, with the reason where there is none.
 `whence_frames(table)` is a table function: the rows of a table (by name) with columns build_id and address, a row for
-each frame. Addresses are UBIGINT, build-ids VARCHAR in hex.
+each frame. Addresses are integers, texts in hex, or lists of those (whole stacks); build-ids texts in hex or blobs.
 
 DuckDB calls these with 2,048 rows at most, on its own threads under the interpreter's lock: `set threads = 1` where
 naming is most of the work. Where it is a table that gets names, `name` is faster: it hands over large batches.
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.columns.namer import ADDRESS, BUILD_ID
 from whence.engines.workers import Places, namer_of
+from whence.errors import WrongUse
 
 if TYPE_CHECKING:
     from whence.columns import Namer
@@ -48,20 +49,22 @@ def register(connection: Any, places: Places | Locator | None = None, *, name: s
     chains = namer_of(places, **options)
     leaves = namer_of(places, leaf=True, **options)
 
-    def names(namer: Namer, *columns: Any) -> Any:
+    def names(namer: Namer, columns: tuple[Any, ...]) -> Any:
+        if len(columns) != 2:
+            raise WrongUse(f"a build-id and an address are asked for, and not {len(columns)} arguments")
         parts = [one.combine_chunks() for one in columns]
         return pa.array(namer.names(pa.record_batch(parts, names=[BUILD_ID, ADDRESS])))
 
-    def frames(build_ids: Any, addresses: Any) -> Any:
-        return names(chains, build_ids, addresses).field(0)
+    def frames(*columns: Any) -> Any:
+        return names(chains, columns).field(0)
 
-    def leaf(build_ids: Any, addresses: Any) -> Any:
-        return names(leaves, build_ids, addresses)
+    def leaf(*columns: Any) -> Any:
+        return names(leaves, columns)
 
     # side_effects: a store may know tomorrow what it does not today, so constants are not folded into plans
     settings = {"type": "arrow", "null_handling": "special", "side_effects": True}
-    connection.create_function(name, frames, ["VARCHAR", "UBIGINT"], f"{FRAME}[]", **settings)
-    connection.create_function(f"{name}_leaf", leaf, ["VARCHAR", "UBIGINT"], LEAF, **settings)
+    connection.create_function(name, frames, None, f"{FRAME}[]", **settings)
+    connection.create_function(f"{name}_leaf", leaf, None, LEAF, **settings)
     connection.execute(
         f"create or replace temp macro {name}_frames(input) as table "
         f"select * exclude (frame), unnest(frame) from "
