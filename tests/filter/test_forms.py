@@ -54,7 +54,7 @@ def test_the_example_of_each_form_is_named_once_and_for_all(form: Form, style: S
     assert named.startswith(b"before\n")
     assert named.endswith(b"\nafter\n")
     assert re.search(
-        rb"program\.c:\d+ in sum\b" if form.summary and style is Style.SAME else rb"\bsum\b.*program\.c", named
+        rb"program\.c:\d+ in sum\b" if form.innermost and style is Style.SAME else rb"\bsum\b.*program\.c", named
     )
     assert filtered(named, program, style=style, every=every) == named
 
@@ -394,3 +394,30 @@ def test_ends_of_lines_and_escapes_of_the_terminal_stay_as_they_were() -> None:
         assert named.endswith(b"\x1b[0m\r\n" if b"\x1b" in line else b"\r\n")
         assert named.startswith(line[: line.find(b"m") + 1] if b"\x1b" in line else line[:3])
         assert filtered(named, program) == named
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"   1: 4 [1: 4] @ 0x5590d2e0b4c1 0x5590d2e0b502",
+        b"[ 1.2]  ? do_sys_open+0x1d/0x2f0",
+        b"#3 0x5590d2e0b4c1",
+        b"values[0x12] = 3",
+    ],
+)
+def test_what_nothing_can_name_is_told_once_and_no_longer_looked_at(line: bytes) -> None:
+    """Thousands of such lines cost no more than the scan for needles."""
+    with Places() as places:
+        log = LogFilter(places)
+        asked: list[int] = []
+        look = log._line
+
+        def counted(text: bytes, start: int, line: bytes, present: int) -> bytes | None:
+            asked.append(start)
+            return look(text, start, line, present)
+
+        log._line = counted  # type: ignore[method-assign]
+        text = (line + b"\n") * 5000
+        assert log.feed(text) + log.feed(text) + log.finish() == text + text
+        assert len(asked) <= 1100
+        assert len(places.reasons) <= 1

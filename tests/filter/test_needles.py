@@ -32,7 +32,7 @@ CLASSES = {
     "%w": "[^ \\t\\r]++",
     "%$": "(?= *+(?:[\\r\\x1b]|$))",
 }
-PLACES = {b"%^": "^", b"%/": "/[^ \\t]*", b"%w": "(?<=[^ \\t])"}
+PLACES = {b"%^": r"^(?:\x1b\[[0-9;]*m)*", b"%/": "/[^ \\t]*", b"%w": "(?<=[^ \\t])"}
 
 
 def as_pattern(needle: bytes) -> re.Pattern[bytes]:
@@ -52,7 +52,9 @@ NEEDLES = st.builds(
     ),
 )
 LINES = st.lists(
-    st.sampled_from([b"a", b"#", b"0x", b" ", b"\t", b"(", b"1", b"f", b"/", b"\r", b"\x1b", b"\n", b"x", b"0"]),
+    st.sampled_from(
+        [b"a", b"#", b"0x", b" ", b"\t", b"(", b"1", b"f", b"/", b"\r", b"\x1b", b"\x1b[1m", b"\n", b"x", b"0"]
+    ),
     max_size=60,
 ).map(b"".join)
 

@@ -39,13 +39,12 @@ from whence.reasons import Reason
 MAX_LINE = 1 << 16
 MAX_HELD = 1 << 23
 
-HEAP_FILE = b"heap_v2/"  # jemalloc's heap profiles begin with it
 MAX_RENDERED = 1 << 14
 
 
 class Report(NamedTuple):
-    """What is held back: how it begins, and what its modules are told by: the title of a list, or a line that ends it
-    and has the path of the program."""
+    """What is held back: how it begins (a needle), and what its modules are told by: the title of a list, or a line
+    that ends it and has the path of the program."""
 
     begins: bytes
     titles: tuple[bytes, ...] = ()
@@ -53,10 +52,11 @@ class Report(NamedTuple):
 
 
 LISTS = (b"Dynamic libraries:", b"MAPPED_LIBRARIES:")
-HEAP = Report(b"@ heap", titles=LISTS)
+HEAP = Report(b"@ heap", titles=LISTS)  # gperftools'
 REPORTS = (
     Report(b"# A fatal error has been detected by the Java Runtime", titles=LISTS),
     HEAP,
+    Report(b"%^heap_v2/%d", titles=LISTS),  # jemalloc's
     Report(b"WARNING: ThreadSanitizer: ", ends=(b"SUMMARY: ThreadSanitizer: ", b"==================")),
 )
 PROGRAM = re.compile(rb" \((?P<path>/[^\n]{1,4096}?)\+0x[0-9a-f]{1,16}\)")  # as a summary tells it
@@ -84,6 +84,7 @@ KEYS = ("address", "module", "build_id", "symbol", "size", "ra", "pc")  # the gr
 MAX_WORDS = 1 << 16
 MAX_BEFORE = 256  # bytes before a frame that may tell whether its address is exact
 MAX_LOST = 1 << 12
+MAX_MISSES = 1000  # lines with a form's needle that it does not match, until its other needs are looked at
 EVERY_NEEDLE = (1 << 64) - 1
 ORDINARY = re.compile(rb"(?:%[/^])?(?:%.)?([^%]+)")  # the first ordinary bytes of a needle
 
@@ -94,13 +95,17 @@ class Matcher:
     Most templates keep the text up to the end of one group (`{head} in {frame}`): `kept` is its number, else 0.
     """
 
-    __slots__ = ("after", "before", "bits", "exact", "file", "form", "kept", "keys", "literals", "search", "tail")
+    __slots__ = (
+        "after", "before", "bits", "exact", "file", "form", "frame", "kept", "keys", "literals", "misses",
+        "search", "tail",
+    )  # fmt: skip
 
     def __init__(self, form: Form) -> None:
         groups = form.pattern.groupindex
         self.form = form
         self.bits = dict.fromkeys(Needs, 0)  # of its needles, by what they need
         self.search = form.pattern.search
+        self.misses = 0
         self.keys = tuple(groups[name] for name in KEYS if name in groups)
         self.tail = groups.get("tail", 0)
         self.file = (
@@ -108,7 +113,7 @@ class Matcher:
         )
         self.literals = {found[1] for needle in form.needles if (found := ORDINARY.match(needle.text))}
         self.exact = form.back is Back.EXACT and "ra" not in groups
-        self.before, self.after = form.template.partition(b"{frame}")[::2]
+        self.before, self.frame, self.after = template_parts(form.template)
         self.kept = groups["head"] if self.before.startswith(b"{head}") else 0
         if self.kept:
             self.before = self.before.removeprefix(b"{head}")
@@ -170,7 +175,6 @@ class LogFilter:
         self._held_report = HEAP
         self._held_size = 0
         self._maps: list[bytes] | None = None
-        self._begins = True
         self._rendered: dict[tuple[Frame, bytes, bool], bytes] = {}
         self._last_line = b""
         self._run: tuple[Form | None, int] = (None, -1)
@@ -216,9 +220,6 @@ class LogFilter:
             for at in range(0, len(found), 3)
             if (bits := found[at + 2] & self._reports)
         ]
-        if self._begins and text.startswith(HEAP_FILE):
-            starts.insert(0, (0, HEAP))
-        self._begins = False
         if not starts:
             out.append(self._named(text, found))
             return b""
@@ -265,7 +266,7 @@ class LogFilter:
             line = text[done:end]
             found = MAPS_LINE.search(line)
             if found:
-                self._maps.append(line[found.start() :])
+                self._maps.append(line[found.start() :].rstrip(b"\r\n").partition(b"\x1b")[0] + b"\n")
             elif self._maps:
                 break
             self._held.append(line)
@@ -303,12 +304,13 @@ class LogFilter:
         done = 0
         lines = iter(found)
         for start, end, present in zip(lines, lines, lines, strict=True):
-            if not present & self._wanted or (present == self._go_bit and full_go_place(text, start, end)):
+            wanted = present & self._wanted
+            if not wanted or (wanted == self._go_bit and full_go_place(text, start, end)):
                 continue
             line = text[start:end]
             if end - start > MAX_LINE or b"\0" in line:
                 continue
-            named = self._line(text, start, line, present)
+            named = self._line(text, start, line, wanted)
             if named is not None:
                 out += text[done:start], named
                 done = end
@@ -335,7 +337,7 @@ class LogFilter:
 
     def _line(self, text: bytes, start: int, line: bytes, present: int) -> bytes | None:
         """The line with names; None when it stays as it is."""
-        if line[:1] == b"\t":
+        if present & self._go_bit:
             found = GO_PLACE.match(line)
             if found:
                 return self._go_place(text, start, line, found)
@@ -349,6 +351,10 @@ class LogFilter:
         for index, matcher in enumerate(matchers):
             match = matcher.search(line)
             if match is None:
+                matcher.misses += 1
+                if matcher.misses > MAX_MISSES:
+                    matcher.misses = 0
+                    self._give_up(matcher, present)
                 continue
             form = matcher.form
             follows = self._run == (form, start)
@@ -360,21 +366,26 @@ class LogFilter:
             else:
                 named = self._by(matcher, match, line, follows)
                 if named is None:
-                    self._give_up(matcher, match, present)
+                    self._lose(matcher, match)
+                    self._give_up(matcher, present)
             later = matchers[index + 1 :]
             if not later or not others_in(line[: match.start()] + line[match.end() :], later):
                 return named
             return self._by_others(named, line, later)
         return None
 
-    def _give_up(self, matcher: Matcher, match: re.Match[bytes], present: int) -> None:
-        """After a match without names: what is known not to be named from now on is not looked at again."""
-        if matcher.file and match[matcher.file[0]]:
-            file = match.group(*matcher.file, 0)[:-1]
-            names = [os.fsdecode(text or b"") for text in file]
-            lost = self._places.lost(names[0], names[1] if len(names) > 1 else "")
-            if lost is not None and len(self._lost) < MAX_LOST:
-                self._lost[file] = Lost(*lost)
+    def _lose(self, matcher: Matcher, match: re.Match[bytes]) -> None:
+        """After a match without names: a file that can't be opened is not asked for again."""
+        if not matcher.file or not match[matcher.file[0]] or len(self._lost) >= MAX_LOST:
+            return
+        file = match.group(*matcher.file, 0)[:-1]
+        names = [os.fsdecode(text or b"") for text in file]
+        lost = self._places.lost(names[0], names[1] if len(names) > 1 else "")
+        if lost is not None:
+            self._lost[file] = Lost(*lost)
+
+    def _give_up(self, matcher: Matcher, present: int) -> None:
+        """Look no longer for the needles of a form that wait for what nobody has told."""
         unmet = 0 if self._places.knows_addresses else matcher.bits[Needs.PLACED]
         if not self._places.knows_files:
             unmet |= matcher.bits[Needs.FILES]
@@ -427,20 +438,18 @@ class LogFilter:
     def _words_of(self, matcher: Matcher, match: re.Match[bytes], back: int) -> tuple[bytes, ...]:
         """For each frame of a match, what the template has behind its groups; () where there are no frames."""
         before = matcher.before if matcher.kept else b""
-        tail = b" " + (match[matcher.tail] or b"") if matcher.tail else b""
-        texts = []
+        tail = match[matcher.tail] or b"" if matcher.tail else b""
         frames = self._frames(matcher.form, match, back)
-        if matcher.form.summary:
-            return tuple(before + self._summed_up(frame, tail[1:]) + matcher.after for frame in frames[:1])
-        for frame in frames:
-            words = self._frame(frame, b" ", escaped=False) + (b"" if frame.file else tail)
-            texts.append(before + words + matcher.after)
-        return tuple(texts)
+        texts = [self._laid_out(matcher, frame, tail) for frame in (frames[:1] if matcher.form.innermost else frames)]
+        return tuple(before + text + matcher.after for text in texts)
 
-    def _summed_up(self, frame: Frame, unnamed: bytes) -> bytes:
-        """A frame as the last line of a report has it."""
-        place = self._place(frame, b"", False) if frame.file else unnamed
-        return place + b" in " + _bytes(frame.function or "??", False)
+    def _laid_out(self, matcher: Matcher, frame: Frame, tail: bytes) -> bytes:
+        """A frame as the form's template has it; `tail` where the log has its file."""
+        if not matcher.frame:
+            words = self._frame(frame, b" ", escaped=False)
+            return words if frame.file or not tail else words + b" " + tail
+        place = self._place(frame, b"", False) if frame.file else tail
+        return filled(matcher.frame, {"function": _bytes(frame.function or "??", False), "place": place})
 
     def _appended(self, form: Form, line: bytes, follows: bool) -> bytes | None:
         """The line with names behind each match."""
@@ -497,15 +506,15 @@ class LogFilter:
         if form.module == KERNEL:
             address -= self._kernel_offset
         module = os.fsdecode(groups.get("module") or form.module)
-        if form.holds is Holds.RUNTIME and not module:
-            return self._places.at_runtime(address - back)
+        if (form.holds is Holds.RUNTIME and not module) or form.holds is Holds.LOADED:
+            return self._places.at_runtime(address, module, back)
         build_id = (groups.get("build_id") or b"").decode("ascii")
         symbol = groups.get("symbol")
         if symbol:
             size = groups.get("size")
             known = int(size, 16) if size else None
             return self._places.in_function(os.fsdecode(symbol), address, known, module, build_id, back)
-        return self._places.in_module(module, build_id, address - back, form.holds)
+        return self._places.in_module(module, build_id, address, form.holds, back)
 
     @staticmethod
     def _back(form: Form, match: re.Match[bytes], before: bytes, follows: bool) -> int:
@@ -581,6 +590,16 @@ def kernel_offsets_in(blocks: Iterable[bytes]) -> list[int]:
                 end = match.end()
         rest = text[max(end, len(text) - KERNEL_OFFSET_LINE) :]
     return found
+
+
+def template_parts(template: bytes) -> tuple[bytes, bytes, bytes]:
+    """What stands in a template before a frame, how the frame is laid out (nothing for `{frame}`), and what follows."""
+    if b"{frame}" in template:
+        before, _, after = template.partition(b"{frame}")
+        return before, b"", after
+    places = [at for name in (b"{function}", b"{place}") if (at := template.find(name)) >= 0]
+    first = min(places, default=len(template))
+    return template[:first], template[first:], b""
 
 
 def full_go_place(text: bytes, start: int, end: int) -> bool:

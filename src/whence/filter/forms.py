@@ -4,6 +4,8 @@ A line is given to a form's pattern when one of its needles is in it (`kernels/n
 line that the pattern matches and that has no names yet has one. Groups of a pattern: `address` (hex), and where the
 form has them `module`, `build_id`, `number` (of the frame), `symbol`, `size`. A form with a `template` is written anew,
 once for each frame; the others keep their text, and the names follow it: `` in main at /src/app.c:3 (inlined by) ...``.
+A template has groups and, for a frame, `{frame}` (function and place) or `{function}` and `{place}`; where a frame has
+no file, the text of the group `tail` stands for its place.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ class Holds(enum.Enum):
     FROM_START = enum.auto()  # bytes from where the module's first segment is loaded
     FILE_OFFSET = enum.auto()  # where the module's file has the code
     RUNTIME = enum.auto()  # an address of the process; a vaddr where the match has a module
+    LOADED = enum.auto()  # an address of the process, in `module`: a vaddr if that is loaded where it was linked
     SYMBOL = enum.auto()  # an offset from the start of `symbol`
 
 
@@ -65,7 +68,7 @@ class Form(NamedTuple):
     example: bytes
     template: bytes = b""
     module: bytes = b""
-    summary: bool = False  # names the innermost frame alone, its place before its function
+    innermost: bool = False  # one line, of the innermost frame
 
 
 # The path of a module up to its +0x.., which no next frame begins in: a line of many beginnings is read once.
@@ -76,7 +79,9 @@ def _pattern(text: str) -> re.Pattern[bytes]:
     """A pattern with its words in capitals replaced. Whatever can begin anywhere in a line must not read far before it
     fails: a line costs time in proportion to its length."""
     text = text.replace("PATH", MODULE_PATH).replace("HEX", "[0-9a-fA-F]{1,16}").replace("ID", "[0-9a-fA-F]{4,64}")
-    return re.compile(text.replace("EOL", r"(?= *+(?:\x1b|\r?$))").encode())
+    text = text.replace("WORD_STARTS", r"(?<![^\s(\[\"])(?:(?<=\x1b\[)[0-9;]*+m(?:\x1b\[[0-9;]*+m)*+)?+")
+    text = text.replace("EOL", r"(?= *+(?:\x1b|\r?$))").replace("BOL", r"^(?:\x1b\[[0-9;]*+m)*+")
+    return re.compile(text.encode())
 
 
 def _needles(*texts: bytes, placed: tuple[bytes, ...] = (), files: tuple[bytes, ...] = ()) -> tuple[Needle, ...]:
@@ -124,8 +129,8 @@ FORMS = (
         Holds.VADDR,
         Back.EXACT,
         b"SUMMARY: AddressSanitizer: heap-use-after-free (MODULE+0xVADDR) ",
-        b"{head}{frame}",
-        summary=True,
+        b"{head}{place} in {function}",
+        innermost=True,
     ),
     Form(
         "LLVM and Chromium",
@@ -207,7 +212,7 @@ FORMS = (
         "glibc",
         _needles(b"%/)[0x%x]", b"%/) [0x%x]", files=(b")[0x%x]", b") [0x%x]")),
         _pattern(
-            r"(?<![^\s(\[\"])(?P<module>[^\s(\[\":]{1,4096}+(?::[^\s(\[\":]{1,4096}+)*+):?+"
+            r"WORD_STARTS(?P<module>[^\s(\[\":\x1b]{1,4096}+(?::[^\s(\[\":\x1b]{1,4096}+)*+):?+"
             r"\((?P<symbol>[^\s()+]{1,4096}+)?\+0x(?P<address>HEX)\) ?\[0xHEX\]"
         ),
         Holds.VADDR,
@@ -218,7 +223,7 @@ FORMS = (
         "glibc, loaded where it was linked",
         _needles(b"%/[0x%x]", b"%/() [0x%x]", files=(b"%w[0x%x]", b"() [0x%x]")),
         _pattern(
-            r"(?<![^\s(\[\"])(?P<module>[^\s(\[\":]{1,4096}+(?::[^\s(\[\":]{1,4096}+)*+):?+"
+            r"WORD_STARTS(?P<module>[^\s(\[\":\x1b]{1,4096}+(?::[^\s(\[\":\x1b]{1,4096}+)*+):?+"
             r"(?:\(\) ?)?\[0x(?P<address>HEX)\]"
         ),
         Holds.VADDR,
@@ -228,7 +233,7 @@ FORMS = (
     Form(
         "glibc, of a static program",
         _needles(placed=(b"%^[0x%x]%$",)),
-        _pattern(r"^\[0x(?P<address>HEX)\](?:(?= in )|EOL)"),
+        _pattern(r"BOL\[0x(?P<address>HEX)\](?:(?= in )|EOL)"),
         Holds.RUNTIME,
         Back.RETURN,
         b"[0xRETURN]",
@@ -251,9 +256,20 @@ FORMS = (
         b"  1: 524288 [1: 524288] @ 0xRETURN",
     ),
     Form(
-        "glog",
+        "gperftools, a leak",
+        _needles(placed=(b"%^\t@ %x%$",)),
+        _pattern(r"BOL\t@ (?P<address>[0-9a-f]{6,16})(?:(?= in )|EOL)"),
+        Holds.RUNTIME,
+        Back.RETURN,
+        b"\t@ RETURN ",
+    ),
+    Form(
+        "glog and abseil",
         _needles(placed=(b"@%_0x%x ", b"@%_%x ")),
-        _pattern(r"@ +(?:0x)?(?P<address>[0-9a-f]{6,16}) +(?:\d{1,18}  |\(unknown\))[^\s\x1b]*"),
+        _pattern(
+            r"@ +(?:0x)?(?P<address>[0-9a-f]{6,16}) (?: *+(?:\(unknown\)|\d{1,18})  | )?+"
+            r"(?:\(unknown\)|(?!in )(?=[A-Za-z_~])[^\r\n\x1b]*?(?= in |[\r\n\x1b]|$))"
+        ),
         Holds.RUNTIME,
         Back.CALLERS,
         b"    @     0xRUNTIME  (unknown)",
@@ -280,11 +296,31 @@ FORMS = (
     ),
     Form(
         "Boost.Stacktrace",
-        _needles(placed=(b"# 0x%x in ",)),
-        _pattern(r"(?<!\S)(?P<number>\d{1,9})# 0x(?P<address>HEX) in [^\s\x1b]++"),
-        Holds.RUNTIME,
+        _needles(b"# 0x%x in "),
+        _pattern(r"(?<!\S)(?P<number>\d{1,9})# 0x(?P<address>HEX) in (?P<module>[^\s\x1b]{1,4096}+)"),
+        Holds.LOADED,
         Back.CALLERS,
-        b" 1# 0xRETURN in ./app",
+        b" 1# 0xRETURN in MODULE",
+    ),
+    Form(
+        "valgrind",
+        _needles(b" 0x%x: ??? (in "),
+        _pattern(r"(?P<head>(?:at|by) 0x(?P<address>HEX): )\?\?\? \((?P<tail>in (?P<module>/[^\r\n()]{1,4096}))\)"),
+        Holds.LOADED,
+        Back.EXACT,
+        b"==7271==    by 0xVADDR: ??? (in MODULE)",
+        b"{head}{function} ({place})",
+    ),
+    Form(
+        "LLVM, without llvm-symbolizer",
+        _needles(placed=(b"%^%d%_%w%_0x%x",)),
+        _pattern(
+            r"BOL(?P<number>\d{1,9}) +[^\s()]{1,256}+ +0x(?P<address>[0-9a-f]{16})"
+            r"(?: [^\r\n\x1b]*? \+ \d++(?=(?: in |[\r\n\x1b]|$))|(?= in )|EOL)"
+        ),
+        Holds.RUNTIME,
+        Back.RETURN,
+        b"2  libLLVM.so.19.1      0x00000000RETURN",
     ),
     Form(
         "systemd-coredump",
@@ -297,7 +333,7 @@ FORMS = (
     Form(
         "Breakpad",
         _needles(b"%^%d  %w + 0x%x%$", b"%^%_%d  %w + 0x%x%$"),
-        _pattern(r"^ *(?P<number>\d{1,9})  (?P<module>\S{1,4096}) \+ 0x(?P<address>HEX)(?:(?= in )|EOL)"),
+        _pattern(r"BOL *(?P<number>\d{1,9})  (?P<module>\S{1,4096}) \+ 0x(?P<address>HEX)(?:(?= in )|EOL)"),
         Holds.FROM_START,
         Back.CALLERS,
         b" 1  MODULE + 0xAFTER_START",
@@ -324,7 +360,7 @@ FORMS = (
     Form(
         "Seastar, a library a line",
         _needles(b"%/+0x%x%$"),
-        _pattern(r"^\s+(?P<module>/[^\s+()]{1,4096})\+0x(?P<address>HEX)(?:(?= in )|EOL)"),
+        _pattern(r"BOL\s+(?P<module>/[^\s+()]{1,4096})\+0x(?P<address>HEX)(?:(?= in )|EOL)"),
         Holds.VADDR,
         Back.EXACT,
         b"  MODULE+0xVADDR",
@@ -332,7 +368,7 @@ FORMS = (
     Form(
         "Seastar, an address a line",
         _needles(placed=(b"%^%_0x%x%$",)),
-        _pattern(r"^ +0x(?P<address>HEX)(?:(?= in )|EOL)"),
+        _pattern(r"BOL +0x(?P<address>HEX)(?:(?= in )|EOL)"),
         Holds.RUNTIME,
         Back.EXACT,
         b"  0xRUNTIME",
@@ -361,9 +397,10 @@ GO_NEEDLE = Needle(b":%d +0x%x", Needs.FILES)
 # Go's panics tell a file and a line; where the path was trimmed or the line is 0, the entry of the function and the
 # offset behind it tell more.
 GO_FUNCTION = re.compile(
-    rb"^(?:created by )?(?P<symbol>[\w./*()\[\]%~\xb7-]{1,512}?)(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?\r?$"
+    rb"^(?:\x1b\[[0-9;]*+m)*+(?:created by )?(?P<symbol>[\w./*()\[\]%~\xb7-]{1,512}?)"
+    rb"(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?(?:\x1b\[[0-9;]*+m)*+\r?$"
 )
 GO_PLACE = re.compile(
-    rb"^\t(?P<place>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})"
+    rb"^(?:\x1b\[[0-9;]*+m)*+\t(?P<place>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})"
     rb"(?: fp=0x[0-9a-f]{1,16} sp=0x[0-9a-f]{1,16} pc=0x(?P<pc>[0-9a-f]{1,16}))?"
 )

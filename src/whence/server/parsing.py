@@ -80,10 +80,12 @@ class ConfinedParser:
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
-        """A block in which this thread's questions go to one process."""
+        """A block in which this thread's questions about one file go to one process; outside each has its own."""
+        self._threads.session = True
         try:
             yield
         finally:
+            self._threads.session = False
             self._end()
 
     def look(self, path: Path) -> Looked:
@@ -91,7 +93,7 @@ class ConfinedParser:
         self._end()
         self._start()
         self._threads.path = path
-        with open(path, "rb") as file:
+        with open(path, "rb") as file, self._one():
             return looked_of(self._ask({"ask": LOOK}, [file.fileno()]))
 
     def archive(
@@ -101,7 +103,7 @@ class ConfinedParser:
         Raises WhenceError."""
         if self._line is None:
             self._start()
-        with contextlib.ExitStack() as stack:
+        with self._one(), contextlib.ExitStack() as stack:
             alt = alt_in(store, stack)(known.alt, "") if is_id(known.alt) else None
             given: dict[str, Path | None] = {**files, ALT: alt}
             opened = {kind: stack.enter_context(open(path, "rb")) for kind, path in given.items() if path}
@@ -117,6 +119,15 @@ class ConfinedParser:
             )
         except (KeyError, TypeError, ValueError):
             raise NotParsed("parsing it failed: the answer is none") from None
+
+    @contextlib.contextmanager
+    def _one(self) -> Iterator[None]:
+        """One question; outside of a session the process has nothing to wait for after it."""
+        try:
+            yield
+        finally:
+            if not getattr(self._threads, "session", False):
+                self._end()
 
     def close(self) -> None:
         with self._lock:

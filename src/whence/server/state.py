@@ -199,10 +199,13 @@ class Server:
                     self.came(build_id)
 
     def source(self, request: Request, build_id: str, path: str) -> bytes | None:
-        """A source file of a bundle."""
-        found = self.store.read_source(build_id, path)
+        """A source file of a bundle; from upstream where there is none."""
+        found, where = self.store.read_source(build_id, path), "store"
+        if found is None and self.upstream is not None:
+            found, where = self.upstream.source(build_id, path, passed_on(request)), "upstream"
         if found is not None:
-            self.metrics.sources.labels("store").inc()
+            self.metrics.sources.labels(where).inc()
+            request.scope["whence.result"] = "file" if where == "store" else where
         return found
 
 

@@ -2,8 +2,8 @@
 
 A needle is a byte string in which `%` begins a class: `%d` decimal digits, `%x` hex digits, `%_` blanks, `%w` anything
 but blanks (one or more each, as many as there are), `%$` the end of the line, before which blanks, a carriage return or
-an escape sequence may stand. One that begins with `%^` has to begin where the line does; with `%w`, right behind a
-word; with `%/`, behind one with a slash in it. All others begin with ordinary bytes.
+an escape sequence may stand. One that begins with `%^` has to begin where the line does, or behind colours there; with
+`%w`, right behind a word; with `%/`, behind one with a slash in it. All others begin with ordinary bytes.
 
     b"#%d 0x%x  ("      found in   b"    #3 0x562330902f0e  (/lib/x.so+0x1234)"
 
@@ -42,6 +42,9 @@ RETURN = cython.declare(cython.uchar, 13)
 ESCAPE = cython.declare(cython.uchar, 27)
 BLANK = cython.declare(cython.uchar, 32)
 SLASH = cython.declare(cython.uchar, 47)
+SEMICOLON = cython.declare(cython.uchar, 59)
+BRACKET = cython.declare(cython.uchar, 91)
+LETTER_M = cython.declare(cython.uchar, 109)
 
 
 def anchor_of(literal: bytes) -> int:
@@ -213,7 +216,7 @@ class Needles:
         """Whether the rest of a needle is around its literal at `begin`."""
         place: cython.int = self.place[needle]
         if place == AT_LINE:
-            return follows(data, size, words.line, self.program[needle])
+            return follows(data, size, behind_escapes(data, size, words.line), self.program[needle])
         if place == BEHIND_PATH and not path_ends(data, begin, words):
             return False
         if place == BEHIND_WORD and (begin == words.line or data[begin - 1] == BLANK or data[begin - 1] == TAB):
@@ -242,6 +245,22 @@ def path_ends(data: cython.p_const_uchar, at: cython.Py_ssize_t, words: cython.p
     words.seen = seen
     words.path = path
     return path
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def behind_escapes(data: cython.p_const_uchar, size: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Where the colours (ESC [ numbers m) end that a line begins with."""
+    end: cython.Py_ssize_t
+    while at + 1 < size and data[at] == ESCAPE and data[at + 1] == BRACKET:
+        end = at + 2
+        while end < size and (48 <= data[end] <= 57 or data[end] == SEMICOLON):
+            end += 1
+        if end == size or data[end] != LETTER_M:
+            break
+        at = end + 1
+    return at
 
 
 @cython.cfunc
