@@ -11,11 +11,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import index
-from os import PathLike
-from typing import TYPE_CHECKING
+from _operator import index
 
 from whence.closing import Closing
 from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
@@ -23,9 +19,11 @@ from whence.files import open_regular
 from whence.forks import Lock
 from whence.lidia.table import Table, as_words, demangler, from_bytes
 from whence.lidia.table import open as open_table
-from whence.model import Frames, NameStyle, PathStyle
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from os import PathLike
     from typing import Protocol, TypedDict, Unpack
 
     from whence.elf import ElfFile
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, Range
     from whence.locate.debug_files import DebugFiles
+    from whence.model import Frames, NameStyle, PathStyle
     from whence.planner import Plan, Planner
     from whence.producers import Producers
     from whence.reverse import LineSpan
@@ -81,7 +80,7 @@ class Binary(Closing):
         self._demangle = demangler(demangle)
         self.producers = producers
         self._whole = table
-        self._shards: OrderedDict[tuple[int, ...], Table] = OrderedDict()
+        self._shards: dict[tuple[int, ...], Table] = {}  # the oldest first
         self._planner: Planner | None = None
         self._lock = Lock()
         self._closed = False
@@ -188,7 +187,7 @@ class Binary(Closing):
                     return self._build(plan.units, vaddrs)
                 shard = self._shards[plan.units] = self._build(plan.units)
                 if len(self._shards) > SHARDS_KEPT:
-                    self._shards.popitem(last=False)
+                    del self._shards[next(iter(self._shards))]
             return shard
 
     def plan(self, vaddrs: Sequence[int]) -> Plan:

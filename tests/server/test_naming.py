@@ -14,32 +14,14 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.naming import ARROW, arrow, debug_id, job, lines, offset_of
 from tests.helpers.serving import TestClient
 from tests.helpers.stores import Files
-from whence.elf import ElfFile
 from whence.server.app import make_app
-from whence.server.pool import image_base
 from whence.server.settings import FRESH_SECONDS, RequestLimits, ServerSettings
 from whence.store import Store
 
-ARROW = "application/vnd.apache.arrow.stream"
 MISSING = "ab" * 20
-
-
-def debug_id(build_id: str) -> str:
-    """A GUID of the first 16 bytes, in its own order, and the age."""
-    raw = bytes.fromhex(build_id)[:16].ljust(16, b"\0")
-    guid = raw[3::-1] + raw[5:3:-1] + raw[7:5:-1] + raw[8:]
-    return guid.hex().upper() + "0"
-
-
-def offset_of(files: Files) -> int:
-    with ElfFile.open(files.whole) as elf:
-        return files.vaddr - image_base(tuple(elf.segments))
-
-
-def lines(*asked: object) -> bytes:
-    return "\n".join(json.dumps(one) for one in asked).encode()
 
 
 def test_lines_of_addresses_come_back_as_lines_of_frames_or_reasons_in_their_order(
@@ -61,17 +43,6 @@ def test_lines_of_addresses_come_back_as_lines_of_frames_or_reasons_in_their_ord
     ]  # fmt: skip
     assert out[0]["frames"][-1]["file"] == source
     assert out[3]["reason"]
-
-
-def arrow(build_ids: list[str], addresses: list[int], compression: str | None = None) -> bytes:
-    """A stream of them."""
-    pa = pytest.importorskip("pyarrow")
-    table = pa.table({"build_id": build_ids, "address": pa.array(addresses, pa.uint64())})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-        writer.write_table(table)
-    made: bytes = sink.getvalue().to_pybytes()
-    return made
 
 
 def rows_of(answer: bytes) -> list[dict[str, Any]]:
@@ -185,11 +156,6 @@ def test_what_another_process_put_after_a_miss_is_found_by_every_door(files: Fil
 
 
 # Mozilla's API
-
-
-def job(files: Files, *stacks: list[list[int]]) -> dict[str, Any]:
-    modules = [["program", debug_id(files.build_id)], ["other", "1" * 33], ["unused", "2" * 33]]
-    return {"memoryMap": modules, "stacks": list(stacks)}
 
 
 def test_stacks_are_named_by_debug_id_and_offset(client: TestClient, files: Files, source: str) -> None:

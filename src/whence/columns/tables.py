@@ -6,6 +6,7 @@ A table is never in memory whole: a batch is read while the one before is named 
 from __future__ import annotations
 
 import enum
+import io
 import shutil
 import sys
 import tempfile
@@ -117,7 +118,10 @@ class TableReader:
             case TableKind.PARQUET:
                 from pyarrow import parquet
 
-                table = parquet.ParquetFile(self._seekable(file), read_dictionary=[build_id], pre_buffer=False)
+                file = self._seekable(file)
+                schema = parquet.read_schema(file)
+                repeated = [build_id] if build_id in schema.names else []
+                table = parquet.ParquetFile(file, read_dictionary=repeated, pre_buffer=False)
                 self.rows = table.metadata.num_rows
                 return table.schema_arrow, table.iter_batches(batch_size=rows_at_once(table.metadata, address))
             case TableKind.ARROW:
@@ -141,7 +145,11 @@ class TableReader:
             case TableKind.JSON:
                 from pyarrow import json
 
-                reader = json.open_json(file, read_options=json.ReadOptions(block_size=BLOCK))
+                reader = json.open_json(
+                    file,
+                    read_options=json.ReadOptions(block_size=BLOCK),
+                    parse_options=json.ParseOptions(explicit_schema=_unsigned(file, address)),
+                )
                 return reader.schema, iter(reader)
 
     def look_ahead(self, look: Callable[[Any], object]) -> None:
@@ -193,6 +201,24 @@ class TableReader:
         self._stack.close()
 
 
+def _unsigned(file: BinaryIO, address: str) -> Any:
+    """A schema that makes the addresses of JSON lines unsigned, where pyarrow would take those from 2^63 on, such as a
+    kernel's, for floating-point numbers; None where it would not."""
+    from pyarrow import json
+
+    pa = arrow()
+    lines = file.peek(BLOCK)[:BLOCK].rpartition(b"\n")[0]  # type: ignore[attr-defined]
+    try:
+        type = json.read_json(io.BytesIO(lines)).schema.field(address).type if lines else pa.null()
+    except (pa.ArrowException, KeyError):
+        return None  # said when it is read
+    if pa.types.is_float64(type):
+        return pa.schema({address: pa.uint64()})
+    if pa.types.is_list(type) and pa.types.is_float64(type.value_type):
+        return pa.schema({address: pa.list_(pa.uint64())})
+    return None
+
+
 def rows_at_once(metadata: Any, address: str) -> int:
     """How many rows of a Parquet file are read at once: fewer where they are long or have many addresses."""
     groups = [metadata.row_group(number) for number in range(min(metadata.num_row_groups, FEW_GROUPS))]
@@ -238,6 +264,15 @@ class TableWriter:
         self._writer: Any = None
 
     def write(self, batch: Any) -> None:
+        """WrongUse for what such a file can't hold."""
+        pa = arrow()
+        try:
+            self._write(batch)
+        except pa.ArrowException as error:
+            message = plain(str(error).splitlines()[0])
+            raise WrongUse(f"a {self.kind.word} file can't hold this table: {message}") from None
+
+    def _write(self, batch: Any) -> None:
         match self.kind:
             case TableKind.PARQUET:
                 self._waiting.append(batch)
@@ -279,7 +314,7 @@ class TableWriter:
 
     def _write_group(self) -> None:
         pa = arrow()
-        table = pa.Table.from_batches(self._waiting, self.schema)
+        table = pa.Table.from_batches([_without_null_texts(one) for one in self._waiting], self.schema)
         if len(self._waiting) > 1:  # else all after the first would be written as plain texts
             table = table.unify_dictionaries()
         self._waiting, self._rows, self._bytes = [], 0, 0
@@ -299,6 +334,16 @@ class TableWriter:
             if self.kind is not TableKind.JSON:
                 self._started().close()
             self._file.flush()
+
+
+def _without_null_texts(batch: Any) -> Any:
+    """A batch whose dictionaries hold no null, which pyarrow does not write to Parquet: its rows are null."""
+    pa = arrow()
+    for at, column in enumerate(batch.columns):
+        if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+            decoded = column.dictionary_decode().dictionary_encode().cast(column.type)
+            batch = batch.set_column(at, batch.schema.field(at), decoded)
+    return batch
 
 
 def _is_narrow(type: Any) -> bool:

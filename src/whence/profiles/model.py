@@ -349,6 +349,14 @@ class Profile:
         self.frames.append(frames)
         return len(self.address) - 1
 
+    def put_files_first(self) -> None:
+        """Order the mappings: files first, the kernel's and other memory last. Readers of pprof take the first one for
+        the program."""
+        order = sorted(range(len(self.mappings)), key=lambda index: not self.mappings[index].path.startswith("/"))
+        place = {index: row for row, index in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
+        self.mappings = [self.mappings[index] for index in order]
+        self.mapping = array("q", map(place.__getitem__, self.mapping))
+
     def skip(self, part: str, rule: str, line: str) -> None:
         """Count a line of text that could not be read."""
         self.skipped += 1

@@ -264,7 +264,7 @@ def send(request: Request, content: Content | InMemory, name: str, begin: int = 
             content.close()
             request.scope["whence.bytes"] = size
             return PathResponse(content.path, headers)
-        if end - begin <= SMALL and not is_file and content.path is not None:  # a quick look into a local file
+        if end - begin <= SMALL and content.path is not None:  # a quick look into a local file
             data = content.read(begin, end)
             content.close()
             return Response(data, status, headers=headers, media_type=BINARY)

@@ -22,6 +22,7 @@ from whence.server.bodies import Refusal
 from whence.server.listing import Listing
 from whence.server.metrics import Held, Metrics
 from whence.server.misses import Misses
+from whence.server.parsing import ConfinedParser
 from whence.server.pool import ArchivePool
 from whence.server.settings import FORWARD, FRESH_SECONDS, FRESH_SECONDS_FAR, SCAN, SYMBOLIZE, ServerSettings
 from whence.server.upstream import Upstream, UpstreamSource
@@ -46,7 +47,8 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.store = Store(settings.store, cache=settings.cache or None)
+        self._parser = ConfinedParser(settings.limits)
+        self.store = Store(settings.store, cache=settings.cache or None, parser=self._parser)
         self.source_of_names = self.store.source()
         self.listing = Listing(self.store)
         self.answers = AnswerLines()
@@ -83,6 +85,7 @@ class Server:
         self.pool.close()
         self.locator.close()
         self.store.close()
+        self._parser.close()
 
     def count(self, request: Request, kind: str) -> None:
         """Note what kind of request it is."""
@@ -196,10 +199,13 @@ class Server:
                     self.came(build_id)
 
     def source(self, request: Request, build_id: str, path: str) -> bytes | None:
-        """A source file of a bundle."""
-        found = self.store.read_source(build_id, path)
+        """A source file of a bundle; from upstream where there is none."""
+        found, where = self.store.read_source(build_id, path), "store"
+        if found is None and self.upstream is not None:
+            found, where = self.upstream.source(build_id, path, passed_on(request)), "upstream"
         if found is not None:
-            self.metrics.sources.labels("store").inc()
+            self.metrics.sources.labels(where).inc()
+            request.scope["whence.result"] = "file" if where == "store" else where
         return found
 
 

@@ -13,7 +13,7 @@ import cython
 from cython.cimports.libc.limits import INT_MAX
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.stdlib import calloc, malloc
-from cython.cimports.libc.string import memcmp, memcpy
+from cython.cimports.libc.string import memcpy
 from cython.cimports.whence.columns.kernels.arrow import (
     ArrowArray,
     ArrowSchema,
@@ -21,6 +21,7 @@ from cython.cimports.whence.columns.kernels.arrow import (
     new_schema,
 )
 from cython.cimports.whence.columns.kernels.batch import NOTHING, Elements, RecordBatch
+from cython.cimports.whence.columns.kernels.texts import TextRow, TextSet
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
@@ -30,15 +31,19 @@ from cython.cimports.whence.kernels.hashtable import (
     is_crowded,
     make_slots,
     mix,
-    mix_bytes,
     next_slot,
     put_item,
     release_slots,
 )
-from cython.cimports.whence.kernels.vector import push, push_bytes, push_u32, push_u64, release
+from cython.cimports.whence.kernels.vector import push_bytes, push_u32, push_u64, release
 from cython.cimports.whence.lidia.kernels.queries import FrameColumns, Texts
 
 NO_TEXT = cython.declare(cython.uint, 0xFFFFFFFF)
+
+# Kinds of texts: as a file has them, linkage names, and what is shown in their place
+cython.declare(PLAIN=cython.uint, LINKAGE=cython.uint, SHOWN=cython.uint)
+PLAIN, LINKAGE, SHOWN = 0, 1, 2
+
 ASCII_END = cython.declare(cython.uchar, 0x80)
 NO_ID = cython.declare(cython.uint, 0xFFFFFFFF)  # the code of an element without a build-id
 
@@ -65,7 +70,8 @@ class AnswerStore:
     def __cinit__(self, bad_address: cython.uchar, no_build_id: cython.uchar):
         """The numbers of the reasons for what is no address, and for an address without a build-id. MemoryError."""
         self.seed = int.from_bytes(os.urandom(8), "little")
-        if not (make_slots(cython.address(self.table), 0) and make_slots(cython.address(self.text_table), 0)):
+        self.texts = TextSet()
+        if not make_slots(cython.address(self.table), 0):
             raise MemoryError
         if not (self._add(NO_ID, 0) and self._add(NO_ID, 1) and self._add(NO_ID, 2)):
             raise MemoryError
@@ -85,10 +91,7 @@ class AnswerStore:
         release(cython.address(self.start_line))
         release(cython.address(self.inlined))
         release(cython.address(self.source))
-        release(cython.address(self.text))
-        release(cython.address(self.text_end))
-        release_slots(cython.address(self.text_table))
-        release(cython.address(self.known))
+        release(cython.address(self.shown_text))
         release(cython.address(self.shown_in))
         release(cython.address(self.place))
 
@@ -99,13 +102,7 @@ class AnswerStore:
     @property
     def memory(self):
         """About how many bytes they take."""
-        return (
-            self.file.count * 41
-            + self.function.count * 18
-            + self.text.count
-            + self.text_end.count * 16
-            + self.known.count * 32
-        )
+        return self.file.count * 41 + self.function.count * 18 + self.texts.memory + self.place.count * 12
 
     def __repr__(self):
         return f"<AnswerStore: {len(self)}, {self.function.count} frames>"
@@ -230,24 +227,6 @@ class AnswerStore:
             raise MemoryError
         return dict(zip(files.numbers(), columns, strict=True))
 
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _add_text(self, text: cython.p_const_char, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Keep a text; its number."""
-        done: cython.bint = self.text_end.count < NO_TEXT and push_bytes(cython.address(self.text), text, size)
-        done = done and push_u64(cython.address(self.text_end), self.text.count)
-        done = done and push_u32(cython.address(self.shown_in), 0) and push_u32(cython.address(self.place), 0)
-        if not done:
-            raise MemoryError
-        return self.text_end.count - 1
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    @cython.inline
-    def _text_start(self, text: cython.uint) -> cython.ulonglong:
-        return self.text_end.items[text - 1] if text else 0
-
     def number_texts(self, texts: Texts, show: object):
         """The number of each of `texts` as it is to be shown: a Column of u32.
 
@@ -256,14 +235,10 @@ class AnswerStore:
         """
         count: cython.Py_ssize_t = len(texts)
         row: cython.Py_ssize_t
-        at: cython.Py_ssize_t
+        number: cython.Py_ssize_t
         linkage: cython.Py_ssize_t = 0
-        is_linkage: cython.bint
+        kind: cython.uint
         size: cython.ulonglong
-        hash: cython.ulonglong
-        slot: cython.ulonglong
-        table: cython.pointer(HashTable) = cython.address(self.text_table)
-        known: cython.pointer(KnownText)
         text: cython.pointer(cython.const[cython.uchar])
         out: Column = Column("I")
         if not out.reserve(count):
@@ -272,60 +247,64 @@ class AnswerStore:
         linkages = cython.cast(cython.p_uint, texts.linkage.vector.items)
         for row in range(count):
             text = texts.text_at(row, cython.address(size))
-            is_linkage = linkage < texts.linkage.vector.count and linkages[linkage] == row
-            linkage += is_linkage
-            hash = mix_bytes(text, size, self.seed) ^ is_linkage
-            if is_crowded(table):
-                if not make_slots(table, 4 * self.known.count):
-                    raise MemoryError
-                for at in range(self.known.count):
-                    known = cython.cast(cython.pointer(KnownText), self.known.items) + at
-                    put_item(table, known.hash, at)
-            slot = first_slot(table, hash)
-            while table.slots[slot]:
-                known = cython.cast(cython.pointer(KnownText), self.known.items) + (table.slots[slot] - 1)
-                if known.hash == hash and known.size == size and memcmp(self.text.items + known.start, text, size) == 0:
-                    break
-                slot = next_slot(table, slot)
-            if table.slots[slot] == 0:
-                at = self.known.count
-                self._know(hash, text, size, is_linkage, show)
-                fill_slot(table, slot, at)
-                known = cython.cast(cython.pointer(KnownText), self.known.items) + at
-            numbers[row] = known.shown
+            kind = PLAIN
+            if linkage < texts.linkage.vector.count and linkages[linkage] == row:
+                kind = LINKAGE
+                linkage += 1
+            number = self.texts.number_of(text, size, kind)
+            if number < 0:
+                raise MemoryError
+            if number >= self.shown_text.count:
+                self._show(number, text, size, kind, show)
+            numbers[row] = self.shown_text.items[number]
         out.vector.count = count
         return out
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _know(
+    def _show(
         self,
-        hash: cython.ulonglong,
+        number: cython.Py_ssize_t,
         text: cython.pointer(cython.const[cython.uchar]),
         size: cython.ulonglong,
-        linkage: cython.bint,
+        kind: cython.uint,
         show: object,
     ) -> cython.int:
-        """Keep a text and the number of what is shown in its place."""
+        """Say what is shown in place of a new text: nothing if `show` raises."""
         at: cython.ulonglong
-        plain: cython.bint = not linkage
-        known: cython.pointer(KnownText)
-        start: cython.ulonglong = self.text.count
-        number: cython.Py_ssize_t = self._add_text(cython.cast(cython.p_const_char, text), size)
+        plain: cython.bint = kind == PLAIN
+        if not self._grow_texts():
+            raise MemoryError
         for at in range(size):
             if text[at] >= ASCII_END:
                 plain = False
         if not plain:
-            raw: bytes = text[:size]
-            shown: bytes = show(raw, linkage)
-            if shown != raw:
-                number = self._add_text(shown, len(shown))
-        known = cython.cast(cython.pointer(KnownText), push(cython.address(self.known), cython.sizeof(KnownText)))
-        if known == cython.NULL:
-            raise MemoryError
-        known.hash, known.start = hash, start
-        known.size, known.shown = cython.cast(cython.uint, size), cython.cast(cython.uint, number)
+            self._show_as(number, b"")
+            self._show_as(number, show(text[:size], kind == LINKAGE))
         return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _show_as(self, number: cython.Py_ssize_t, text: bytes) -> cython.int:
+        shown: cython.Py_ssize_t = self.texts.number_of(text, len(text), SHOWN)
+        if shown < 0 or not self._grow_texts():
+            raise MemoryError
+        self.shown_text.items[number] = cython.cast(cython.uint, shown)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _grow_texts(self) -> cython.bint:
+        """Have a row for each text. False: no memory."""
+        while self.place.count < self.texts.row.count:
+            if not (
+                push_u32(cython.address(self.shown_text), cython.cast(cython.uint, self.shown_text.count))
+                and push_u32(cython.address(self.shown_in), 0)
+                and push_u32(cython.address(self.place), 0)
+            ):
+                return False
+        return True
 
     def fill(
         self,
@@ -356,7 +335,7 @@ class AnswerStore:
         belong(frames.inlined.vector.count == total and frames.source.vector.count == total)
         belong(starts[0] == 0 and starts[count] == total and first + total < NO_TEXT)
         for at in range(numbers.shape[0]):
-            belong(numbers[at] < self.text_end.count)
+            belong(numbers[at] < self.place.count)
         for at in range(count):
             belong(starts[at] <= starts[at + 1] and FIRST_ANSWER <= which[at] < self.file.count)
         with cython.nogil:
@@ -675,7 +654,7 @@ class AnswerStore:
         text: cython.uint
         places: cython.uint = 0
         size: cython.ulonglong = 0
-        start: cython.ulonglong
+        row: cython.pointer(TextRow)
         indices: cython.pointer(int32_t)
         offsets: cython.pointer(int32_t)
         data: cython.p_char
@@ -701,8 +680,7 @@ class AnswerStore:
                     array.null_count += 1
                     continue
                 text = texts[frame]
-                start = self._text_start(text)
-                if self.text_end.items[text] == start:
+                if self.texts.at(text).size == 0:
                     array.null_count += 1
                     continue
                 if self.shown_in.items[text] != self.shown:
@@ -710,7 +688,7 @@ class AnswerStore:
                     self.place.items[text] = places
                     places += 1
                     room = shown.push_u32(text) and room
-                    size += self.text_end.items[text] - start
+                    size += self.texts.at(text).size
                 indices[at] = self.place.items[text]
                 set_bit(array, at)
         array.dictionary = cython.cast(cython.pointer(ArrowArray), calloc(1, cython.sizeof(ArrowArray)))
@@ -731,9 +709,9 @@ class AnswerStore:
         offsets[0] = 0
         for at in range(places):
             text = cython.cast(cython.p_uint, shown.vector.items)[at]
-            start = self._text_start(text)
-            memcpy(data + size, self.text.items + start, self.text_end.items[text] - start)
-            size += self.text_end.items[text] - start
+            row = self.texts.at(text)
+            memcpy(data + size, self.texts.text.items + row.start, row.size)
+            size += row.size
             offsets[at + 1] = cython.cast(int32_t, size)
 
     @cython.cfunc

@@ -371,6 +371,7 @@ cdef class Archive:
     cdef readonly Py_ssize_t fault_index  # the range it was met in
     cdef readonly unsigned long long string_size
     cdef unsigned long long seed  # so that an archive cannot choose offsets that collide
+    cdef object _load
     cdef object _frame
     cdef object _make
     cdef tuple _sources
