@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence import lidia
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
+from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.errors import Mismatch, WhenceError, WrongUse, without_file
 from whence.locate.debug_files import DEBUG_DIRS, DebugFiles, has_debug_info
@@ -51,7 +52,6 @@ from whence.locate.sources import (
 from whence.reasons import GIVE_FILE, Missing, Reason
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import BinaryIO, TypeVar, Unpack
 
     from whence.binary import ElfOptions
@@ -70,7 +70,7 @@ class Unfit(WhenceError):
     """A candidate that is whole and of the wanted build-id, but holds nothing of what is wanted."""
 
 
-class Locator:
+class Locator(Closing):
     """Finds and opens the files that answer for build-ids and paths. A context manager; safe from several threads.
 
     `dirs` are folders of debug files in place of /usr/lib/debug, or what `perf archive` packed of one, `files` ELF
@@ -142,14 +142,6 @@ class Locator:
         servers = "debuginfod" if self._client is not None else ""
         places = filter(None, [given, *self.archive_dirs, cache, *self.dirs, servers])
         return f"<whence.Locator: {', '.join(places) or 'no places'}>"
-
-    def __enter__(self) -> Locator:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the given files that wait to be asked for, and connections to stores and servers. The locator stays

@@ -26,6 +26,8 @@ COPIED = 1 << 20  # bytes at a time
 
 
 class PerfArchiveError(FormatError):
+    """A package of `perf archive` that breaks a rule of tar or of its compression."""
+
     format = "perf archive"
 
 

@@ -28,6 +28,7 @@ from whence.model import Frame, Frames, Source
 from whence.profiles import bounds
 
 MAGIC = b"DTiJ"  # as a little-endian machine writes it
+VERSION = 1
 HEADER, RECORD = 40, 16
 LOAD, MOVE, DEBUG_INFO, CLOSE, UNWINDING_INFO = range(5)
 LOADED, MOVED, DEBUGGED, UNWINDS = struct.calcsize("<IIQQQQ"), struct.calcsize("<IIQQQQQ"), 16, 24
@@ -83,7 +84,7 @@ def read(data: bytes, budget: Budget | None = None) -> JitDump:
     if len(data) < HEADER:
         raise ProfileError("jitdump", 0, f"the header has {HEADER} bytes", f"{len(data)}")
     version, size, _, padding, pid, _, flags = struct.unpack_from(order + "IIIIIQQ", data, 4)
-    if version != 1:
+    if version != VERSION:
         raise ProfileError("jitdump", 4, "the version is 1", str(version))
     out = JitDump(pid, bool(flags & COUNTER_TIMES))
     by_index: dict[int, JitCode] = {}
