@@ -340,7 +340,8 @@ class UserStacks:
         return "little" if self._reader.order == "<" else "big"
 
     def _group(self, replay: Replay, pid: int, time: int, event: Attribute, is_32: bool) -> Waiting | None:
-        """What a process has mapped now; None where nothing is known of its machine's registers."""
+        """What a process has mapped now; None where the pc and the stack pointer are not among registers that are known
+        of its machine."""
         key = MACHINE_KEYS.get(self._reader.features.machine, (EM_X86_64, 64) if self._reader.order == "<" else (0, 0))
         if is_32:
             key = WITH_32_BITS.get(key, key)
@@ -349,6 +350,8 @@ class UserStacks:
             return None
         numbers = REGISTERS[key[0]]
         present = [numbers[bit] for bit in range(64) if event.user_registers >> bit & 1 and bit in numbers]
+        if PC not in present or machine.sp not in present:
+            return None
         maps, code = list(map(Placed._make, replay.maps_of(pid))), list(map(Placed._make, replay.code_of(pid)))
         self._budget.charge(bounds.MAPPING * len(maps) + bounds.ENTRY * len(code))
         return Waiting(pid, time, machine, array("I", [one for one in present if one != PC]), maps, code)
