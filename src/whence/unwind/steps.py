@@ -93,7 +93,7 @@ class Ended(Exception):
 class FrameStep(NamedTuple):
     """The caller of a frame: its pc, its registers, and where the frame of what it called ends.
 
-    `from_trampoline`: it may be on another stack, because a signal interrupted it or Go switched stacks.
+    `from_trampoline`: it may be on another stack, because a signal interrupted it, or code switched stacks.
     """
 
     pc: int

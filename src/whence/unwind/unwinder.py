@@ -15,7 +15,7 @@ it. What a signal interrupted is looked up at its very address.
 
 A stack ends where CFI says so (the return address is undefined), or at a return address of 0. Any other end says what
 was missing. A caller's frame must lie above that of what it called, except across signal handlers, which may have a
-stack of their own; and the number of frames is bounded.
+stack of their own, and where CFI leads to other memory and behind a call; and the number of frames is bounded.
 """
 
 from __future__ import annotations
@@ -153,6 +153,8 @@ class Unwinder:
                     raise Ended(End.COMPLETE)
                 self.charge(1)
                 step = self.step(frame, values)
+                if step.cfa < cfa_before and self.is_on_other_stack(step, frame):
+                    step = step._replace(from_trampoline=True)
                 self.check(step, frame, cfa_before, after_signal)
                 if step.from_trampoline:  # the one kind of frame that may be anywhere, so that nothing else ends a loop
                     place = step.pc, step.registers.get(self.machine.sp, 0)
@@ -173,6 +175,19 @@ class Unwinder:
         self.steps_left -= steps
         if self.steps_left < 0:
             raise Ended(End.LIMIT)
+
+    def is_on_other_stack(self, step: FrameStep, frame: StackFrame) -> bool:
+        """Whether CFI leads to a stack in other memory, and there to behind a call: of code that switches stacks, as
+        gcc's __morestack does (-fsplit-stack)."""
+        if step.from_trampoline or step.found_by is not FoundBy.CFI:
+            return False
+        other = self.memory.region(step.cfa)
+        if other is None or other == self.memory.region(frame.sp) or not self.is_code(step.pc - 1):
+            return False
+        is_read = self._bytes(step.pc - 1, 1) is not None
+        return (
+            (is_read and self.follows_call(step.pc)) or self.returns_from_signal(step.pc) or self.ends_context(step.pc)
+        )
 
     def check(self, step: FrameStep, frame: StackFrame, cfa_before: int, after_signal: bool) -> None:
         """Raise Ended unless there is a caller, above what it called, in code."""
