@@ -13,7 +13,7 @@ from array import array
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import EM_386, EM_AARCH64, EM_X86_64
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         def map_facts(self, number: int) -> Any: ...
 
 
-PC, NOT_USED = -1, -2
+PC = -1
 # perf's numbers of registers (arch/*/include/uapi/asm/perf_regs.h of Linux), by machine: DWARF's
 X86_64_REGISTERS = {0: 0, 1: 3, 2: 2, 3: 1, 4: 4, 5: 5, 6: 6, 7: 7, 8: PC, **{16 + at: 8 + at for at in range(8)}}
 I386_REGISTERS = {0: 0, 1: 3, 2: 1, 3: 2, 4: 6, 5: 7, 6: 5, 7: 4, 8: PC}
@@ -61,7 +61,6 @@ AARCH64_REGISTERS = {**{at: at for at in range(32)}, 32: PC}
 ABI_NONE, ABI_32 = 0, 1
 MACHINE_KEYS = {"x86_64": (EM_X86_64, 64), "aarch64": (EM_AARCH64, 64), "i686": (EM_386, 32), "i386": (EM_386, 32)}
 REGISTERS = {EM_X86_64: X86_64_REGISTERS, EM_386: I386_REGISTERS, EM_AARCH64: AARCH64_REGISTERS}
-MACHINE_OF = {MACHINES[key].name: key[0] for key in MACHINE_KEYS.values()}
 STACKS_TOGETHER, SAMPLES_TOGETHER = 16 << 20, 1 << 15  # bytes and samples that are unwound at a time
 
 
@@ -110,6 +109,9 @@ class Waiting:
     code: CoreCode
     machine: Machine
     numbers: array[int]  # DWARF's, of the registers that each has
+    places: list[int]  # where these are among those of the sample; so are the pc and the stack pointer, -1: not there
+    pc_at: int
+    sp_at: int
     samples: array[int] = field(default_factory=lambda: array("I"))
     pc: array[int] = field(default_factory=lambda: array("Q"))
     values: array[int] = field(default_factory=lambda: array("Q"))
@@ -129,6 +131,8 @@ class UserStacks:
         self._first = array("Q")  # by sample: where its addresses begin, and how many there are
         self._count = array("I")
         self._opened: dict[tuple[str, str], Module] = {}
+        self._forms: dict[int, tuple[struct.Struct, int]] = {}  # by the number of registers
+        self._byte_order: Literal["little", "big"] = "little" if reader.order == "<" else "big"
 
     def unwind(self, profile: Profile, finds: Finds) -> None:
         """Give every sample its whole stack, by the files that a Locator finds. Never raises for what a sample or a
@@ -180,35 +184,37 @@ class UserStacks:
 
     def _take(self, sample: int, where: int, event: Attribute, group: Waiting | None) -> None:
         """Put what a sample holds among those that wait; without registers it has no frames of user code."""
-        order = self._reader.order
-        count = event.user_registers.bit_count()
-        data = bytes(self._reader.bytes_at(where, 8 * (count + 3) + event.user_stack))
-        (abi,) = struct.unpack_from(order + "Q", data) if len(data) >= 8 * (count + 1) else (ABI_NONE,)
+        form, stack_at = self._form(event)
+        data = memoryview(self._reader.bytes_at(where, stack_at + 16 + event.user_stack))
+        abi, *values = form.unpack_from(data) if len(data) >= form.size else (ABI_NONE,)
         if abi == ABI_NONE or group is None:
             self._ends["no registers that are known of this machine" if abi else "samples without registers"] += 1
             return
         if (abi == ABI_32) != (group.machine.bits == 32):
             self._ends["of another kind of program than the others of its process"] += 1
             return
-        values = struct.unpack_from(f"{order}{count}Q", data, 8)
-        numbers = REGISTERS[MACHINE_OF[group.machine.name]]
-        present = [bit for bit in range(64) if event.user_registers >> bit & 1]
-        known = dict(zip((numbers.get(bit, NOT_USED) for bit in present), values, strict=True))
         group.samples.append(sample)
-        group.pc.append(known.get(PC, 0))
-        group.values.extend([known.get(number, 0) for number in group.numbers])
-        group.start.append(known.get(group.machine.sp, 0))
+        group.pc.append(values[group.pc_at] if group.pc_at >= 0 else 0)
+        group.values.extend([values[at] for at in group.places])
+        group.start.append(values[group.sp_at] if group.sp_at >= 0 else 0)
         group.at.append(len(group.stack))
-        at = 8 * (count + 1)
-        size = valid = 0
-        if event.sample_type & constants.HAS_STACK_USER and at + 8 <= len(data):
-            (size,) = struct.unpack_from(order + "Q", data, at)
-            if size and at + 16 + size <= len(data):
-                (valid,) = struct.unpack_from(order + "Q", data, at + 8 + size)
-        group.stack += data[at + 8 : at + 8 + min(size, valid)]
-        group.size.append(min(size, valid))
+        size = 0
+        if event.sample_type & constants.HAS_STACK_USER and stack_at + 8 <= len(data):
+            given = int.from_bytes(data[stack_at : stack_at + 8], self._byte_order)
+            valid_at = stack_at + 8 + given
+            if given and valid_at + 8 <= len(data):
+                size = min(given, int.from_bytes(data[valid_at : valid_at + 8], self._byte_order))
+        group.stack += data[stack_at + 8 : stack_at + 8 + size]
+        group.size.append(size)
         if len(group.stack) > STACKS_TOGETHER or len(group.samples) >= SAMPLES_TOGETHER:
             self._flush(group)
+
+    def _form(self, event: Attribute) -> tuple[struct.Struct, int]:
+        """The ABI and the registers that a sample of an event has, and where what is known of its stack begins."""
+        count = event.user_registers.bit_count()
+        if count not in self._forms:
+            self._forms[count] = struct.Struct(f"{self._reader.order}{count + 1}Q"), 8 * (count + 1)
+        return self._forms[count]
 
     def _flush(self, group: Waiting | None) -> None:
         """Unwind the samples of a group that wait."""
@@ -217,14 +223,18 @@ class UserStacks:
         samples = StackSamples(
             group.pc, group.values, group.numbers, group.start, group.at, group.size, bytes(group.stack)
         )
-        found = stacks(group.code, group.machine, samples, "little" if self._reader.order == "<" else "big")
-        for row, sample in enumerate(group.samples):
-            frames = found.frames(row)
-            self._first[sample], self._count[sample] = len(self._addresses), len(frames)
-            self._addresses.extend(frames[:1])
-            self._addresses.extend([address - 1 for address in frames[1:]])
-            end, _ = found.why(row)
-            self._ends["" if end is End.COMPLETE else end.sentence] += 1
+        found = stacks(group.code, group.machine, samples, self._byte_order)
+        before, first = len(self._addresses), 0
+        with found.pc.numbers() as frames:
+            self._addresses.extend(array("Q", [address - 1 if address else 0 for address in frames]))
+            for row, sample in enumerate(group.samples):
+                end = found.end[row]
+                if first < end:
+                    self._addresses[before + first] = frames[first]
+                self._first[sample], self._count[sample] = before + first, end - first
+                first = end
+        for how, count in Counter(found.why(row)[0] for row in range(len(group.samples))).items():
+            self._ends["" if how is End.COMPLETE else how.sentence] += count
         for column in (group.samples, group.pc, group.values, group.start, group.at, group.size):
             del column[:]
         group.stack.clear()
@@ -256,5 +266,8 @@ class UserStacks:
         snapshot = SnapshotMappings(pid, "", 0, 0.0, mappings, files)
         code = CoreCode(SharedModules(snapshot, finds, self._opened), VdsoMemory(snapshot))
         numbers = REGISTERS[key[0]]
-        present = [numbers[bit] for bit in range(64) if event.user_registers >> bit & 1 and bit in numbers]
-        return Waiting(code, machine, array("I", [one for one in present if one != PC]))
+        bits = [bit for bit in range(64) if event.user_registers >> bit & 1]
+        place_of = {numbers[bit]: at for at, bit in enumerate(bits) if bit in numbers}
+        pc_at = place_of.pop(PC, -1)
+        sp_at = place_of.get(machine.sp, -1)
+        return Waiting(code, machine, array("I", place_of), list(place_of.values()), pc_at, sp_at)

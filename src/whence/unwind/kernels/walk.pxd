@@ -53,6 +53,7 @@ cdef class Walker:
     cdef unsigned long long mask, address_mask, sp_below_cfa, unreadable
     cdef int sp, word
     cdef bint big
+    cdef bint is_sample  # no memory but the stack that was copied with it
     cdef readonly long long mapping  # the one that a walk met
 
     cdef bint load(self, unsigned long long address, unsigned long long* value) noexcept

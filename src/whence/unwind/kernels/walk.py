@@ -289,7 +289,12 @@ class Walker:
                 return WALK_ODD
             if how == HOW_OFFSET:
                 if not self.load(cfa + words[2 * rule + 1] & self.mask, cython.address(value)):
-                    return WALK_UNREADABLE if register == column else WALK_ODD
+                    if register == column:
+                        return WALK_UNREADABLE
+                    if not self.is_sample or register == cython.cast(cython.ulonglong, self.sp):
+                        return WALK_ODD  # it may be in memory that Python reads
+                    known[register >> 6] &= ~(_ONE << (register & 63))
+                    continue
             elif how == HOW_UNDEFINED:
                 if register == column:
                     return WALK_COMPLETE
@@ -429,6 +434,7 @@ class Walker:
             if walk.known[self.sp >> 6] >> (self.sp & 63) & 1:
                 walk.cfa_before = walk.values[self.sp]
                 self.near.start = self.near.end = 0
+                self.is_sample = True
                 if stack_size[sample]:
                     self.near.start = stack_start[sample]
                     self.near.end = stack_start[sample] + stack_size[sample]
@@ -439,12 +445,14 @@ class Walker:
                     how = self.step(cython.address(walk))
                     if how != WALK_ODD and how != WALK_MODULE and not out.push_u64(pc):
                         self.near.start = self.near.end = 0
+                        self.is_sample = False
                         raise MemoryError
                     if how != WALK_ON:
                         break
                 if how == WALK_ON:
                     how = WALK_FULL
                 self.near.start = self.near.end = 0
+                self.is_sample = False
             ends[sample] = begin
             hows[sample] = how
             if how == WALK_ODD or how == WALK_MODULE:
