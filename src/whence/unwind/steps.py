@@ -18,6 +18,7 @@ class FoundBy(enum.StrEnum):
     INSTRUCTIONS = "instructions"  # by what they take off the stack up to a return, or have put there since a start
     PROLOGUE = "prologue"  # by the instructions at a function's beginning or end
     LEAF = "leaf"  # the caller of a function that keeps nothing on the stack, by the call there that leads to it
+    BACK_CHAIN = "back-chain"  # ppc64le, s390x: by the word at the stack pointer
     GO = "go"  # by the tables that Go's own unwinder uses
     SCAN = "scan"  # a guess: a word on the stack that may be the return address
     CALL = "call"  # the caller of an address that is no code

@@ -8,7 +8,7 @@ For each frame, in this order; what answers first is what counts, and is told wi
     4. of x86, the instructions from there to a return, or from the function's start on (instructions.py)
     5. of the innermost frame alone: a jump to no code, the instructions of a function's beginning and end, and a
        return address where the function would have it if it kept nothing, behind a call that leads to it
-    6. the frame pointer, if what it leads to lies on the stack and returns to behind a call
+    6. the frame pointer or the back chain, if what it leads to lies on the stack and returns to behind a call
 
 A return address is the byte behind a call, perhaps of the next function already: callers are looked up one byte before
 it. What a signal interrupted is looked up at its very address.
@@ -391,7 +391,7 @@ class Unwinder:
                 return self.called(registers, depth, FoundBy.PROLOGUE)
             if self.is_leaf(frame, registers):
                 return self.called(registers, 0, FoundBy.LEAF)
-        return self.by_frame_pointer(frame, registers)
+        return self.by_frame_pointer(frame, registers) or self.by_back_chain(frame, registers)
 
     def by_instructions(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         """The caller by the instructions from here to a return; else by those from the start of the function that a
@@ -521,6 +521,41 @@ class Unwinder:
         values = {register: registers[register] for register in machine.kept if register in registers}
         values[machine.fp], values[machine.sp] = self.word(fp + caller_at), fp + size
         return FrameStep(pc, values, fp + size, FoundBy.FRAME_POINTER)
+
+    def by_back_chain(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
+        """The caller by the word at the stack pointer, where each frame keeps its caller's; None unless it holds.
+
+        Where a thread is, the function may have no frame of its own yet: then its return address is in the link
+        register still, behind another call than that of the frame on the stack.
+        """
+        machine = self.machine
+        if machine.back_chain is None or machine.link is None:
+            return None
+        sp = registers[machine.sp]
+        chain, bounds = self.word(sp), self.memory.region(sp)
+        if not chain and not frame.exact:
+            raise Ended(End.COMPLETE)
+        values = {register: registers[register] for register in machine.kept if register in registers}
+        link = registers.get(machine.link, 0) & machine.address_mask if frame.exact else 0
+        pc = 0
+        if (
+            bounds is not None
+            and not chain % machine.word
+            and sp < chain <= bounds[1] - machine.back_chain - machine.word
+        ):
+            pc = self.word(chain + machine.back_chain) & machine.address_mask
+        if link and self.is_code(link - 1) and not self.is_in_function(link, frame.pc) and link != pc:
+            values[machine.sp] = sp
+            return FrameStep(link, values, sp, FoundBy.BACK_CHAIN)
+        if not pc or not self.is_code(pc - 1):
+            return None
+        values[machine.sp] = chain
+        return FrameStep(pc, values, chain, FoundBy.BACK_CHAIN)
+
+    @staticmethod
+    def is_in_function(link: int, pc: int) -> bool:
+        """Whether a return address can be of a call by the function that a thread is in: it is shortly before."""
+        return 0 <= pc - link < LEAF_BYTES
 
     def returns_from_signal(self, pc: int) -> bool:
         """Whether a return address is that of a signal handler."""
