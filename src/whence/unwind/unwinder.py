@@ -166,6 +166,9 @@ class Unwinder:
                 if guess is None:
                     return Unwound((*inner, *outer), ended.end, ended.detail, count - len(inner) - len(outer))
                 step = guess
+            is_plain = step.found_by is FoundBy.CFI and not (step.from_trampoline or frame.is_trampoline)
+            if self.walker is not None and is_plain:
+                self.walker.kernel.learn_plain(frame.pc, frame.exact)
             after_signal = step.from_trampoline
             cfa_before, values = step.cfa, step.registers
             frame = StackFrame(step.pc, values[machine.sp], step.found_by, step.exact)

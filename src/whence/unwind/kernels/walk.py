@@ -187,9 +187,7 @@ class Walker:
     @cython.inline
     def place_of(self, walk: cython.pointer[Walk], place: cython.pointer[Place]) -> cython.int:
         """The row that holds in a frame. WALK_ON, WALK_ODD or WALK_MODULE."""
-        kept: cython.pointer[Place] = self.places + (
-            ((walk.pc ^ cython.cast(cython.ulonglong, walk.is_exact) << 63) * WHENCE_GOLDEN) >> 50
-        )
+        kept: cython.pointer[Place] = self.places + self.slot_of(walk)
         how: cython.int
         if kept.pc == walk.pc and kept.table != 0 and kept.is_exact == walk.is_exact:
             place[0] = kept[0]
@@ -227,8 +225,9 @@ class Walker:
             cie = cython.cast(cython.pointer[Cie], table.cies.items) + found.cie
             if cie.is_signal:
                 return WALK_ODD
-            # code that signal handlers return to begins where no FDE covers it, or at an FDE's start
-            if vaddr == found.start if walk.is_exact else vaddr + 1 == found.end:
+            # code that signal handlers return to begins where no FDE covers it, or at an FDE's start: unless Python
+            # looked at it and found none, it is asked
+            if not self.is_learning and (vaddr == found.start if walk.is_exact else vaddr + 1 == found.end):
                 return WALK_ODD
             place.state = table.state_of_row(entry, vaddr)
             if place.state == NONE:
@@ -238,6 +237,23 @@ class Walker:
             place.is_exact = walk.is_exact
             return WALK_ON
         return WALK_ODD
+
+    def learn_plain(self, pc, is_exact):
+        """A frame with this pc is plain, if its row is: Python looked at the code there."""
+        walk: cython.pointer[Walk] = cython.address(self.walk)
+        place: Place
+        walk.pc = pc & self.mask
+        walk.is_exact = bool(is_exact)
+        self.is_learning = True
+        if self.find_place(walk, cython.address(place)) == WALK_ON:
+            self.places[self.slot_of(walk)] = place
+        self.is_learning = False
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.inline
+    def slot_of(self, walk: cython.pointer[Walk]) -> cython.ulonglong:
+        return ((walk.pc ^ cython.cast(cython.ulonglong, walk.is_exact) << 63) * WHENCE_GOLDEN) >> 50
 
     @cython.cfunc
     @cython.exceptval(check=False)
