@@ -14,6 +14,7 @@ import whence
 from tests.helpers.cores import PROGRAM, core_of
 from tests.helpers.live import compiled
 from whence.cli.main import main
+from whence.errors import MapsError
 from whence.unwind import End, FoundBy
 
 KINDS = {
@@ -162,6 +163,17 @@ def test_a_cut_core_has_stacks_as_far_as_it_goes(tmp_path: Path) -> None:
         for stack in whence.Core(core).stacks():
             assert stack.end in End
             assert stack.frames
+
+
+def test_a_core_whose_place_another_file_took_is_an_error_and_not_stacks_of_that_one(tmp_path: Path) -> None:
+    core = core_of(compiled(tmp_path, "-O2", source=PROGRAM), "d")
+    opened = whence.Core(core)
+    other = tmp_path / "other"
+    other.write_bytes(core.read_bytes()[:4096])
+    shutil.copy(other, core)
+    with pytest.raises(MapsError, match="the file changed since it was opened") as caught:
+        opened.stacks()
+    assert caught.value.code == "changed"
 
 
 EXCEPTIONS = """#include <cstdlib>
