@@ -324,13 +324,17 @@ class UserStacks:
             group.pc, group.values, group.numbers, group.start, group.at, group.size, bytes(group.stack)
         )
         found = stacks(self._code(group, finds), group.machine, samples, self._byte_order)
-        for row, sample in enumerate(group.samples):
-            frames = found.frames(row)
-            self._first[sample], self._count[sample] = len(self._addresses), len(frames)
-            self._addresses.extend(frames[:1])
-            self._addresses.extend([address - 1 for address in frames[1:]])
-            end, _ = found.why(row)
-            self._ends["" if end is End.COMPLETE else end.sentence] += 1
+        before, first = len(self._addresses), 0
+        with found.pc.numbers() as frames:
+            self._addresses.extend(array("Q", [address - 1 if address else 0 for address in frames]))
+            for row, sample in enumerate(group.samples):
+                end = found.end[row]
+                if first < end:
+                    self._addresses[before + first] = frames[first]
+                self._first[sample], self._count[sample] = before + first, end - first
+                first = end
+        for why, count in Counter(found.why(row)[0] for row in range(len(group.samples))).items():
+            self._ends["" if why is End.COMPLETE else why.sentence] += count
         for column in (group.samples, group.pc, group.values, group.start, group.at, group.size):
             del column[:]
         group.stack.clear()
