@@ -13,6 +13,7 @@ import io
 import os
 from _operator import index
 
+from whence.closing import Closing
 from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence.files import open_regular
 from whence.forks import Lock
@@ -23,7 +24,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from os import PathLike
-    from types import TracebackType
     from typing import Protocol, TypedDict, Unpack
 
     from whence.elf import ElfFile
@@ -60,7 +60,7 @@ ADDRESS_END = 1 << 64
 SHARDS_KEPT = 64
 
 
-class Binary:
+class Binary(Closing):
     """Something that names addresses: an ELF file with all that belongs to it, or an archive.
 
     Safe for use from many threads. A context manager; closing releases every file and table. Lookups that still run
@@ -314,14 +314,6 @@ class Binary:
     def __repr__(self) -> str:
         kind = "archive" if self.is_archive else "ELF file"
         return f"<whence.Binary {self.path or 'in memory'}: {kind}{', closed' if self._closed else ''}>"
-
-    def __enter__(self) -> Binary:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def unit_count(producers: Producers) -> int:

@@ -18,7 +18,7 @@ import os
 import stat
 
 from whence.blocks import contextmanager, suppress
-from whence.errors import naming, not_regular
+from whence.errors import naming, not_regular, what_it_is
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class NotRegularError(OSError):
 
     def __init__(self, mode: int) -> None:
         self.mode = mode
-        super().__init__(number("EINVAL"), f"not a regular file ({stat.filemode(mode)})")
+        super().__init__(number("EINVAL"), what_it_is(mode))
 
 
 def number(name: str) -> int:

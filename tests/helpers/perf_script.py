@@ -28,6 +28,7 @@ FRAME = re.compile(
     r"\s*(?P<address>[0-9a-f]+) (?P<name>.*?)(?:\+0x(?P<into>[0-9a-f]+))?"
     r"(?P<inlined> \(inlined\))?(?: \((?P<file>.*)\))?$"
 )
+NO_LINE = re.compile(r"^\?\?|^:|:[0?]$")
 UNKNOWN, VDSO = "[unknown]", "[vdso]"
 KALLSYMS = "/proc/kallsyms"
 CLONE = re.compile(
@@ -35,6 +36,7 @@ CLONE = re.compile(
 )  # debug info has the function's name
 VERSION = re.compile(r"@+\w+(\.\w+)*$")
 
+KERNEL = 0xFFFF_8000_0000_0000  # from here on; junk may lie between it and the users' half
 PAGE = 4096  # junk in call chains is mostly small: no code lies in the first page
 
 
@@ -76,7 +78,7 @@ def printed(text: str) -> list[Event]:
         elif line.startswith("  ") and not line.startswith("   ") and frames:  # a line of a frame
             source = line.strip().removesuffix(" (inlined)")
             inlined = frames[-1].inlined or line.endswith(" (inlined)")
-            frames[-1] = frames[-1]._replace(source="" if source.startswith(("??", ":")) else source, inlined=inlined)
+            frames[-1] = frames[-1]._replace(source="" if NO_LINE.search(source) else source, inlined=inlined)
         elif found := HEADER.match(line):
             end()
             header, frames = found, []
@@ -129,7 +131,8 @@ def events(profile: Profile, *, alone: bool = False, unwound: bool = False, inli
             if value := samples.timeline.values[kind][event]:
                 pid, tid = labels["pid"].number, labels["tid"].number
                 shown = f"{time // 10**9}.{time % 10**9 // 1000:06}"
-                out.append(Event(labels["comm"].text, pid, tid, shown, one.type, value, tuple(frames)))
+                comm = labels["comm"].text if "comm" in labels else f":{tid}"
+                out.append(Event(comm, pid, tid, shown, one.type, value, tuple(frames)))
     return out
 
 
@@ -140,7 +143,7 @@ def frames_of(
     for depth, location in enumerate(locations):
         address = profile.address[location]
         mapping = profile.mapping_of(location)
-        enters_user = before >> 63 and not address >> 63
+        enters_user = before >= KERNEL and not address >> 63
         before = address
         if depth and not enters_user and address >= PAGE and not (unwound and not address >> 63):
             address += 1
@@ -205,16 +208,17 @@ def is_alias(path: str, ours: str, theirs: str) -> bool:
     return not mine and bool(base) and base in theirs
 
 
-def compare(theirs: list[Event], ours: list[Event]) -> int:
-    """Every sample and frame equal: addresses, files, names. Returns how many names were compared.
+def compare(theirs: list[Event], ours: list[Event], comm: str = "") -> int:
+    """Every sample equal, and every frame of the threads of a name (of all, where none is given): addresses, files,
+    names. Returns how many names were compared.
 
     perf drops a whole chain that has a value at the end of the address space that is no mark of its own.
     """
     assert [one._replace(frames=()) for one in ours] == [
         one._replace(frames=(), event=one.event.partition(":")[0]) for one in theirs
     ]
-    both = [(mine, other) for mine, other in zip(ours, theirs, strict=True) if other.frames]
-    assert len(both) >= len(theirs) - max(2, len(theirs) // 50)
+    both = [pair for pair in zip(ours, theirs, strict=True) if pair[1].frames and comm in ("", pair[1].comm)]
+    assert comm or len(both) >= len(theirs) - max(2, len(theirs) // 50)
     for mine, other in both:
         assert [one.address for one in mine.frames] == [one.address for one in other.frames], other
     return sum(compare_names(mine, other) for mine, other in both)

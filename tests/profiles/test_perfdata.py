@@ -12,6 +12,7 @@ from tests.forge.perfdata import KERNEL, USER, Forge
 from tests.helpers.perf_script import compare, events, printed, recorded, script
 from whence.cli import main
 from whence.elf import ElfFile
+from whence.errors import WhenceError
 from whence.locate.locator import Locator
 from whence.procmap.vdso import own_vdso
 from whence.profiles import Profile, merge, read
@@ -135,20 +136,78 @@ def test_perfs_cache_and_what_perf_archive_packed_are_debug_folders(tmp_path: Pa
     assert {"leaf", "middle"} & {frame.function for chain in profile.frames for frame in chain}
 
 
-def test_the_kernel_is_named_by_the_kallsyms_that_perf_kept_of_its_build_id(tmp_path: Path) -> None:
+TEXT, KERNEL_ID = 0xFFFFFFFF81000000, "ab" * 20
+KALLSYMS = "ffffffff81000000 T _text\nffffffff81000100 T handle_irq\nffffffffc0000000 t probe\t[driver]\n"
+
+
+def of_kernel(text: int = TEXT) -> bytes:
+    """A recording of a kernel that lay at an address, and of a module of it."""
     forge = Forge()
-    start, build_id = 0xFFFFFFFF81000000, "ab" * 20
-    path = cache_of(tmp_path, build_id, "kallsyms")
-    path.write_text("ffffffff81000000 T _text\nffffffff81000100 T handle_irq\nffffffffc0000000 t probe\t[driver]\n")
     records = [
-        forge.mmap(0xFFFFFFFF, start, 0x1000000, start, "[kernel.kallsyms]_text", misc=1),
+        forge.mmap(0xFFFFFFFF, text, 0x1000000, text, "[kernel.kallsyms]_text", misc=1),
         forge.mmap(0xFFFFFFFF, 0xFFFFFFFFC0000000, 0x1000, 0, "[driver]", misc=1),
-        forge.sample(7, 7, 5, [KERNEL, start + 0x108, 0xFFFFFFFFC0000011], misc=1),
+        forge.sample(7, 7, 5, [KERNEL, text + 0x108, 0xFFFFFFFFC0000011], misc=1),
     ]
-    profile = read(forge.file(records, features={2: forge.build_ids([("[kernel.kallsyms]", build_id)])}))
-    with Locator(dirs=[tmp_path], local=False) as locator:
+    return forge.file(records, features={2: forge.build_ids([("[kernel.kallsyms]", KERNEL_ID)])})
+
+
+def kernel_frames(profile: Profile, *folders: Path) -> list[str]:
+    with Locator(dirs=folders, local=False) as locator:
         profile.symbolize(locator)
-    assert [chain[0].function for chain in profile.frames] == ["handle_irq", "probe [driver]"]
+    return [chain[0].function if chain else "" for chain in profile.frames]
+
+
+@pytest.mark.parametrize(
+    "place", [f"[kernel.kallsyms]/{KERNEL_ID}/kallsyms", f"[kernel.kcore]/{KERNEL_ID}/2026112211000000/kallsyms", ""]
+)
+def test_the_kernel_is_named_by_the_kallsyms_that_perf_kept_of_its_build_id(tmp_path: Path, place: str) -> None:
+    path = tmp_path / place if place else cache_of(tmp_path, KERNEL_ID, "kallsyms")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(KALLSYMS)
+    assert kernel_frames(read(of_kernel()), tmp_path) == ["handle_irq", "probe [driver]"]
+    # after a reboot it lies elsewhere, and its modules anywhere
+    assert kernel_frames(read(of_kernel(TEXT + 0x2400000)), tmp_path) == ["handle_irq", ""]
+    assert kernel_frames(read(of_kernel(TEXT + 0x24)), tmp_path) == ["", ""]
+
+
+def test_the_kallsyms_that_was_recorded_with_kcore_names_its_kernel_before_any_other(tmp_path: Path) -> None:
+    cache_of(tmp_path, KERNEL_ID, "kallsyms").write_text(KALLSYMS.replace("handle_irq", "of_another_boot"))
+    folder = tmp_path / "perf.data"
+    (folder / "kcore_dir").mkdir(parents=True)
+    (folder / "data").write_bytes(of_kernel())
+    (folder / "kcore_dir" / "kallsyms").write_text(KALLSYMS)
+    assert kernel_frames(read(folder), tmp_path) == ["handle_irq", "probe [driver]"]
+    (folder / "kcore_dir" / "kallsyms").unlink()
+    assert kernel_frames(read(folder), tmp_path) == ["of_another_boot", "probe [driver]"]
+
+
+def test_what_perf_archive_packed_is_a_debug_folder_as_it_is(tmp_path: Path) -> None:
+    cache, packed = tmp_path / "cache", tmp_path / "perf.data.tar.bz2"
+    build_id = next(one.build_id for one in read(DATA / "plain.data").mappings if one.path == "/opt/spin/spin")
+    shutil.copy(DATA / "spin", cache_of(cache, build_id, "elf"))
+    cache_of(cache, KERNEL_ID, "kallsyms").write_text(KALLSYMS)
+    subprocess.run(["tar", "cfj", packed, "-C", cache, ".build-id", "kept"], check=True)
+    assert {"leaf", "last"} <= set(kernel_frames(read(DATA / "plain.data"), packed))
+    assert kernel_frames(read(of_kernel()), packed) == ["handle_irq", "probe [driver]"]
+    out = tmp_path / "out.folded"
+    command = ["profile", str(DATA / "plain.data"), "--debug-dir", str(packed), "--no-cache", "-o", str(out)]
+    assert main(command) == 0
+    assert "leaf" in out.read_text()
+
+
+@pytest.mark.parametrize("fault", ["cut", "empty", "no package", "bomb"])
+def test_a_package_that_breaks_its_rules_is_an_error_that_names_it(tmp_path: Path, fault: str) -> None:
+    packed = tmp_path / "perf.data.tar.bz2"
+    (tmp_path / "zeros").write_bytes(bytes(80 << 20 if fault == "bomb" else 100))
+    if fault == "bomb":
+        (tmp_path / KERNEL_ID).mkdir()
+        (tmp_path / "zeros").rename(tmp_path / KERNEL_ID / "elf")
+    name = KERNEL_ID if fault == "bomb" else "zeros"
+    subprocess.run(["tar", "cfj", packed, "-C", tmp_path, name], check=True)
+    data = packed.read_bytes()
+    packed.write_bytes({"cut": data[: len(data) // 2], "no package": b"x" * 100}.get(fault, data))
+    with pytest.raises(WhenceError, match=r"perf\.data\.tar\.bz2"):
+        Locator(dirs=[packed])
 
 
 def test_this_machines_vdso_names_recordings_that_have_its_build_id() -> None:

@@ -22,7 +22,9 @@ INTERMIXED = True
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("core", metavar="CORE", help="a core file, of Linux or of gdb's gcore")
-    parser.add_argument("addresses", nargs="*", metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin')
+    parser.add_argument(
+        "addresses", nargs="*", default=[], metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin'
+    )
     add_stack_options(parser)
     parser.add_argument("--return-addresses", action="store_true", help="addresses are one past a call")
     parser.add_argument("--maps", action="store_true", help="list executable mappings with build-ids instead")

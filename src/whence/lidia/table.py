@@ -10,6 +10,7 @@ import sys
 from _operator import index as integer
 
 from whence.blocks import contextmanager
+from whence.closing import Closing
 from whence.errors import LidiaError, WhenceError, naming
 from whence.files import open_regular
 from whence.lidia.kernels.queries import (
@@ -44,8 +45,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from types import TracebackType
-    from typing import Self, overload
+    from typing import overload
 
     from typing_extensions import Buffer
 
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 MANY = 1 << 16  # addresses: it takes long enough for Ctrl-C to be pressed
 
 
-class Table:
+class Table(Closing):
     """An archive: a sequence of its ranges in order of (vaddr, depth), and frames for vaddrs.
 
     A context manager: leaving it (or `close`) lets the mapped file go. `path` is "" in memory; `header` has the four
@@ -384,14 +384,6 @@ class Table:
         if archive is None:
             raise ValueError("the archive is closed")
         return archive
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<lidia.Table {self.path or 'in memory'}: {len(self)} ranges>"

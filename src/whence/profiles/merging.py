@@ -164,6 +164,7 @@ class Merger:
         if not self.added:
             out.default_type, out.format = profile.default_type, profile.format
             out.period, out.period_type = profile.period, profile.period_type
+            out.kernel_names = profile.kernel_names
         out.time_ns = min(out.time_ns or profile.time_ns, profile.time_ns or out.time_ns)
         out.duration_ns = saturated(out.duration_ns + profile.duration_ns)
         out.comments += [one for one in profile.comments if one not in out.comments]

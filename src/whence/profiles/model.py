@@ -256,6 +256,7 @@ class Profile:
     first_skipped: tuple[str, str, str] | None = None  # which one was first, the rule it breaks, its text
     notes: list[str] = field(default_factory=list)  # what its reader says of it: losses, parts that are not read
     unwinding: Unwinding | None = None  # samples whose stacks wait for the files that say how to unwind them
+    kernel_names: str = ""  # a list of the kernel's names (kallsyms) that was kept with it, by its path
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
     _read_samples: int = 0  # of those that were read, how many `add` had made
@@ -347,6 +348,14 @@ class Profile:
         self.address.append(address)
         self.frames.append(frames)
         return len(self.address) - 1
+
+    def put_files_first(self) -> None:
+        """Order the mappings: files first, the kernel's and other memory last. Readers of pprof take the first one for
+        the program."""
+        order = sorted(range(len(self.mappings)), key=lambda index: not self.mappings[index].path.startswith("/"))
+        place = {index: row for row, index in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
+        self.mappings = [self.mappings[index] for index in order]
+        self.mapping = array("q", map(place.__getitem__, self.mapping))
 
     def skip(self, part: str, rule: str, line: str) -> None:
         """Count a line of text that could not be read."""

@@ -43,17 +43,17 @@ class Folder:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.abspath(root))
         self.url = str(self.root)
+        self._prefix = os.path.join(self.url, "")
         self._known_umask: int | None = None
 
     def __repr__(self) -> str:
         return f"<Folder {self.root}>"
 
     def _path(self, key: str) -> str:
-        parts = key.split("/")
-        for part in parts:
-            if part in ("", ".", "..") or "\0" in part or part.startswith(TEMPORARY):
-                raise failure("EINVAL", f"{key!r} is no name of an object")
-        return os.path.join(self.url, *parts)
+        """The path of a key. Raises OSError for what is no key."""
+        if "\0" in key or any(part in ("", ".", "..") or part.startswith(TEMPORARY) for part in key.split("/")):
+            raise failure("EINVAL", f"{key!r} is no name of an object")
+        return f"{self._prefix}{key}"
 
     def _path_to_write(self, key: str) -> str:
         """The same, of an object whose folder is there when this returns."""

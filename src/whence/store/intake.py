@@ -23,6 +23,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from whence import cores
+from whence.elf.layout import MAGIC as ELF_MAGIC
 from whence.errors import ElfError, WhenceError
 from whence.files import open_looked_at, open_regular
 from whence.procmap.build_id import read_build_id
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from whence.store.processes import Mapped
     from whence.store.taking import Taken, Takes
 
-ELF_MAGIC = b"\x7fELF"
 HEAD = 512  # bytes that tell a package
 MANY = 48  # ELF files, from which on starting processes pays
 PATIENCE_SECONDS = 0.5  # after Ctrl-C, before processes are killed
@@ -198,7 +198,8 @@ class Intake:
                 kind = packages.kind_of(path, head)
                 if kind is None:
                     if named:
-                        self._said(Added(path, REFUSED, "neither an ELF file nor a package of them"))
+                        fault = "neither an ELF file nor a package of them" if size else "the file is empty"
+                        self._said(Added(path, REFUSED, fault))
                     return
                 file.seek(0)
                 for member in packages.members(kind, file, path):

@@ -10,7 +10,7 @@ from whence.errors import Mismatch, WhenceError, without_file
 from whence.files import open_looked_at
 from whence.procmap.build_id import read_build_id
 from whence.records import Record
-from whence.store.archiving import Supplements
+from whence.store.archiving import Supplements, alt_in
 from whence.store.leases import Busy
 from whence.store.outcomes import BUSY, REFUSED, SAME, Added, Outcomes, Received
 from whence.store.quality import hash_of, looking
@@ -97,7 +97,7 @@ class Taker:
     def received(self, received: Received, alone: bool) -> Taken:
         """Take a file that was received."""
         with ExitStack() as stack:
-            finder = Supplements(self.store, None, self.terms.folders, stack)
+            finder = Supplements(None, alt_in(self.store, stack), self.terms.folders)
             try:
                 opened = looking(received.path, finder, 1 if received.size < LARGE_BYTES else self.store.jobs)
                 looked, producers = stack.enter_context(opened)

@@ -426,4 +426,5 @@ cdef class Texts:
     cdef object _number(self, Column offsets, Column rows)
     cdef object _find_texts(self)
     cdef object _add_up(self, Column rows)
+    cdef const unsigned char* text_at(self, Py_ssize_t row, unsigned long long* size) noexcept nogil
     cdef int _check_row(self, Py_ssize_t row) except -1

@@ -705,6 +705,17 @@ class Texts:
             raise ValueError("the text was replaced")
         return cython.cast(cython.p_char, self.archive.view.string)[start : start + size]
 
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def text_at(self, row: cython.Py_ssize_t, size: cython.p_ulonglong) -> cython.pointer(cython.const[cython.uchar]):
+        """The same for another kernel, which asks for a row that there is: where the text lies, and its size."""
+        start: cython.ulonglong = cython.cast(cython.p_ulonglong, self.start.vector.items)[row]
+        size[0] = cython.cast(cython.p_uint, self.size.vector.items)[row]
+        if start & WHENCE_READABLE:
+            return self.readable.items + (start ^ WHENCE_READABLE)
+        return self.archive.view.string + start
+
     def replace(self, row: cython.Py_ssize_t, text: bytes):
         """Show another text in place of a row's. MemoryError."""
         start: cython.ulonglong = self.readable.count

@@ -337,10 +337,9 @@ class RecordingReader:
             elif index in code:
                 own[location] = code[index]
         self.budget.charge(bounds.MAPPING * len(rows))
-        order = sorted(rows.items(), key=lambda row: not row[0].path.startswith("/"))
-        place = {index: at for at, (_, index) in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
-        profile.mappings = [mapping for mapping, _ in order]
-        profile.mapping = array("q", map(place.__getitem__, where))
+        profile.mappings = list(rows)
+        profile.mapping = where
+        profile.put_files_first()
         profile.address = addresses
         profile.frames = [own.get(at, ()) for at in range(len(where))] if own else [()] * len(where)
 
