@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote, urlsplit
 
+from whence.closing import Closing
 from whence.errors import WhenceError, WrongUse
 from whence.files import atomic_write, open_folder, publish
 from whence.locate.cache import ABSENT, DEAD, ORIGIN, PART, SERVERS, Cache, CutError, check, is_own, open_own
@@ -142,7 +143,7 @@ def allowing(patterns: Sequence[str]) -> Callable[[str, str], bool]:
     )
 
 
-class Debuginfod:
+class Debuginfod(Closing):
     """A client for some servers, with what they gave in `cache`."""
 
     def __init__(
@@ -427,12 +428,6 @@ class Debuginfod:
 
             self._pool = pool(self.limits.connect, self.limits.silence)
         return self._pool
-
-    def __enter__(self) -> Debuginfod:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<whence.locate.Debuginfod: {', '.join(self.servers)}>"

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         objects: Objects
         url: str
         jobs: int | None
+        compress: bool
 
         def find(self, build_id: str) -> Meta | None: ...
 

@@ -24,6 +24,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from whence.closing import Closing
 from whence.errors import Mismatch, WhenceError, WrongUse, without_file
 from whence.store import meta, names
 from whence.store.index import Index, IndexRow
@@ -35,8 +36,6 @@ from whence.store.outcomes import BUSY, KEPT, OUTCOMES, Added, Decisions, Outcom
 from whence.store.quality import CHUNK, hash_of, look
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from whence.binary import Binary
     from whence.locate.cache import Cache
     from whence.locate.search import FileKind
@@ -52,9 +51,10 @@ if TYPE_CHECKING:
 
 
 WAIT_SECONDS = 120.0
+USED_SECONDS, USED_REMEMBERED = 3600.0, 100_000  # so long, and so many, are not marked as used again
 
 
-class Store:
+class Store(Closing):
     """A store in a folder or a bucket. A context manager; safe from several threads, and with other processes' stores.
 
     `place` is a folder, an address (s3://, gs://, az://, memory://, http://, https://) or Objects. Nothing is written
@@ -82,18 +82,11 @@ class Store:
         self._marked = False
         self._foreign: bool | None = None
         self._cache = cache
+        self._used: dict[str, float] = {}  # when build-ids were marked as used, by the monotonic clock
         self._parser = parser
 
     def __repr__(self) -> str:
         return f"<whence.Store {self.url}>"
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close connections. The store stays usable."""
@@ -125,7 +118,8 @@ class Store:
         from whence.binary import open_archive
         from whence.locate.locator import Locator
 
-        with self.file(build_id, ARCHIVE) as path:
+        here = self.objects.path(file_key(build_id, ARCHIVE))
+        with self.file(build_id, ARCHIVE) if here is None else nullcontext(here) as path:
             if path is not None:
                 self.used(build_id)
                 return open_archive(path, demangle=demangle)
@@ -248,8 +242,14 @@ class Store:
 
     def used(self, build_id: str) -> None:
         """Write down that a build-id answered now, once a day."""
+        now = time.monotonic()
+        if now - self._used.get(build_id, -USED_SECONDS) < USED_SECONDS:
+            return
         from whence.store.wanted import mark_used
 
+        if len(self._used) >= USED_REMEMBERED:
+            self._used.clear()
+        self._used[build_id] = now
         with suppress(OSError):
             mark_used(self.objects, build_id)
 
@@ -613,6 +613,7 @@ class Store:
             self.objects.delete(names.debug_id_key(known.debug_id))
         self.objects.delete(names.sources_key(build_id))
         self.objects.delete(names.used_key(build_id))
+        self._used.pop(build_id, None)
         for one in sorted(there, key=lambda one: one.key.endswith("/meta.json")):
             self.objects.delete(one.key)
         revision = known.next_revision() if known is not None else time.time_ns()
@@ -675,7 +676,7 @@ class Store:
         return told if is_id(told) else ""
 
 
-class Content:
+class Content(Closing):
     """The bytes of a file of a store, to be sent; `path` is where they lie, if they lie in a file."""
 
     def __init__(self, objects: Objects, status: Stat) -> None:
@@ -710,12 +711,6 @@ class Content:
 
     def close(self) -> None:
         self._stack.close()
-
-    def __enter__(self) -> Content:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def describe(known: Meta, looked: Looked) -> None:
