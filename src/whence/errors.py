@@ -25,11 +25,11 @@ line prints it. More context is added with ``add_note``. All of it survives pick
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING, TypeVar
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
+    from typing import Self, TypeVar
 
 # what `code` can be; one of these words for ever
 EMPTY_FILE = "empty-file"
@@ -193,7 +193,8 @@ class naming:
 
 # The faults that every format has, worded once
 
-Kind = TypeVar("Kind", bound=FormatError)
+if TYPE_CHECKING:
+    Kind = TypeVar("Kind", bound=FormatError)
 
 
 def empty_file(error: type[Kind]) -> Kind:
@@ -208,8 +209,8 @@ def wrong_magic(error: type[Kind], what: str, magic: bytes, found: bytes | memor
     return error("header", 0, f"the magic is {expected}", found, fault=fault, code=WRONG_KIND)
 
 
-def not_regular(error: type[Kind], mode: int) -> Kind:
-    """The error for a path that leads to something else than a regular file; `mode` is its st_mode."""
+def what_it_is(mode: int) -> str:
+    """What something is that is no regular file; `mode` is its st_mode."""
     kinds = {
         stat.S_IFIFO: "a FIFO",
         stat.S_IFCHR: "a device",
@@ -217,9 +218,12 @@ def not_regular(error: type[Kind], mode: int) -> Kind:
         stat.S_IFSOCK: "a socket",
         stat.S_IFDIR: "a directory",
     }
-    what = kinds.get(stat.S_IFMT(mode), "a special file")
-    fault = f"{what}, not a regular file"
-    return error("file", None, "it is a regular file", stat.filemode(mode), fault=fault, code=NOT_REGULAR)
+    return f"{kinds.get(stat.S_IFMT(mode), 'a special file')}, not a regular file"
+
+
+def not_regular(error: type[Kind], mode: int) -> Kind:
+    """The error for a path that leads to something else than a regular file; `mode` is its st_mode."""
+    return error("file", None, "it is a regular file", stat.filemode(mode), fault=what_it_is(mode), code=NOT_REGULAR)
 
 
 def cut_off(error: type[Kind], part: str, offset: int | None, needed: int, left: int) -> Kind:

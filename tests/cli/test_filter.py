@@ -39,6 +39,17 @@ def test_a_file_that_is_not_there_is_told_and_the_others_are_copied(tmp_path: Pa
     assert "No such file" in err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_no_fault_of_the_file_that_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one\n")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*WHENCE, tmp_path / "a", tmp_path / "a"], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.stderr == b"whence: stdout: No space left on device\n"
+    assert done.returncode == 3
+
+
 def test_a_missing_binary_keeps_its_lines_and_is_told_once() -> None:
     text = b"#0 0x1  (/not/there+0x10)\n#1 0x2  (/not/there+0x20)\n"
     status, out, err = said(stdin=text)

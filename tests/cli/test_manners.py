@@ -88,6 +88,44 @@ def test_help_prints_the_commands_and_help_of_a_command_its_options(capsys: pyte
     assert main(["help", "adr"]) == 2
 
 
+COMMANDS_OF_FILES = [
+    "addr {}", "lidia create {} -o o.lidia", "lidia info {}", "symbols {}", "build-id {}", "dwarf {}", "core {}",
+    "trace info {}", "profile {} --top 3", "columns {} -o o.csv", "store add kept {}", "explain {} 1",
+    "filter --binary {}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS_OF_FILES)
+def test_an_empty_file_and_a_device_are_told_in_the_same_words_by_every_command(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.bin").touch()
+    for path, fault in (("empty.bin", "the file is empty"), (os.devnull, "a device, not a regular file")):
+        assert exit_code(command.format(path).split()) == 3
+        told = "".join(capsys.readouterr())
+        assert f"{path}: {fault}" in told
+
+
+def test_a_table_without_the_columns_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    Path("app.cpp").write_text("int main(){}\n")
+    Path("app").write_bytes(b"\x7fELF" + bytes(60))
+    assert exit_code(["columns", "app.cpp", "-o", "o.csv"]) == 2
+    assert capsys.readouterr().err.startswith("whence: app.cpp: no column build_id of build-ids")
+    assert exit_code(["columns", "app", "-o", "o.csv"]) == 3
+    assert capsys.readouterr().err == "whence: app: an ELF file, not a table\n"
+    assert not Path("o.csv").exists()
+
+
+def test_addresses_that_may_be_left_out_are_not_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["core"]) == exit_code(["pid"]) == 2
+    assert "ADDRESS\n" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("word", ["-V", "--version"])
 def test_the_version_is_printed(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word]) == 0

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.forge.server import raw, serving
 from tests.helpers.stores import Faulty, Files, azure_server, s3_server
 from whence.cli import main
 from whence.errors import WrongUse
@@ -249,6 +250,29 @@ def test_a_web_server_over_a_store_is_a_store_to_read_from(tmp_path: Path, files
             store.add(files.stripped)
         with Locator(dirs=(), local=False, sources=[store.source("test")]) as locator:
             assert locator.find(build_id=files.build_id)
+
+
+TAGGED = b'ETag: "x"\r\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\n'
+TERABYTE = b"HTTP/1.1 %s\r\n" + TAGGED + b"Content-Length: 1000000000000\r\n%s\r\n"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        TERABYTE % (b"200 OK", b""),
+        TERABYTE % (b"206 Partial Content", b"Content-Range: bytes 0-999999999999/1000000000000\r\n"),
+        TERABYTE % (b"206 Partial Content", b"Content-Range: bytes 0-9/10\r\n"),
+    ],
+)
+def test_a_web_server_costs_no_room_for_what_it_says_of_lengths(head: bytes) -> None:
+    """Memory for a terabyte was asked for at once: the process was aborted."""
+    with serving(raw(head, bytes(1 << 16))) as served:
+        web = bucket_at(f"{served.url}/")
+        with pytest.raises(OSError, match="bytes"):
+            web.read("buildid/ab/meta.json", 1 << 20)
+        with pytest.raises(OSError):
+            web.read_range("buildid/ab/lidia", 0, 10)
+        assert web.received < 1 << 25
 
 
 @pytest.mark.parametrize("place", ["ftp://host/x", "s3://", "", "gs:///x"])

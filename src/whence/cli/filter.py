@@ -19,6 +19,7 @@ from whence.symbolize import Core, Process, ProcessView, Snapshot, Symbolizer
 
 BLOCK = 1 << 20
 STDIN = "-"
+STDOUT = "stdout"  # as messages call it
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -68,6 +69,8 @@ def run(options: Namespace) -> int:
             except BrokenPipeError:
                 raise
             except OSError as error:
+                if error.filename == STDOUT:  # not a fault of this file, nor of the next
+                    raise
                 print(f"whence: {plain(path)}: {error.strerror or error}", file=sys.stderr)
                 status = BROKEN_INPUT
         tell_reasons(places)
@@ -110,8 +113,12 @@ def copy(log: LogFilter, descriptor: int) -> None:
 
 def write(text: bytes) -> None:
     out = memoryview(text)
-    while out:
-        out = out[os.write(sys.stdout.fileno(), out) :]
+    try:
+        while out:
+            out = out[os.write(sys.stdout.fileno(), out) :]
+    except OSError as error:
+        error.filename = STDOUT
+        raise
 
 
 def tell_reasons(places: Places) -> None:

@@ -33,7 +33,9 @@ ENDED = "ZXx"  # states of threads that are no more: zombie, dead
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("pid", type=int, metavar="PID", help="a live process")
-    parser.add_argument("addresses", nargs="*", metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin')
+    parser.add_argument(
+        "addresses", nargs="*", default=[], metavar="ADDRESS", help='runtime addresses in hex; "-": from stdin'
+    )
     parser.add_argument("--return-addresses", action="store_true", help="addresses are one past a call")
     parser.add_argument("--save-snapshot", metavar="OUT", help='write mappings and build-ids as JSON ("-": to stdout)')
     parser.add_argument("--stop", action="store_true", help="the stacks of all threads, stopped while they are copied")

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PIECE = 8 << 20
+CHUNK = 1 << 20  # bytes that are handed on at once as they come
 RETRY_SECONDS = 60
 RETRIES = 6
 CONNECT_SECONDS, REQUEST_SECONDS = 10, 300
+WEB_SECONDS = 60  # for a piece from a web server, which nobody vouches for
 READ_ONLY = ("http", "https")
 AZURE = "az"
 VERSION = "\n"  # stands before it in a tag
@@ -66,6 +68,8 @@ def bucket_at(url: str, **options: Any) -> Bucket:
             "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=10), "base": 2},
         },
     }
+    if scheme in READ_ONLY:
+        known["client_options"]["timeout"] = f"{WEB_SECONDS}s"
     for name, value in options.items():
         known[name] = {**known[name], **value} if isinstance(known.get(name), dict) else value
     try:
@@ -102,8 +106,14 @@ class Bucket:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """A request: what obstore raises becomes an OSError that names the bucket."""
+        """A request."""
         self.requests += 1
+        with self._worded():
+            yield
+
+    @contextmanager
+    def _worded(self) -> Iterator[None]:
+        """What obstore raises becomes an OSError that names the bucket."""
         try:
             yield
         except FileNotFoundError:
@@ -129,55 +139,61 @@ class Bucket:
         found = self._get(key)
         if found is None:
             return None
-        content, status = found
+        pieces, status = found
         if status.size > limit:
             raise too_large(key, status.size, limit)
-        if len(content) < status.size:
-            content += b"".join(self._rest(key, status, len(content)))
-        return content, status
+        return b"".join(pieces), status
 
-    def _get(self, key: str) -> tuple[bytes, Stat] | None:
-        """The first piece of an object."""
+    def _get(self, key: str) -> tuple[Iterator[bytes], Stat] | None:
+        """The pieces of an object, and what it is."""
         asked: tuple[Any, ...] = ({"range": (0, PIECE)}, {})
         for options in asked:
             try:
                 with self._asking():
                     answer = obstore.get(self.place, key, options=options)
-                    content = bytes(answer.bytes())
                     status = self._stat(answer.meta)
-                    self.received += len(content)
-                    return content, status
+                return self._pieces(answer, key, status, min(status.size, PIECE) if options else status.size), status
             except FileNotFoundError:
                 return None
-            except OSError:  # an empty object has no such range
+            except OSError:  # an empty object has no such range, and not every server knows ranges
                 if not options:
                     raise
         return None
 
-    def _rest(self, key: str, status: Stat, start: int) -> Iterator[bytes]:
-        while start < status.size:
-            piece = self.read_range(key, start, min(status.size, start + PIECE), status.tag)
-            start += len(piece)
-            yield piece
+    def _pieces(self, answer: Any, key: str, status: Stat, first: int) -> Iterator[bytes]:
+        """An object from the answer that has its first bytes on."""
+        yield from self._body(answer, key, first)
+        for start in range(first, status.size, PIECE):
+            yield self.read_range(key, start, min(status.size, start + PIECE), status.tag)
+
+    def _body(self, answer: Any, key: str, size: int) -> Iterator[bytes]:
+        """What an answer holds, as it comes: no room is made for what its header says. OSError unless it is `size`
+        bytes."""
+        came = 0
+        with self._worded():
+            for some in answer.stream(min_chunk_size=CHUNK):
+                came += len(some)
+                self.received += len(some)
+                if came > size:
+                    break
+                yield bytes(some)
+        if came != size:
+            raise failure("EIO", f"{self.url}: {key}: {'more' if came > size else came} bytes came, not {size}")
 
     def read_range(self, key: str, start: int, end: int, tag: str = "") -> bytes:
+        options: Any = {"range": (start, end)}
+        if e_tag := tag.partition(VERSION)[0]:
+            options["if_match"] = e_tag
         with self._asking():
-            options: Any = {"range": (start, end)}
-            if e_tag := tag.partition(VERSION)[0]:
-                options["if_match"] = e_tag
-            content = bytes(obstore.get(self.place, key, options=options).bytes())
-        self.received += len(content)
-        if len(content) != end - start:
-            raise failure("EIO", f"{self.url}: {key}: {len(content)} bytes came, not {end - start}")
-        return content
+            answer = obstore.get(self.place, key, options=options)
+        return b"".join(self._body(answer, key, end - start))
 
     def fetch(self, key: str, file: BinaryIO) -> Stat | None:
         found = self._get(key)
         if found is None:
             return None
-        content, status = found
-        file.write(content)
-        for piece in self._rest(key, status, len(content)):
+        pieces, status = found
+        for piece in pieces:
             file.write(piece)
         return status
 

@@ -20,13 +20,13 @@ from lzma import LZMAError
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from whence.budget import Budget
+from whence.elf.layout import MAGIC as ELF_MAGIC
 from whence.errors import FormatError, Unsupported, naming, plain
 
 if TYPE_CHECKING:
     from typing import IO
 
 TIMES, ALLOWANCE = 64, 1 << 26
-ELF_MAGIC = b"\x7fELF"
 AR_MAGIC = b"!<arch>\n"
 AR_HEAD, AR_END = 60, b"`\n"
 AR_NAME, AR_SIZE = slice(0, 16), slice(48, 58)

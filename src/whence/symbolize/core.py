@@ -10,10 +10,12 @@ for stack in core.stacks():
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from whence.elf import ElfFile
+from whence.errors import CHANGED, MapsError
 from whence.symbolize.process import Snapshot
 from whence.symbolize.stacks import NamedFrame, Stack, named
 from whence.symbolize.symbolizer import Symbolizer
@@ -21,6 +23,12 @@ from whence.symbolize.symbolizer import Symbolizer
 if TYPE_CHECKING:
     from whence.procmap.core import CoreThread
     from whence.unwind.core import ThreadStack
+
+
+def state_of(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """What tells a file from one that took its place, and from itself once something was written to it."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class Core(Snapshot):
@@ -44,6 +52,16 @@ class Core(Snapshot):
         self.missing = core.missing
         self.arguments, self.executable = core.arguments, core.executable
         self.written = os.stat(path).st_mtime
+        self._state = state_of(path)
+
+    @contextmanager
+    def _opened(self) -> Iterator[ElfFile]:
+        """The file again, which has to be the one that the mappings are of. Raises OSError, ElfError, MapsError."""
+        if state_of(self.path) != self._state:
+            rule, fault = "it stays as it was when it was opened", "the file changed since it was opened"
+            raise MapsError("core", None, rule, fault=fault, code=CHANGED, path=self.path)
+        with ElfFile.open(self.path) as elf:
+            yield elf
 
     def stacks(
         self, symbolizer: Symbolizer | None = None, *, tids: Collection[int] | None = None, scan: bool = False
@@ -63,7 +81,7 @@ class Core(Snapshot):
         from whence.procmap.core import read_core
         from whence.unwind import core_stacks
 
-        with ElfFile.open(self.path) as elf:
+        with self._opened() as elf:
             found = core_stacks(elf, read_core(elf, self._programs), symbolizer.finds, tids=tids, scan=scan)
         frames = named(self, [one.unwound for one in found], symbolizer)
         return [_stack(one, place) for one, place in zip(found, frames, strict=True)]
@@ -74,7 +92,7 @@ class Core(Snapshot):
         from whence.procmap.core import read_core
         from whence.unwind.core import explain_core_stack
 
-        with ElfFile.open(self.path) as elf:
+        with self._opened() as elf:
             found = explain_core_stack(elf, read_core(elf), tid, symbolizer.finds, scan=scan)
         if found is None:
             return None
