@@ -63,7 +63,7 @@ def test_the_command_is_a_file_that_imports_nothing_else() -> None:
     """What pip writes for an entry point may import re."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     (name,) = settings["tool"]["setuptools"]["script-files"]
-    assert name == "share/bin/whence"
+    assert name == "bin/whence"
     assert "whence" not in settings["project"]["scripts"]
     tree = ast.parse((ROOT / name).read_text())
     imports = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
