@@ -6,6 +6,7 @@ import http.client
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -54,7 +55,11 @@ def started(
 
 @contextmanager
 def running(
-    store: Path | str, *options: str, by: str = "granian", environment: dict[str, str] | None = None
+    store: Path | str,
+    *options: str,
+    by: str = "granian",
+    environment: dict[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[Running]:
     """The same; yields what is known of it."""
     pytest.importorskip(by, reason=f"{by} is not installed")
@@ -67,8 +72,8 @@ def running(
         subprocess.Popen(words, stdout=out, stderr=out, env={**os.environ, **(environment or {})}) as server,
     ):
         try:
-            ready(server, port, log)
-            yield Running(f"http://127.0.0.1:{port}", server.pid, log)
+            ready(server, port, log, tls=tls)
+            yield Running(f"http{'s' if tls else ''}://127.0.0.1:{port}", server.pid, log)
         finally:
             server.send_signal(signal.SIGTERM)
             try:
@@ -77,13 +82,18 @@ def running(
                 server.kill()
 
 
-def ready(server: subprocess.Popen[bytes], port: int, log: Path, path: str = "/healthz") -> None:
+def ready(
+    server: subprocess.Popen[bytes], port: int, log: Path, path: str = "/healthz", tls: ssl.SSLContext | None = None
+) -> None:
     """Wait until a server answers."""
     for _ in range(1200):
         if server.poll() is not None:
             pytest.fail(f"the server ended with {server.returncode}: {log.read_text()[-2000:]}")
         try:
-            with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as line:
+            made = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            if tls is not None:
+                made = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=tls)
+            with closing(made) as line:
                 line.request("GET", path)
                 line.getresponse().read()
                 return

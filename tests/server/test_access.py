@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
+import ssl
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.serving import TestClient
+from tests.helpers.serving import HOSTS, TestClient, needs, running
 from tests.helpers.stores import Files
 from whence.server.access import make_token
 from whence.server.app import make_app
@@ -85,3 +88,26 @@ def test_a_token_file_with_a_wrong_line_is_refused(tmp_path: Path, text: str) ->
     done = whence("serve", str(tmp_path / "store"), "--token-file", str(file), "--port", "1")
     assert done.returncode == 2, done.stderr
     assert "token" in done.stderr
+
+
+@pytest.mark.parametrize("by", HOSTS)
+def test_a_server_speaks_tls(place: Path, tmp_path: Path, by: str) -> None:
+    needs("openssl")
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    trust = ssl.create_default_context(cafile=certificate)
+    with running(place, "--tls-cert", str(certificate), "--tls-key", str(key), by=by, tls=trust) as server:
+        assert server.url.startswith("https:")
+        with urllib.request.urlopen(f"{server.url}/healthz", context=trust, timeout=30) as answer:
+            assert answer.read() == b"ok\n"
+        with pytest.raises((OSError, http.client.HTTPException)):
+            urllib.request.urlopen(server.url.replace("https", "http") + "/healthz", timeout=30)
+
+
+def test_a_certificate_without_its_key_is_wrong_use(tmp_path: Path) -> None:
+    done = whence("serve", str(tmp_path / "store"), "--tls-cert", "cert.pem", "--port", "1")
+    assert (done.returncode, "go together" in done.stderr) == (2, True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -13,9 +15,12 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tests.helpers.serving import HOSTS, TestClient, fetched, started
+from tests.helpers.serving import HOSTS, TestClient, fetched, running, started
 from tests.helpers.stores import Files
+from whence.server import stalls
 from whence.server.access_log import BEHIND_SECONDS
+from whence.server.app import make_app
+from whence.server.settings import RequestLimits, ServerSettings
 
 CUT_SECONDS = 10
 
@@ -123,3 +128,57 @@ def test_the_access_log_has_an_object_for_each_answer_and_no_control_character(
     assert [(row["method"], row["status"]) for row in rows[:2]] == [("GET", 404), ("GET", 404)]
     assert rows[0]["path"].endswith(hostile)
     assert all(row["time"].endswith("Z") and row["milliseconds"] >= 0 for row in rows)
+
+
+def test_a_client_that_reads_nothing_is_cut_by_the_kernel() -> None:
+    if stalls.OPTION is None:
+        pytest.skip("this system has no TCP_USER_TIMEOUT")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        before = len(os.listdir("/proc/self/fd"))
+        stalls.cut_stalled_everywhere(1)
+        assert len(os.listdir("/proc/self/fd")) == before
+        with socket.create_connection(listener.getsockname()):
+            line, _ = listener.accept()
+            began = time.monotonic()
+            with line:
+                line.settimeout(60)
+                with pytest.raises(OSError):
+                    line.sendall(bytes(256 << 20))
+            assert time.monotonic() - began < 30
+
+
+def test_bodies_of_all_requests_together_are_bounded(place: Path) -> None:
+    limits = RequestLimits(bodies_bytes=1000)
+    with TestClient(make_app(ServerSettings(store=str(place), limits=limits))) as client:
+        for _ in range(3):
+            assert client.post("/symbolize", content=b"x" * 900).status_code == 200
+            assert client.post("/symbolize", content=b"x" * 1001).status_code == 503
+        assert client.app.server.bodies.held == 0  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("by", HOSTS)
+def test_what_is_at_work_when_a_signal_comes_is_answered(files: Files, tmp_path: Path, by: str) -> None:
+    body = files.debug.read_bytes()
+    with running(tmp_path / "store", by=by) as server:
+        with connected(server.url) as line:
+            head = f"PUT /upload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+            line.sendall(head.encode() + body[:1000])
+            time.sleep(0.5)
+            os.kill(server.pid, signal.SIGTERM)
+            time.sleep(1)
+            line.sendall(body[1000:])
+            line.settimeout(30)
+            assert line.recv(100).split()[1] == b"201"
+        for _ in range(100):
+            if not is_served(server.url):
+                return
+            time.sleep(0.1)
+    pytest.fail("the server goes on")
+
+
+def is_served(url: str) -> bool:
+    try:
+        with connected(url):
+            return True
+    except OSError:
+        return False

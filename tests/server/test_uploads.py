@@ -81,7 +81,9 @@ def test_a_page_of_another_origin_may_not_upload(client: TestClient, files: File
     path = f"/buildid/{files.build_id}/debuginfo"
     headers = {"Origin": "https://elsewhere.example"}
     assert client.put(path, content=files.debug.read_bytes(), headers=headers).status_code == 403
-    headers = {"Origin": "http://testserver"}
+    headers = {"Origin": "http://testserver"}  # a name that was made to lead to the loopback
+    assert client.put(path, content=files.debug.read_bytes(), headers=headers).status_code == 403
+    headers = {"Origin": "http://127.0.0.1:8002", "Host": "127.0.0.1:8002"}
     assert client.put(path, content=files.debug.read_bytes(), headers=headers).status_code == 201
 
 

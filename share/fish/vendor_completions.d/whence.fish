@@ -51,7 +51,7 @@ function _shtab_whence_using
 end
 
 set -g _shtab_whence_commands addr lidia 'lidia create' 'lidia info' 'lidia verify' 'lidia dump' symbols build-id dwarf maps pid core trace 'trace text' 'trace wire' 'trace info' 'trace verify' 'trace filter' 'trace anonymize' 'trace salvage' 'trace pprof' 'trace events' profile filter columns store 'store add' 'store ls' 'store show' 'store rm' 'store wanted' 'store verify' 'store gc' 'store export' serve explain help
-set -g _shtab_whence_opts_with_value --address --archive-dir --base --binary --build-id --by --cache-dir --cache-size --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --goroutine --host --jobs --kallsyms --keep --keep-days --layout --make-token --mapping-offset --mapping-start --maps --max-size --output --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --snapshot --sort --sources --stack --store --strings --style --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -o
+set -g _shtab_whence_opts_with_value --address --archive-dir --base --binary --build-id --by --cache-dir --cache-size --compat --core --debug-dir --debuginfod --debuginfod-allow --event --every --fail-under --file-offset --flamegraph --for --format --forward --from --generation --goroutine --host --jobs --kallsyms --keep --keep-days --keep-size --layout --make-token --mapping-offset --mapping-start --maps --max-size --output --perf-map --pid --port --prefix --rate --sample-type --save-snapshot --snapshot --sort --sources --stack --store --strings --style --tenant --thread --tls-cert --tls-key --to --token-file --top --unit --upstream --upstream-allow --workers -o
 
 complete -c whence -e
 complete -c whence -f
@@ -402,6 +402,7 @@ complete -c whence -n '_shtab_whence_using serve' -l upstream -x -d 'a debuginfo
 complete -c whence -n '_shtab_whence_using serve' -l upstream-allow -x -d 'only for these build-ids (all)'
 complete -c whence -n '_shtab_whence_using serve' -l forward -x -d 'send named OTLP profiles there'
 complete -c whence -n '_shtab_whence_using serve' -l keep -xka "(__fish_complete_directories)" -d 'where what a bucket has is kept (the cache)'
+complete -c whence -n '_shtab_whence_using serve' -l keep-size -x -d 'how large that may grow (4; docs/scale.md)'
 complete -c whence -n '_shtab_whence_using; and test $_shtab_whence_npos -eq 0' -a explain -d 'the whole chain for one address: what was tried and what answered'
 complete -c whence -n '_shtab_whence_using explain' -s h -l help -d 'show this help message and exit'
 complete -c whence -n '_shtab_whence_using explain' -l stack -x -d 'how each frame of a thread'"'"'s stack is found, instead'

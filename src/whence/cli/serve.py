@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from whence.cli.main import ANSWERED
-from whence.cli.options import cache_root, store_place
+from whence.cli.options import cache_root, gibibytes, store_place
 from whence.cli.words import plain
 from whence.errors import WrongUse
 
@@ -35,13 +35,17 @@ def configure(parser: ArgumentParser) -> None:
     )
     more.add_argument("--forward", metavar="URL", default="", help="send named OTLP profiles there")
     more.add_argument("--keep", dest="cache_dir", metavar="DIR", help="where what a bucket has is kept (the cache)")
+    more.add_argument(
+        "--keep-size", type=gibibytes, default=4.0, metavar="GIB", help="how large that may grow (4; docs/scale.md)"
+    )
 
 
 def run(options: Namespace) -> int:
     try:
         import starlette  # noqa: F401
 
-        from whence.server.run import is_loopback, serve
+        from whence.server.access import is_loopback
+        from whence.server.run import serve
         from whence.server.settings import ServerSettings
     except ImportError as error:
         raise WrongUse(f"{error.name} is not installed: pip install 'whence[server]'") from None
@@ -57,6 +61,7 @@ def run(options: Namespace) -> int:
     settings = ServerSettings(
         store=store_place(options.store),
         cache=cache_root(options),
+        cache_bytes=int(options.keep_size * (1 << 30)),
         upstreams=tuple(options.upstream),
         upstream_allow=tuple(options.upstream_allow) or ("*",),
         forward=options.forward,

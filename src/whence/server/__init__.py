@@ -19,6 +19,7 @@
     upstream.py       other debuginfod servers, asked for what is not in the store
     uploads.py        files in: PUT, and Pyroscope's three calls
     uvicorn_headers.py  a time for headers, which uvicorn lacks
+    stalls.py         clients that read nothing
     parsing.py        a stranger's file is parsed in a process of its own
     sandbox.py        what such a process gives up
     page/             the page

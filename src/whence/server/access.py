@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import os
 import re
 import secrets
@@ -84,3 +85,13 @@ def make_token(scopes: str, name: str) -> tuple[str, str]:
         raise WrongUse(f"scopes are {', '.join(SCOPES)}, joined by commas; not {scopes!r}")
     token = secrets.token_urlsafe(TOKEN_BYTES)
     return token, f"{digest_of(token)} {scopes} {name}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -8,6 +8,7 @@ import functools
 import logging
 import time
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 from prometheus_client import disable_created_metrics
 from starlette.applications import Starlette
@@ -20,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from whence.errors import plain
-from whence.server.access import ADMIN, READ, UPLOAD
+from whence.server.access import ADMIN, READ, UPLOAD, is_loopback
 from whence.server.access_log import AccessLog
 from whence.server.bodies import Refusal
 from whence.server.debuginfod import DebuginfodEndpoints
@@ -29,6 +30,7 @@ from whence.server.naming import Naming
 from whence.server.page import Page
 from whence.server.quick import QuickAnswers
 from whence.server.settings import ServerSettings
+from whence.server.stalls import cut_stalled_everywhere
 from whence.server.state import Server, forwarders_of
 from whence.server.symbolication import Symbolication
 from whence.server.uploads import PYROSCOPE, Uploads
@@ -96,6 +98,7 @@ def make_app(settings: ServerSettings) -> Gate:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         server.metrics.ready.set(1)
+        cut_stalled_everywhere(settings.limits.stalled_seconds)
         try:
             yield
         finally:
@@ -174,6 +177,7 @@ class Gate:
             await send(message)
 
         headers = Headers(scope=scope)
+        scope["whence.bodies"] = bodies = self.server.bodies.part()
         granted, who = self.server.access.scopes(headers.get("authorization", ""))
         try:
             await self._answer(scope, receive, sending, headers, granted)
@@ -183,6 +187,7 @@ class Gate:
             if not status:
                 await Refusal(500, "internal error: it is logged").response()(scope, receive, sending)
         finally:
+            bodies.release()
             kind, result = scope.get("whence.kind", "other"), scope.get("whence.result", "ok")
             self._note(scope, raw, status, size, who, kind, result, time.monotonic() - began)
 
@@ -204,13 +209,19 @@ class Gate:
             await refusal.response()(scope, receive, send)
             return
         origin = headers.get("origin")
-        if needed == UPLOAD and origin and origin.partition("://")[2] != headers.get("host"):
+        if needed == UPLOAD and origin and not self._is_own(origin, headers.get("host", "")):
             await Refusal(403, "a page of another origin may not upload").response()(scope, receive, send)
             return
         if len(forwarders_of(headers)) >= self.server.settings.limits.forwarders:
             await Refusal(404, "too many servers asked one another").response()(scope, receive, send)
             return
         await self.app(scope, receive, send)
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        """Whether a page is this server's. Where nobody has a token the address has to be the loopback's, too: another
+        page's name may have been made to lead here."""
+        place = origin.partition("://")[2]
+        return place == host and (bool(self.server.access.tokens) or is_loopback(urlsplit(origin).hostname or ""))
 
     def _note(
         self, scope: Scope, headers: dict[bytes, bytes], status: int, size: int, who: str, kind: str, result: str,

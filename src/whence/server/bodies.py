@@ -32,6 +32,34 @@ class Refusal(Exception):
         return Response(self.body(), self.status, headers=self.headers, media_type=JSON)
 
 
+class BodyBudget:
+    """The bytes of bodies that are in memory at a time; used by the event loop alone."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.held = most, 0
+
+    def part(self) -> BodyPart:
+        return BodyPart(self)
+
+
+class BodyPart:
+    """What one request has of it."""
+
+    def __init__(self, budget: BodyBudget) -> None:
+        self._budget, self._held = budget, 0
+
+    def take(self, size: int) -> None:
+        """Raises Refusal where others have too much."""
+        if self._budget.held + size > self._budget.most:
+            raise Refusal(503, "too many large bodies at a time", headers={"Retry-After": "5"})
+        self._budget.held += size
+        self._held += size
+
+    def release(self) -> None:
+        self._budget.held -= self._held
+        self._held = 0
+
+
 async def chunks_of(request: Request, limit: int, seconds: float) -> AsyncIterator[bytes]:
     """The pieces of a body. Raises Refusal: 413 when it has more than `limit` bytes, 408 after `seconds`, 400 when the
     sender went away."""
@@ -62,13 +90,21 @@ async def chunks_of(request: Request, limit: int, seconds: float) -> AsyncIterat
 
 async def body_of(request: Request, limit: int, seconds: float) -> bytes:
     """A body, whole; unpacked where it is in gzip. Raises Refusal."""
-    body = b"".join([chunk async for chunk in chunks_of(request, limit, seconds)])
+    part: BodyPart | None = request.scope.get("whence.bodies")
+    chunks = []
+    async for chunk in chunks_of(request, limit, seconds):
+        if part is not None:
+            part.take(len(chunk))
+        chunks.append(chunk)
+    body = b"".join(chunks)
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("", "identity"):
         return body
     if encoding != "gzip":
         raise Refusal(415, f"Content-Encoding {encoding[:40]!r} is not known: gzip or none")
     most = min(limit, UNPACKED_TIMES * len(body) + UNPACKED_ALLOWANCE)
+    if part is not None:
+        part.take(most)
     unpacker = zlib.decompressobj(GZIP_WINDOW)
     try:
         unpacked = unpacker.decompress(body, most + 1)

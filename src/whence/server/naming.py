@@ -50,8 +50,9 @@ class Naming:
         """Lines of {"build_id", "address"} to lines of {"frames"} or {"reason"}, in order; or an Arrow stream named."""
         self._server.count(request, "symbolize")
         limits = self._server.settings.limits
-        body = await body_of(request, limits.body_bytes, limits.body_seconds)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        most = limits.body_bytes if kind == ARROW else min(limits.json_bytes, limits.body_bytes)
+        body = await body_of(request, most, limits.body_seconds)
         returns = request.query_params.get("return_addresses", "") in ("1", "true")
         if kind == ARROW:
             leaf = request.query_params.get("leaf", "") in ("1", "true")

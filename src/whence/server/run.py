@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import ipaddress
 import logging
 import sys
 
 from whence.errors import WrongUse
 from whence.locate.debuginfod import checked_server
-from whence.server.access import Access
-from whence.server.settings import ServerSettings
+from whence.server.access import Access, is_loopback
+from whence.server.settings import RequestLimits, ServerSettings
 
 APP = "whence.server.app:from_environment"
 HOSTS = ("granian", "uvicorn")
-HEADER_SECONDS = 8  # in which a request's headers must have come
-LARGEST_HEADERS = 65536  # bytes
-STOP_SECONDS = 30
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def chosen_host(asked: str) -> str:
@@ -58,12 +44,12 @@ def serve(
     logging.getLogger("whence.access").setLevel(logging.INFO)
     settings.to_environment()
     if chosen_host(by) == "granian":
-        _by_granian(host, port, tls, workers)
+        _by_granian(host, port, tls, workers, settings.limits)
     else:
-        _by_uvicorn(host, port, tls, workers)
+        _by_uvicorn(host, port, tls, workers, settings.limits)
 
 
-def _by_granian(host: str, port: int, tls: tuple[str, str] | None, workers: int) -> None:
+def _by_granian(host: str, port: int, tls: tuple[str, str] | None, workers: int, limits: RequestLimits) -> None:
     from pathlib import Path
 
     from granian import Granian
@@ -75,13 +61,15 @@ def _by_granian(host: str, port: int, tls: tuple[str, str] | None, workers: int)
         APP, factory=True, address=host, port=port, interface=Interfaces.ASGI, workers=workers,
         log_access=False, log_level="warning",  # type: ignore[arg-type]
         http=HTTPModes.http1,  # the only one whose headers have a time limit there
-        http1_settings=HTTP1Settings(header_read_timeout=HEADER_SECONDS * 1000, max_buffer_size=LARGEST_HEADERS),
+        http1_settings=HTTP1Settings(
+            header_read_timeout=int(1000 * limits.header_seconds), max_buffer_size=limits.header_bytes,
+        ),
         ssl_cert=Path(certificate) if certificate else None, ssl_key=Path(key) if key else None,
-        workers_kill_timeout=STOP_SECONDS,
+        workers_kill_timeout=int(limits.stop_seconds), websockets=False,
     ).serve()  # fmt: skip
 
 
-def _by_uvicorn(host: str, port: int, tls: tuple[str, str] | None, workers: int) -> None:
+def _by_uvicorn(host: str, port: int, tls: tuple[str, str] | None, workers: int, limits: RequestLimits) -> None:
     import uvicorn
 
     from whence.server.uvicorn_headers import protocol
@@ -89,6 +77,7 @@ def _by_uvicorn(host: str, port: int, tls: tuple[str, str] | None, workers: int)
     certificate, key = tls or (None, None)
     uvicorn.run(
         APP, factory=True, host=host, port=port, workers=workers, access_log=False, log_level="warning",
-        ssl_certfile=certificate, ssl_keyfile=key, timeout_graceful_shutdown=STOP_SECONDS, server_header=False,
-        h11_max_incomplete_event_size=LARGEST_HEADERS, log_config=None, http=protocol(HEADER_SECONDS, LARGEST_HEADERS),
+        ssl_certfile=certificate, ssl_keyfile=key, server_header=False, log_config=None, ws="none",
+        timeout_graceful_shutdown=int(limits.stop_seconds), h11_max_incomplete_event_size=limits.header_bytes,
+        http=protocol(limits.header_seconds, limits.header_bytes, limits.stalled_seconds),
     )  # fmt: skip

@@ -16,13 +16,23 @@ ENVIRONMENT = "WHENCE_SERVE"  # how the settings reach worker processes
 
 
 class RequestLimits(Record, frozen=True):
-    """What one request may take; /limits shows them. Sizes in bytes, times in seconds."""
+    """What one request may take; /limits shows them. Sizes in bytes, times in seconds.
+
+    `bodies_bytes` are of all bodies in memory at a time, `stalled_seconds` how long a client may read nothing,
+    `stop_seconds` how long requests have to end when the server does.
+    """
 
     upload_bytes: int = 4 << 30
     body_bytes: int = 64 << 20
+    json_bytes: int = 32 << 20
+    bodies_bytes: int = 256 << 20
     body_seconds: float = 30.0
     upload_seconds: float = 600.0
     seconds: float = 60.0
+    header_seconds: float = 8.0
+    header_bytes: int = 1 << 16
+    stalled_seconds: float = 60.0
+    stop_seconds: float = 30.0
     parse_bytes: int = 2 << 30
     parse_seconds: float = 50.0
     symbolicate_jobs: int = 10
@@ -46,6 +56,7 @@ class ServerSettings(Record, frozen=True):
 
     store: str
     cache: str = ""
+    cache_bytes: int = 4 << 30
     debug_dirs: tuple[str, ...] = ()
     upstreams: tuple[str, ...] = ()
     upstream_allow: tuple[str, ...] = ("*",)

@@ -15,10 +15,11 @@ from starlette.requests import Request
 
 from whence.columns import Namer
 from whence.demangle import demangle
+from whence.locate.cache import Cache
 from whence.locate.locator import Locator
 from whence.server.access import Access
 from whence.server.answers import AnswerLines
-from whence.server.bodies import Refusal
+from whence.server.bodies import BodyBudget, Refusal
 from whence.server.listing import Listing
 from whence.server.metrics import Held, Metrics
 from whence.server.misses import Misses
@@ -48,7 +49,8 @@ class Server:
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
         self._parser = ConfinedParser(settings.limits)
-        self.store = Store(settings.store, cache=settings.cache or None, parser=self._parser)
+        cache = Cache(settings.cache, settings.cache_bytes) if settings.cache else None
+        self.store = Store(settings.store, cache=cache, parser=self._parser)
         self.source_of_names = self.store.source()
         self.listing = Listing(self.store)
         self.answers = AnswerLines()
@@ -61,7 +63,7 @@ class Server:
         if settings.upstreams:
             self.upstream = Upstream(self.store, settings, self.came, self.metrics.waited.observe)
             sources.append(UpstreamSource(self.upstream, self.source_of_names))
-        self.locator = Locator(dirs=settings.debug_dirs, local=False, sources=sources, cache=settings.cache or None)
+        self.locator = Locator(dirs=settings.debug_dirs, local=False, sources=sources, cache=cache)
         self.misses = Misses(self.store)
         self._used: dict[str, float] = {}
         self._is_near = isinstance(self.store.objects, Folder)  # then a look takes microseconds
@@ -75,6 +77,7 @@ class Server:
         most = {SYMBOLIZE: limits.at_once, SCAN: limits.uploads_at_once, FORWARD: limits.at_once}
         self._at_once = {role: asyncio.Semaphore(count) for role, count in most.items()}
         self.metrics.roles(most)
+        self.bodies = BodyBudget(limits.bodies_bytes)
         self._namers: dict[tuple[bool, bool], Namer] = {}
         self._lock = threading.Lock()
 
@@ -96,7 +99,8 @@ class Server:
         """Do what takes a processor, or waits for others, in a thread; as many of a role at once as the limits say.
         Raises Refusal when it takes longer than they say: the thread ends what it does and keeps its place until
         then."""
-        metrics, seconds = self.metrics, self.settings.limits.seconds
+        metrics, limits = self.metrics, self.settings.limits
+        seconds = limits.upload_seconds if role == SCAN else limits.seconds
 
         async def run() -> T:
             with metrics.pending.labels(role).track_inprogress():

@@ -59,7 +59,7 @@ class Symbolication:
     async def symbolicate(self, request: Request) -> Response:
         self._server.count(request, "symbolicate")
         limits = self._server.settings.limits
-        body = await body_of(request, limits.body_bytes, limits.body_seconds)
+        body = await body_of(request, limits.json_bytes, limits.body_seconds)
         return Response(await self._server.heavy(SYMBOLIZE, self._symbolicate, body), media_type=JSON)
 
     def _symbolicate(self, body: bytes) -> bytes:
@@ -148,7 +148,7 @@ class Symbolication:
         """A source file; the offset is the proof that the asker may see it: one of its frames names the file."""
         self._server.count(request, "source")
         limits = self._server.settings.limits
-        body = await body_of(request, limits.body_bytes, limits.body_seconds)
+        body = await body_of(request, limits.json_bytes, limits.body_seconds)
         return JSONResponse(await run_in_threadpool(self._source, body))
 
     def _source(self, body: bytes) -> dict[str, Any]:

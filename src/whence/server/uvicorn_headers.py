@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from whence.server.stalls import cut_stalled
 
-def protocol(seconds: float, most: int) -> type[asyncio.Protocol]:
+
+def protocol(seconds: float, most: int, stalled: float) -> type[asyncio.Protocol]:
     """uvicorn's own HTTP protocol, which closes a connection whose headers are not whole after `seconds` or `most`
-    bytes."""
+    bytes, or that reads nothing for `stalled` seconds."""
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     base: Any = AutoHTTPProtocol
@@ -21,6 +23,9 @@ def protocol(seconds: float, most: int) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            line = transport.get_extra_info("socket")
+            if line is not None:
+                cut_stalled(line, stalled)
             self._begin()
 
         def data_received(self, data: bytes) -> None:
