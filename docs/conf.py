@@ -89,6 +89,53 @@ def api() -> str:
     return "\n".join(out)
 
 
+def schemas() -> str:
+    """The types of every table that goes out as Arrow, as the code makes them."""
+    import pyarrow
+
+    import whence
+    from whence import columns, profiles
+
+    def table(schema: Any, left_out: tuple[str, ...] = ()) -> str:
+        rows = [f"| `{field.name}` | `{short(field.type)}` |" for field in schema if field.name not in left_out]
+        return "\n".join(["| column | type |", "|---|---|", *rows, ""])
+
+    def short(kind: Any) -> str:
+        """An Arrow type in a word or two; a text that is a dictionary is said to be one."""
+        if pyarrow.types.is_dictionary(kind):
+            return f"dictionary of {kind.value_type}"
+        if pyarrow.types.is_list(kind):
+            return f"list of {short(kind.value_type)}"
+        if pyarrow.types.is_struct(kind):
+            return f"struct({', '.join(f'{field.name}: {short(field.type)}' for field in kind)})"
+        return str(kind)
+
+    asked = pyarrow.schema([("address", pyarrow.uint64()), ("build_id", pyarrow.string())])
+    shapes = {"lists, the default": {}, "leaf=True": {"leaf": True}, "exploded=True": {"exploded": True}}
+    out = ["# Arrow schemas\n", "Made of the code. They keep to [the promise of stability](output.md#what-stays).\n"]
+    out += ["## Tables of addresses\n", "The columns that `whence columns` and `whence.columns.Namer` add.\n"]
+    for name, options in shapes.items():
+        with columns.Namer(**options) as namer:
+            out += [f"### {name}\n", table(namer.schema(asked), ("address", "build_id"))]
+    profile = profiles.read(str(HERE.parent / "tests" / "data" / "perf" / "plain.data"))
+    kinds = tuple(f"{kind.type}" for kind in profile.sample_types)
+    out += [
+        "## Profiles\n",
+        "`whence profile --format arrow` and `Profile.to_arrow()`: a row for each sample. Before these columns come",
+        "one of int64 for each sample type, named after it with its unit in the field's metadata, and `time` where",
+        "times are known.\n",
+        table(profile.to_arrow().schema, (*kinds, "time")),
+        "## Frames of one file\n",
+        "`FrameTable.to_arrow()`: a row for each frame; `row` counts the addresses asked for.\n",
+    ]
+    builder = whence.lidia.Builder()
+    builder.add(whence.lidia.Range(vaddr=0, length=1, function="main"))
+    with whence.lidia.from_bytes(builder.to_bytes()) as archive:
+        out.append(table(archive.lookup_many([0]).to_arrow().schema))
+    return "\n".join(out)
+
+
 def setup(app: Any) -> None:
+    (HERE / "reference" / "arrow.md").write_text(schemas())
     (HERE / "reference" / "commands.md").write_text(commands())
     (HERE / "reference" / "api.md").write_text(api())

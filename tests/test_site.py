@@ -3,6 +3,7 @@
 import doctest
 import gzip
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.helpers.live import running
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import SOURCE
 from whence.elf import ElfFile
@@ -21,6 +23,7 @@ from whence.gotrace import Event, Version
 from whence.profiles import pprof
 
 DOCS = Path(__file__).parent.parent / "docs"
+DATA = Path(__file__).parent / "data"
 PAGES = [DOCS / "five-minutes.md", *sorted((DOCS / "howto").glob("*.md"))]
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -46,7 +49,64 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stop = Event(version, "ProcStop", [1]).encode()
     batch = Event(version, "EventBatch", [1, 1, 7, len(stop)]).encode() + stop
     (here / "trace.out").write_bytes(version.header + batch + Event(version, "EndOfGeneration", []).encode())
+    (here / "old.pb.gz").write_bytes((here / "cpu.pb.gz").read_bytes())
+    (here / "new.pb.gz").write_bytes((here / "cpu.pb.gz").read_bytes())
+    cores = DATA / "cores"
+    shutil.copy(cores / "aarch64.core", here / "core.4711")
+    shutil.copy(cores / "aarch64", here / "server")
+    shutil.copy(DATA / "perf" / "plain.data", here / "perf.data")
+    (here / "symbols").mkdir()
+    shutil.copy(DATA / "perf" / "spin", here / "symbols" / "spin")
+    with ElfFile.open(here / "app") as elf:
+        (here / "samples.csv").write_text(f"address,build_id\n{at},{elf.build_id}\n")
     return here
+
+
+@pytest.fixture(scope="module")
+def environment(folder: Path) -> dict[str, str]:
+    return {
+        **{name: value for name, value in os.environ.items() if name not in ("DEBUGINFOD_URLS", "FORCE_COLOR")},
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
+
+
+def table_commands(page: str) -> list[tuple[str, str]]:
+    """The commands of whence in a page's tables, each with its row."""
+    rows = [line for line in (DOCS / page).read_text().splitlines() if line.startswith("| ")]
+    return [(command, row) for row in rows for command in re.findall(r"`(whence [^`]*)`", row)]
+
+
+def of_these_files(command: str, pid: int, folder: Path) -> str:
+    """A command of a page with an address and a process that there are; what it writes goes where it may."""
+    symbols = subprocess.run(["nm", folder / "app"], capture_output=True, text=True, check=True).stdout
+    (at,) = re.findall(r"^(\w+) T sum$", symbols, re.MULTILINE)
+    named = re.sub(r"\b(pid|maps|-p|--pid) (1234|4711)\b", rf"\1 {pid}", command).replace("--for 10", "--for 0.1")
+    named = re.sub(r"0x11[57]0\b", f"0x{at}", named)
+    named = re.sub(r"\bstore (add|ls) store\b", r"store \1 one", named)
+    named = named.replace("-o cpu.pb.gz", "-o sampled.pb.gz")
+    return re.sub(r"\bcore core\b(?!\.)", "core core.4711", named)
+
+
+def test_every_command_for_who_comes_from_another_tool_answers(folder: Path, environment: dict[str, str]) -> None:
+    with running(["sleep", "60"], speaks=False) as (pid, _):
+        for command, _row in table_commands("coming-from.md"):
+            words = of_these_files(command, pid, folder)
+            done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, cwd=folder, env=environment)
+            assert done.returncode in (0, 1), f"$ {words}\n{done.stderr}"
+
+
+def test_objects_of_json_have_the_members_that_the_reference_lists(folder: Path, environment: dict[str, str]) -> None:
+    checked = 0
+    with running(["sleep", "60"], speaks=False) as (pid, _):
+        for command, row in table_commands("reference/output.md"):
+            words = of_these_files(command, pid, folder)
+            done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, cwd=folder, env=environment)
+            assert done.stdout, f"$ {words}\n{done.stderr}"
+            told = re.findall(r"`(\w+)`", re.sub(r"\(.*\)", "", row.split("|")[2]))
+            assert list(json.loads(done.stdout.splitlines()[0])) == told, f"$ {words}\n{done.stdout}{done.stderr}"
+            checked += 1
+    assert checked > 10
 
 
 def commands(page: Path) -> list[tuple[str, str]]:
@@ -60,12 +120,7 @@ def commands(page: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_commands_of_a_page_print_what_it_shows(page: Path, folder: Path) -> None:
-    environment = {
-        **{name: value for name, value in os.environ.items() if name not in ("DEBUGINFOD_URLS", "FORCE_COLOR")},
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "XDG_CACHE_HOME": str(folder / "cache"),
-    }
+def test_the_commands_of_a_page_print_what_it_shows(page: Path, folder: Path, environment: dict[str, str]) -> None:
     for command, output in commands(page):
         done = subprocess.run(
             ["bash", "-c", command], capture_output=True, text=True, cwd=folder, env=environment, timeout=60

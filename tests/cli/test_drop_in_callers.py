@@ -58,6 +58,7 @@ int main() {
     std::cout << boost::stacktrace::stacktrace() << std::endl;
 }
 """
+LINKED = [("14", ()), ("19", ()), ("14", ("-fuse-ld=lld",)), ("19", ("-no-pie",))]
 CRASH = "#pragma clang __debug crash\n"
 
 
@@ -94,18 +95,18 @@ def test_the_address_sanitizer_names_its_report(version: str, name: str, flags: 
 
 
 @pytest.mark.parametrize("name", ["llvm-symbolizer", "addr2line"])
-@pytest.mark.parametrize("version", ["14", "19"])
-def test_the_undefined_behavior_sanitizer_names_its_report(version: str, name: str) -> None:
-    told = report(sanitized(version, "undefined"), "undefined", str(link(name)))
+@pytest.mark.parametrize(("version", "flags"), LINKED)
+def test_the_undefined_behavior_sanitizer_names_its_report(version: str, flags: tuple[str, ...], name: str) -> None:
+    told = report(sanitized(version, "undefined", *flags), "undefined", str(link(name)))
     source = re.escape(str(folder() / "undefined.cpp"))
     assert re.search(rf"#0 0x[0-9a-f]+ in shift\(int\) {source}:3", told)
     assert re.search(rf"#1 0x[0-9a-f]+ in main {source}:6", told)
 
 
 @pytest.mark.parametrize("name", ["llvm-symbolizer", "addr2line"])
-@pytest.mark.parametrize("version", ["14", "19"])
-def test_the_thread_sanitizer_names_its_report(version: str, name: str) -> None:
-    told = report(sanitized(version, "thread"), "thread", str(link(name)))
+@pytest.mark.parametrize(("version", "flags"), LINKED)
+def test_the_thread_sanitizer_names_its_report(version: str, flags: tuple[str, ...], name: str) -> None:
+    told = report(sanitized(version, "thread", *flags), "thread", str(link(name)))
     if "data race" not in told:
         pytest.skip(f"ThreadSanitizer found no race here: {told[-200:]}")
     source = re.escape(str(folder() / "thread.cpp"))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -391,6 +392,37 @@ def test_lines_may_end_as_those_of_windows_do() -> None:
     for name in ("llvm-symbolizer", "addr2line"):
         plain = ask(name, "-f", "-e", str(path), stdin=f"{start:#x}\n")
         assert ask(name, "-f", "-e", str(path), stdin=f"{start:#x}\r\n") == plain
+
+
+def test_a_file_that_is_replaced_cut_or_gone_meanwhile_has_whole_answers_of_one_file() -> None:
+    """What was open answers, as llvm-symbolizer's does, or nothing; never one file's names with another one's lines."""
+    first, other, moving = program(), program("-no-pie"), folder() / "moving"
+    inside, beyond = symbol(first, "main")[0], symbol(other, "main")[0]
+    steps: list[Callable[[], object]] = [
+        lambda: shutil.copy(first, moving),
+        lambda: os.replace(shutil.copy(other, folder() / "moving.new"), moving),
+        lambda: os.truncate(moving, 100),
+        lambda: moving.write_bytes(b"junk"),
+        moving.unlink,
+        lambda: os.mkfifo(moving),
+    ]
+    with subprocess.Popen([link("llvm-symbolizer")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        known = b""
+        for step in steps:
+            step()
+            for address in (inside, beyond):
+                child.stdin.write(b'CODE "%s" %#x\n' % (bytes(moving), address))
+                answer = b""
+                while not answer.endswith(b"\n\n"):
+                    answer += os.read(child.stdout.fileno(), 1 << 16) or pytest.fail(f"it ended: {answer!r}")
+                if address == inside:
+                    known = known or answer
+                assert answer in ((known, b"??\n??:0:0\n\n") if address == inside else (b"??\n??:0:0\n\n",))
+        assert known.startswith(b"main\n/")
+        child.stdin.close()
+        assert child.wait(SECONDS) == 0
 
 
 def test_of_many_files_only_some_stay_open() -> None:

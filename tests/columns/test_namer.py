@@ -212,6 +212,9 @@ def test_wrong_columns_are_wrong_use(folder: Path) -> None:
     ):
         with pytest.raises(WrongUse, match=words):
             named(folder, columns)
+        if "lists where" not in words:  # which the types alone say
+            with namer_of(folder) as namer, pytest.raises(WrongUse, match=words):
+                namer.schema(pa.record_batch(columns).schema)
     assert "at_reason" in named(folder, {"build_id": [ONE], "address": u64(1), "reason": [1]}, prefix="at_")[0]
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.engines
+pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore")]  # warnings of the engines
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 
@@ -325,7 +325,6 @@ def test_spark_goes_on_though_a_worker_is_killed(places: dict[str, Any], tmp_pat
     print(f"Spark: {parts} partitions, {len(killed)} worker killed: nothing lost, nothing twice")
 
 
-@pytest.mark.filterwarnings("ignore")  # the engines' own
 @pytest.mark.parametrize("engine", ["ray", "dask", "spark"])
 def test_the_examples_of_the_adapters_run(engine: str) -> None:
     module = importlib.import_module(f"whence.engines.{engine}")

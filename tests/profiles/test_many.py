@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from array import array
 from pathlib import Path
 from typing import Any
@@ -344,3 +345,13 @@ def test_a_file_that_can_not_be_written_costs_only_itself(folder: Path, capfd: p
     first, second = (json.loads(line) for line in capfd.readouterr().out.splitlines())
     assert (first["output"], bool(first["error"]), second["error"]) == ("", True, "")
     assert read(out / "d.pb").frames[0][-1].function == "main"
+
+
+def test_a_pipe_without_a_writer_costs_only_itself(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(folder / "pipe")
+    out = folder / "out"
+    assert main(["profile", str(folder / "pipe"), str(folder / "d.pb"), "-o", str(out), "--json"]) == 3
+    first, second = (json.loads(line) for line in capfd.readouterr().out.splitlines())
+    assert "not a regular file" in first["reason"]
+    assert first["error"]
+    assert second["error"] == ""

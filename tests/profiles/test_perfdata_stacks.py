@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.forge.cfi import beside_code
 from tests.forge.jitdump import Dump
+from tests.forge.mutations import mutated
 from tests.forge.perfdata import KERNEL, KIND, Forge
 from whence.locate.locator import Locator
 from whence.profiles import Profile, read
@@ -104,6 +106,18 @@ def test_a_sample_without_registers_keeps_its_innermost_frame(tmp_path: Path, re
     assert names(recording(tmp_path, dump, [(15, behind)])) == [["one"]]
 
 
+@pytest.mark.parametrize("mask", [1 << BP | 1 << IP, 1 << BP | 1 << SP, 1 << BP])
+def test_a_sample_without_pc_or_stack_pointer_keeps_its_innermost_frame(mask: int) -> None:
+    forge = Forge(kind=UNWOUND)
+    behind = forge.user([AT + 4] * mask.bit_count(), bytes(16))
+    records = [forge.mmap2(7, AT, 0x4000, AT, "/opt/app", 2), forge.sample(7, 7, 15, [], behind=behind, ip=AT + 4)]
+    attribute = forge.attribute(clock=1, user_registers=mask, stack=512)
+    profile = read(forge.file(records, [(attribute, [1])], {6: forge.text("x86_64")}))
+    names(profile)
+    assert list(map(profile.address.__getitem__, profile.samples.locations(0))) == [AT + 4]
+    assert "no registers that are known" in profile.notes[-1]
+
+
 def test_a_chain_without_a_user_part_stays_the_kernels_alone(tmp_path: Path) -> None:
     profile = recording(tmp_path, Dump(), [(15, Forge().pack("QQQQ", 0, 0, 0, 0))], misc=constants.IN_KERNEL)
     names(profile)
@@ -124,3 +138,12 @@ def test_maps_that_change_with_every_sample_have_a_bound(tmp_path: Path) -> None
     assert len(profile.samples) == 600
     assert {len(profile.samples.locations(at)) for at in range(600)} == {1}
     assert any("not unwound further" in note for note in profile.notes)
+
+
+def test_damaged_rules_of_generated_code_cost_no_more_than_its_callers(tmp_path: Path) -> None:
+    dice = random.Random(5)
+    for _ in range(60):
+        dump = Dump().unwinding(mutated(beside_code(32, DEEPER), dice)).load(10, AT, 32, "one", 1)
+        dump.unwinding(beside_code(32)).load(12, AT + 0x1000, 32, "caller", 2)
+        (found,) = names(recording(tmp_path, dump, [(15, user(AT + 4, 1, 2, AT + 0x1008, 0))]))
+        assert found[0] == "one"

@@ -92,6 +92,29 @@ def test_trampolines_are_known_by_their_bytes_where_no_cfi_is() -> None:
     assert process.unwind(CODE).end is End.LOOP
 
 
+def test_cfi_may_lead_to_a_stack_in_other_memory_that_is_behind_a_call() -> None:
+    """gcc's __morestack runs a function on a new piece of stack."""
+
+    class Pieces(Process):
+        def region(self, address: int) -> tuple[int, int] | None:
+            middle = STACK + 0x800
+            return (STACK, middle) if STACK <= address < middle else (middle, STACK + 0x1000)
+
+    process = Pieces()
+    process.describe(0, 0x100, Cfa(FP_X86, 16), r16=PUSHED, r6=Rule(How.OFFSET, -16))
+    process.describe(0x100, 0x200, Cfa(SP_X86, 8), r16=OUTERMOST)
+    process.words(STACK + 0x10, STACK, CODE + 0x150)
+    assert process.unwind(CODE + 0x10, STACK + 0x900, r6=STACK + 0x10).end is End.LOOP
+    process.code[0x14B:0x150] = CALL
+    found = process.unwind(CODE + 0x10, STACK + 0x900, r6=STACK + 0x10)
+    assert (pcs(found), found.end) == ([0x10, 0x150], End.COMPLETE)
+    assert process.unwind(CODE + 0x10, STACK + 0x700, r6=STACK + 0x10).end is End.LOOP  # on the same piece
+    process.code[0x4B:0x50] = CALL
+    process.words(STACK + 0x10, STACK + 0x900, CODE + 0x50)
+    process.words(STACK + 0x900, STACK + 0x10, CODE + 0x50)  # one leads to the other for ever
+    assert process.unwind(CODE + 0x10, STACK + 0x900, r6=STACK + 0x10).end is End.LOOP
+
+
 def test_a_call_of_no_code_is_as_a_function_that_did_nothing_yet() -> None:
     process = Process()
     process.describe(0, 0x100, Cfa(SP_X86, 8), r16=OUTERMOST)

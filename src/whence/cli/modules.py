@@ -44,6 +44,7 @@ class OpenModule:
 
     def __init__(self, path: str, locator: Locator, names: NameStyle, paths: PathStyle) -> None:
         self._path, self._locator = path, locator
+        self._identity = identity_of(path)
         self.binary = open_binary(
             path, locator=locator, symtab=False, gopclntab=False, names=names, paths=paths, columns=True
         )
@@ -59,10 +60,13 @@ class OpenModule:
         return self.binary.lookup(vaddr)
 
     def other_frames(self, vaddr: int) -> Frames:
-        """What everything but debug info says. The first use costs a look at all symbols."""
+        """What everything but debug info says, unless another file has come into its place meanwhile. The first use
+        costs a look at all symbols."""
         if self.elf is None:
             return ()
         if self._others is None:
+            if identity_of(self._path) != self._identity:
+                return ()
             self._others = open_binary(self._path, locator=self._locator, dwarf=False)
         return self._others.lookup(vaddr)
 
@@ -210,6 +214,15 @@ class OpenModule:
         self.binary.close()
         if self._others is not None:
             self._others.close()
+
+
+def identity_of(path: str) -> tuple[int, ...]:
+    """What tells a file from another one of its path; () where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def indexed(elf: ElfFile | None, *tables: str) -> SymbolIndex | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 import time
 from argparse import Namespace
@@ -23,6 +24,7 @@ from whence.cli.profile_output import choose_type, format_asked
 from whence.cli.progress import Progress
 from whence.cli.words import plain
 from whence.errors import WhenceError, WrongUse
+from whence.files import NotRegularError
 from whence.profiles import Profile, formats, read
 from whence.profiles.binaries import Binaries
 from whence.profiles.coverage import Report, shown
@@ -33,6 +35,7 @@ OPEN_BYTES = 1 << 30  # what open files may take from one profile to the next
 OPEN_FILES = 2_000
 WRITERS = 2  # threads that write: most of the time they wait for the disk
 WRITTEN_AT_ONCE = 4  # profiles
+OPEN_PIPES = ("/dev/fd/", "/proc/")  # what a shell makes of <(...)
 READ_AHEAD = 2  # profiles, beside one for each thread
 
 
@@ -112,7 +115,14 @@ def read_ahead(paths: list[str], threads: int) -> Iterator[tuple[str, Future[Pro
 
 
 def read_path(path: str) -> Profile:
-    return read(sys.stdin.buffer.read() if path == "-" else path)
+    """The profile of a path. A pipe that lies in a folder is refused: nobody may ever write to it."""
+    if path == "-":
+        return read(sys.stdin.buffer.read())
+    if not path.startswith(OPEN_PIPES):
+        mode = os.stat(path).st_mode
+        if stat.S_ISFIFO(mode):
+            raise NotRegularError(mode)
+    return read(path)
 
 
 class ProfileJob:

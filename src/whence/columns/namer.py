@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from whence.closing import Closing
 from whence.columns.kernels.answers import AnswerStore
-from whence.columns.kernels.batch import Elements, RecordBatch, identities
+from whence.columns.kernels.batch import Elements, RecordBatch, check_formats, identities
 from whence.columns.kernels.stream import Batches
 from whence.columns.kernels.texts import TextSet
 from whence.elf.segments import Translation
@@ -250,10 +250,10 @@ class Namer(Closing):
         taken = [name for name in self.added if name in names]
         if taken:
             raise WrongUse(f"the input has a column {taken[0]} already: name the added ones otherwise with a prefix")
-        if self._address in names:
-            return self._address, False
-        if self._file_offset in names:
-            return self._file_offset, True
+        for name, offsets in ((self._address, False), (self._file_offset, True)):
+            if name in names:
+                check_formats(batch, name, self._build_id)
+                return name, offsets
         wanted = f"{self._address} or {self._file_offset}"
         raise WrongUse(f"no column {wanted} of addresses among {', '.join(names) or 'none'}")
 

@@ -54,6 +54,7 @@ VEX_3, VEX_2, EVEX = 0xC4, 0xC5, 0x62
 OPERAND_SIZE, ADDRESS_SIZE = 0x66, 0x67
 MAP_1, MAP_2, MAP_3 = 1, 2, 3
 TEST_GROUP = _bytes("f6 f7")  # whose first two operations have a number
+REX_WIDE, MOVE_NUMBER = 8, range(0xB8, 0xC0)  # whose number is as wide as its register
 MOVE_OFFSETS = _bytes("a0-a3")
 ENTER, RETURN_NEAR, RETURN_FAR = 0xC8, 0xC2, 0xCA
 
@@ -169,7 +170,7 @@ def _decode(code: bytes, bits: int) -> Instruction | None:
         if opcode in BYTE:
             size = 1
         elif opcode in WORD:
-            size = 8 if rex & 8 and 0xB8 <= opcode <= 0xBF else 4 if opcode in (CALL, JUMP) else operand
+            size = 8 if rex & REX_WIDE and opcode in MOVE_NUMBER else 4 if opcode in (CALL, JUMP) else operand
         elif opcode in TEST_GROUP and reg & 7 < 2:
             size = 1 if opcode == min(TEST_GROUP) else operand
         elif opcode in MOVE_OFFSETS:

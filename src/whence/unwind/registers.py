@@ -43,6 +43,8 @@ class Machine:
     returns: tuple[bytes, ...]  # instructions that return
     trampolines: tuple[TrampolineForm, ...]
     contexts: tuple[bytes, ...] = ()  # what a function that makecontext runs returns to
+    # the word at the stack pointer is the caller's, and the return address is so far from there; None: it need not be
+    back_chain: int | None = None
     address_mask: int = (1 << 64) - 1  # bits of a code address; the others may sign it, or say how code is encoded
     order: ByteOrder = "little"
     instructions: str = ""  # whose beginnings and ends of functions are known: x86, a64 or none
@@ -258,6 +260,7 @@ PPC64LE = Machine(
     pc_at=STATUS_REGISTERS_AT + 8 * _PPC_NIP,
     pc_name="pc",
     frame_record=None,
+    back_chain=16,
     returns=(),
     trampolines=(
         TrampolineForm(  # addi r1, r1, 128; li r0, __NR_rt_sigreturn; sc
@@ -288,6 +291,7 @@ S390X = Machine(
     pc_at=STATUS_REGISTERS_AT + 8,
     pc_name="pc",
     frame_record=None,
+    back_chain=112,  # of code that was built with -mbackchain
     returns=(),
     trampolines=tuple(
         TrampolineForm(bytes.fromhex(code), {n: at + 16 + 8 * n for n in range(16)}, at + 8)

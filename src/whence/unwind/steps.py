@@ -18,6 +18,7 @@ class FoundBy(enum.StrEnum):
     INSTRUCTIONS = "instructions"  # by what they take off the stack up to a return, or have put there since a start
     PROLOGUE = "prologue"  # by the instructions at a function's beginning or end
     LEAF = "leaf"  # the caller of a function that keeps nothing on the stack, by the call there that leads to it
+    BACK_CHAIN = "back-chain"  # ppc64le, s390x: by the word at the stack pointer
     GO = "go"  # by the tables that Go's own unwinder uses
     SCAN = "scan"  # a guess: a word on the stack that may be the return address
     CALL = "call"  # the caller of an address that is no code
@@ -93,7 +94,7 @@ class Ended(Exception):
 class FrameStep(NamedTuple):
     """The caller of a frame: its pc, its registers, and where the frame of what it called ends.
 
-    `from_trampoline`: it may be on another stack, because a signal interrupted it or Go switched stacks.
+    `from_trampoline`: it may be on another stack, because a signal interrupted it, or code switched stacks.
     """
 
     pc: int

@@ -8,14 +8,14 @@ For each frame, in this order; what answers first is what counts, and is told wi
     4. of x86, the instructions from there to a return, or from the function's start on (instructions.py)
     5. of the innermost frame alone: a jump to no code, the instructions of a function's beginning and end, and a
        return address where the function would have it if it kept nothing, behind a call that leads to it
-    6. the frame pointer, if what it leads to lies on the stack and returns to behind a call
+    6. the frame pointer or the back chain, if what it leads to lies on the stack and returns to behind a call
 
 A return address is the byte behind a call, perhaps of the next function already: callers are looked up one byte before
 it. What a signal interrupted is looked up at its very address.
 
 A stack ends where CFI says so (the return address is undefined), or at a return address of 0. Any other end says what
 was missing. A caller's frame must lie above that of what it called, except across signal handlers, which may have a
-stack of their own; and the number of frames is bounded.
+stack of their own, and where CFI leads to other memory and behind a call; and the number of frames is bounded.
 """
 
 from __future__ import annotations
@@ -153,6 +153,8 @@ class Unwinder:
                     raise Ended(End.COMPLETE)
                 self.charge(1)
                 step = self.step(frame, values)
+                if step.cfa < cfa_before and self.is_on_other_stack(step, frame):
+                    step = step._replace(from_trampoline=True)
                 self.check(step, frame, cfa_before, after_signal)
                 if step.from_trampoline:  # the one kind of frame that may be anywhere, so that nothing else ends a loop
                     place = step.pc, step.registers.get(self.machine.sp, 0)
@@ -164,6 +166,9 @@ class Unwinder:
                 if guess is None:
                     return Unwound((*inner, *outer), ended.end, ended.detail, count - len(inner) - len(outer))
                 step = guess
+            is_plain = step.found_by is FoundBy.CFI and not (step.from_trampoline or frame.is_trampoline)
+            if self.walker is not None and is_plain:
+                self.walker.kernel.learn_plain(frame.pc, frame.exact)
             after_signal = step.from_trampoline
             cfa_before, values = step.cfa, step.registers
             frame = StackFrame(step.pc, values[machine.sp], step.found_by, step.exact)
@@ -173,6 +178,19 @@ class Unwinder:
         self.steps_left -= steps
         if self.steps_left < 0:
             raise Ended(End.LIMIT)
+
+    def is_on_other_stack(self, step: FrameStep, frame: StackFrame) -> bool:
+        """Whether CFI leads to a stack in other memory, and there to behind a call: of code that switches stacks, as
+        gcc's __morestack does (-fsplit-stack)."""
+        if step.from_trampoline or step.found_by is not FoundBy.CFI:
+            return False
+        other = self.memory.region(step.cfa)
+        if other is None or other == self.memory.region(frame.sp) or not self.is_code(step.pc - 1):
+            return False
+        is_read = self._bytes(step.pc - 1, 1) is not None
+        return (
+            (is_read and self.follows_call(step.pc)) or self.returns_from_signal(step.pc) or self.ends_context(step.pc)
+        )
 
     def check(self, step: FrameStep, frame: StackFrame, cfa_before: int, after_signal: bool) -> None:
         """Raise Ended unless there is a caller, above what it called, in code."""
@@ -376,7 +394,7 @@ class Unwinder:
                 return self.called(registers, depth, FoundBy.PROLOGUE)
             if self.is_leaf(frame, registers):
                 return self.called(registers, 0, FoundBy.LEAF)
-        return self.by_frame_pointer(frame, registers)
+        return self.by_frame_pointer(frame, registers) or self.by_back_chain(frame, registers)
 
     def by_instructions(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
         """The caller by the instructions from here to a return; else by those from the start of the function that a
@@ -506,6 +524,41 @@ class Unwinder:
         values = {register: registers[register] for register in machine.kept if register in registers}
         values[machine.fp], values[machine.sp] = self.word(fp + caller_at), fp + size
         return FrameStep(pc, values, fp + size, FoundBy.FRAME_POINTER)
+
+    def by_back_chain(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
+        """The caller by the word at the stack pointer, where each frame keeps its caller's; None unless it holds.
+
+        Where a thread is, the function may have no frame of its own yet: then its return address is in the link
+        register still, behind another call than that of the frame on the stack.
+        """
+        machine = self.machine
+        if machine.back_chain is None or machine.link is None:
+            return None
+        sp = registers[machine.sp]
+        chain, bounds = self.word(sp), self.memory.region(sp)
+        if not chain and not frame.exact:
+            raise Ended(End.COMPLETE)
+        values = {register: registers[register] for register in machine.kept if register in registers}
+        link = registers.get(machine.link, 0) & machine.address_mask if frame.exact else 0
+        pc = 0
+        if (
+            bounds is not None
+            and not chain % machine.word
+            and sp < chain <= bounds[1] - machine.back_chain - machine.word
+        ):
+            pc = self.word(chain + machine.back_chain) & machine.address_mask
+        if link and self.is_code(link - 1) and not self.is_in_function(link, frame.pc) and link != pc:
+            values[machine.sp] = sp
+            return FrameStep(link, values, sp, FoundBy.BACK_CHAIN)
+        if not pc or not self.is_code(pc - 1):
+            return None
+        values[machine.sp] = chain
+        return FrameStep(pc, values, chain, FoundBy.BACK_CHAIN)
+
+    @staticmethod
+    def is_in_function(link: int, pc: int) -> bool:
+        """Whether a return address can be of a call by the function that a thread is in: it is shortly before."""
+        return 0 <= pc - link < LEAF_BYTES
 
     def returns_from_signal(self, pc: int) -> bool:
         """Whether a return address is that of a signal handler."""

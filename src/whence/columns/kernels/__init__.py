@@ -1,1 +1,1 @@
-"""The compiled hot loops of whence.columns: Arrow's C data interface, and the answers of a namer."""
+"""The compiled hot loops of whence.columns: Arrow's C data interface, texts by number, and the answers of a namer."""

@@ -349,6 +349,32 @@ def must_be_numbers(format: bytes, name: str) -> cython.int:
     raise WrongUse(f"column {name} has the Arrow format {format.decode()!r}: addresses are integers, or texts in hex")
 
 
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def must_be_build_ids(format: bytes, name: str) -> cython.int:
+    """WrongUse unless a column's values can be build-ids."""
+    if format not in (b"n", b"u", b"U", b"z", b"Z", b"vu", b"vz") and not format.startswith(b"w:"):
+        raise WrongUse(f"column {name} has the Arrow format {format.decode()!r}: build-ids are texts in hex, or bytes")
+    return 0
+
+
+@cython.cfunc
+def format_of_values(batch: RecordBatch, name: str) -> bytes:
+    """The format of a column's values: of the items of lists, and of what a dictionary holds. KeyError."""
+    schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[batch.position(name)]
+    if is_list(cython.cast(bytes, schema.format)):
+        schema = schema.children[0]
+    if schema.dictionary != cython.NULL:
+        schema = schema.dictionary
+    return cython.cast(bytes, schema.format)
+
+
+def check_formats(batch: RecordBatch, addresses: str, build_ids: str):
+    """WrongUse unless these columns can hold addresses and build-ids, as far as the schema says. KeyError."""
+    must_be_numbers(format_of_values(batch, addresses), addresses)
+    must_be_build_ids(format_of_values(batch, build_ids), build_ids)
+
+
 @cython.final
 @cython.cclass
 class Elements:
@@ -619,8 +645,7 @@ def read_identities(
     if format == b"n":
         memset(codes, 0xFF, 4 * count)
         return
-    if format not in (b"u", b"U", b"z", b"Z", b"vu", b"vz") and not format.startswith(b"w:"):
-        raise WrongUse(f"column {name} has the Arrow format {format.decode()!r}: build-ids are texts in hex, or bytes")
+    must_be_build_ids(format, name)
     if not dictionary:
         number_texts(codes, known, array, format, first, count)
         return

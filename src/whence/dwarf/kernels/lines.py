@@ -1198,9 +1198,12 @@ class LinePrograms:
         machine = cython.address(self._machine)
         machine.rows = machine.first = machine.sequences.count = 0
         self._programs.count = self._key_of.count = self._keys.items.count = self._faults.count = 0
-        clear_slots(cython.address(self._keys.table))
         machine.locations.items.count = 0
-        clear_slots(cython.address(machine.locations.table))
+        # The tables are as large as the largest batch needed, and whoever asks for the files of one unit fills none.
+        if self._keys.table.count:
+            clear_slots(cython.address(self._keys.table))
+        if machine.locations.table.count:
+            clear_slots(cython.address(machine.locations.table))
         if machine.with_columns:
             zero = push(cython.address(machine.locations.items), cython.sizeof(Location))
             if zero == cython.NULL:

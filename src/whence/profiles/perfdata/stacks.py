@@ -324,13 +324,17 @@ class UserStacks:
             group.pc, group.values, group.numbers, group.start, group.at, group.size, bytes(group.stack)
         )
         found = stacks(self._code(group, finds), group.machine, samples, self._byte_order)
-        for row, sample in enumerate(group.samples):
-            frames = found.frames(row)
-            self._first[sample], self._count[sample] = len(self._addresses), len(frames)
-            self._addresses.extend(frames[:1])
-            self._addresses.extend([address - 1 for address in frames[1:]])
-            end, _ = found.why(row)
-            self._ends["" if end is End.COMPLETE else end.sentence] += 1
+        before, first = len(self._addresses), 0
+        with found.pc.numbers() as frames:
+            self._addresses.extend(array("Q", [address - 1 if address else 0 for address in frames]))
+            for row, sample in enumerate(group.samples):
+                end = found.end[row]
+                if first < end:
+                    self._addresses[before + first] = frames[first]
+                self._first[sample], self._count[sample] = before + first, end - first
+                first = end
+        for why, count in Counter(found.why(row)[0] for row in range(len(group.samples))).items():
+            self._ends["" if why is End.COMPLETE else why.sentence] += count
         for column in (group.samples, group.pc, group.values, group.start, group.at, group.size):
             del column[:]
         group.stack.clear()
@@ -340,7 +344,8 @@ class UserStacks:
         return "little" if self._reader.order == "<" else "big"
 
     def _group(self, replay: Replay, pid: int, time: int, event: Attribute, is_32: bool) -> Waiting | None:
-        """What a process has mapped now; None where nothing is known of its machine's registers."""
+        """What a process has mapped now; None where the pc and the stack pointer are not among registers that are known
+        of its machine."""
         key = MACHINE_KEYS.get(self._reader.features.machine, (EM_X86_64, 64) if self._reader.order == "<" else (0, 0))
         if is_32:
             key = WITH_32_BITS.get(key, key)
@@ -349,6 +354,8 @@ class UserStacks:
             return None
         numbers = REGISTERS[key[0]]
         present = [numbers[bit] for bit in range(64) if event.user_registers >> bit & 1 and bit in numbers]
+        if PC not in present or machine.sp not in present:
+            return None
         maps, code = list(map(Placed._make, replay.maps_of(pid))), list(map(Placed._make, replay.code_of(pid)))
         self._budget.charge(bounds.MAPPING * len(maps) + bounds.ENTRY * len(code))
         return Waiting(pid, time, machine, array("I", [one for one in present if one != PC]), maps, code)

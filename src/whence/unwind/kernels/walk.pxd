@@ -53,11 +53,14 @@ cdef class Walker:
     cdef unsigned long long mask, address_mask, sp_below_cfa, unreadable
     cdef int sp, word
     cdef bint big
+    cdef bint is_learning
+    cdef bint is_sample  # no memory but the stack that was copied with it
     cdef readonly long long mapping  # the one that a walk met
 
     cdef bint load(self, unsigned long long address, unsigned long long* value) noexcept
     cdef long long mapping_of(self, unsigned long long address) noexcept
     cdef int place_of(self, Walk* walk, Place* place) noexcept
+    cdef unsigned long long slot_of(self, Walk* walk) noexcept
     cdef int find_place(self, Walk* walk, Place* place) noexcept
     cdef int step(self, Walk* walk) noexcept
     cdef bint is_code(self, unsigned long long address) noexcept

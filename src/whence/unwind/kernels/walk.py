@@ -187,9 +187,7 @@ class Walker:
     @cython.inline
     def place_of(self, walk: cython.pointer[Walk], place: cython.pointer[Place]) -> cython.int:
         """The row that holds in a frame. WALK_ON, WALK_ODD or WALK_MODULE."""
-        kept: cython.pointer[Place] = self.places + (
-            ((walk.pc ^ cython.cast(cython.ulonglong, walk.is_exact) << 63) * WHENCE_GOLDEN) >> 50
-        )
+        kept: cython.pointer[Place] = self.places + self.slot_of(walk)
         how: cython.int
         if kept.pc == walk.pc and kept.table != 0 and kept.is_exact == walk.is_exact:
             place[0] = kept[0]
@@ -227,8 +225,9 @@ class Walker:
             cie = cython.cast(cython.pointer[Cie], table.cies.items) + found.cie
             if cie.is_signal:
                 return WALK_ODD
-            # code that signal handlers return to begins where no FDE covers it, or at an FDE's start
-            if vaddr == found.start if walk.is_exact else vaddr + 1 == found.end:
+            # code that signal handlers return to begins where no FDE covers it, or at an FDE's start: unless Python
+            # looked at it and found none, it is asked
+            if not self.is_learning and (vaddr == found.start if walk.is_exact else vaddr + 1 == found.end):
                 return WALK_ODD
             place.state = table.state_of_row(entry, vaddr)
             if place.state == NONE:
@@ -238,6 +237,23 @@ class Walker:
             place.is_exact = walk.is_exact
             return WALK_ON
         return WALK_ODD
+
+    def learn_plain(self, pc, is_exact):
+        """A frame with this pc is plain, if its row is: Python looked at the code there."""
+        walk: cython.pointer[Walk] = cython.address(self.walk)
+        place: Place
+        walk.pc = pc & self.mask
+        walk.is_exact = bool(is_exact)
+        self.is_learning = True
+        if self.find_place(walk, cython.address(place)) == WALK_ON:
+            self.places[self.slot_of(walk)] = place
+        self.is_learning = False
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    @cython.inline
+    def slot_of(self, walk: cython.pointer[Walk]) -> cython.ulonglong:
+        return ((walk.pc ^ cython.cast(cython.ulonglong, walk.is_exact) << 63) * WHENCE_GOLDEN) >> 50
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -289,7 +305,12 @@ class Walker:
                 return WALK_ODD
             if how == HOW_OFFSET:
                 if not self.load(cfa + words[2 * rule + 1] & self.mask, cython.address(value)):
-                    return WALK_UNREADABLE if register == column else WALK_ODD
+                    if register == column:
+                        return WALK_UNREADABLE
+                    if not self.is_sample or register == cython.cast(cython.ulonglong, self.sp):
+                        return WALK_ODD  # it may be in memory that Python reads
+                    known[register >> 6] &= ~(_ONE << (register & 63))
+                    continue
             elif how == HOW_UNDEFINED:
                 if register == column:
                     return WALK_COMPLETE
@@ -429,6 +450,7 @@ class Walker:
             if walk.known[self.sp >> 6] >> (self.sp & 63) & 1:
                 walk.cfa_before = walk.values[self.sp]
                 self.near.start = self.near.end = 0
+                self.is_sample = True
                 if stack_size[sample]:
                     self.near.start = stack_start[sample]
                     self.near.end = stack_start[sample] + stack_size[sample]
@@ -439,12 +461,14 @@ class Walker:
                     how = self.step(cython.address(walk))
                     if how != WALK_ODD and how != WALK_MODULE and not out.push_u64(pc):
                         self.near.start = self.near.end = 0
+                        self.is_sample = False
                         raise MemoryError
                     if how != WALK_ON:
                         break
                 if how == WALK_ON:
                     how = WALK_FULL
                 self.near.start = self.near.end = 0
+                self.is_sample = False
             ends[sample] = begin
             hows[sample] = how
             if how == WALK_ODD or how == WALK_MODULE:
