@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import sys
 import time
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
@@ -42,6 +43,7 @@ PREFLIGHT = {
 }  # fmt: skip
 SPELLED = {b"etag": b"ETag", b"www-authenticate": b"WWW-Authenticate"}
 EVERYWHERE = [(b"Access-Control-Allow-Origin", b"*"), (b"X-Content-Type-Options", b"nosniff")]
+SWITCH_SECONDS = 0.001  # after which the event loop may have the interpreter back from a thread (Python: 0.005)
 OPEN_PATHS = ("/healthz", "/readyz")
 
 
@@ -127,6 +129,7 @@ def make_app(settings: ServerSettings) -> Gate:
 
 def from_environment() -> Gate:
     """The application in a worker process."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     disable_created_metrics()  # type: ignore[no-untyped-call]
     return make_app(ServerSettings.from_environment())
 
