@@ -30,12 +30,18 @@ def long_options(name: str) -> set[str]:
     } - {"--debug", "--help"}
 
 
+def made_files() -> list[Path]:
+    """What lies in share/, without the command itself, which is written by hand."""
+    command = shell_files.SHARE / "bin" / "whence"
+    return [path for path in shell_files.SHARE.rglob("*") if path.is_file() and path != command]
+
+
 @pytest.mark.skipif(
     sys.version_info[:2] != (3, 11), reason="the files are made with Python 3.11: others word help anew"
 )
 def test_what_lies_in_share_is_what_the_parsers_make() -> None:
     made = shell_files.contents()
-    there = {str(path.relative_to(shell_files.SHARE)) for path in shell_files.SHARE.rglob("*") if path.is_file()}
+    there = {str(path.relative_to(shell_files.SHARE)) for path in made_files()}
     assert there == {*made}
     for path, text in made.items():
         assert (shell_files.SHARE / path).read_text() == text, f"{path} is not of these parsers: make shell-files"
@@ -84,7 +90,7 @@ def test_man_reads_every_page_without_a_warning() -> None:
 def test_the_wheel_installs_every_one_of_them() -> None:
     table = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
     installed = {str(path.relative_to(ROOT)) for where in table.values() for name in where for path in ROOT.glob(name)}
-    files = {str(path.relative_to(ROOT)) for path in shell_files.SHARE.rglob("*") if path.is_file()}
+    files = {str(path.relative_to(ROOT)) for path in made_files()}
     assert installed == files
     assert all(Path(name).is_relative_to(where) for where, names in table.items() for name in names)
 

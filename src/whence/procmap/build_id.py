@@ -17,7 +17,7 @@ from whence.elf import ElfFile, layout
 from whence.elf.kernels import constants
 from whence.elf.notes import BUILD_ID_LIMIT
 from whence.errors import ElfError, empty_file, naming, not_regular
-from whence.files import open_regular
+from whence.files import open_regular, read_at
 from whence.mapped import MappedFile
 
 _HEAD = 4096
@@ -73,7 +73,7 @@ def whole_elf(descriptor: int, name: str = "") -> ElfFile:
 def _from_first_page(descriptor: int) -> str | None:
     """The build-id if the first page and what it leads to tell it; None when the whole reader must look."""
     try:
-        head = os.pread(descriptor, _HEAD, 0)
+        head = read_at(descriptor, _HEAD, 0)
     except OSError:
         return None
     if len(head) < _HEADER.size or not head.startswith(_IDENT):
@@ -92,7 +92,7 @@ def _noted_sections(descriptor: int, table: int, count: int, stride: int) -> lis
     """(offset, size, align) of each section of notes."""
     if stride != _SECTION.size or table >> 63:
         return []
-    rows = os.pread(descriptor, count * stride, table)
+    rows = read_at(descriptor, count * stride, table)
     if len(rows) != count * stride:
         return []
     return [(row[4], row[5], row[8]) for row in _SECTION.iter_unpack(rows) if row[1] == constants.SHT_NOTE]
@@ -108,7 +108,7 @@ def _of_blocks(descriptor: int, head: bytes, blocks: Iterable[tuple[int, int, in
         elif offset >> 63:
             continue
         else:
-            notes = os.pread(descriptor, size, offset)
+            notes = read_at(descriptor, size, offset)
         found = _gnu_note(notes, 8 if align == 8 else 4)
         if found:
             return found
