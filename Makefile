@@ -7,8 +7,8 @@ JOBS ?= $(shell nproc)
 HOW ?= --editable
 PYTHONS ?= 3.11 3.12 3.13 3.14
 
-.PHONY: help demo test test-pythons lint check browser page frontends buckets oracle engines bench fuzz checked
-.PHONY: sanitized shell-files docs wheels release clean
+.PHONY: help demo test test-pythons lint check browser page frontends steady buckets oracle engines bench fuzz checked
+.PHONY: sanitized shell-files docs wheels try-wheels release clean
 .DEFAULT_GOAL := help
 
 help:  ## print this
@@ -24,7 +24,9 @@ $(VENV)/.installed: $(SOURCES)
 
 $(VENV)/.tested: $(VENV)/.installed
 	@echo "installing what the tests need"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group test
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --compile-bytecode --group test \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --group test  # pip's own settings
 	@touch $@
 
 demo: $(VENV)/.installed  ## set up, then name a live process, an archive and a profile, and draw a flame graph
@@ -61,9 +63,13 @@ page: $(VENV)/.tested  ## the page of `whence serve` in a headless Chromium, by 
 	@npm install --silent --no-fund --no-audit --ignore-scripts --prefix .cache/npm playwright-core axe-core
 	@$(VENV)/bin/python -m pytest -q tests/server/test_page.py
 
-frontends: $(VENV)/.tested  ## what profiles are written as, opened by the front ends themselves (installs them by npm)
+frontends: $(VENV)/.tested  ## profiles and the server's names, opened by the front ends themselves (installs them by npm)
 	@npm install --silent --no-fund --no-audit --prefix .cache/npm @firefox-devtools/profiler-cli speedscope
-	@$(BIN)/python -m pytest -ra tests/profiles/test_outputs.py
+	@$(BIN)/python -m pytest -ra tests/profiles/test_outputs.py tests/server/test_clients.py
+
+steady: $(VENV)/.tested  ## the server for five minutes under load by 64 clients, and 10,000 hostile requests
+	@WHENCE_CLIENTS=64 WHENCE_SECONDS=300 WHENCE_REQUESTS=10000 $(BIN)/python -m pytest -s -q -p no:cacheprovider \
+	  tests/hostile/test_server.py -k $${BY:-granian}
 
 buckets: $(VENV)/.tested  ## the store's tests over Azurite's blob service, too (npm installs it)
 	@test -x .cache/azurite/node_modules/.bin/azurite-blob || npm install --silent --ignore-scripts --prefix .cache/azurite azurite
@@ -87,12 +93,15 @@ docs: $(VENV)/.tested  ## the documentation site, docs/_build/html, without a wa
 	@$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
 	@echo docs/_build/html/index.html
 
-release: lint docs wheels  ## all that a release is: style, types, site, wheels; then the whole test suite
+release: lint docs wheels try-wheels  ## all that a release is: style, types, site, wheels tried; then the whole suite
 	@$(BIN)/python -m pytest -q tests/test_packaging.py tests/test_shell_files.py tests/test_release.py
 	@$(BIN)/python -m pytest -n $(JOBS)
 
-wheels: $(VENV)/.released  ## dist/: the source distribution and the wheels of four Linux platforms, checked (ten minutes)
-	@$(BIN)/python -m tools.wheels
+wheels: $(VENV)/.released  ## dist/: the source distribution and all wheels, checked; WHEELS="musllinux-aarch64 ..." for some
+	@$(BIN)/python -m tools.wheels $(WHEELS)
+
+try-wheels: $(VENV)/.released  ## install the wheels of dist/ in clean environments, TRY="3.14 aarch64 ...", and test them there
+	@$(BIN)/python -m tools.try_wheels $(TRY)
 
 $(VENV)/.released: $(VENV)/.tested
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group release

@@ -1,4 +1,5 @@
-"""The user's moment: `whence filter` in a pipe, over logs with nothing to name and with a frame every third line.
+"""The user's moment: `whence filter` in a pipe, over logs with nothing to name, with much that looks like frames, and
+with a frame every third line.
 
 There is no peer that reads every form; `sed -n p` copies the same lines.
 """
@@ -16,6 +17,14 @@ from whence.filter import LogFilter, Places
 
 BLOCK = 1 << 20
 LINES = 1000
+NEAR = {  # lines that look like frames, and nothing that could name them
+    "heap addresses without maps": b"   1: %d [1: 4] @ 0x5590d2e0b4c1 0x5590d2e0b502 0x7f1a2c04524a 0x7f1a2c045305\n",
+    "a kernel's call traces without vmlinux": b"[ 1234.5678]  ? do_sys_open_%d+0x1d/0x2f0\n",
+    "frames that are named": b"    #3 0x5590d2e0b4c1 in app::run(int, char const*) /src/app/run.cpp:%d:12\n",
+    "backtraces of gdb": b"#3  0x00005590d2e0b4c1 in app::run (at=0x7ffd1c) at /src/app/run.cpp:%d\n",
+    "hex dumps": b"0x7ffe1000: 0xdeadbeef 0x%08x 0x00000001 0x12345678\n",
+    "colours and headings": b"## %d. Section #12 {color: #ff8800}, see #13 and (0x12)\n",
+}
 QUIET = b"Nov 22 04:56:14 host prog[1]: connection %d from 10.0.0.7 closed after 12 ms\n"
 FRAME = b"Nov 22 04:56:14 host prog[1]: started\nNov 22 04:56:14 host prog[1]: ended\n    #%d 0x55%05x  (%s+0x%x)\n"
 
@@ -27,6 +36,7 @@ def logs() -> dict[str, bytes]:
     frames = (FRAME % (i % 9, i, bytes(program), starts[i % len(starts)]) for i in range(LINES))
     return {
         "nothing to name": b"".join(QUIET % i for i in range(LINES)) * 1200,
+        **{name: b"".join(line % i for i in range(LINES)) * 500 for name, line in NEAR.items()},
         "a frame every third line": b"".join(frames) * 100,
     }
 

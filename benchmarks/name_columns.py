@@ -1,7 +1,7 @@
 """The user's moment: a table of addresses in Parquet gets names, 10,000 distinct addresses over 200 build-ids.
 
-ROWS of the environment says how many rows (10 million). Peers in the same run: DuckDB's own asof join against a table
-of ranges (names only), and a Python loop over symbolic.
+ROWS of the environment says how many rows (10 million). Beside it: what pyarrow alone takes to copy the named table.
+Peers in the same run: DuckDB's own asof join against a table of ranges (names only), and a Python loop over symbolic.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import random
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +24,17 @@ ROWS = int(os.environ.get("ROWS", "10000000"))
 BUILD_IDS, DISTINCT, FUNCTION = 200, 10_000, 64
 FUNCTIONS = 2_000  # of each archive
 SMALL = 100
+BATCH = 1 << 20  # rows
+LOOPED = 100_000  # rows that the Python loop names
+COPY = """
+import sys
+from pyarrow import parquet
+texts = ["build_id", "function", "file", "source", "reason"]
+file = parquet.ParquetFile(sys.argv[1], read_dictionary=texts, pre_buffer=False)
+with parquet.ParquetWriter(sys.argv[2], file.schema_arrow) as out:
+    for batch in file.iter_batches(1 << 20):
+        out.write_batch(batch, row_group_size=1 << 20)
+"""
 
 
 def archives(folder: Path) -> list[str]:
@@ -68,32 +80,38 @@ def run() -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         ids = archives(folder)
-        table = folder / "in.parquet"
+        table, out = folder / "in.parquet", folder / "out.parquet"
         write_table(table, ids, ROWS)
-        command = [sys.executable, "-m", "whence", "columns", str(table), "-o", str(folder / "out.parquet"), "--leaf"]
+        command = [sys.executable, "-m", "whence", "columns", str(table), "-o", str(out), "--leaf"]
         cost = process([*command, "--archive-dir", name, "--no-cache"])
         print(f"{ROWS:,} rows, Parquet to Parquet: {cost}, {ROWS / cost.seconds / 1e6:.1f} million rows/s")
+        cost = process([sys.executable, "-c", COPY, str(out), str(folder / "copy.parquet")])
+        print(f"pyarrow alone copies what came out: {cost}, {ROWS / cost.seconds / 1e6:.1f} million rows/s")
         locator = Locator(archive_dirs=[name], dirs=())
-        batches = list(pq.ParquetFile(table, read_dictionary=["build_id"]).iter_batches(1 << 17))[:16]
+        batches = list(pq.ParquetFile(table, read_dictionary=["build_id"]).iter_batches(BATCH))[:2]
         rows = sum(len(batch) for batch in batches)
-        bare = timed(Namer(locator=locator, leaf=True), batches)
-        print(f"the function alone: {rows / bare / 1e6:.1f} million rows/s and core")
+        with Namer(locator=locator, leaf=True) as namer:
+            bare = timed(namer, batches)
+            print(f"the function alone: {rows / bare / 1e6:.1f} million rows/s and core")
+            small = batches[0].slice(0, SMALL)
+            microseconds = 1e6 * timed(namer, [small] * 1000) / 1000
+            print(f"a batch of {SMALL} rows: {microseconds:.0f} microseconds")
+        draw = random.Random(1)
         distinct = pa.record_batch(
             {
-                "build_id": pa.array([ids[at % BUILD_IDS] for at in range(1_000_000)]).dictionary_encode(),
-                "address": pa.array(
-                    random.Random(1).choices(range(0x1000, 0x1000 + FUNCTION * FUNCTIONS), k=1_000_000)
-                ),
+                "build_id": pa.array([ids[at % BUILD_IDS] for at in range(BATCH)]).dictionary_encode(),
+                "address": pa.array(draw.choices(range(0x1000, 0x1000 + FUNCTION * FUNCTIONS), k=BATCH)),
             }
         )
-        parts = [distinct.slice(at, 1 << 17) for at in range(0, len(distinct), 1 << 17)]
-        seconds = timed(Namer(locator=locator, leaf=True), parts, warm=False)
-        print(f"all distinct: {1 / seconds:.2f} million rows/s and core")
-        namer, small = Namer(locator=locator, leaf=True), batches[0].slice(0, SMALL)
-        microseconds = 1e6 * timed(namer, [small] * 1000) / 1000
-        print(f"a batch of {SMALL} rows: {microseconds:.0f} microseconds")
-        engines(pa.Table.from_batches(batches), {"archive_dirs": [name], "dirs": ()}, rows, bare)
-        peers(pa.Table.from_batches(batches), folder, rows, bare)
+        for size in (BATCH, BATCH // 8):
+            parts = [distinct.slice(at, size) for at in range(0, BATCH, size)]
+            with Namer(locator=locator, leaf=True) as namer:
+                seconds = timed(namer, parts, warm=False)
+            print(f"all distinct, {size:,} at once: {BATCH / seconds / 1e6:.2f} million rows/s and core")
+        plain = pa.Table.from_batches(batches)
+        plain = plain.set_column(0, "build_id", plain["build_id"].cast("string"))
+        engines(plain, {"archive_dirs": [name], "dirs": ()}, rows)
+        peers(plain, folder, rows)
 
 
 def timed(namer: Any, batches: list[Any], *, warm: bool = True) -> float:
@@ -106,36 +124,58 @@ def timed(namer: Any, batches: list[Any], *, warm: bool = True) -> float:
     return time.process_time() - began
 
 
-def engines(table: Any, places: dict[str, Any], rows: int, bare: float) -> None:
-    """The same through DuckDB and Polars, on one thread."""
+def least(work: Callable[[], object]) -> float:
+    """Processor seconds of the fastest of a few runs, after one that is not counted."""
+    work()
+    costs = []
+    for _ in range(3):
+        began = time.process_time()
+        work()
+        costs.append(time.process_time() - began)
+    return min(costs)
+
+
+def engines(plain: Any, places: dict[str, Any], rows: int) -> None:
+    """The same through DuckDB and Polars, on one thread, beside the function over the same texts."""
     import duckdb
     import polars as pl
 
     import whence.engines.polars  # noqa: F401
-    from whence.engines.duckdb import register
+    from whence.columns import Namer
+    from whence.engines.duckdb import name, register
 
-    plain = table.set_column(0, "build_id", table["build_id"].cast("string"))
+    with Namer(locator=Locator(**places), leaf=True) as namer:
+        bare = least(lambda: namer(plain))
+    print(f"the function alone, build-ids as plain texts: {rows / bare / 1e6:.1f} million rows/s and core")
+
+    def show(what: str, seconds: float) -> None:
+        print(
+            f"{what}: {rows / seconds / 1e6:.1f} million rows/s and core, {seconds / bare:.2f}x of the function alone"
+        )
+
     with duckdb.connect() as connection:
         connection.execute("set threads = 1")
         register(connection, places)
-        connection.register("samples", plain)
+        connection.register("given", plain)
+        connection.execute("create table samples as from given")
+        relation = connection.table("samples")
+        show(
+            "DuckDB, a relation named",
+            least(lambda: name(relation, connection, places, leaf=True).aggregate("count(function)").fetchall()),
+        )
+        show(
+            "DuckDB, an Arrow table named",
+            least(lambda: name(plain, connection, places, leaf=True).aggregate("count(function)").fetchall()),
+        )
         query = "select count(whence_leaf(build_id, address).function) from samples"
-        connection.sql(query).fetchall()
-        began = time.process_time()
-        connection.sql(query).fetchall()
-        seconds = time.process_time() - began
-    print(f"DuckDB: {rows / seconds / 1e6:.1f} million rows/s and core, {seconds / bare:.2f}x of the function alone")
-    frame = pl.DataFrame(table)
+        show("DuckDB, the scalar function", least(lambda: connection.sql(query).fetchall()))
+    frame = pl.DataFrame(plain)
     wanted = pl.col("address").whence.leaf(pl.col("build_id"), places)  # type: ignore[attr-defined]
-    frame.select(wanted)
-    began = time.process_time()
-    frame.select(wanted)
-    seconds = time.process_time() - began
-    print(f"Polars: {rows / seconds / 1e6:.1f} million rows/s and core, {seconds / bare:.2f}x of the function alone")
+    show("Polars", least(lambda: frame.select(wanted)))
 
 
-def peers(table: Any, folder: Path, rows: int, bare: float) -> None:
-    """DuckDB's asof join against a table of ranges: names only, and no inlined calls."""
+def peers(plain: Any, folder: Path, rows: int) -> None:
+    """DuckDB's asof join against a table of ranges (names only, and no inlined calls), and a loop over symbolic."""
     import duckdb
     import pyarrow as pa
 
@@ -148,7 +188,6 @@ def peers(table: Any, folder: Path, rows: int, bare: float) -> None:
             "name": [f"function_{at}_of_{one[-3:]}" for one in ids for at in range(FUNCTIONS)],
         }
     )
-    plain = table.set_column(0, "build_id", table["build_id"].cast("string"))
     with duckdb.connect() as connection:
         connection.execute("set threads = 1")
         connection.register("samples", plain)
@@ -159,4 +198,34 @@ def peers(table: Any, folder: Path, rows: int, bare: float) -> None:
             "on samples.build_id = ranges.build_id and samples.address >= ranges.start"
         ).fetchall()
         seconds = time.process_time() - began
-    print(f"DuckDB's asof join (names only): {rows / seconds / 1e6:.1f} million rows/s and core, {seconds / bare:.1f}x")
+    print(f"DuckDB's asof join (names only): {rows / seconds / 1e6:.1f} million rows/s and core")
+    caches = symcaches(ids)
+    if not caches:
+        print("(symbolic is not installed)")
+        return
+    asked = plain.slice(0, LOOPED)
+    began = time.process_time()
+    for build_id, address in zip(asked["build_id"].to_pylist(), asked["address"].to_pylist(), strict=True):
+        caches[build_id].lookup(address)
+    seconds = time.process_time() - began
+    print(f"a Python loop over symbolic: {LOOPED / seconds / 1e6:.2f} million rows/s and core")
+
+
+def symcaches(ids: list[str]) -> dict[str, Any]:
+    """symbolic's symcache of the same functions and lines for each build-id, made of Breakpad's text; {} without it."""
+    try:
+        from symbolic.debuginfo import Archive
+    except ImportError:
+        return {}
+    out = {}
+    for build_id in ids:
+        lines = [f"MODULE Linux x86_64 {build_id[-32:].upper()}0 module"]
+        lines += [f"FILE {at} file_{at}.c" for at in range(50)]
+        for at in range(FUNCTIONS):
+            start, half = 0x1000 + FUNCTION * at, FUNCTION // 2
+            lines.append(f"FUNC {start:x} {FUNCTION:x} 0 function_{at}_of_{build_id[-3:]}")
+            lines.append(f"{start:x} {half:x} {at + 1} {at % 50}")
+            lines.append(f"{start + half:x} {half:x} {at + 2} {at % 50}")
+        text = "\n".join(lines).encode() + b"\n"
+        out[build_id] = next(Archive.from_bytes(text).iter_objects()).make_symcache()
+    return out

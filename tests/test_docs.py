@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 import whence
 from tests.helpers.profiles import program_profile
 from tests.helpers.programs import compiled
-from whence.cli.main import COMMANDS, parser_of
+from whence.cli.main import COMMANDS, main, parser_of
 from whence.gotrace import Event, Version
 from whence.profiles import pprof
 from whence.profiles.flamegraph.data import LONGEST, TEXT
@@ -98,3 +100,33 @@ def test_the_blocks_of_python_in_the_readme_run(
     said = capsys.readouterr().out
     assert "of the frames in samples have names" in said
     assert {"named.pb.gz", "handle.html"} <= {*os.listdir(tmp_path)}
+
+
+def test_the_ten_steps_of_the_architecture_are_what_a_lookup_calls(capfd: pytest.CaptureFixture[str]) -> None:
+    """Each function that the walk names is called by `whence addr` on a program, but Go's tables and kernels."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    steps = text.partition("## From `whence addr ELF ADDR` to the answer\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^(\d+)\. ", steps, re.MULTILINE) == [str(at + 1) for at in range(10)]
+    called = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            called.add(f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}")
+
+    program = compiled("-g", "-O1")
+    with whence.open(program) as binary:
+        (found,) = binary.find("sum")
+    threading.setprofile(note)  # of threads begun from now on: in one of them nothing waits in a thread of its own
+    try:
+        thread = threading.Thread(target=main, args=(["addr", str(program), hex(found.vaddr)],))
+        thread.start()
+        thread.join()
+    finally:
+        threading.setprofile(None)
+    assert "sum\n" in capfd.readouterr().out
+    named = [one for one in re.findall(r"`(\w[\w.]+)`", steps) if one not in ("Binary", *COMMANDS)]
+    assert len(named) > 20
+    others = ("Pclntab.ranges", "ScopeReader", "qualified_names", "LinePrograms.read", "Queries")
+    parts = [one.split(".") for one in called]
+    wanted = [name for name in named if not name.endswith(others)]
+    assert [name for name in wanted if not any({*name.split(".")} <= {*one} for one in parts)] == []

@@ -41,6 +41,15 @@ def test_no_comparison_is_with_a_bare_number_of_a_format() -> None:
     assert not found
 
 
+VERSION_COMPARISON = re.compile(r"\bversion (==|!=|<=?|>=?) \d")
+
+
+def test_no_comparison_is_with_a_bare_number_of_a_version() -> None:
+    assert VERSION_COMPARISON.search("if header.version >= 5:")
+    sources = [*SRC.rglob("*.py"), *SRC.rglob("*.pxd")]
+    assert [path for path in sources if VERSION_COMPARISON.search(path.read_text())] == []
+
+
 CLASS_COMPARISON = re.compile(r"\bbits (==|!=) (32|64)\b")
 
 

@@ -1,5 +1,6 @@
 """What is built is what is there: no kernel forgotten, none stale."""
 
+import ast
 import importlib
 import re
 import subprocess
@@ -46,7 +47,7 @@ def test_the_classifiers_name_the_pythons_that_the_tests_run_on() -> None:
 
 
 def test_the_source_distribution_has_every_kernel_and_every_file_the_package_reads(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "build", "--sdist", "--outdir", str(tmp_path), str(ROOT)]
+    command = [sys.executable, "-m", "build", "--no-isolation", "--sdist", "--outdir", str(tmp_path), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     (archive,) = tmp_path.glob("*.tar.gz")
@@ -56,3 +57,16 @@ def test_the_source_distribution_has_every_kernel_and_every_file_the_package_rea
     package = {str(p.relative_to(ROOT)) for p in (SRC / "whence").rglob("*") if p.is_file() and p.suffix not in skipped}
     assert package <= there, sorted(package - there)
     assert {"setup.py", "pyproject.toml", "README.md", "LICENSE"} <= there
+
+
+def test_the_command_is_a_file_that_imports_nothing_else() -> None:
+    """What pip writes for an entry point may import re."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (name,) = settings["tool"]["setuptools"]["script-files"]
+    assert name == "share/bin/whence"
+    assert "whence" not in settings["project"]["scripts"]
+    tree = ast.parse((ROOT / name).read_text())
+    imports = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert imports == ["import sys", "from whence.cli.main import main"]
+    done = subprocess.run([sys.executable, ROOT / name, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("whence ")

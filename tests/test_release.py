@@ -3,15 +3,19 @@
 import re
 import shutil
 import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from tools.try_wheels import TRIES
+from tools.wheels import ELSEWHERE, TARGETS
 from whence import __version__
 from whence.cli.main import COMMANDS, parser_of
 
 ROOT = Path(__file__).parent.parent
+HADOLINT = Path(sys.executable).with_name("hadolint")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 
 
@@ -46,7 +50,21 @@ def test_the_workflows_call_targets_of_make() -> None:
         for path in (ROOT / ".github" / "workflows").glob("*.yml")
         for target in re.findall(r"run: make ([a-z-]+)", path.read_text())
     }
-    assert {"lint", "test", "docs", "release"} == called <= targets
+    assert {"lint", "test", "docs", "release", "wheels", "try-wheels"} == called <= targets
+
+
+def test_the_workflow_tries_every_wheel_in_every_environment() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    tried = re.findall(r"- { try: \"?([\w.]+)\"?, wheel: ([\w-]+) }", workflow)
+    assert [name for name, _ in tried] == list(TRIES)
+    assert {wheel for _, wheel in tried} == {*TARGETS} - {"musllinux-aarch64"}  # no loader to try that one by
+    assert f'WHEELS="{" ".join(ELSEWHERE)} musllinux-aarch64"' in workflow
+
+
+@pytest.mark.skipif(not HADOLINT.exists(), reason="there is no hadolint (make release installs it)")
+def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
+    done = subprocess.run([HADOLINT, ROOT / "packaging" / "docker" / "Dockerfile"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_the_citation_names_this_version() -> None:

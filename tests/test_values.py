@@ -376,7 +376,7 @@ OBJECTS = {
     "Pieces.cut.table": RANGES, "MergePlan.make.table": RANGES, "list_roots.table": RANGES,
     "MergePlan.make.stretches_found": STRETCHES, "roots": STRETCHES, "best": STRETCHES, "low": STRETCHES,
     "cover.out": STRETCHES, "layer.out": STRETCHES,
-    "MergePlan.fill.picks": {"pick": "I", "name": "I", "depth": "I", "vaddr": "Q", "length": "Q"},
+    "MergePlan.fill.picks": {"place": "I", "name": "I", "depth": "I", "vaddr": "Q", "length": "Q"},
     "scopes": SCOPES, "scopes_found": SCOPES, "rows": ROWS, "rows_found": ROWS, "starts": STARTS,
     "Sweep.fill.out": RANGES, "ranges": RANGES,
     "DwarfSections.sections": {f"debug_{one}": "B" for one in DEBUG_SECTIONS},
@@ -427,6 +427,10 @@ def argument(draw: Any, name: str, kind: str, size: int | None = None) -> Any:
         return made(draw, KIND_OF[kind])
     if kind in PLAIN:
         return draw(PLAIN[kind])
+    if name.endswith((".set_code.starts", ".set_code.ends")):
+        return column_of(draw, "Q", size)
+    if name.endswith(".begin.values"):
+        return draw(st.dictionaries(st.integers(0, 17), NUMBER, max_size=3))
     for first in range(name.count(".") + 1):
         if (known := name.split(".", first)[-1]) in OBJECTS:
             return attributes(draw, known, size)
@@ -546,7 +550,7 @@ def store_of(draw: Any) -> tuple[AnswerStore, Elements, Any]:
     while len(shown) < len(frames.starts) - 1:
         shown.extend(array("I", [3]))
     with suppress(ValueError):
-        numbers = array("I", [store.add_text(b"t") for _ in range(len(texts))])
+        numbers = store.number_texts(texts, lambda text, linkage: text).numbers()
         store.fill(shown, frames, texts, numbers, array("I", bytes(4 * len(frames.line))), 1)
     return store, elements, answers if draw(st.booleans()) else batch
 
@@ -659,6 +663,10 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     ),
     "FrameColumns": lambda draw: frames_of(draw)[1],
     "Growth": growth_of,
+    "IdLists": lambda draw: IdLists(
+        (draw(st.binary(min_size=9)), *(array("Q", [at, at + 4]) for at in (0, 4))),
+        (array("Q", [1, 2]), array("Q", [0, 1])), 1, 2, 1,
+    ),
     "Inspection": lambda draw: inspect_kernel.Inspection(ARCHIVE, sections_of_archive(draw, ARCHIVE)),
     "Layout": lambda draw: layout(draw(VERSION)),
     "LinePrograms": lambda draw: LinePrograms(

@@ -23,17 +23,16 @@ this is loaded when it is used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from whence._version import __version__
 from whence.errors import WhenceError
-from whence.model import Frame, Frames, Source
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence import gotrace, lidia, procmap, profiles
     from whence.binary import Binary
     from whence.binary import open_binary as open
     from whence.locate.locator import Locator
+    from whence.model import Frame, Frames, Source
     from whence.reasons import Reason
     from whence.store import Store
     from whence.symbolize import Core, Process, Snapshot, Stack, Symbolized, Symbolizer
@@ -47,10 +46,13 @@ _LAZY = {
     "open": ("whence.binary", "open_binary"),
     "Binary": ("whence.binary", "Binary"),
     "Core": ("whence.symbolize", "Core"),
+    "Frame": ("whence.model", "Frame"),
+    "Frames": ("whence.model", "Frames"),
     "Locator": ("whence.locate.locator", "Locator"),
     "Process": ("whence.symbolize", "Process"),
     "Reason": ("whence.reasons", "Reason"),
     "Snapshot": ("whence.symbolize", "Snapshot"),
+    "Source": ("whence.model", "Source"),
     "Stack": ("whence.symbolize", "Stack"),
     "Store": ("whence.store.store", "Store"),
     "Symbolized": ("whence.symbolize", "Symbolized"),

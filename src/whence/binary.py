@@ -11,21 +11,19 @@ from __future__ import annotations
 
 import io
 import os
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import index
-from os import PathLike
-from types import TracebackType
-from typing import TYPE_CHECKING
+from _operator import index
 
+from whence.closing import Closing
 from whence.errors import WRONG_KIND, ElfError, Unsupported, naming
 from whence.files import open_regular
 from whence.forks import Lock
 from whence.lidia.table import Table, as_words, demangler, from_bytes
 from whence.lidia.table import open as open_table
-from whence.model import Frames, NameStyle, PathStyle
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from os import PathLike
     from typing import Protocol, TypedDict, Unpack
 
     from whence.elf import ElfFile
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from whence.lidia.layout import Extra
     from whence.lidia.results import FrameTable, Range
     from whence.locate.debug_files import DebugFiles
+    from whence.model import Frames, NameStyle, PathStyle
     from whence.planner import Plan, Planner
     from whence.producers import Producers
     from whence.reverse import LineSpan
@@ -61,7 +60,7 @@ ADDRESS_END = 1 << 64
 SHARDS_KEPT = 64
 
 
-class Binary:
+class Binary(Closing):
     """Something that names addresses: an ELF file with all that belongs to it, or an archive.
 
     Safe for use from many threads. A context manager; closing releases every file and table. Lookups that still run
@@ -81,7 +80,7 @@ class Binary:
         self._demangle = demangler(demangle)
         self.producers = producers
         self._whole = table
-        self._shards: OrderedDict[tuple[int, ...], Table] = OrderedDict()
+        self._shards: dict[tuple[int, ...], Table] = {}  # the oldest first
         self._planner: Planner | None = None
         self._lock = Lock()
         self._closed = False
@@ -188,7 +187,7 @@ class Binary:
                     return self._build(plan.units, vaddrs)
                 shard = self._shards[plan.units] = self._build(plan.units)
                 if len(self._shards) > SHARDS_KEPT:
-                    self._shards.popitem(last=False)
+                    del self._shards[next(iter(self._shards))]
             return shard
 
     def plan(self, vaddrs: Sequence[int]) -> Plan:
@@ -315,14 +314,6 @@ class Binary:
     def __repr__(self) -> str:
         kind = "archive" if self.is_archive else "ELF file"
         return f"<whence.Binary {self.path or 'in memory'}: {kind}{', closed' if self._closed else ''}>"
-
-    def __enter__(self) -> Binary:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def unit_count(producers: Producers) -> int:

@@ -25,11 +25,11 @@ line prints it. More context is added with ``add_note``. All of it survives pick
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING, TypeVar
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
+    from typing import Self, TypeVar
 
 # what `code` can be; one of these words for ever
 EMPTY_FILE = "empty-file"
@@ -193,7 +193,8 @@ class naming:
 
 # The faults that every format has, worded once
 
-Kind = TypeVar("Kind", bound=FormatError)
+if TYPE_CHECKING:
+    Kind = TypeVar("Kind", bound=FormatError)
 
 
 def empty_file(error: type[Kind]) -> Kind:

@@ -16,13 +16,16 @@ from __future__ import annotations
 import io
 import os
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO
 
+from whence.blocks import contextmanager, suppress
 from whence.errors import naming, not_regular, what_it_is
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from typing import BinaryIO
+
     from whence.errors import FormatError
 
 DELETED_MARK = " (deleted)"  # what Linux shows behind the path of a file that was removed, in /proc/PID/maps and links

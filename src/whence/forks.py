@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 from _weakref import ref
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 _locks: dict[int, ref[Lock]] = {}  # every lock there is, by its id
 
 

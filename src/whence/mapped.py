@@ -8,7 +8,6 @@ system has no SIGBUS (Windows), a mapped file can't be cut, and its time alone i
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 try:
     from whence.kernels.mapped import Pages
@@ -17,7 +16,10 @@ except ImportError:
 
 from whence.errors import CHANGED
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from whence.errors import FormatError
 
 CUT, REWRITTEN, LOST = 1, 2, 3  # of kernels/mapped.pxd

@@ -46,6 +46,7 @@ class RecordMeta(type):
 
     _fields: tuple[str, ...]
     _defaults: dict[str, Any]
+    _setters: tuple[Callable[[object, object], None], ...]  # of the slots: a frozen record's values are put in so
 
     def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], frozen: bool = False) -> RecordMeta:
         fields = tuple(space.get("__annotations__", ()))
@@ -55,6 +56,7 @@ class RecordMeta(type):
             space |= {"__setattr__": _refuse, "__delattr__": _refuse, "__hash__": _hash}
         made = super().__new__(mcs, name, bases, space)
         made._fields, made._defaults = fields, defaults
+        made._setters = tuple(getattr(made, name).__set__ for name in fields)
         return made
 
     def __init__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any], frozen: bool = False) -> None:
@@ -64,17 +66,19 @@ class RecordMeta(type):
 class Record(metaclass=RecordMeta):
     def __init__(self, *values: object, **named: object) -> None:
         kind = type(self)
-        fields, put = kind._fields, object.__setattr__
-        if len(values) > len(fields):
-            raise TypeError(f"{kind.__name__} has {len(fields)} fields, not {len(values)}")
-        for name, value in zip(fields, values):
-            put(self, name, value)
-        for name in fields[len(values) :]:
+        for put, value in zip(kind._setters, values):
+            put(self, value)
+        fields, given = kind._fields, len(values)
+        if given == len(fields) and not named:
+            return
+        if given > len(fields):
+            raise TypeError(f"{kind.__name__} has {len(fields)} fields, not {given}")
+        for name, put in zip(fields[given:], kind._setters[given:]):
             if name in named:
-                put(self, name, named.pop(name))
+                put(self, named.pop(name))
             elif name in kind._defaults:
                 default = kind._defaults[name]
-                put(self, name, default.make() if type(default) is Made else default)
+                put(self, default.make() if type(default) is Made else default)
             else:
                 raise TypeError(f"{kind.__name__} needs {name}")
         if named:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import whence
 from tests.helpers.programs import compiled, folder
 from whence.cli import addr
 from whence.cli.main import Plain, parsed
@@ -195,6 +196,22 @@ def test_help_and_addr_load_nothing_heavy() -> None:
     for words in (["--help"], ["addr", str(archive_of(compiled())), "1000"]):
         done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
         assert done.stdout.endswith("HEAVY []\n")
+
+
+def test_one_address_of_an_archive_is_answered_without_modules_that_take_long_to_import() -> None:
+    script = (
+        "import sys; before = {*sys.modules}; from whence.cli.main import main\n"
+        "main(sys.argv[1:])\n"
+        "slow = {'typing', 're', 'enum', 'contextlib', 'functools', 'dataclasses', 'argparse', 'whence.model'}\n"
+        "print('SLOW', sorted(({*sys.modules} - before) & slow))"
+    )
+    with whence.open(compiled()) as binary:
+        vaddr = binary.find("sum")[0].vaddr
+    words = ["addr", str(archive_of(compiled())), f"{vaddr:#x}"]
+    done = subprocess.run([sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}; {script}", *words],
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert done.stdout.startswith("sum\n")
+    assert done.stdout.endswith("SLOW []\n")
 
 
 def test_without_options_the_defaults_are_those_that_argparse_would_give() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -269,6 +270,30 @@ def test_variables_and_locals_are_those_of_llvm_symbolizer(compiler: str, flags:
         assert ask("llvm-symbolizer", *words) == asked(symbolizer, *words).stdout.decode()
 
 
+@pytest.mark.parametrize("flags", ["-gdwarf-4", "-gdwarf-5", "-m32"])
+@pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
+def test_locals_that_move_have_the_first_place_in_the_frame_that_their_list_tells(compiler: str, flags: str) -> None:
+    """More variables than registers: optimized code keeps some in the frame for a time."""
+    symbolizer, names = tool("llvm-symbolizer-19"), [f"v{at}" for at in range(24)]
+    source = folder() / "spilled.c"
+    source.write_text(
+        'extern int get(int);\n__attribute__((noinline)) int get(int x) { __asm__ volatile("" : "+r"(x)); return x; }\n'
+        f"int spill(void) {{ {' '.join(f'int {name} = get({at});' for at, name in enumerate(names))}\n"
+        f"return {' + '.join(f'get({name} ^ {other})' for name, other in pairwise(names))}; }}\n"
+        "int main(void) { return spill(); }\n"
+    )
+    path = folder() / f"spilled-{compiler}{flags}"
+    built = asked(tool(compiler), "-g", "-O2", flags, str(source), "-o", str(path))
+    if built.returncode:
+        pytest.skip(f"{compiler} {flags} can't link here: {built.stderr.decode()[-200:]}")
+    start, size = symbol(path, "spill")
+    questions = "".join(f"FRAME {vaddr:#x}\n" for vaddr in range(start, start + size, 7))
+    theirs = asked(symbolizer, "-e", str(path), stdin=questions).stdout.decode()
+    placed = re.search(r"\nv\d+\n\S*spilled\.c:3\n-?\d+ 4 \?\?\n", theirs)
+    assert placed or compiler != "gcc" or flags == "-m32", theirs
+    assert ask("llvm-symbolizer", "-e", str(path), stdin=questions) == theirs
+
+
 def test_it_answers_with_stderr_closed_and_its_folder_gone() -> None:
     path = program()
     start, _ = symbol(path, "main")
@@ -407,10 +432,11 @@ def test_an_address_is_an_offset_in_the_section_that_addr2line_is_given() -> Non
     path = program()
     start, _ = symbol(path, "main")
     with ElfFile.open(path) as elf:
-        text = next(one.vaddr for one in elf.sections if one.name == ".text")
+        text, init = (next(one.vaddr for one in elf.sections if one.name == name) for name in (".text", ".init"))
     whole = ask("addr2line", "-f", "-e", str(path), hex(start))
     assert whole.startswith("main\n")
     assert ask("addr2line", "-f", "-j", ".text", "-e", str(path), hex(start - text)) == whole
+    assert ask("addr2line", "-f", "-j", ".init", "-e", str(path), hex(start - init)) == "??\n??:0\n"  # behind its end
 
 
 def test_numbers_are_decimal_octal_and_hex_as_in_c() -> None:

@@ -382,6 +382,13 @@ def test_many_answers_are_forgotten_and_found_again(folder: Path, monkeypatch: p
     batch = pa.record_batch({"build_id": [ONE] * 50, "address": u64(*range(0x1000, 0x1032))})
     with namer_of(folder) as namer:
         assert namer(batch).to_pylist() == namer(batch).to_pylist()
+        assert "1 files open" in repr(namer)
+    monkeypatch.setattr("whence.columns.namer.BUILD_IDS", 1)
+    with namer_of(folder) as namer:
+        other = pa.record_batch({"build_id": [OTHER], "address": u64(0x40)})
+        assert [functions(namer(one).to_pylist())[0] for one in (batch, other, batch)] == [
+            ["app::outer()"], ["other"], ["app::outer()"],
+        ]  # fmt: skip
 
 
 def test_names_that_are_not_utf8_are_escaped(tmp_path: Path) -> None:

@@ -239,7 +239,8 @@ def test_the_symbols_near_a_few_addresses_name_them_as_all_symbols_do(
         return [Symbol(name, 0x1000 + at, size, bind=bind) for at, size, bind, name in rows]
 
     elf = ElfFile.from_bytes(forge([TEXT], symbols=made(rows), dynamic_symbols=made(dynamic)))
-    asked = [0, *range(0xFFF, 0x10B0), 1 << 63]
+    bounds = {edge for symbol in made(rows + dynamic) for edge in (symbol.value, symbol.value + symbol.size)}
+    asked = sorted({0, 0x1000, 0x10AF, 1 << 63} | bounds | {edge - 1 for edge in bounds})
     whole = functions(elf).holding(asked)
     for vaddr in asked:
         near = functions(elf, near=[vaddr]).holding([vaddr])

@@ -5,13 +5,18 @@ Run by make engines, which installs what this needs.
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +33,7 @@ COLUMNS = {"build_id": [ONE, ONE, OTHER, None], "address": [INNER_VADDR, OUTER_V
 LEAVES = ["inner", "app::outer()", None, None]
 CHAINS = [["inner", "app::outer()"], ["app::outer()"], [], []]
 FILES = 24
+ROWS = 1 << 20  # of a file that keeps a worker for a while
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +43,19 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def table() -> Any:
     return pa.table({**COLUMNS, "address": pa.array(COLUMNS["address"], pa.int64())})
+
+
+def kill_one(word: str, *, last: bool = False) -> list[int]:
+    """Kill one of the processes that this one has started, directly or not, and that is called so: its id."""
+    import psutil
+
+    found = psutil.Process().children(recursive=True)
+    for process in reversed(found) if last else found:
+        with suppress(psutil.Error):
+            if any(word in part for part in process.cmdline()):
+                process.kill()
+                return [process.pid]
+    return []
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +90,7 @@ def test_files_are_named_though_workers_are_killed(ray: Any, places: dict[str, A
         """Workers die in the middle: whatever runs whence's tasks."""
         while len(killed) < 2 and not done.is_set():
             time.sleep(0.2)
-            found = subprocess.run(["pgrep", "-f", "ray::name_file"], capture_output=True, text=True).stdout.split()
-            for pid in found[:1]:
-                os.kill(int(pid), signal.SIGKILL)
-                killed.append(int(pid))
+            killed.extend(kill_one("ray::name_file"))
 
     done = threading.Event()
     killer = threading.Thread(target=kill)
@@ -100,17 +116,10 @@ def test_files_are_named_though_workers_are_killed(ray: Any, places: dict[str, A
 def test_a_fleet_is_named_by_the_example(tmp_path: Path) -> None:
     """In a process of its own, which starts a Ray of its own."""
     pytest.importorskip("ray", reason="ray is not installed")
-    from tests.helpers.programs import compiled
-    from whence.binary import open_binary
-
-    program = compiled("-Wl,--build-id", "-O2")
-    with Store(tmp_path / "store") as store:
-        store.add(program)
-    with open_binary(program) as binary:
-        vaddr, build_id = binary.find("main")[0].vaddr, binary.build_id
+    _, build_id, vaddrs = a_store(tmp_path / "store")
     (tmp_path / "in").mkdir()
     pq.write_table(
-        pa.table({"build_id": [build_id], "address": pa.array([vaddr], pa.uint64())}), tmp_path / "in" / "a.parquet"
+        pa.table({"build_id": [build_id], "address": pa.array(vaddrs[:1], pa.uint64())}), tmp_path / "in" / "a.parquet"
     )
     (tmp_path / "in" / "broken.parquet").write_bytes(b"PAR1 no more")
     example = Path(__file__).parents[2] / "examples" / "fleet_ray.py"
@@ -122,7 +131,114 @@ def test_a_fleet_is_named_by_the_example(tmp_path: Path) -> None:
         assert done.returncode == 1, done.stderr
         assert "broken.parquet: damaged parquet" in done.stderr
         assert f"2 files, {already} done before, 1 failed" in done.stdout
-    assert pq.read_table(tmp_path / "out" / "a.parquet")["function"].to_pylist() == ["main"]
+    assert pq.read_table(tmp_path / "out" / "a.parquet")["function"].null_count == 0
+
+
+def test_a_fleet_goes_on_though_nodes_are_killed(tmp_path: Path) -> None:
+    """The example on a cluster of three nodes, of which two go away while they name files, and one comes."""
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    from ray.cluster_utils import Cluster
+
+    if ray.is_initialized():
+        ray.shutdown()
+    store, build_id, vaddrs = a_store(tmp_path / "store")
+    rows = ROWS // len(vaddrs) * len(vaddrs)
+    (tmp_path / "in").mkdir()
+    first = tmp_path / "in" / "0.parquet"
+    pq.write_table(
+        pa.table(
+            {
+                "build_id": pa.array([build_id] * rows).dictionary_encode(),
+                "address": pa.array(vaddrs * (rows // len(vaddrs)), pa.uint64()),
+            }
+        ),
+        first,
+    )
+    names = [f"{number}.parquet" for number in range(FILES)]
+    for name in names[1:]:
+        shutil.copy(first, tmp_path / "in" / name)
+    out = tmp_path / "out"
+    example = Path(__file__).parents[2] / "examples" / "fleet_ray.py"
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        nodes = [cluster.add_node(num_cpus=1), cluster.add_node(num_cpus=1)]
+        command = [sys.executable, example, store, tmp_path / "in", out, "--leaf", "--address", cluster.address]
+        began = time.monotonic()
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        left = []
+        for at, node in zip((FILES // 6, FILES // 2), nodes, strict=True):
+            while run.poll() is None and len(list(out.glob("*.parquet"))) < at:
+                time.sleep(0.05)
+            cluster.remove_node(node, allow_graceful=False)
+            left.append(FILES - len(list(out.glob("*.parquet"))))
+            if len(left) == 1:
+                cluster.add_node(num_cpus=1)
+        told, errors = run.communicate(timeout=600)
+        took = time.monotonic() - began
+        assert run.returncode == 0, errors
+        assert f"{FILES} files, 0 done before, 0 failed" in told, errors
+        assert f"{FILES * rows:,} of {FILES * rows:,} addresses named (100.0 %)" in told
+        assert min(left) > 0  # they went away in the middle
+        written = {path.name: path.stat().st_ino for path in out.glob("*.parquet")}
+        assert sorted(written) == sorted(names)
+        wanted = pq.read_table(out / names[0])["function"].unique().to_pylist()
+        for name in names:
+            function = pq.read_table(out / name, columns=["function"])["function"]
+            assert (len(function), function.null_count, function.unique().to_pylist()) == (rows, 0, wanted)
+        again = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        assert f"{FILES} files, {FILES} done before, 0 failed" in again.stdout, again.stderr
+        assert written == {path.name: path.stat().st_ino for path in out.glob("*.parquet")}
+    finally:
+        cluster.shutdown()
+    print(
+        f"{FILES} files of {rows:,} rows on three nodes in {took:.1f} s, two nodes killed with {left[0]} and {left[1]} "
+        f"files left: nothing lost, nothing twice; all {FILES} skipped by the next run"
+    )
+
+
+def test_two_ray_workers_take_less_time_than_one(tmp_path: Path) -> None:
+    """Prints the ratio; a machine that does other work may show none."""
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    from whence.engines.ray import name_files
+
+    if ray.is_initialized():
+        ray.shutdown()
+    store, build_id, vaddrs = a_store(tmp_path / "store")
+    rows = ROWS // len(vaddrs) * len(vaddrs)
+    columns = {
+        "build_id": pa.array([build_id] * rows).dictionary_encode(),
+        "address": pa.array(vaddrs * (rows // len(vaddrs)), pa.uint64()),
+    }
+    sources = [str(tmp_path / f"{number}.parquet") for number in range(8)]
+    pq.write_table(pa.table(columns), sources[0])
+    for source in sources[1:]:
+        shutil.copy(sources[0], source)
+    seconds = {}
+    for workers in (1, 2):
+        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        try:
+            places = {"store": str(store), "cache": None}
+            list(name_files(sources[:workers], str(tmp_path / f"warm{workers}"), places, leaf=True))
+            began = time.monotonic()
+            told = list(name_files(sources, str(tmp_path / f"out{workers}"), places, leaf=True))
+            seconds[workers] = time.monotonic() - began
+        finally:
+            ray.shutdown()
+        assert sum(one["rows"] for one in told) == len(sources) * rows
+    print(f"{len(sources)} files of {rows:,} rows: {seconds[1]:.1f} s by one worker, {seconds[2]:.1f} s by two")
+
+
+def a_store(folder: Path) -> tuple[Path, str, list[int]]:
+    """A store of one program, its build-id, and vaddrs of its functions."""
+    from tests.helpers.programs import compiled
+    from whence.binary import open_binary
+
+    program = compiled("-Wl,--build-id", "-O2")
+    with Store(folder) as store:
+        store.add(program)
+    with open_binary(program) as binary:
+        vaddrs = [vaddr for one in binary.functions() for vaddr in range(one.vaddr, one.end) if binary.lookup(vaddr)]
+        return folder, binary.build_id, vaddrs
 
 
 def test_dask_names_partitions_in_worker_processes(places: dict[str, Any]) -> None:
@@ -139,16 +255,90 @@ def test_dask_names_partitions_in_worker_processes(places: dict[str, Any]) -> No
     assert [None if one is pd.NA else one for one in named["function"]] == LEAVES
 
 
-def test_spark_names_partitions_in_its_workers(places: dict[str, Any]) -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed")
+def test_dask_goes_on_though_a_worker_is_killed(places: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("dask", reason="dask is not installed")
+    import dask.dataframe as dd
+    import pandas as pd
+    from dask.distributed import Client, LocalCluster
+
+    from whence.engines.dask import name
+
+    folder, parts = str(tmp_path), 16
+
+    def slow(partition: Any) -> Any:
+        tempfile.mkstemp(dir=folder)
+        time.sleep(0.3)
+        return partition
+
+    rows = pd.DataFrame({**COLUMNS, "address": pd.array(COLUMNS["address"], "UInt64")})
+    frame = dd.from_pandas(pd.concat([rows] * parts, ignore_index=True), npartitions=parts, sort=False)
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        future = client.compute(name(frame.map_partitions(slow, meta=frame._meta), places, leaf=True))
+        while len(os.listdir(folder)) < 4:
+            time.sleep(0.02)
+        os.kill(cluster.workers[0].pid, signal.SIGKILL)
+        begun = len(os.listdir(folder))
+        named = future.result(timeout=300)
+    assert begun < parts
+    assert [None if one is pd.NA else one for one in named["function"]] == LEAVES * parts
+    print(f"Dask: {parts} partitions, a worker killed after {begun} were begun: nothing lost, nothing twice")
+
+
+def a_spark_session(master: str) -> Any:
     from pyspark.sql import SparkSession
 
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+    return builder.config("spark.pyspark.python", sys.executable).getOrCreate()
+
+
+def test_spark_goes_on_though_a_worker_is_killed(places: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
     from whence.engines.spark import name
 
-    session = (
-        SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-        .config("spark.pyspark.python", sys.executable).getOrCreate()
-    )  # fmt: skip
+    folder, parts = str(tmp_path), 12
+
+    def slow(batches: Any) -> Any:
+        tempfile.mkstemp(dir=folder)
+        time.sleep(0.5)
+        yield from batches
+
+    session = a_spark_session("local[2,4]")  # two at once, each tried four times
+    killed: list[int] = []
+    try:
+        given = [(*row[:2], 4 * part + row[2]) for part in range(parts) for row in zip(*COLUMNS.values())]
+        frame = session.createDataFrame(given, "build_id string, address long, kept long").repartition(parts)
+        wanted = name(frame.mapInArrow(slow, frame.schema), places, leaf=True).orderBy("kept")
+
+        def kill() -> None:
+            while len(os.listdir(folder)) < 3:
+                time.sleep(0.02)
+            killed.extend(kill_one("pyspark.daemon", last=True))
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        rows = wanted.collect()
+        killer.join()
+        assert [row["function"] for row in rows] == LEAVES * parts
+        assert killed
+    finally:
+        session.stop()
+    print(f"Spark: {parts} partitions, {len(killed)} worker killed: nothing lost, nothing twice")
+
+
+@pytest.mark.filterwarnings("ignore")  # the engines' own
+@pytest.mark.parametrize("engine", ["ray", "dask", "spark"])
+def test_the_examples_of_the_adapters_run(engine: str) -> None:
+    module = importlib.import_module(f"whence.engines.{engine}")
+    pytest.importorskip({"spark": "pyspark"}.get(engine, engine), reason=f"{engine} is not installed")
+    failed, tried = doctest.testmod(module)
+    assert (failed, tried > 0) == (0, True)
+
+
+def test_spark_names_partitions_in_its_workers(places: dict[str, Any]) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    from whence.engines.spark import name
+
+    session = a_spark_session("local[2]")
     try:
         frame = session.createDataFrame(list(zip(*COLUMNS.values())), "build_id string, address long, kept long")
         rows = name(frame, places, leaf=True).orderBy("kept").collect()

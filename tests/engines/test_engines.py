@@ -15,6 +15,7 @@ import whence.engines.pandas
 import whence.engines.polars  # noqa: F401
 from tests.helpers.archives import INNER_VADDR, ONE, OTHER, OUTER_VADDR, small_archives
 from whence.columns.plain import plain
+from whence.engines.duckdb import name as name_relation
 from whence.engines.duckdb import register
 from whence.engines.ray import NameBatches, name_file
 from whence.errors import WrongUse
@@ -53,6 +54,22 @@ def test_duckdb_has_scalar_functions_and_a_table_function(places: dict[str, Any]
             "group by f order by f"
         ).fetchall()
         assert counted == [("app::outer()", 5000), ("inner", 5000), (None, 10000)]
+
+
+def test_duckdb_names_relations_and_arrow_tables_in_large_batches(places: dict[str, Any]) -> None:
+    wanted = list(zip([1, 2, 3, 4], ["inner", "app::outer()", None, None], REASONS, strict=True))
+    with duckdb.connect() as connection:
+        connection.register("samples", table())
+        for source in (connection.sql("from samples"), table(), table().to_reader(2)):
+            named = name_relation(source, connection, places, leaf=True)
+            assert named.project("kept, function, reason").order("kept").fetchall() == wanted
+        connection.execute("create table many as select * from samples, range(300000)")
+        many = name_relation(connection.table("many"), connection, places, leaf=True)
+        assert many.aggregate("function, count(*)").order("all").fetchall() == [
+            ("app::outer()", 300_000), ("inner", 300_000), (None, 600_000),
+        ]  # fmt: skip
+        with pytest.raises(WrongUse, match="no column build_id"):
+            name_relation(connection.sql("select 1 as address"), connection, places)
 
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])

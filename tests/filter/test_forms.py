@@ -1,6 +1,7 @@
 """Every form of the table: its example is named, and what is named stays as it is."""
 
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -13,7 +14,8 @@ from tests.helpers.programs import compiled
 from whence.elf import ElfFile
 from whence.elf.segments import Translation
 from whence.filter import FORMS, Form, LogFilter, Places, Style
-from whence.filter.forms import ANY_ADDRESS, Back, Holds
+from whence.filter.forms import ANY_ADDRESS, Holds
+from whence.filter.kernels.needles import Needles
 from whence.locate.locator import Locator
 
 
@@ -51,18 +53,61 @@ def test_the_example_of_each_form_is_named_once_and_for_all(form: Form, style: S
     named = filtered(text, program, style=style, every=every)
     assert named.startswith(b"before\n")
     assert named.endswith(b"\nafter\n")
-    assert re.search(rb"\bsum\b.*program\.c", named)
+    assert re.search(
+        rb"program\.c:\d+ in sum\b" if form.innermost and style is Style.SAME else rb"\bsum\b.*program\.c", named
+    )
     assert filtered(named, program, style=style, every=every) == named
 
 
 def test_each_form_says_what_it_holds() -> None:
     for form in FORMS:
         assert "address" in form.pattern.groupindex, form.name
-        assert form.needle in form.example, form.name
+        assert Needles(tuple(needle.text for needle in form.needles)), form.name
         assert (form.holds is Holds.SYMBOL) <= ("symbol" in form.pattern.groupindex), form.name
-        assert (form.back is Back.CALLERS) <= (b"#" not in form.needle or "number" in form.pattern.groupindex), (
-            form.name
-        )
+        numbered = any(needle.text.startswith(b"#%d") for needle in form.needles)
+        assert numbered <= ("number" in form.pattern.groupindex), form.name
+
+
+MARKED = ("heap profile", "Seastar, in one line")  # their patterns are of the addresses of lines that the needle marks
+
+
+@pytest.mark.parametrize(
+    "form", [form for form in (*FORMS, ANY_ADDRESS) if form.name not in MARKED], ids=lambda form: form.name
+)
+def test_each_line_that_a_form_matches_has_one_of_its_needles(form: Form) -> None:
+    """Lines of the example with parts of it taken out, doubled and overwritten by others."""
+    chance = random.Random(form.name)
+    example = example_of(form, compiled("-no-pie"))
+    needles = Needles(tuple(needle.text for needle in form.needles))
+    parts = [
+        b" ",
+        b"  ",
+        b"#1",
+        b"0x12",
+        b" 0x12",
+        b"\t",
+        b"(",
+        b")",
+        b"[",
+        b"]",
+        b"\x1b[0m",
+        b"\r",
+        b"/",
+        b"a",
+        b"3",
+        b": ",
+    ]
+    matched = 0
+    for _ in range(1000):
+        line = example
+        for _ in range(chance.randrange(3)):
+            start = chance.randrange(len(line) + 1)
+            line = line[:start] + chance.choice(parts) + line[start + chance.choice((0, 0, 1, 2, 8)) :]
+        found = form.pattern.search(line)
+        if found:
+            matched += 1
+            assert needles.lines(line).numbers().tolist(), line
+    assert matched > 100
 
 
 def test_a_return_address_behind_the_last_byte_of_a_function_is_the_call_in_it() -> None:
@@ -349,3 +394,30 @@ def test_ends_of_lines_and_escapes_of_the_terminal_stay_as_they_were() -> None:
         assert named.endswith(b"\x1b[0m\r\n" if b"\x1b" in line else b"\r\n")
         assert named.startswith(line[: line.find(b"m") + 1] if b"\x1b" in line else line[:3])
         assert filtered(named, program) == named
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"   1: 4 [1: 4] @ 0x5590d2e0b4c1 0x5590d2e0b502",
+        b"[ 1.2]  ? do_sys_open+0x1d/0x2f0",
+        b"#3 0x5590d2e0b4c1",
+        b"values[0x12] = 3",
+    ],
+)
+def test_what_nothing_can_name_is_told_once_and_no_longer_looked_at(line: bytes) -> None:
+    """Thousands of such lines cost no more than the scan for needles."""
+    with Places() as places:
+        log = LogFilter(places)
+        asked: list[int] = []
+        look = log._line
+
+        def counted(text: bytes, start: int, line: bytes, present: int) -> bytes | None:
+            asked.append(start)
+            return look(text, start, line, present)
+
+        log._line = counted  # type: ignore[method-assign]
+        text = (line + b"\n") * 5000
+        assert log.feed(text) + log.feed(text) + log.finish() == text + text
+        assert len(asked) <= 1100
+        assert len(places.reasons) <= 1

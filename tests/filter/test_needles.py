@@ -1,7 +1,10 @@
 """The lines that hold byte strings, found in one pass."""
 
+import re
+import time
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from whence.filter.kernels.needles import Needles
@@ -9,7 +12,9 @@ from whence.filter.kernels.needles import Needles
 TEXTS = st.binary(max_size=200) | st.lists(st.sampled_from([b"a", b"b", b"ab", b"\n", b" "]), max_size=60).map(b"".join)
 
 
-@given(TEXTS, st.lists(st.binary(min_size=1, max_size=3).filter(lambda needle: b"\n" not in needle), max_size=8))
+@given(
+    TEXTS, st.lists(st.binary(min_size=1, max_size=3).filter(lambda needle: not set(b"\n%") & set(needle)), max_size=8)
+)
 def test_the_lines_with_needles_are_those_that_hold_them(text: bytes, needles: list[bytes]) -> None:
     expected, start = [], 0
     for line in text.split(b"\n"):
@@ -20,7 +25,68 @@ def test_the_lines_with_needles_are_those_that_hold_them(text: bytes, needles: l
     assert Needles(tuple(needles)).lines(text).numbers().tolist() == expected
 
 
-@pytest.mark.parametrize("needles", [(b"",), (b"a\nb",), (b"x",) * 65])
+CLASSES = {
+    "%d": "[0-9]++",
+    "%x": "[0-9a-fA-F]++",
+    "%_": "[ \\t]++",
+    "%w": "[^ \\t\\r]++",
+    "%$": "(?= *+(?:[\\r\\x1b]|$))",
+}
+PLACES = {b"%^": r"^(?:\x1b\[[0-9;]*m)*", b"%/": "/[^ \\t]*", b"%w": "(?<=[^ \\t])"}
+
+
+def as_pattern(needle: bytes) -> re.Pattern[bytes]:
+    place = PLACES.get(needle[:2], "")
+    text = (needle[2:] if place else needle).decode()
+    return re.compile(
+        (place + re.sub("%.|[^%]+", lambda part: CLASSES.get(part[0]) or re.escape(part[0]), text)).encode()
+    )
+
+
+NEEDLES = st.builds(
+    lambda place, word, parts: place + word + b"".join(parts),
+    st.sampled_from([b"", *PLACES]),
+    st.sampled_from([b"a", b"#", b"0x", b" ("]),
+    st.lists(
+        st.sampled_from([*(name.encode() for name in CLASSES if name != "%$"), b"a", b" ", b"#", b"0x"]), max_size=4
+    ),
+)
+LINES = st.lists(
+    st.sampled_from(
+        [b"a", b"#", b"0x", b" ", b"\t", b"(", b"1", b"f", b"/", b"\r", b"\x1b", b"\x1b[1m", b"\n", b"x", b"0"]
+    ),
+    max_size=60,
+).map(b"".join)
+
+
+@given(LINES, st.lists(NEEDLES.flatmap(lambda one: st.sampled_from([one, one + b"%$"])), max_size=10))
+@example(b"/a #10x1\n", [b"%/ #%d", b"#%da", b"#%d0", b"#%d%x"])
+def test_the_classes_of_a_needle_are_those_of_a_pattern(text: bytes, needles: list[bytes]) -> None:
+    expected, start = [], 0
+    for line in text.split(b"\n"):
+        bits = sum(1 << bit for bit, needle in enumerate(needles) if as_pattern(needle).search(line))
+        if bits:
+            expected += [start, start + len(line), bits]
+        start += len(line) + 1
+    assert Needles(tuple(needles)).lines(text).numbers().tolist() == expected
+
+
+def test_needles_that_are_not_wanted_are_not_looked_for() -> None:
+    needles = Needles((b"a", b"b", b"c"))
+    assert needles.lines(b"ab\nb\nc", 0b101).numbers().tolist() == [0, 2, 1, 5, 6, 4]
+
+
+@pytest.mark.parametrize("needles", [(b"",), (b"a\nb",), (b"x",) * 65, (b"%d",), (b"%^%d",), (b"a%q",), (b"a" * 256,)])
 def test_what_is_no_needle_is_refused(needles: tuple[bytes, ...]) -> None:
-    with pytest.raises(ValueError, match="64 byte strings"):
+    with pytest.raises(ValueError, match=r"64 needles|is no"):
         Needles(needles)
+
+
+def test_a_line_of_many_beginnings_costs_time_in_proportion() -> None:
+    """A word is read once, however often a needle may begin in it."""
+    needles = Needles((b"%/[0x", b"%^%d  %w + 0x%x%$", b"%/+0x%x%$"))
+    text = b"1  " + b"[0x+0x + 0x" * 200_000
+    began = time.process_time()
+    for _ in range(5):
+        needles.lines(text)
+    assert time.process_time() - began < 5

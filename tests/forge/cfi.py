@@ -27,3 +27,11 @@ def table(data: bytes, starts: list[int], fde_at: int) -> tuple[int, bytes]:
     vaddr = 0x20000
     entries = b"".join(struct.pack("<ii", start - vaddr, VADDR + fde_at - vaddr) for start in starts)
     return vaddr, bytes((1, 0x1B, 3, 0x3B)) + struct.pack("<iI", VADDR - vaddr - 4, len(starts)) + entries
+
+
+def beside_code(size: int, program: bytes = b"") -> bytes:
+    """An .eh_frame of code of so many bytes that lies in front of it, at the next multiple of 8: wherever both are."""
+    behind = size + -size % 8
+    first = record(bytes(4) + b"\1zR\0\1\x78\x10\1\x1b" + ENTRY_ROW)
+    at = len(first) + 8  # of where the code begins, counted from this field
+    return first + record(struct.pack("<IiI", len(first) + 4, -behind - at, size) + b"\0" + program) + bytes(4)

@@ -31,6 +31,11 @@ class Dump:
     def move(self, time: int, old: int, new: int, size: int, index: int = 0) -> Dump:
         return self.record(1, time, struct.pack(self.order + "IIQQQQQ", self.pid, self.pid, new, old, new, size, index))
 
+    def unwinding(self, eh_frame: bytes, header: bytes = bytes(12)) -> Dump:
+        """How to unwind what is loaded next."""
+        sizes = struct.pack(self.order + "QQQ", len(eh_frame) + len(header), len(header), 0)
+        return self.record(4, 0, sizes + eh_frame + header)
+
     def lines(self, address: int, rows: Iterable[tuple[int, int, str]]) -> Dump:
         rows = list(rows)
         body = struct.pack(self.order + "QQ", address, len(rows))

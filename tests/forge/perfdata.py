@@ -118,6 +118,11 @@ class Forge:
             out += self.pack(f"Q{len(chain)}Q", len(chain), *chain)
         return self.record(9, out + behind, misc)
 
+    def user(self, registers: Sequence[int], stack: bytes, *, abi: int = 2) -> bytes:
+        """What a sample has behind its call chain of an event with REGS_USER and STACK_USER."""
+        size = self.pack("Q", len(stack)) + (stack + self.pack("Q", len(stack)) if stack else b"")
+        return self.pack("Q", abi) + (self.pack(f"{len(registers)}Q", *registers) if abi else b"") + size
+
     def file(
         self, records: bytes | Sequence[bytes], events: Sequence[tuple[bytes, Sequence[int]]] = (),
         features: dict[int, bytes] | None = None, *, data_size: int | None = None,

@@ -23,7 +23,13 @@ class Go:
     root: Path
 
     def run(self, *arguments: str, text: bytes | None = None, check: bool = True) -> subprocess.CompletedProcess[bytes]:
-        environment = {**os.environ, "GOCACHE": str(CACHE), "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"}
+        environment = {
+            **os.environ,
+            "CGO_ENABLED": "0",  # the library's packages are then built once for these programs and the other tests'
+            "GOCACHE": str(CACHE),
+            "GOFLAGS": "-mod=mod",
+            "GOTOOLCHAIN": "local",
+        }
         return subprocess.run([self.command, *arguments], input=text, capture_output=True, check=check, env=environment)
 
     def wire_text(self, trace: Path) -> bytes:

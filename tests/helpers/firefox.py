@@ -2,7 +2,49 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from time import sleep
 from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.helpers.profiles import program_profile
+from whence.elf import ElfFile
+from whence.profiles import breakpad, firefox
+
+PEER = Path(__file__).parents[2] / ".cache" / "npm" / "node_modules" / ".bin" / "profiler-cli"
+
+
+class FrontEnd:
+    """A session of Firefox Profiler's own command line, which `make frontends` installs. A context manager."""
+
+    def __init__(self) -> None:
+        if not PEER.exists() or shutil.which("node") is None:
+            pytest.skip("npm's @firefox-devtools/profiler-cli is not installed: make frontends")
+        self._command = ["node", str(PEER)]
+        self._session = f"whence{uuid4().hex}"
+
+    def said(self, *words: str) -> str:
+        """What a command prints."""
+        for _ in range(20):
+            run = subprocess.run(
+                [*self._command, *words, "--session", self._session], capture_output=True, text=True, timeout=60
+            )
+            if "most likely still starting" not in run.stderr:
+                break
+            sleep(0.5)  # it gives itself half a second, which a busy machine has not
+        assert run.returncode == 0 or "already running" in run.stderr, run.stderr
+        return run.stdout
+
+    def __enter__(self) -> FrontEnd:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run([*self._command, "stop", self._session], capture_output=True, timeout=60)
 
 
 def stacks_of(document: dict[str, Any], thread: int = 0) -> list[list[str]]:
@@ -29,3 +71,27 @@ def stacks_of(document: dict[str, Any], thread: int = 0) -> list[list[str]]:
             stack = stacks["prefix"][stack]
         out.append(names[::-1])
     return out
+
+
+def samply_document(path: Path, *, code_id: bool = True) -> dict[str, Any]:
+    """What samply writes: addresses in libraries, known by ids, with hex for names."""
+    profile = program_profile(path)
+    document: dict[str, Any] = json.loads(firefox.write(profile))
+    shared = document["shared"]
+    with ElfFile.open(path) as elf:
+        code = next(segment for segment in elf.segments if segment.type == 1 and segment.executable)
+        build_id = elf.build_id
+    frames = shared["frameTable"]  # our own addresses count bytes of the file, samply's those of memory
+    frames["address"] = [one - code.file_offset + code.vaddr for one in frames["address"]]
+    functions = shared["funcTable"]
+    for at, address in zip(frames["func"], frames["address"], strict=True):
+        shared["stringArray"].append(f"0x{address:x}")
+        functions["name"][at] = len(shared["stringArray"]) - 1
+    (lib,) = document["libs"]
+    lib |= {"breakpadId": breakpad.debug_id(build_id), "codeId": build_id if code_id else None}
+    document["meta"] |= {"symbolicated": False}
+    document["threads"][0]["markers"]["length"] = 1
+    for name, value in {"data": {"type": "Text", "name": "x", "cause": {"stack": 0}}, "name": 0, "startTime": 0.5,
+                        "endTime": None, "phase": 0, "category": 0}.items():  # fmt: skip
+        document["threads"][0]["markers"][name] = [value]
+    return document

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
@@ -35,9 +35,28 @@ def needs(*programs: str) -> None:
             pytest.skip(f"{one} is not on this machine")
 
 
+class Running(NamedTuple):
+    """A server that was started: its address, its process, what it has written."""
+
+    url: str
+    pid: int
+    log: Path
+
+
 @contextmanager
-def started(store: Path | str, *options: str, by: str = "granian", environment: dict[str, str] | None = None) -> Any:
+def started(
+    store: Path | str, *options: str, by: str = "granian", environment: dict[str, str] | None = None
+) -> Iterator[str]:
     """`whence serve` over a store; yields its address."""
+    with running(store, *options, by=by, environment=environment) as server:
+        yield server.url
+
+
+@contextmanager
+def running(
+    store: Path | str, *options: str, by: str = "granian", environment: dict[str, str] | None = None
+) -> Iterator[Running]:
+    """The same; yields what is known of it."""
     pytest.importorskip(by, reason=f"{by} is not installed")
     port = free_port()
     words = [sys.executable, "-m", "whence", "serve", str(store), "--port", str(port), "--by", by, *options]
@@ -49,7 +68,7 @@ def started(store: Path | str, *options: str, by: str = "granian", environment: 
     ):
         try:
             ready(server, port, log)
-            yield f"http://127.0.0.1:{port}"
+            yield Running(f"http://127.0.0.1:{port}", server.pid, log)
         finally:
             server.send_signal(signal.SIGTERM)
             try:

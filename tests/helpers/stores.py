@@ -100,7 +100,7 @@ def free_port() -> int:
 @contextmanager
 def s3_server() -> Iterator[str]:
     """moto's S3 server; yields its address."""
-    pytest.importorskip("moto", reason="moto[server] is not installed")
+    pytest.importorskip("moto", reason="moto is not installed")
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:

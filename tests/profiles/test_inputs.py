@@ -10,16 +10,15 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.firefox import stacks_of
+from tests.helpers.firefox import samply_document, stacks_of
 from tests.helpers.perf_text import TWO_THREADS
-from tests.helpers.profiles import made, program_profile
+from tests.helpers.profiles import made
 from tests.helpers.programs import compiled
 from whence.cli import main
-from whence.elf import ElfFile
 from whence.errors import ProfileError
 from whence.locate.locator import Locator
 from whence.model import Frame
-from whence.profiles import Profile, breakpad, firefox, folded, formats, perf, read, speedscope, top
+from whence.profiles import Profile, firefox, folded, formats, perf, read, speedscope, top
 from whence.profiles.model import Label
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
@@ -116,27 +115,7 @@ def test_inlined_calls_of_a_firefox_profile_are_one_location(version: int) -> No
 
 
 def unsymbolicated(version: int, *, code_id: bool = True) -> dict[str, Any]:
-    """What samply writes: addresses in libraries, known by ids, with hex for names."""
-    profile = program_profile(compiled())
-    document = json.loads(firefox.write(profile))
-    shared = document["shared"]
-    with ElfFile.open(compiled()) as elf:
-        code = next(segment for segment in elf.segments if segment.type == 1 and segment.executable)
-        build_id = elf.build_id
-    frames = shared["frameTable"]  # our own addresses count bytes of the file, samply's those of memory
-    frames["address"] = [one - code.file_offset + code.vaddr for one in frames["address"]]
-    functions = shared["funcTable"]
-    for at, address in zip(frames["func"], frames["address"], strict=True):
-        shared["stringArray"].append(f"0x{address:x}")
-        functions["name"][at] = len(shared["stringArray"]) - 1
-    (lib,) = document["libs"]
-    lib |= {"breakpadId": breakpad.debug_id(build_id), "codeId": build_id if code_id else None}
-    document["meta"] |= {"symbolicated": False}
-    document["threads"][0]["markers"]["length"] = 1
-    for name, value in {"data": {"type": "Text", "name": "x", "cause": {"stack": 0}}, "name": 0, "startTime": 0.5,
-                        "endTime": None, "phase": 0, "category": 0}.items():  # fmt: skip
-        document["threads"][0]["markers"][name] = [value]
-    return as_version(document, version)
+    return as_version(samply_document(compiled(), code_id=code_id), version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

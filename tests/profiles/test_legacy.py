@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -264,3 +265,23 @@ def test_each_form_bears_nothing_behind_its_first_line(form: str) -> None:
     profile, name = formats.read(first.encode())
     assert (name, len(profile.samples)) == (form, 0)
     assert formats.to_bytes(profile, "pprof")
+
+
+JEPROF = {"alloc_objects": 0, "alloc_space": 1, "inuse_objects": 2, "inuse_space": 3}
+
+
+@pytest.mark.parametrize("name", JEPROF)
+def test_the_values_of_jemallocs_stacks_are_those_of_jeprof(name: str) -> None:
+    jeprof = shutil.which("jeprof")
+    if jeprof is None:
+        pytest.skip("jeprof is not installed")
+    path = DATA / "jemalloc-accum.heap"
+    command = [jeprof, "--collapsed", f"--{name}", "/bin/true", str(path)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    samples = read(path).samples
+    assert [one.type for one in read(path).sample_types] == list(JEPROF)
+    found: dict[int, int] = {}  # by stack: jeprof adds up those of all threads
+    for stack, value in zip(samples.of, samples.values[JEPROF[name]], strict=True):
+        found[stack] = found.get(stack, 0) + value
+    assert sum(found.values()) == sum(int(line.rpartition(" ")[2]) for line in lines) > 0
+    assert len(lines) > 1

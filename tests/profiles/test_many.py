@@ -265,6 +265,22 @@ def test_pprof_and_tables_have_negative_values() -> None:
     ]  # fmt: skip
 
 
+def test_the_table_of_a_difference_has_shares_of_what_there_was() -> None:
+    found = Profile.of(diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 7)])))
+    lines = str(top.top(found)).splitlines()
+    assert lines[0] == "type0: -2 (-28.6%) since 7, in 3 functions"
+    assert lines[2].split()[:2] == ["-7", "-100.0%"]
+    grown = Profile.of(diff(profile_of([(["a"], 9)]), profile_of([(["a"], 7)])))
+    assert "+2" in str(top.top(grown)).splitlines()[0]
+
+
+def test_the_first_mapping_of_a_difference_is_a_file() -> None:
+    made = profile_of([(["a", "b"], 5)])
+    made.mappings = [Mapping(path="[kernel.kallsyms]_text"), Mapping(path="/opt/app")]
+    made.mapping = array("q", [at % 2 for at in range(len(made.address))])
+    assert [one.path for one in diff(made, made).mappings] == ["/opt/app", "[kernel.kallsyms]_text"]
+
+
 def test_speedscope_has_what_grew_and_what_shrank() -> None:
     found = diff(profile_of([(["a", "b"], 5)]), profile_of([(["a", "c"], 7)]))
     grown, shrunk = json.loads(speedscope.write(found))["profiles"]

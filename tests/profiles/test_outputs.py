@@ -5,18 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import shutil
-import subprocess
 from array import array
 from pathlib import Path
-from time import sleep
-from uuid import uuid4
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers.firefox import stacks_of
+from tests.helpers.firefox import FrontEnd, stacks_of
 from tests.helpers.perf_text import TWO_THREADS
 from tests.helpers.profiles import REASON, made, names, profile_of
 from whence.cli import main
@@ -233,38 +229,16 @@ def test_each_format_bears_names_that_are_no_text(format: str) -> None:
     assert formats.to_bytes(profile, format, "x\udcff")
 
 
-PEER = Path(__file__).parents[2] / ".cache" / "npm" / "node_modules" / ".bin" / "profiler-cli"
-
-
-def peer() -> list[str]:
-    """The front end's own command line; `make frontends` installs it."""
-    if not PEER.exists() or shutil.which("node") is None:
-        pytest.skip("npm's @firefox-devtools/profiler-cli is not installed: make frontends")
-    return ["node", str(PEER)]
-
-
 def test_the_front_end_of_firefox_profiler_opens_what_is_written(tmp_path: Path) -> None:
-    command, path = peer(), tmp_path / "made.json"
-    session = f"whence{uuid4().hex}"
+    path = tmp_path / "made.json"
     formats.write(perf_profile(), path, "firefox")
-
-    def said(*words: str) -> str:
-        for _ in range(20):
-            run = subprocess.run([*command, *words, "--session", session], capture_output=True, text=True, timeout=60)
-            if "most likely still starting" not in run.stderr:
-                break
-            sleep(0.5)  # it gives itself half a second, which a busy machine has not
-        assert run.returncode == 0 or "already running" in run.stderr, run.stderr
-        return run.stdout
-
-    try:
+    with FrontEnd() as front_end:
+        said = front_end.said
         said("load", str(path))
         info, tree, functions, markers = (
             said("profile", "info"), said("thread", "samples-top-down"), said("thread", "functions"),
             said("thread", "markers", "--thread", "t-1"),
         )  # fmt: skip
-    finally:
-        subprocess.run([*command, "stop", session], capture_output=True, timeout=60)
     assert "2 threads across 1 processes" in info
     assert "app!main [total: 100.0%, self: 0.0%]" in tree
     assert re.search(r"app!early - self: \S+ \(75\.0%\), total: \S+ \(75\.0%\)", functions)

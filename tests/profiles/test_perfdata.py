@@ -2,140 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from tests.forge.perfdata import KERNEL, USER, Forge
+from tests.helpers.perf_script import compare, events, printed, recorded, script
 from whence.cli import main
 from whence.elf import ElfFile
+from whence.errors import WhenceError
 from whence.locate.locator import Locator
 from whence.procmap.vdso import own_vdso
-from whence.profiles import Profile, read
-from whence.profiles.kinds import GENERATED
+from whence.profiles import Profile, merge, read
 
 DATA = Path(__file__).parent.parent / "data" / "perf"
 KEPT = sorted(path.stem for path in DATA.glob("*.txt"))
-FIELDS = "comm,pid,tid,time,event,period,ip,sym,symoff,dso"
-HEADER = re.compile(
-    r"\s*(?P<comm>\S.*?)\s+(?P<pid>-?\d+)/(?P<tid>-?\d+)\s+(?P<time>\d+\.\d+):\s+(?P<period>\d+)\s+"
-    r"(?P<event>\S+):\s*(?P<rest>.*)$"
-)
-FRAME = re.compile(r"\s*(?P<address>[0-9a-f]+) (?P<name>.*?)(?:\+0x(?P<into>[0-9a-f]+))? \((?P<file>.*)\)$")
-
-CLONE = re.compile(r"(\.(part|constprop|isra|cold|llvm)(\.\d+)*)+$")  # of symbols; debug info has the function's name
-
-PAGE = 4096  # junk in call chains is mostly small: no code lies in the first page
-LIBRARIES = ("/usr/lib", "/lib", "[")
-
-
-class Seen(NamedTuple):
-    """One frame: the address as perf script prints it, its name without linkage suffixes, its file."""
-
-    address: int
-    name: str
-    into: int
-    file: str
-
-
-class Event(NamedTuple):
-    comm: str
-    pid: int
-    tid: int
-    time: str
-    event: str
-    period: int
-    frames: tuple[Seen, ...]
-
-
-def printed(text: str) -> list[Event]:
-    """The samples of a perf script text."""
-    out: list[Event] = []
-    frames: list[Seen] = []
-    header: re.Match[str] | None = None
-
-    def end() -> None:
-        if header is not None:
-            pid, tid, period = int(header["pid"]), int(header["tid"]), int(header["period"])
-            out.append(Event(header["comm"], pid, tid, header["time"], header["event"], period, tuple(frames)))
-
-    for line in text.splitlines():
-        found = FRAME.match(line) if line.startswith("\t") else HEADER.match(line)
-        if line.startswith("\t"):
-            assert found, line
-            frames.append(seen(found))
-        elif found:
-            end()
-            header, frames = found, []
-            one = FRAME.match(found["rest"])
-            if one:
-                frames = [seen(one)]
-    end()
-    return out
-
-
-def seen(found: re.Match[str]) -> Seen:
-    name = "" if found["name"] == "[unknown]" else CLONE.sub("", found["name"])
-    return Seen(int(found["address"], 16), name, int(found["into"] or "0", 16), found["file"])
-
-
-def events(profile: Profile, alone: bool = False, unwound: bool = False) -> list[Event]:
-    """The samples of a profile, addresses as perf script prints them: those of callers are return addresses, and in
-    call graphs offsets in files."""
-    samples = profile.samples
-    out = []
-    assert samples.timeline is not None
-    for event, (index, time) in enumerate(zip(samples.timeline.sample, samples.timeline.time, strict=True)):
-        labels = {one.key: one for one in samples.labels[index]}
-        frames = []
-        before = 0
-        for depth, location in enumerate(samples.locations(index)):
-            address = profile.address[location]
-            mapping = profile.mapping_of(location)
-            enters_user = before >> 63 and not address >> 63
-            before = address
-            if depth and not enters_user and address >= PAGE and not unwound:  # perf subtracts 1 there itself
-                address += 1
-            file = "[unknown]"
-            if mapping is not None:
-                file = re.sub(r"\]_\w+", "]", mapping.path)
-                if not alone and not mapping.start >> 63 and not GENERATED.match(mapping.path):
-                    address += mapping.file_offset - mapping.start
-            chain = profile.frames[location]
-            frames.append(Seen(address, chain[-1].function if chain else "", 0, file))
-        for kind, one in enumerate(profile.sample_types[1:], 1):
-            if value := samples.timeline.values[kind][event]:
-                pid, tid = labels["pid"].number, labels["tid"].number
-                shown = f"{time // 10**9}.{time % 10**9 // 1000:06}"
-                out.append(Event(labels["comm"].text, pid, tid, shown, one.type, value, tuple(frames)))
-    return out
-
-
-def compare(theirs: list[Event], ours: list[Event]) -> int:
-    """Every sample and frame equal; returns how many names were compared."""
-    assert [one._replace(frames=()) for one in ours] == [
-        one._replace(frames=(), event=one.event.partition(":")[0]) for one in theirs
-    ]
-    compared = 0
-    other_names: set[tuple[Seen, Seen]] = set()
-    for mine, other in zip(ours, theirs, strict=True):
-        assert [one.address for one in mine.frames] == [one.address for one in other.frames], other
-        for here, there in zip(mine.frames, other.frames, strict=True):
-            if there.name and there.file != "[unknown]" and not there.file.startswith("/tmp/perf-"):
-                assert here.file == there.file, (here, there)
-            # of a caller perf names the return address, which may be the next function's first byte
-            if there.name and there.into:
-                compared += 1
-                if CLONE.sub("", here.name) != there.name:
-                    other_names.add((here, there))
-    # one function may have several names (munmap, __GI_munmap), of which perf takes another one than debug info has
-    assert not [one for one in other_names if not one[0].file.startswith(LIBRARIES) or not one[0].name]
-    assert len(other_names) < max(3, compared // 20), other_names
-    return compared
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -146,25 +29,6 @@ def test_a_kept_recording_has_the_samples_and_frames_that_perf_script_printed_of
     with Locator(files=[DATA / "spin"], dirs=[], local=False) as locator:
         profile.symbolize(locator)
     assert compare(theirs, events(profile, alone=name == "no-stacks", unwound=name == "dwarf")) > 3
-
-
-def recorded(folder: Path, *options: str, program: str | Path) -> Path:
-    """A recording of a program; skips where perf may not record."""
-    perf = shutil.which("perf")
-    if perf is None:
-        pytest.skip("perf is not installed")
-    out = folder / "perf.data"
-    command = [perf, "record", "-q", "-F", "999", "-o", str(out), *options, "--", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
-    if done.returncode or not out.exists():
-        pytest.skip(f"perf may not record here: {done.stderr.strip()[:200]}")
-    return out
-
-
-def script(path: Path) -> list[Event]:
-    """What perf script prints of a recording."""
-    command = ["perf", "script", "-i", str(path), "-F", FIELDS, "--no-inline"]
-    return printed(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 PROGRAM = """
@@ -272,20 +136,78 @@ def test_perfs_cache_and_what_perf_archive_packed_are_debug_folders(tmp_path: Pa
     assert {"leaf", "middle"} & {frame.function for chain in profile.frames for frame in chain}
 
 
-def test_the_kernel_is_named_by_the_kallsyms_that_perf_kept_of_its_build_id(tmp_path: Path) -> None:
+TEXT, KERNEL_ID = 0xFFFFFFFF81000000, "ab" * 20
+KALLSYMS = "ffffffff81000000 T _text\nffffffff81000100 T handle_irq\nffffffffc0000000 t probe\t[driver]\n"
+
+
+def of_kernel(text: int = TEXT) -> bytes:
+    """A recording of a kernel that lay at an address, and of a module of it."""
     forge = Forge()
-    start, build_id = 0xFFFFFFFF81000000, "ab" * 20
-    path = cache_of(tmp_path, build_id, "kallsyms")
-    path.write_text("ffffffff81000000 T _text\nffffffff81000100 T handle_irq\nffffffffc0000000 t probe\t[driver]\n")
     records = [
-        forge.mmap(0xFFFFFFFF, start, 0x1000000, start, "[kernel.kallsyms]_text", misc=1),
+        forge.mmap(0xFFFFFFFF, text, 0x1000000, text, "[kernel.kallsyms]_text", misc=1),
         forge.mmap(0xFFFFFFFF, 0xFFFFFFFFC0000000, 0x1000, 0, "[driver]", misc=1),
-        forge.sample(7, 7, 5, [KERNEL, start + 0x108, 0xFFFFFFFFC0000011], misc=1),
+        forge.sample(7, 7, 5, [KERNEL, text + 0x108, 0xFFFFFFFFC0000011], misc=1),
     ]
-    profile = read(forge.file(records, features={2: forge.build_ids([("[kernel.kallsyms]", build_id)])}))
-    with Locator(dirs=[tmp_path], local=False) as locator:
+    return forge.file(records, features={2: forge.build_ids([("[kernel.kallsyms]", KERNEL_ID)])})
+
+
+def kernel_frames(profile: Profile, *folders: Path) -> list[str]:
+    with Locator(dirs=folders, local=False) as locator:
         profile.symbolize(locator)
-    assert [chain[0].function for chain in profile.frames] == ["handle_irq", "probe [driver]"]
+    return [chain[0].function if chain else "" for chain in profile.frames]
+
+
+@pytest.mark.parametrize(
+    "place", [f"[kernel.kallsyms]/{KERNEL_ID}/kallsyms", f"[kernel.kcore]/{KERNEL_ID}/2026112211000000/kallsyms", ""]
+)
+def test_the_kernel_is_named_by_the_kallsyms_that_perf_kept_of_its_build_id(tmp_path: Path, place: str) -> None:
+    path = tmp_path / place if place else cache_of(tmp_path, KERNEL_ID, "kallsyms")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(KALLSYMS)
+    assert kernel_frames(read(of_kernel()), tmp_path) == ["handle_irq", "probe [driver]"]
+    # after a reboot it lies elsewhere, and its modules anywhere
+    assert kernel_frames(read(of_kernel(TEXT + 0x2400000)), tmp_path) == ["handle_irq", ""]
+    assert kernel_frames(read(of_kernel(TEXT + 0x24)), tmp_path) == ["", ""]
+
+
+def test_the_kallsyms_that_was_recorded_with_kcore_names_its_kernel_before_any_other(tmp_path: Path) -> None:
+    cache_of(tmp_path, KERNEL_ID, "kallsyms").write_text(KALLSYMS.replace("handle_irq", "of_another_boot"))
+    folder = tmp_path / "perf.data"
+    (folder / "kcore_dir").mkdir(parents=True)
+    (folder / "data").write_bytes(of_kernel())
+    (folder / "kcore_dir" / "kallsyms").write_text(KALLSYMS)
+    assert kernel_frames(read(folder), tmp_path) == ["handle_irq", "probe [driver]"]
+    (folder / "kcore_dir" / "kallsyms").unlink()
+    assert kernel_frames(read(folder), tmp_path) == ["of_another_boot", "probe [driver]"]
+
+
+def test_what_perf_archive_packed_is_a_debug_folder_as_it_is(tmp_path: Path) -> None:
+    cache, packed = tmp_path / "cache", tmp_path / "perf.data.tar.bz2"
+    build_id = next(one.build_id for one in read(DATA / "plain.data").mappings if one.path == "/opt/spin/spin")
+    shutil.copy(DATA / "spin", cache_of(cache, build_id, "elf"))
+    cache_of(cache, KERNEL_ID, "kallsyms").write_text(KALLSYMS)
+    subprocess.run(["tar", "cfj", packed, "-C", cache, ".build-id", "kept"], check=True)
+    assert {"leaf", "last"} <= set(kernel_frames(read(DATA / "plain.data"), packed))
+    assert kernel_frames(read(of_kernel()), packed) == ["handle_irq", "probe [driver]"]
+    out = tmp_path / "out.folded"
+    command = ["profile", str(DATA / "plain.data"), "--debug-dir", str(packed), "--no-cache", "-o", str(out)]
+    assert main(command) == 0
+    assert "leaf" in out.read_text()
+
+
+@pytest.mark.parametrize("fault", ["cut", "empty", "no package", "bomb"])
+def test_a_package_that_breaks_its_rules_is_an_error_that_names_it(tmp_path: Path, fault: str) -> None:
+    packed = tmp_path / "perf.data.tar.bz2"
+    (tmp_path / "zeros").write_bytes(bytes(80 << 20 if fault == "bomb" else 100))
+    if fault == "bomb":
+        (tmp_path / KERNEL_ID).mkdir()
+        (tmp_path / "zeros").rename(tmp_path / KERNEL_ID / "elf")
+    name = KERNEL_ID if fault == "bomb" else "zeros"
+    subprocess.run(["tar", "cfj", packed, "-C", tmp_path, name], check=True)
+    data = packed.read_bytes()
+    packed.write_bytes({"cut": data[: len(data) // 2], "no package": b"x" * 100}.get(fault, data))
+    with pytest.raises(WhenceError, match=r"perf\.data\.tar\.bz2"):
+        Locator(dirs=[packed])
 
 
 def test_this_machines_vdso_names_recordings_that_have_its_build_id() -> None:
@@ -311,3 +233,32 @@ def test_merged_recordings_have_whole_stacks(tmp_path: Path) -> None:
     path = str(DATA / "dwarf.data")
     assert main(["profile", "--merge", path, path, "--binary", str(DATA / "spin"), "--no-cache", "-o", str(out)]) == 0
     assert "spin;_start;last;middle;leaf " in out.read_text()
+
+
+def folded(profile: Profile) -> str:
+    with Locator(files=[DATA / "spin"], dirs=[], local=False) as locator:
+        profile.symbolize(locator)
+    return profile.to_bytes("folded").decode()
+
+
+def test_what_is_filtered_timed_or_merged_before_it_is_named_has_whole_stacks() -> None:
+    path = DATA / "dwarf.data"
+    whole = folded(read(path))
+    assert "_start;last;middle;leaf " in whole
+    recording = read(path)
+    line = recording.samples.timeline
+    assert line is not None
+    half = sorted(line.time)[len(line) // 2]
+    every, none = recording.filter(lambda sample: True), recording.filter(lambda sample: False)
+    assert folded(every) == whole
+    assert folded(none) == ""
+    assert folded(read(path).timed().filter(lambda sample: int(sample.labels["time"]) >= 0)) == whole
+    late = recording.timed().filter(lambda sample: int(sample.labels["time"]) >= half)
+    early = recording.timed().filter(lambda sample: int(sample.labels["time"]) < half)
+    assert folded(late) != whole
+    assert folded(late.merge(early)) == whole
+    assert folded(recording) == whole  # the one that they were made of, too
+    assert folded(merge([read(DATA / "plain.data"), read(path)])) == folded(
+        merge([read(path), read(DATA / "plain.data")])
+    )
+    assert "_start;last;middle;leaf " in folded(merge([read(DATA / "plain.data"), read(path)]))

@@ -21,11 +21,24 @@ const check = async () => {
 };
 const shot = async (name) => asked.shots && page.screenshot({ path: `${asked.shots}/${name}-${width}.png`, fullPage: true });
 await page.goto(asked.url + "/");
-await page.setInputFiles('[data-drop="upload"] input', asked.debug);
+// A file from the desktop, let go over an area: the browser's own events with the file in them.
+const drop = async (area, path, name) => {
+  const bytes = require("fs").readFileSync(path).toString("base64");
+  const transfer = await page.evaluateHandle(
+    ([text, name]) => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([Uint8Array.from(atob(text), (one) => one.charCodeAt(0))], name));
+      return transfer;
+    },
+    [bytes, name],
+  );
+  for (const event of ["dragenter", "dragover", "drop"]) await page.dispatchEvent(area, event, { dataTransfer: transfer });
+};
+await drop('[data-drop="upload"]', asked.debug, "program");
 await page.waitForFunction(() => /added|:.*error/.test(document.querySelector('[data-told="upload"]').textContent));
 out.uploaded = await page.textContent('[data-told="upload"]');
 await page.reload();
-await page.setInputFiles('[data-drop="profile"] input', asked.profile);
+await drop('[data-drop="profile"]', asked.profile, "cpu.pb.gz");
 await page.waitForFunction(() => !document.getElementById("flame").hidden);
 out.named = await page.textContent('[data-told="profile"]');
 const flame = await (await page.$("#flame")).contentFrame();
@@ -33,6 +46,8 @@ await flame.waitForFunction(() => document.body.textContent.includes("sum") || d
 out.flame = await flame.content();
 await check();
 await shot("index");
+await page.setInputFiles('[data-drop="upload"] input', asked.debug);
+await page.waitForFunction(() => /same/.test(document.querySelector('[data-told="upload"]').textContent));
 await page.focus("#q");
 await page.keyboard.type(asked.build_id.slice(0, 6));
 await page.keyboard.press("Enter");
@@ -45,6 +60,14 @@ await page.keyboard.type(asked.address);
 await page.keyboard.press("Enter");
 await page.waitForSelector(".chain");
 out.chain = await page.textContent(".chain");
+await page.focus("#function");
+await page.keyboard.type("su");
+await page.keyboard.press("Enter");
+await page.waitForURL(/function=su/);
+out.functions = await page.textContent("section[aria-labelledby=functions]");
+await page.getByRole("link", { name: "sum", exact: true }).press("Enter");
+await page.waitForSelector(".chain");
+out.again = await page.textContent(".chain");
 out.wide = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
 await check();
 await shot("binary");

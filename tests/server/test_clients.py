@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import urllib.request
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.firefox import FrontEnd, samply_document
 from tests.helpers.serving import HOSTS, debuginfod, fetched, needs, started, wait_until_there
 from tests.helpers.stores import Files
 
@@ -121,15 +124,19 @@ def test_valgrind_names_the_frames_of_a_stripped_program(url: str, told: dict[st
     whole, bare = tmp_path / "whole", tmp_path / "bad"
     subprocess.run(["gcc", "-g", "-O0", "-Wl,--build-id", code, "-o", whole], check=True)
     subprocess.run(["objcopy", "--strip-all", whole, bare], check=True)
-    build_id = build_id_of(whole)
-    put = urllib.request.Request(f"{url}/buildid/{build_id}/debuginfo", data=whole.read_bytes(), method="PUT")
-    with urllib.request.urlopen(put, timeout=SECONDS) as answer:
-        assert answer.status == 201
-    whole.unlink()
+    put(url, whole)
     said = output("valgrind", bare, told=told, check=False)
     if "unrecognised instruction" in said or "Fatal error at startup" in said:
         pytest.skip(f"valgrind does not run here: {said[-300:]}")
     assert "read_behind (bad.c:2)" in said, said[-3000:]
+
+
+def put(url: str, path: Path) -> None:
+    """Upload a debug file, or one that is there already."""
+    asked = urllib.request.Request(f"{url}/buildid/{build_id_of(path)}/debuginfo", data=path.read_bytes(), method="PUT")
+    with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
+        assert answer.status in (200, 201)
+    path.unlink()
 
 
 def build_id_of(path: Path) -> str:
@@ -169,6 +176,45 @@ def test_go_tool_pprof_reads_what_profile_answers(url: str, files: Files, told: 
         pytest.skip(f"go did not build its pprof within {SECONDS} seconds")
     assert "sum" in said
     assert "main" in said
+
+
+def test_the_front_end_of_firefox_profiler_has_names_and_source(url: str, files: Files, tmp_path: Path) -> None:
+    path = tmp_path / "samply.json"
+    path.write_text(json.dumps(samply_document(files.whole)))
+    with FrontEnd() as front_end:
+        front_end.said("load", str(path), "--symbol-server", url)
+        tree = front_end.said("thread", "samples-top-down")
+        functions = front_end.said("thread", "functions")
+        (handle,) = re.findall(r"(f-\d+)\. \w+!sum ", functions)
+        source = front_end.said("function", "annotate", handle, "--mode", "src", "--context", "file")
+    assert "!main [total: 33.3%, self: 33.3%]" in tree
+    assert "!sum [total: 33.3%, self: 33.3%]" in tree
+    assert re.search(r"^ +\d+ +2 +2 .*for \(int i = 0", source, re.MULTILINE), source
+
+
+def test_eu_stack_names_the_frames_of_a_stripped_program(url: str, told: dict[str, str], tmp_path: Path) -> None:
+    needs("eu-stack", "gcc", "objcopy")
+    code = tmp_path / "waits.c"
+    code.write_text(
+        "#include <unistd.h>\n"
+        '__attribute__((noinline)) int waits_here(int n) { write(1, "!", 1); pause(); return n; }\n'
+        "int main(int n, char **v) { return waits_here(n) + 1; }\n"
+    )
+    whole, bare = tmp_path / "whole", tmp_path / "waits"
+    subprocess.run(["gcc", "-g", "-O1", "-Wl,--build-id", code, "-o", whole], check=True)
+    subprocess.run(["objcopy", "--strip-all", whole, bare], check=True)
+    put(url, whole)
+    with subprocess.Popen([bare], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.read(1) == b"!"
+            said = output("eu-stack", "-s", "-p", str(process.pid), told=told, check=False)
+        finally:
+            process.kill()
+    if "waits_here" not in said and ("ptrace" in said or "attach" in said):
+        pytest.skip(f"eu-stack may not look at processes here: {said[-300:]}")
+    assert "waits_here" in said
+    assert "waits.c:2" in said
 
 
 @pytest.mark.parametrize("by", HOSTS)

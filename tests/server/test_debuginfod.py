@@ -225,7 +225,8 @@ def test_metrics_have_the_names_that_dashboards_know_and_no_name_of_a_stranger(
         "http_requests_total{type=", "http_responses_total{result=", "http_responses_transfer_bytes_sum{",
         "http_responses_transfer_bytes_count{", "http_responses_duration_milliseconds_sum{",
         "http_responses_after_you_milliseconds_count", "found_debuginfo_total{", "thread_busy{role=", "error_count ",
-        "ready 1.0",
+        "thread_work_total{role=", "thread_work_pending{role=", "groom{statistic=", "filesys_free_ratio{purpose=",
+        "scanned_files_total", "scanned_bytes_total", "ready 1.0",
     ):  # fmt: skip
         assert name in text, name
     assert "made-up-kind" not in text
@@ -280,3 +281,31 @@ def test_both_hosts_do_ranges_head_and_304(files: Files, place: Path, by: str) -
         assert fetched(url, path.replace("debuginfo", "section/.text"), method="HEAD")[::2] == (200, b"")
         assert fetched(url, path.replace("debuginfo", "section/.te%2578t"))[0] == 404
         assert fetched(url, "/buildid/zz/debuginfo")[0] == 400
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["section/.text", "section/.none", "section/.debug_info", "debuginfo", "executable", "section/.note.gnu.build-id"],
+)
+@pytest.mark.parametrize("there", [True, False])
+def test_quick_answers_are_those_of_the_endpoints(client: TestClient, files: Files, what: str, there: bool) -> None:
+    path = f"/buildid/{files.build_id if there else MISSING}/{what}"
+    for _ in range(2):  # the second time tables and sections are remembered
+        quick = client.get(path)
+        plain = client.get(path, headers={"X-Forwarded-For": "192.0.2.1"})  # those go the long way
+        assert (quick.status_code, quick.content) == (plain.status_code, plain.content)
+        assert sorted(quick.headers.items()) == sorted(plain.headers.items())
+
+
+def test_a_section_that_was_remembered_is_that_of_the_file_that_is_there_now(files: Files, tmp_path: Path) -> None:
+    with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
+        path = f"/buildid/{files.build_id}/section/.comment"
+        with Store(tmp_path / "store") as store:
+            store.add(files.stripped)
+        before = [client.get(path) for _ in range(3)][-1]
+        assert before.headers["x-debuginfod-file"].endswith("executable")
+        with Store(tmp_path / "store") as store:
+            store.add(files.whole)
+        after = [client.get(path) for _ in range(3)][-1]
+        assert after.headers["x-debuginfod-file"].endswith("debuginfo")
+        assert after.headers["etag"] != before.headers["etag"]

@@ -6,6 +6,7 @@ import gzip
 import http.server
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,32 +14,14 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.naming import ARROW, arrow, debug_id, job, lines, offset_of
 from tests.helpers.serving import TestClient
 from tests.helpers.stores import Files
-from whence.elf import ElfFile
 from whence.server.app import make_app
-from whence.server.pool import image_base
-from whence.server.settings import RequestLimits, ServerSettings
+from whence.server.settings import FRESH_SECONDS, RequestLimits, ServerSettings
 from whence.store import Store
 
-ARROW = "application/vnd.apache.arrow.stream"
 MISSING = "ab" * 20
-
-
-def debug_id(build_id: str) -> str:
-    """A GUID of the first 16 bytes, in its own order, and the age."""
-    raw = bytes.fromhex(build_id)[:16].ljust(16, b"\0")
-    guid = raw[3::-1] + raw[5:3:-1] + raw[7:5:-1] + raw[8:]
-    return guid.hex().upper() + "0"
-
-
-def offset_of(files: Files) -> int:
-    with ElfFile.open(files.whole) as elf:
-        return files.vaddr - image_base(tuple(elf.segments))
-
-
-def lines(*asked: object) -> bytes:
-    return "\n".join(json.dumps(one) for one in asked).encode()
 
 
 def test_lines_of_addresses_come_back_as_lines_of_frames_or_reasons_in_their_order(
@@ -62,15 +45,47 @@ def test_lines_of_addresses_come_back_as_lines_of_frames_or_reasons_in_their_ord
     assert out[3]["reason"]
 
 
+def rows_of(answer: bytes) -> list[dict[str, Any]]:
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = pa.ipc.open_stream(answer).read_all().to_pylist()
+    return rows
+
+
 def test_an_arrow_stream_comes_back_with_names(client: TestClient, files: Files) -> None:
-    pa = pytest.importorskip("pyarrow")
-    table = pa.table({"build_id": [files.build_id, MISSING], "address": pa.array([files.vaddr, 1], pa.uint64())})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    answer = client.post("/symbolize", content=sink.getvalue().to_pybytes(), headers={"Content-Type": ARROW})
+    body = arrow([files.build_id, MISSING], [files.vaddr, 1])
+    answer = client.post("/symbolize", content=body, headers={"Content-Type": ARROW})
     assert answer.status_code == 200, answer.text
-    assert "sum" in json.dumps(pa.ipc.open_stream(answer.content).read_all().to_pylist(), default=str)
+    assert [[frame["function"] for frame in row["frames"]] for row in rows_of(answer.content)] == [["sum"], []]
+
+
+def test_a_long_arrow_stream_is_answered_row_by_row(client: TestClient, files: Files) -> None:
+    body = arrow([files.build_id] * 40_000, [files.vaddr, 1] * 20_000)
+    answer = client.post("/symbolize", content=body, headers={"Content-Type": ARROW})
+    assert [bool(row["frames"]) for row in rows_of(answer.content)] == [True, False] * 20_000
+
+
+def test_an_arrow_stream_that_would_unpack_to_more_than_it_has_is_refused(place: Path, files: Files) -> None:
+    kind = {"Content-Type": ARROW}
+    with TestClient(make_app(ServerSettings(store=str(place), limits=RequestLimits(addresses=100)))) as client:
+        for packing in ("zstd", "lz4"):
+            packed = arrow([files.build_id] * 50, [files.vaddr] * 50, packing)
+            assert client.post("/symbolize", content=packed, headers=kind).status_code == 415
+        many = arrow([files.build_id] * 101, [files.vaddr] * 101)
+        assert client.post("/symbolize", content=many, headers=kind).status_code == 413
+        some = arrow([files.build_id] * 100, [files.vaddr] * 100)
+        assert client.post("/symbolize", content=some, headers=kind).status_code == 200
+
+
+def test_an_answer_of_more_bytes_than_allowed_is_413(place: Path, files: Files) -> None:
+    with TestClient(make_app(ServerSettings(store=str(place), limits=RequestLimits(answer_bytes=2000)))) as client:
+        few, many = (lines(*[{"build_id": files.build_id, "address": files.vaddr}] * count) for count in (2, 100))
+        assert client.post("/symbolize", content=few).status_code == 200
+        assert client.post("/symbolize", content=many).status_code == 413
+        stream = arrow([files.build_id] * 100, [files.vaddr] * 100)
+        assert client.post("/symbolize", content=stream, headers={"Content-Type": ARROW}).status_code == 413
+        asked = job(files, [[0, offset_of(files)]] * 100)
+        assert client.post("/symbolicate/v5", content=json.dumps(asked)).status_code == 413
 
 
 @pytest.mark.parametrize("headers", [{"Content-Encoding": "br"}, {"Content-Type": "image/png"}])
@@ -112,12 +127,35 @@ def test_what_was_put_after_a_miss_is_found(files: Files, tmp_path: Path) -> Non
         assert "sum" in client.post("/symbolize", content=asked).text
 
 
+def test_what_another_process_put_after_a_miss_is_found_by_every_door(files: Files, tmp_path: Path) -> None:
+    asked = lines({"build_id": files.build_id, "address": files.vaddr})
+    stream, kind = arrow([files.build_id], [files.vaddr]), {"Content-Type": ARROW}
+    stacks = json.dumps(job(files, [[0, offset_of(files)]]))
+    with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
+
+        def named() -> list[bool]:
+            return [
+                "sum" in client.post("/symbolize", content=asked).text,
+                bool(rows_of(client.post("/symbolize", content=stream, headers=kind).content)[0]["frames"]),
+                "sum" in client.post("/symbolicate/v5", content=stacks).text,
+                "<b>sum</b>" in client.get(f"/binary/{files.build_id}?address={files.vaddr:x}").text,
+            ]
+
+        assert named() == [False] * 4
+        with Store(tmp_path / "store") as other:
+            other.add(files.symbols)
+        time.sleep(FRESH_SECONDS)
+        assert named() == [True] * 4
+        assert "program.c" not in client.post("/symbolize", content=asked).text
+        with Store(tmp_path / "store") as other:
+            other.add(files.debug)
+        time.sleep(FRESH_SECONDS)
+        assert named() == [True] * 4
+        assert "program.c" in client.post("/symbolize", content=asked).text
+        assert rows_of(client.post("/symbolize", content=stream, headers=kind).content)[0]["frames"][0]["line"]
+
+
 # Mozilla's API
-
-
-def job(files: Files, *stacks: list[list[int]]) -> dict[str, Any]:
-    modules = [["program", debug_id(files.build_id)], ["other", "1" * 33], ["unused", "2" * 33]]
-    return {"memoryMap": modules, "stacks": list(stacks)}
 
 
 def test_stacks_are_named_by_debug_id_and_offset(client: TestClient, files: Files, source: str) -> None:

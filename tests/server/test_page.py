@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import tarfile
 from pathlib import Path
 from urllib.parse import quote
 
@@ -39,13 +40,33 @@ def test_a_binary_s_page_names_an_address_with_the_source_s_lines(client: TestCl
     assert client.get("/binary/zz").status_code == 400
 
 
+def test_a_binary_s_page_lists_its_functions_by_a_part_of_their_names(client: TestClient, files: Files) -> None:
+    every = client.get(f"/binary/{files.build_id}").text
+    some = client.get(f"/binary/{files.build_id}", params={"function": "SU"}).text
+    link = f'<a href="/binary/{files.build_id}?address={files.vaddr:#x}">sum</a>'
+    assert link in every
+    assert link in some
+    assert ">main</a>" in every
+    assert ">main</a>" not in some
+
+
+def test_a_binary_is_found_by_the_package_it_came_from(files: Files, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "tools-debug_1.2.tar", "w") as package:
+        package.add(files.debug, "usr/lib/debug/program.debug")
+    with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
+        client.app.server.store.add(tmp_path / "tools-debug_1.2.tar")  # type: ignore[attr-defined]
+        assert f"/binary/{files.build_id}" in client.get("/", params={"q": "Tools-Debug_1"}).text
+        assert f"/binary/{files.build_id}" not in client.get("/", params={"q": "tools-debug_2"}).text
+
+
 def test_nothing_that_a_stranger_wrote_becomes_markup(files: Files, tmp_path: Path) -> None:
     with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
-        server = client.app.state.server  # type: ignore[attr-defined]
+        server = client.app.server  # type: ignore[attr-defined]
         server.store.missed("ab" * 20, HOSTILE, HOSTILE)
         server.store.add(files.whole)
         for path in (
             "/", f"/?q={quote(HOSTILE)}", f"/binary/{files.build_id}?address={quote(HOSTILE)}",
+            f"/binary/{files.build_id}?function={quote(HOSTILE)}",
             f"/buildid/{files.build_id}/section/{quote(HOSTILE)}",
         ):  # fmt: skip
             answer = client.get(path)
@@ -68,6 +89,11 @@ def test_a_file_of_any_build_id_may_be_dropped(files: Files, tmp_path: Path) -> 
     with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
         answer = client.put("/upload", content=files.debug.read_bytes())
         assert (answer.status_code, answer.json()["build_id"]) == (201, files.build_id)
+        named = client.put("/upload", params={"name": "/home/me/to\x1bols"}, content=files.stripped.read_bytes())
+        assert named.status_code == 201
+        listed = client.get("/").text
+        assert "/home" not in listed
+        assert "ols" in listed
         assert client.put("/upload", content=b"no ELF").status_code == 422
 
 
@@ -101,6 +127,9 @@ def test_a_browser_uploads_names_a_profile_and_writes_no_error(
     assert "addresses have names" in out["named"]
     assert "sum" in out["flame"]
     assert "sum" in out["chain"]
+    assert "sum" in out["functions"]
+    assert "main" not in out["functions"]
+    assert "sum" in out["again"]
     assert out["wide"] is False
     assert out["violations"] == []
 

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.serving import TestClient
+from tests.helpers.serving import TestClient, needs
 from tests.helpers.stores import Files
+from whence.elf import ElfFile
+from whence.errors import WhenceError
 from whence.server import parsing
 from whence.server.app import make_app
-from whence.server.bodies import Refusal
+from whence.server.sandbox import CALLS
 from whence.server.settings import RequestLimits, ServerSettings
+from whence.store import Store
 
+known_machine = pytest.mark.skipif(
+    platform.machine() not in CALLS or not sys.platform.startswith("linux"),
+    reason="the kernel's calls of this machine are not known",
+)
 CONFINED = """
-import os, socket, sys
-from whence.server.parsing import confine
+import mmap, os, signal, socket, sys, threading
+from whence.server.sandbox import confine
 confine(1 << 30, 5)
 try:
     {what}
-except (OSError, MemoryError) as error:
+except (OSError, MemoryError, RuntimeError) as error:
     print(type(error).__name__)
 else:
     print("done")
@@ -36,30 +48,187 @@ def confined(what: str) -> str:
     return done.stdout.strip() or str(done.returncode)
 
 
-@pytest.mark.skipif(platform.machine() not in parsing.LISTS, reason="the kernel's calls of this machine are not known")
-@pytest.mark.parametrize("what", ["socket.socket()", 'os.execv("/bin/true", ["true"])'])
-def test_sockets_and_programs_are_refused(what: str) -> None:
-    assert confined(what) == "PermissionError"
+@known_machine
+@pytest.mark.parametrize(
+    "what",
+    [
+        "socket.socket()", "os.execv('/bin/true', ['true'])", "os.fork()", "os.kill(os.getppid(), 0)",
+        "os.open('/etc/passwd', os.O_RDONLY)", "os.unlink('/tmp/nothing')", "os.listdir('/')",
+        "os.readlink('/proc/self/exe')",
+        "mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)", "signal.setitimer(signal.ITIMER_REAL, 0)",
+        "os.pipe()", "os.chmod('/tmp', 0o700)", "os.setpriority(os.PRIO_PROCESS, 0, 1)",
+    ],
+)  # fmt: skip
+def test_what_parsing_does_not_need_is_refused(what: str) -> None:
+    assert confined(what) in ("PermissionError", "itimer_error")
 
 
-def test_memory_is_limited_and_reading_goes_on() -> None:
+def test_memory_is_limited_and_what_parsing_needs_is_there() -> None:
     assert confined("bytearray(2 << 30)") == "MemoryError"
-    assert confined("open(sys.executable, 'rb').read(100)") == "done"
+    for needed in ("mmap.mmap(-1, 4096)", "t = threading.Thread(target=print); t.start(); t.join()", "os.urandom(5)"):
+        assert confined(needed) == "done"
 
 
-def test_a_file_that_takes_too_long_or_crashes_the_process_is_422(
+@pytest.fixture(scope="module")
+def parser() -> Iterator[parsing.ConfinedParser]:
+    made = parsing.ConfinedParser(RequestLimits())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def archived(store: Store, build_id: str) -> bytes:
+    with store.file(build_id, "lidia") as path:
+        assert path is not None
+        return path.read_bytes()
+
+
+def put(store: Store, path: Path) -> str:
+    with open(path, "rb") as file:
+        return store.put("", "", file).outcome
+
+
+def test_a_store_is_the_same_whether_its_files_are_parsed_here_or_confined(
+    files: Files, tmp_path: Path, parser: parsing.ConfinedParser
+) -> None:
+    for number, order in enumerate(([files.whole], [files.stripped, files.debug], [files.debug, files.stripped])):
+        with Store(tmp_path / f"{number}a") as here, Store(tmp_path / f"{number}b", parser=parser) as there:
+            for path in order:
+                assert put(here, path) == put(there, path) == "added"
+            assert archived(here, files.build_id) == archived(there, files.build_id)
+            known, found = here.find(files.build_id), there.find(files.build_id)
+            assert known is not None
+            assert found is not None
+            assert (found.quality, found.machine, found.note) == (known.quality, known.machine, known.note)
+
+
+def test_dwz_s_shared_file_completes_what_is_parsed_confined(tmp_path: Path, parser: parsing.ConfinedParser) -> None:
+    needs("dwz", "gcc")
+    source = tmp_path / "program.c"
+    source.write_text(
+        "struct pair { int first, second; struct { long a, b, c; char name[40]; } inner; struct pair *next; };\n"
+        "struct tree { struct pair pair; struct tree *left, *right; unsigned flags; };\n"
+        "int sum(struct tree *t) { return t ? t->pair.first + sum(t->left) + sum(t->right) : 0; }\n"
+        "int main(int n, char **v) { struct tree t = {{n, N}}; return sum(&t); }\n"
+    )
+    programs = [tmp_path / one for one in ("one", "two")]
+    for number, program in enumerate(programs):
+        subprocess.run(["gcc", "-g", "-Wl,--build-id", f"-DN={number}", source, "-o", program], check=True)
+    shared = tmp_path / "shared.debug"
+    done = subprocess.run(["dwz", "-m", shared, *programs], capture_output=True, check=False)
+    if done.returncode or not shared.exists():
+        pytest.skip("dwz shared nothing")
+    program = programs[0]
+    with Store(tmp_path / "a") as here, Store(tmp_path / "b", parser=parser) as there:
+        for path in (shared, program):
+            put(here, path)
+            put(there, path)
+        with ElfFile.open(program) as elf:
+            build_id = elf.build_id
+        assert archived(here, build_id) == archived(there, build_id)
+        found = there.find(build_id)
+        assert found is not None
+        assert found.alt_there
+
+
+def test_an_upload_is_parsed_once_and_not_in_this_process(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parsing.must_parse(str(files.whole), RequestLimits())
-    with pytest.raises(Refusal) as late:
-        parsing.must_parse(str(files.whole), RequestLimits(parse_seconds=0.01))
-    assert late.value.status == 422
-    crash = tmp_path / "python"
-    crash.write_text("#!/bin/sh\nkill -SEGV $$\n")
-    crash.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(crash))
+    def here(*words: object, **named: object) -> object:
+        raise AssertionError("parsed in this process")
+
+    asked: list[dict[str, object]] = []
+    ask = parsing.ConfinedParser._ask
+
+    def noted(parser: parsing.ConfinedParser, told: dict[str, object], descriptors: list[int]) -> dict[str, object]:
+        asked.append(told)
+        return ask(parser, told, descriptors)
+
+    monkeypatch.setattr(parsing.ConfinedParser, "_ask", noted)
+    monkeypatch.setattr("whence.store.store.look", here)
+    monkeypatch.setattr("whence.store.archiving.make_archive", here)
     with TestClient(make_app(ServerSettings(store=str(tmp_path / "store")))) as client:
-        answer = client.put(f"/buildid/{files.build_id}/debuginfo", content=files.debug.read_bytes())
+        assert client.put("/upload", content=files.whole.read_bytes()).status_code == 201
+    assert [one["ask"] for one in asked] == ["look", "archive"]
+    assert asked[1]["same"] is True
+
+
+def test_a_file_that_takes_too_long_or_crashes_its_process_is_422_and_the_next_goes_on(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ServerSettings(store=str(tmp_path / "store"), limits=RequestLimits(parse_seconds=20))
+    with TestClient(make_app(settings)) as client:
+        server = client.app.server  # type: ignore[attr-defined]
+        body = files.debug.read_bytes()
+        start = parsing.ConfinedParser._start
+
+        def start_and_kill(parser: parsing.ConfinedParser) -> None:
+            start(parser)
+            mother = parser._mother
+            assert mother is not None
+            for child in children_of(mother[0].pid):
+                os.kill(child, signal.SIGSEGV)
+
+        monkeypatch.setattr(parsing.ConfinedParser, "_start", start_and_kill)
+        answer = client.put(f"/buildid/{files.build_id}/debuginfo", content=body)
         assert answer.status_code == 422
-        assert "signal 11" in answer.json()["error"]
-        assert client.get("/healthz").status_code == 200
+        assert "parsing it failed" in answer.json()["error"]
+        monkeypatch.undo()
+        assert client.get(f"/buildid/{files.build_id}/debuginfo").status_code == 404
+        server._parser._mother[0].kill()  # what copies itself is started again
+        assert client.put(f"/buildid/{files.build_id}/debuginfo", content=body).status_code == 201
+
+
+def children_of(pid: int) -> list[int]:
+    """Its children, once there is one."""
+    for _ in range(3000):
+        time.sleep(0.01)
+        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if found:
+            return [int(one) for one in found]
+    raise AssertionError("there is no child")
+
+
+def test_a_file_is_given_up_when_its_time_is_over(files: Files, store: Store) -> None:
+    parser = parsing.ConfinedParser(RequestLimits(parse_seconds=-0.999))
+    with parser.session(), pytest.raises(WhenceError, match=r"within|failed"):
+        parser.look(files.whole)
+    parser.close()
+
+
+def test_a_file_that_takes_too_much_memory_is_refused_in_words(files: Files) -> None:
+    parser = parsing.ConfinedParser(RequestLimits(parse_bytes=1 << 20))
+    with parser.session(), pytest.raises(WhenceError, match=r"memory|failed"):
+        parser.look(files.whole)
+    parser.close()
+
+
+def test_files_of_several_threads_are_parsed_at_the_same_time(files: Files, parser: parsing.ConfinedParser) -> None:
+    found: list[str] = []
+
+    def work() -> None:
+        with parser.session():
+            found.append(parser.look(files.whole).build_id)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert found == [files.build_id] * 6
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {}, {"build_id": "../..", "kinds": ["debuginfo"], "quality": {}, "machine": "", "alt": ""},
+        {"build_id": "ab", "kinds": ["passwd"]}, {"build_id": "ab", "kinds": [], "quality": {"units": "x"}},
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_none_is_not_believed(answer: dict[str, object]) -> None:
+    with pytest.raises(parsing.NotParsed):
+        parsing.looked_of(answer)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tests.helpers.serving import HOSTS, fetched, started
+from tests.helpers.serving import HOSTS, TestClient, fetched, started
 from tests.helpers.stores import Files
+from whence.server.access_log import BEHIND_SECONDS
 
 CUT_SECONDS = 10
 
@@ -104,3 +106,20 @@ def test_many_clients_at_once_get_right_answers(place: Path, files: Files, by: s
         assert status == (404 if "abab" in path else 200), (path, body[:200])
         if path.endswith(f"{files.build_id}/debuginfo"):
             assert body == whole
+
+
+def test_the_access_log_has_an_object_for_each_answer_and_no_control_character(
+    client: TestClient, files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "whence.access")
+    hostile = '\x1b[31m\r\n{"status": 200}\u2028'
+    client.get(f"/buildid/{files.build_id}/{quote(hostile)}", headers={"User-Agent": "a\x1bb", "X-Forwarded-For": "1"})
+    client.get(f"/buildid/{'ab' * 20}/debuginfo")
+    time.sleep(1.5 * BEHIND_SECONDS)
+    client.get("/healthz")
+    text = "\n".join(record.getMessage() for record in caplog.records if record.name == "whence.access")
+    assert text.isascii()
+    rows = [json.loads(line) for line in text.split("\n")]
+    assert [(row["method"], row["status"]) for row in rows[:2]] == [("GET", 404), ("GET", 404)]
+    assert rows[0]["path"].endswith(hostile)
+    assert all(row["time"].endswith("Z") and row["milliseconds"] >= 0 for row in rows)

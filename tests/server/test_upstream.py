@@ -85,6 +85,21 @@ def test_names_come_from_upstream_too(tmp_path: Path, files: Files) -> None:
         assert '"sum"' in client.post("/symbolize", content=asked).text
 
 
+def test_source_files_come_from_upstream_too_and_a_miss_is_remembered(tmp_path: Path, files: Files) -> None:
+    path = "/src/a%20b/%C3%A9.c"
+    with (
+        other({f"/buildid/{MISSING}/source{path}": b"int x;\n"}) as up,
+        TestClient(make_app(settings(tmp_path, up.url))) as client,
+    ):
+        answer = client.get(f"/buildid/{MISSING}/source{path}", headers={"User-Agent": "gdb"})
+        assert (answer.status_code, answer.content) == (200, b"int x;\n")
+        assert up.asked[0][1]["user-agent"] == "gdb"
+        for _ in range(2):
+            assert client.get(f"/buildid/{MISSING}/source/none.c").status_code == 404
+        assert [one for one, _ in up.asked].count(f"/buildid/{MISSING}/source/none.c") == 1
+        assert 'found_sourcerefs_total{source="upstream"} 1.0' in client.get("/metrics").text
+
+
 def test_equal_requests_at_the_same_time_ask_once(tmp_path: Path, files: Files) -> None:
     path = f"/buildid/{files.build_id}/debuginfo"
     with (

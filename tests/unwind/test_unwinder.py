@@ -18,6 +18,7 @@ def pcs(found: Unwound) -> list[int]:
 def test_a_caller_is_looked_up_before_its_return_address_and_what_a_signal_interrupted_at_it() -> None:
     """`call abort` ends a function: the return address is the next function's."""
     process = Process()
+    process.code[0x1FB:0x200] = CALL
     process.describe(0x000, 0x100, Cfa(SP_X86, 8), r16=PUSHED)
     process.describe(0x100, 0x200, Cfa(SP_X86, 16), r16=PUSHED)
     process.describe(0x200, 0x300, Cfa(SP_X86, 8), r16=OUTERMOST)
@@ -30,6 +31,20 @@ def test_a_caller_is_looked_up_before_its_return_address_and_what_a_signal_inter
     assert [one.lookup - CODE for one in found.frames] == [0x10, 0x1FF, 0x300, 0x200]
     assert [one.is_trampoline for one in found.frames] == [False, False, True, False]
     assert found.end is End.COMPLETE
+
+
+def test_what_a_context_was_made_to_return_to_is_outermost() -> None:
+    """makecontext puts the address of __start_context on the stack, whose CFI in glibc 2.36 has a return address."""
+    process = Process()
+    process.code[0x110:0x113] = bytes.fromhex("4889dc")  # mov %rbx, %rsp
+    process.describe(0x000, 0x100, Cfa(SP_X86, 8), r16=PUSHED)
+    process.describe(0x110, 0x200, Cfa(SP_X86, 8), r16=PUSHED)
+    process.words(STACK, CODE + 0x110, 0x123456)
+    found = process.unwind(CODE + 0x10)
+    assert (pcs(found), found.end, found.detail) == ([0x10, 0x110], End.COMPLETE, "")
+    assert found.frames[1].lookup == CODE + 0x110
+    process.code[0x10B:0x110] = CALL
+    assert process.unwind(CODE + 0x10).end is End.NO_CFI  # called by the function before, of which nothing is known
 
 
 def test_each_rule_gets_its_register() -> None:

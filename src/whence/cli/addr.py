@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from whence.binary import Binary, is_archive, open_archive
+from whence.binary import is_archive, open_archive
+from whence.blocks import contextmanager
 from whence.cli.main import ANSWERED, SOME_UNKNOWN, WRONG_USE
-from whence.cli.words import ADDRESS, plain
+from whence.cli.words import is_address, plain
 from whence.errors import shown
 from whence.lidia.render import Queries, Renderer
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
+
+    from whence.binary import Binary
 
 INTERMIXED = True
 PLAIN = {  # the options when none is given (cli.options.LOCATOR_DEFAULTS among them); `words` are all the others
@@ -75,7 +77,7 @@ def run(options: Namespace) -> int:
         return WRONG_USE
     path, *words = options.words
     for word in words:
-        if not ADDRESS.fullmatch(word):
+        if not is_address(word):
             print(f"whence addr: {word!r} is not an address in hex", file=sys.stderr)
             return WRONG_USE
     with opened(path, options) as binary:

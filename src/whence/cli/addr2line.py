@@ -84,7 +84,7 @@ def refusal(responder: Responder) -> str:
     module = responder.modules[path]
     if module is None:
         return f"{settings.program}: {path}: file format not recognized\n"
-    if settings.section and module.section_start(settings.section) is None:
+    if settings.section and module.section_range(settings.section) is None:
         return f"{settings.program}: {path}: cannot find section {settings.section}\n"
     return ""
 

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from whence.cli import colour
 from whence.cli.main import ANSWERED, SOME_UNKNOWN
@@ -14,7 +15,10 @@ from whence.cli.words import address, plain
 from whence.errors import WhenceError
 from whence.model import Frame
 from whence.procmap import Mapping
-from whence.symbolize import Process, Reason, Symbolized
+from whence.symbolize import Reason, Symbolized
+
+if TYPE_CHECKING:
+    from whence.symbolize import Process
 
 
 def executable_mappings(process: Process) -> list[Mapping]:

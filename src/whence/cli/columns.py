@@ -86,7 +86,9 @@ def run(options: Namespace) -> int:
         def show(rows: int) -> None:
             progress.what = f"naming the addresses of {plain(reader.name)}: {rows:,} rows"
 
-        rows = name_table(reader, namer, lambda schema: TableWriter(options.output, out_kind, schema), show)
+        rows = name_table(
+            reader, namer, lambda schema: TableWriter(options.output, out_kind, schema, namer.added), show
+        )
         report(namer.coverage, rows, options.json)
     return ANSWERED
 

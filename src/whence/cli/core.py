@@ -12,9 +12,7 @@ from argparse import ArgumentParser, Namespace
 
 from whence.cli.answers import addresses_from, show
 from whence.cli.main import SOME_UNKNOWN, WRONG_USE
-from whence.cli.maps import show_mappings
 from whence.cli.options import add_json_option, add_locator_options, add_name_options, symbolizer_of
-from whence.cli.pid import save_snapshot
 from whence.cli.stacks import About, add_stack_options, show_stacks, tids_wanted
 from whence.cli.words import plain
 from whence.symbolize import Core
@@ -43,8 +41,12 @@ def run(options: Namespace) -> int:
     if core.missing:
         print(f"whence: {plain(options.core)} is cut short: {core.missing:,} bytes are missing", file=sys.stderr)
     if options.save_snapshot:
+        from whence.cli.pid import save_snapshot
+
         return save_snapshot(core, options.save_snapshot)
     if options.maps:
+        from whence.cli.maps import show_mappings
+
         return show_mappings(core.mappings(), options.json, f"{options.core} tells of no executable memory")
     try:
         addresses = addresses_from(options.addresses)

@@ -202,11 +202,11 @@ class Responder:
         if not self.settings.section:
             return offset
         module = self.modules[self.settings.module]
-        start = module.section_start(self.settings.section) if module is not None else None
-        if start is None:
+        section = module.section_range(self.settings.section) if module is not None else None
+        if section is None:
             self.failed = True
             return None
-        return (start + offset) % ADDRESS_END
+        return (section.start + offset) % ADDRESS_END
 
     def _complain(self, words: str) -> None:
         print(f"{self.settings.program}: {words}", file=sys.stderr)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from whence._version import __version__
 from whence.cli import streams
 from whence.errors import WhenceError, WrongUse, plain
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
+    from typing import Any
 
     from whence.cli.parser import Parser
 
@@ -56,6 +56,13 @@ def usage() -> str:
     )
 
 
+def imported(name: str) -> Any:
+    """A module of this package. `importlib` is a module more to import."""
+    name = f"{__package__}.{name}"
+    __import__(name)
+    return sys.modules[name]
+
+
 class Plain:
     """The options of a command that was given none, without argparse: it costs milliseconds to import and to ask."""
 
@@ -90,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
     gc.set_threshold(50_000)
     try:
         if program := program_named(os.path.basename(sys.argv[0])):
-            run: Callable[[], int] = import_module(f"whence.cli.{program}").main
+            run: Callable[[], int] = imported(program).main
             return run()
         return guarded(sys.argv[1:])
     finally:
@@ -151,7 +158,7 @@ def answer(words: list[str], debug: bool) -> int:
         guess = did_you_mean(words[0], [*COMMANDS, "help", "--help", "--version", "--debug"])
         print(f"whence: no command named {words[0]!r}{guess} (whence help lists them)", file=sys.stderr)
         return WRONG_USE
-    command = import_module(f"whence.cli.{COMMANDS[words[0]][0]}")
+    command = imported(COMMANDS[words[0]][0])
     plain = getattr(command, "PLAIN", None)
     options: Any
     if plain is not None and not any(word.startswith("-") for word in words[1:]):

@@ -201,10 +201,10 @@ class OpenModule:
         held = (one.name for one in sections if one.allocated and one.vaddr <= vaddr < one.vaddr + one.size)
         return next(held, "")
 
-    def section_start(self, name: str) -> int | None:
-        """The vaddr of a section; None when there is none of that name."""
+    def section_range(self, name: str) -> range | None:
+        """The vaddrs of a section; None when there is none of that name."""
         sections = self.elf.sections if self.elf is not None else ()
-        return next((one.vaddr for one in sections if one.name == name), None)
+        return next((range(one.vaddr, one.vaddr + one.size) for one in sections if one.name == name), None)
 
     def close(self) -> None:
         self.binary.close()

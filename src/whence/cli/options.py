@@ -47,8 +47,8 @@ def add_locator_options(parser: ArgumentParser) -> None:
         "--debug-dir",
         action="append",
         metavar="DIR",
-        help="search here for debug files, or in such a folder of perf's, instead of /usr/lib/debug and ~/.debug "
-        "(repeatable)",
+        help="search here for debug files, or in such a folder of perf's or a .tar of one (perf archive), instead of "
+        "/usr/lib/debug and ~/.debug (repeatable)",
     )
     more.add_argument(
         "--store",

@@ -155,14 +155,17 @@ def read_all(options: Namespace) -> Profile:
     if len(options.profiles) == 1:
         return read_one(options.profiles[0], options)
     with locator_of(options) as locator:
-        return merge(unwound(read_one(path, options), locator) for path in options.profiles)
+        return merge(unwound(path, options, locator) for path in options.profiles)
 
 
-def unwound(profile: Profile, locator: Locator) -> Profile:
-    """The profile, its stacks whole: those of a merged one have to be."""
+def unwound(path: str, options: Namespace, locator: Locator) -> Profile:
+    """The profile of a path, its stacks whole: so that it needn't be kept beside the merged one until then."""
+    profile = read_one(path, options)
     waiting, profile.unwinding = profile.unwinding, None
     if waiting is not None:
+        notes = len(profile.notes)
         waiting.unwind(profile, locator)
+        tell_notes(profile.notes[notes:], os.path.basename(path))
     return profile
 
 

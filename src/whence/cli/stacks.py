@@ -89,6 +89,7 @@ def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: 
     """Print stacks, remedies on stderr; returns the exit code: whether all of them are whole and all frames named."""
     if not as_json:
         print(about)
+    lines = StackLines()
     any_cause = any(stack.signal is not None and stack.signal.cause for stack in stacks)
     for stack in stacks:
         if as_json:
@@ -102,8 +103,7 @@ def show_stacks(about: About, stacks: Sequence[Stack], *, as_json: bool, style: 
         if style == "gdb":
             print("\n".join(gdb_lines(stack)))
             continue
-        for line in stack_lines(stack):
-            colour.print_line(line)
+        colour.print_line("\n".join(lines.of(stack)))
     tell_remedies([frame.place for stack in stacks for frame in stack.frames])
     for remedy, count in Counter(stack.missing.remedy for stack in stacks if stack.missing is not None).items():
         print(f"whence: {count} x {Reason.NOT_TRACEABLE.word}: {remedy}", file=sys.stderr)
@@ -127,16 +127,29 @@ def with_gap(stack: Stack) -> Iterator[NamedFrame | str]:
         yield frame
 
 
-def stack_lines(stack: Stack) -> Iterator[str]:
-    """For each frame the address, where it lies and how it was found, then its functions; then why the stack ends."""
-    for frame in with_gap(stack):
-        if isinstance(frame, str):
-            yield f"  {frame}"
-            continue
-        head, *functions = as_lines(frame.place)
-        yield f"  {head} [{frame.found_by}{', a guess' if frame.found_by is FoundBy.SCAN else ''}]"
-        yield from (f"  {line}" for line in functions)
-    yield f"  end: {ending(stack)}"
+class StackLines:
+    """Stacks as text. Many threads are at the same places, whose lines are made once."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[int, int, FoundBy], list[str]] = {}
+
+    def of(self, stack: Stack) -> Iterator[str]:
+        """Of each frame the address, where it lies, how it was found, and its functions; then why the stack ends."""
+        for frame in with_gap(stack):
+            if isinstance(frame, str):
+                yield f"  {frame}"
+                continue
+            key = frame.pc, frame.place.address, frame.found_by
+            if key not in self._lines:
+                self._lines[key] = frame_lines(frame)
+            yield from self._lines[key]
+        yield f"  end: {ending(stack)}"
+
+
+def frame_lines(frame: NamedFrame) -> list[str]:
+    head, *functions = as_lines(frame.place)
+    guess = ", a guess" if frame.found_by is FoundBy.SCAN else ""
+    return [f"  {head} [{frame.found_by}{guess}]", *(f"  {line}" for line in functions)]
 
 
 def ending(stack: Stack) -> str:

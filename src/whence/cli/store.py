@@ -10,9 +10,10 @@ from collections import Counter
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN, WRONG_USE
+from whence.cli.main import ANSWERED, BROKEN_INPUT, SOME_UNKNOWN
 from whence.cli.options import FROM_ENVIRONMENT, add_json_option, gibibytes, store_place
 from whence.cli.words import plain
+from whence.errors import WrongUse
 from whence.store.names import is_id
 
 if TYPE_CHECKING:
@@ -117,9 +118,19 @@ def opened(options: Namespace, *, takes: int) -> tuple[Store, list[str]]:
     ), words
 
 
-def wrong(options: Namespace, why: str) -> int:
-    print(f"whence store {options.action}: {why}", file=sys.stderr)
-    return WRONG_USE
+def only_store(options: Namespace) -> Store:
+    """The store, of an action that takes no other word."""
+    store, words = opened(options, takes=0)
+    if words:
+        raise WrongUse(f"store {options.action}: one STORE, not {plain(words[0])}, too")
+    return store
+
+
+def store_and_ids(options: Namespace) -> tuple[Store, list[str]]:
+    store, words = opened(options, takes=0)
+    if not words:
+        raise WrongUse(f"store {options.action}: an ID is needed")
+    return store, words
 
 
 def add(options: Namespace) -> int:
@@ -129,7 +140,7 @@ def add(options: Namespace) -> int:
     processes = bool(options.pid or options.core or options.maps)
     store, paths = opened(options, takes=0 if processes else 1)
     if not paths and not processes:
-        return wrong(options, "a PATH is needed (whence store add --help)")
+        raise WrongUse(f"store {options.action}: a PATH is needed (whence store add --help)")
     layouts = [layout_of(name, options.tenant or "") for name in options.layout or ()]
     counts: Counter[str] = Counter()
 
@@ -173,21 +184,19 @@ def mapped_by(options: Namespace) -> Iterator[Mapped]:
 
 
 def ls(options: Namespace) -> int:
-    store, words = opened(options, takes=0)
-    if words:
-        return wrong(options, f"one STORE, not {plain(words[0])}, too")
+    store = only_store(options)
     with store:
         rows = store.list()
     if options.json:
         out = [json.dumps(row.as_json()) for row in rows]
     else:
         out = [
-            f"{row.build_id}  {day(row.added)}  {size(row.debuginfo):>8} {size(row.executable):>8} "
-            f"{size(row.archive):>8}  {row.quality}  {plain(row.name)}"
-            for row in rows
+            f"{build_id}  {date(added // DAY_SECONDS)}  {size(debuginfo):>8} {size(executable):>8} {size(archive):>8}  "
+            f"{quality if quality.isprintable() else plain(quality)}  {name if name.isprintable() else plain(name)}"
+            for build_id, _, debuginfo, executable, archive, _, quality, added, name in rows
         ]
         if out:
-            out.insert(0, f"{'build-id':{max(len(row.build_id) for row in rows)}}  added       debuginfo executable "
+            out.insert(0, f"{'build-id':{max(len(row[0]) for row in rows)}}  added       debuginfo executable "
                           "archive  quality, name")  # fmt: skip
     if out:
         print("\n".join(out))
@@ -219,9 +228,7 @@ def size(count: int) -> str:
 
 
 def show(options: Namespace) -> int:
-    store, words = opened(options, takes=0)
-    if not words:
-        return wrong(options, "an ID is needed")
+    store, words = store_and_ids(options)
     status = ANSWERED
     with store:
         for word in words:
@@ -263,9 +270,7 @@ def show_one(known: Meta) -> None:
 
 
 def remove(options: Namespace) -> int:
-    store, words = opened(options, takes=0)
-    if not words:
-        return wrong(options, "an ID is needed")
+    store, words = store_and_ids(options)
     status = ANSWERED
     with store:
         for word in words:
@@ -281,9 +286,7 @@ def remove(options: Namespace) -> int:
 
 
 def wanted(options: Namespace) -> int:
-    store, words = opened(options, takes=0)
-    if words:
-        return wrong(options, f"one STORE, not {plain(words[0])}, too")
+    store = only_store(options)
     with store:
         found = list(store.wanted())
     for one in found:
@@ -299,9 +302,7 @@ def verify(options: Namespace) -> int:
     from whence.cli.progress import Progress
     from whence.store.verify import verify as problems_in
 
-    store, words = opened(options, takes=0)
-    if words:
-        return wrong(options, f"one STORE, not {plain(words[0])}, too")
+    store = only_store(options)
     read: list[str] = []
     count = 0
     with store, Progress("verifying", quiet=options.json) as progress:
@@ -326,11 +327,9 @@ def verify(options: Namespace) -> int:
 def gc(options: Namespace) -> int:
     from whence.store.collecting import Collected, collect
 
-    store, words = opened(options, takes=0)
-    if words:
-        return wrong(options, f"one STORE, not {plain(words[0])}, too")
+    store = only_store(options)
     if options.keep_days is None and options.max_size is None:
-        return wrong(options, "--keep-days or --max-size says what may stay")
+        raise WrongUse(f"store {options.action}: --keep-days or --max-size says what may stay")
 
     def report(one: Collected) -> None:
         if options.json:
@@ -350,9 +349,7 @@ def gc(options: Namespace) -> int:
 def export(options: Namespace) -> int:
     from whence.store.layouts import layout_of
 
-    store, words = opened(options, takes=0)
-    if not words:
-        return wrong(options, "an ID is needed")
+    store, words = store_and_ids(options)
     layouts = [layout_of(name, options.tenant or "") for name in options.layout or ()]
     status = ANSWERED
     with store:

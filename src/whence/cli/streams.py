@@ -12,12 +12,14 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from whence.errors import WrongUse, escaped
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, BinaryIO, TextIO
+
     from _typeshed import ReadableBuffer as Buffer
 
 # Everything of C0 and C1 but tab and newline, as characters and as bytes that are no UTF-8; line and paragraph

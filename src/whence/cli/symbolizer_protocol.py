@@ -249,7 +249,10 @@ class Responder:
             self._last = None if settings.module else question.module.encode("utf-8", "surrogateescape"), module
         try:
             if settings.section:
-                address += module.section_start(settings.section) or 0
+                section = module.section_range(settings.section)
+                if section is None or address >= len(section):
+                    return ()
+                address += section.start
             if settings.binutils:
                 frames = module.bfd_frames(address)
             else:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import re
-
 from whence.errors import plain
 
-__all__ = ["ADDRESS", "address", "plain", "threads"]
+__all__ = ["address", "is_address", "plain", "threads"]
 
-ADDRESS = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})")
+HEX = frozenset("0123456789abcdefABCDEF")
+ADDRESS_DIGITS = 16
+
+
+def is_address(word: str) -> bool:
+    """Whether a word is an address in hex, with or without 0x.
+
+    >>> is_address("0x10"), is_address("ff"), is_address("1_0"), is_address("0x"), is_address("1" * 17)
+    (True, True, False, False, False)
+    """
+    digits = word[2:] if word.startswith(("0x", "0X")) else word
+    return 0 < len(digits) <= ADDRESS_DIGITS and HEX.issuperset(digits)
 
 
 def address(word: str) -> int:
@@ -17,10 +26,10 @@ def address(word: str) -> int:
     >>> address("0x10"), address("ff")
     (16, 255)
     """
-    match = ADDRESS.fullmatch(word.strip())
-    if match is None:
+    stripped = word.strip()
+    if not is_address(stripped):
         raise ValueError(f"{word!r} is not an address in hex")
-    return int(match[1], 16)
+    return int(stripped, 16)
 
 
 def threads(word: str) -> int:

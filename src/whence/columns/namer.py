@@ -11,11 +11,13 @@ from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal
 
+from whence.closing import Closing
 from whence.columns.kernels.answers import AnswerStore
 from whence.columns.kernels.batch import Elements, RecordBatch, identities
 from whence.columns.kernels.stream import Batches
+from whence.columns.kernels.texts import TextSet
 from whence.elf.segments import Translation
 from whence.errors import WrongUse
 from whence.kernels.columns import Column
@@ -29,12 +31,9 @@ from whence.records import Record, field
 from whence.symbolize.internal_error import reason_of
 from whence.symbolize.naming import why_nothing
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from whence.lidia.kernels.queries import Texts
-
 ANSWERS = 1 << 20  # answers that are kept: with more, all are forgotten
+ANSWER_BYTES = 1 << 28  # the same of the memory that they take
+BUILD_IDS = 1 << 16  # that are remembered: with more, everything is forgotten
 OPEN_FILES = 512
 NOWHERE = (1 << 64) - 1  # no file has code in its last byte
 
@@ -50,7 +49,8 @@ MAPPING_START, MAPPING_OFFSET = "mapping_start", "mapping_offset"
 
 class Coverage(Record):
     """How far the addresses of a build-id have names: `rows` are addresses (those of lists counted each), `named`
-    those with frames; `distinct` and `distinct_named` count each vaddr once; `missing` has the others' reasons."""
+    those with frames; `distinct` and `distinct_named` count each vaddr once (again when it was forgotten meanwhile);
+    `missing` has the others' reasons."""
 
     build_id: str
     rows: int = 0
@@ -60,7 +60,7 @@ class Coverage(Record):
     missing: Counter[Missing] = field(default_factory=Counter)
 
 
-class Namer:
+class Namer(Closing):
     """Names the addresses of record batches. A context manager; safe from several threads.
 
     `locator` finds the files of build-ids; in place of one `store` names a store (a folder, s3://, ...), `cache` the
@@ -117,7 +117,6 @@ class Namer:
         self.added = tuple(prefix + name for name in (*names, REASON))
         self._lock = threading.Lock()
         self._files: dict[tuple[str, bool], int] = {}
-        self._numbered: dict[tuple[bytes, bool], int] = {}
         self._identities: list[tuple[str, bool]] = []
         self._open: OrderedDict[int, Opened] = OrderedDict()
         self._missing: dict[int, Missing] = {}
@@ -155,10 +154,21 @@ class Namer:
 
     def name(self, batch: RecordBatch) -> RecordBatch:
         """The kernel's batch with the added columns."""
-        elements, codes, found = self._answered(batch)
+        return batch.beside(self._names(batch))
+
+    def names(self, batch: Any) -> RecordBatch | Batches:
+        """The added columns alone (never exploded) of a batch or a stream, for engines that have the others."""
+        if hasattr(batch, "__arrow_c_array__"):
+            return self._names(RecordBatch(*batch.__arrow_c_array__()))
+        stream = Batches.taken(batch.__arrow_c_stream__())
+        self._check_names(stream.schema)
+        return Batches(self._added_schema(), map(self._names, stream))
+
+    def _names(self, batch: RecordBatch) -> RecordBatch:
+        elements, offsets = self._elements(batch)
         with self._lock:
-            answers = self._find(elements, codes, found)
-            return batch.beside(self._columns(self._answers, answers, elements))
+            answers = self._find(batch, elements, offsets)
+            return self._columns(self._answers, answers, elements)
 
     def count_coverage(self) -> None:
         """Count coverage from now on; it costs a little for each row."""
@@ -170,24 +180,28 @@ class Namer:
         found = (self._coverage or {}).values()
         return sorted(found, key=lambda one: -one.rows)
 
-    def forget(self) -> None:
-        """Forget every answer and close every file, so that what has come to a store since is found."""
+    def forget(self, build_id: str = "") -> None:
+        """Forget every answer and close every file, so that what has come to a store since is found; with `build_id`
+        those of this one."""
         with self._lock:
-            self._forget()
+            if not build_id:
+                self._forget()
+            for offsets in (False, True) if build_id else ():
+                number = self._files.pop((build_id, offsets), None)
+                if number is not None:  # its answers stay, and are asked for no more
+                    renewed = self._number(build_id, offsets)
+                    files = self._files_of_given[offsets]
+                    for given, file in enumerate(files):
+                        if file == number:
+                            files[given] = renewed
+                    self._missing.pop(number, None)
+                    self._close_one(number)
 
     def close(self) -> None:
         """Close every file. The namer stays usable."""
         self.forget()
         if self._owned:
             self._locator.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # Batches
 
@@ -206,9 +220,9 @@ class Namer:
             import pyarrow
         except ImportError:
             raise ImportError("exploded=True needs pyarrow (pip install 'whence[arrow]')") from None
-        elements, codes, found = self._answered(batch)
+        elements, offsets = self._elements(batch)
         with self._lock:
-            answers = self._find(elements, codes, found)
+            answers = self._find(batch, elements, offsets)
             of, frames, chosen = self._answers.rows_of(answers, elements, True)
             added = self._answers.columns(frames, self.added, WORDS, chosen)
             rows = elements.rows_of(of)
@@ -220,10 +234,13 @@ class Namer:
 
     def _schema(self, given: RecordBatch) -> RecordBatch:
         self._check_names(given)
+        return given.beside(self._added_schema())
+
+    def _added_schema(self) -> RecordBatch:
         nothing = Elements()
         empty = AnswerStore(0, 0)
         none = empty.find(nothing, Column("I"), array("I"))
-        return given.beside(self._columns(empty, none, nothing))
+        return self._columns(empty, none, nothing)
 
     def _check_names(self, batch: RecordBatch) -> tuple[str, bool]:
         """The column of addresses, and whether they are file offsets."""
@@ -240,9 +257,8 @@ class Namer:
         wanted = f"{self._address} or {self._file_offset}"
         raise WrongUse(f"no column {wanted} of addresses among {', '.join(names) or 'none'}")
 
-    def _answered(self, batch: RecordBatch) -> tuple[Elements, Column, list[tuple[bytes, bool]]]:
-        """The addresses of a batch, the code of each one's build-id, and what the codes stand for: the build-id as it
-        was given, and whether the addresses are file offsets."""
+    def _elements(self, batch: RecordBatch) -> tuple[Elements, bool]:
+        """The addresses of a batch, and whether they are file offsets."""
         name, offsets = self._check_names(batch)
         elements = Elements(batch, name, self.decimal)
         if not offsets and set(self._mapping) <= set(batch.names):
@@ -250,8 +266,7 @@ class Namer:
             offsets = True
         if self._return_addresses:
             elements.step_back(self._return_addresses == "callers")
-        codes, distinct = identities(batch, self._build_id, elements)
-        return elements, codes, [(one, offsets) for one in distinct]
+        return elements, offsets
 
     def _columns(self, store: AnswerStore, answers: Column, elements: Elements) -> RecordBatch:
         if self._leaf or self._exploded:
@@ -259,24 +274,32 @@ class Namer:
             return store.columns(frames, self.added, WORDS, of)
         return store.chains(answers, elements, (*self.added, *FIELDS), WORDS)
 
-    # AnswerStore
+    # Answers
+
+    def _forget_answers(self) -> None:
+        self._answers = AnswerStore(NUMBERS[Reason.NOT_AN_ADDRESS], NUMBERS[Reason.NO_BUILD_ID])
 
     def _forget(self) -> None:
-        self._answers = AnswerStore(NUMBERS[Reason.NOT_AN_ADDRESS], NUMBERS[Reason.NO_BUILD_ID])
-        self._texts: dict[tuple[bytes, bool], int] = {}
+        self._forget_answers()
+        self._given = TextSet()  # build-ids as batches have them
+        self._files_of_given = array("I"), array("I")  # of vaddrs, of file offsets
         self._files.clear()
-        self._numbered.clear()
         self._identities.clear()
         self._missing.clear()
         self._why.clear()
         while self._open:
             self._open.popitem()[1].close()
 
-    def _find(self, elements: Elements, codes: Column, identities: list[tuple[bytes, bool]]) -> Column:
+    def _find(self, batch: RecordBatch, elements: Elements, offsets: bool) -> Column:
         """The answer of each element; what was not asked before is looked up."""
-        if len(self._answers) > ANSWERS:
+        if len(self._given) > BUILD_IDS:
             self._forget()
-        files = array("I", [self._number(identity) for identity in identities])
+        elif len(self._answers) > ANSWERS or self._answers.memory > ANSWER_BYTES:
+            self._forget_answers()
+        codes = identities(batch, self._build_id, elements, self._given)
+        files = self._files_of_given[offsets]
+        for given in range(len(files), len(self._given)):
+            files.append(self._number(build_id_of(self._given[given]), offsets))
         before = len(self._answers)
         answers = self._answers.find(elements, codes, files)
         try:
@@ -289,17 +312,13 @@ class Namer:
             self._count(answers, codes, files, before)
         return answers
 
-    def _number(self, given: tuple[bytes, bool]) -> int:
-        """The number of a file, by a build-id as a batch has it and whether addresses are file offsets."""
-        number = self._numbered.get(given)
-        if number is None:
-            identity = build_id_of(given[0]), given[1]
-            number = self._files.get(identity)
-            if number is None:
-                number = self._files[identity] = len(self._identities)
-                self._identities.append(identity)
-            self._numbered[given] = number
-        return number
+    def _number(self, build_id: str, offsets: bool) -> int:
+        """The number of a file, asked by vaddrs or by file offsets."""
+        identity = build_id, offsets
+        if identity not in self._files:
+            self._files[identity] = len(self._identities)
+            self._identities.append(identity)
+        return self._files[identity]
 
     def _look_up(self, file: int, which: Column, addresses: Column) -> None:
         """Give the answers of one file their frames, or the reason why they have none."""
@@ -315,7 +334,7 @@ class Namer:
             table = opened.binary.table_for(wanted)
             frames = table.find_frames(wanted)
             texts = table.texts_of(frames)
-            numbers = self._numbers(texts)
+            numbers = self._answers.number_texts(texts, self._shown).numbers()
             start_lines = table.start_lines(frames)
             table.check()
             unnamed = Missing(why_nothing(opened.binary), opened.how)
@@ -356,23 +375,15 @@ class Namer:
         if opened is not None:
             opened.close()
 
-    def _numbers(self, texts: Texts) -> array[int]:
-        """The number of each distinct text of some frames; functions' are made readable."""
-        known, add, demangle = self._texts, self._answers.add_text, self._demangle
-        linkage = set(texts.linkage.numbers()) if demangle is not None else set()
-        numbers = array("I")
-        for row in range(len(texts)):
-            text = texts.text(row)
-            key = (text, row in linkage)
-            number = known.get(key)
-            if number is None:
-                shown = text
-                if demangle is not None and row in linkage:
-                    readable = demangle(text.decode("utf-8", "surrogateescape"))
-                    shown = readable.encode("utf-8", "surrogateescape")
-                number = known[key] = add(_valid(shown))
-            numbers.append(number)
-        return numbers
+    def _shown(self, text: bytes, linkage: bool) -> bytes:
+        """A text as it is shown: linkage names readable, and what is not UTF-8 with escapes, as Arrow's texts are."""
+        if linkage and self._demangle is not None:
+            text = self._demangle(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        try:
+            text.decode("utf-8")
+        except UnicodeDecodeError:
+            return text.decode("utf-8", "backslashreplace").encode()
+        return text
 
     # Coverage
 
@@ -434,15 +445,6 @@ def vaddrs_of(opened: Opened, file_offsets: memoryview) -> memoryview:
         vaddr = translation.mapped_vaddr_of(offset)
         out.append(NOWHERE if vaddr is None else vaddr)
     return memoryview(out)
-
-
-def _valid(text: bytes) -> bytes:
-    """A text as UTF-8, as Arrow's texts are: other bytes are shown as escapes."""
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError:
-        return text.decode("utf-8", "backslashreplace").encode()
-    return text
 
 
 def _is_pyarrow(value: object) -> bool:

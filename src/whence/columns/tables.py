@@ -6,10 +6,11 @@ A table is never in memory whole: a batch is read while the one before is named 
 from __future__ import annotations
 
 import enum
+import io
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import chain
@@ -24,10 +25,15 @@ from whence.files import atomic_write, open_input
 if TYPE_CHECKING:
     from whence.columns.namer import Namer
 
-ROWS = 1 << 17  # of a batch
-GROUP = 1 << 20  # rows of a row group of Parquet
+ROWS, FEWEST_ROWS = 1 << 20, 1 << 12  # of a batch of Parquet, at most and at least
+ADDRESSES = 1 << 19  # of a batch of Parquet with lists, about
+BATCH_BYTES = 1 << 26  # of a batch of Parquet as it is stored, about
+GROUP = 1 << 20  # rows of a row group of Parquet that is written
+GROUP_BYTES = 1 << 27  # the same in memory
+FEW_VALUES = 1 << 12  # of a column that are written to Parquet at once where they may be long
+FEW_GROUPS = 16  # of a file, whose sizes are looked at
 BLOCK = 1 << 22  # bytes of CSV and JSON that are read at once
-AHEAD = 2  # batches that wait between reading, naming and writing
+AHEAD = 1  # batches that wait between reading, naming and writing
 STREAM = ".arrows"  # Arrow IPC's stream; other endings are its file form
 HEAD = 8  # bytes that say what a file is
 
@@ -112,9 +118,12 @@ class TableReader:
             case TableKind.PARQUET:
                 from pyarrow import parquet
 
-                table = parquet.ParquetFile(self._seekable(file), read_dictionary=[build_id])
+                file = self._seekable(file)
+                schema = parquet.read_schema(file)
+                repeated = [build_id] if build_id in schema.names else []
+                table = parquet.ParquetFile(file, read_dictionary=repeated, pre_buffer=False)
                 self.rows = table.metadata.num_rows
-                return table.schema_arrow, table.iter_batches(batch_size=ROWS)
+                return table.schema_arrow, table.iter_batches(batch_size=rows_at_once(table.metadata, address))
             case TableKind.ARROW:
                 if head[:6] == b"ARROW1":
                     reader = pa.ipc.open_file(self._seekable(file))
@@ -136,7 +145,11 @@ class TableReader:
             case TableKind.JSON:
                 from pyarrow import json
 
-                reader = json.open_json(file, read_options=json.ReadOptions(block_size=BLOCK))
+                reader = json.open_json(
+                    file,
+                    read_options=json.ReadOptions(block_size=BLOCK),
+                    parse_options=json.ParseOptions(explicit_schema=_unsigned(file, address)),
+                )
                 return reader.schema, iter(reader)
 
     def look_ahead(self, look: Callable[[Any], object]) -> None:
@@ -188,6 +201,35 @@ class TableReader:
         self._stack.close()
 
 
+def _unsigned(file: BinaryIO, address: str) -> Any:
+    """A schema that makes the addresses of JSON lines unsigned, where pyarrow would take those from 2^63 on, such as a
+    kernel's, for floating-point numbers; None where it would not."""
+    from pyarrow import json
+
+    pa = arrow()
+    lines = file.peek(BLOCK)[:BLOCK].rpartition(b"\n")[0]  # type: ignore[attr-defined]
+    try:
+        type = json.read_json(io.BytesIO(lines)).schema.field(address).type if lines else pa.null()
+    except (pa.ArrowException, KeyError):
+        return None  # said when it is read
+    if pa.types.is_float64(type):
+        return pa.schema({address: pa.uint64()})
+    if pa.types.is_list(type) and pa.types.is_float64(type.value_type):
+        return pa.schema({address: pa.list_(pa.uint64())})
+    return None
+
+
+def rows_at_once(metadata: Any, address: str) -> int:
+    """How many rows of a Parquet file are read at once: fewer where they are long or have many addresses."""
+    groups = [metadata.row_group(number) for number in range(min(metadata.num_row_groups, FEW_GROUPS))]
+    rows = sum(one.num_rows for one in groups)
+    stored = sum(one.total_byte_size for one in groups)
+    columns = (one.column(number) for one in groups for number in range(one.num_columns))
+    addresses = sum(one.num_values for one in columns if one.path_in_schema.startswith(f"{address}."))
+    most = min(ROWS, rows * ADDRESSES // max(addresses, 1), rows * BATCH_BYTES // max(stored, 1))
+    return max(int(most), FEWEST_ROWS)
+
+
 def _checked(batches: Iterator[Any], *names: str) -> Iterator[Any]:
     """Batches of Arrow IPC, whose offsets nothing has looked at yet: those of the columns that are read here."""
     for batch in batches:
@@ -201,11 +243,13 @@ def _checked(batches: Iterator[Any], *names: str) -> Iterator[Any]:
 class TableWriter:
     """A table file that is written batch by batch, whole or not at all. A context manager.
 
-    `path` is "-" for stdout. WrongUse for lists in CSV.
+    `path` is "-" for stdout. `added` are the columns of names: Parquet gets no statistics of those, which nobody asks
+    for, and which take pyarrow as long as all else. WrongUse for lists in CSV.
     """
 
-    def __init__(self, path: str, kind: TableKind, schema: Any) -> None:
+    def __init__(self, path: str, kind: TableKind, schema: Any, added: Collection[str] = ()) -> None:
         pa = arrow()
+        self._added = frozenset(added)
         self.kind, self.schema = kind, schema
         if kind is TableKind.CSV and any(pa.types.is_nested(one.type) for one in schema):
             raise WrongUse("a CSV file has no lists: use --leaf or --exploded, or write Parquet or JSON lines")
@@ -216,15 +260,25 @@ class TableWriter:
         else:
             self._file = self._stack.enter_context(atomic_write(path))
         self._waiting: list[Any] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
         self._writer: Any = None
 
     def write(self, batch: Any) -> None:
+        """WrongUse for what such a file can't hold."""
+        pa = arrow()
+        try:
+            self._write(batch)
+        except pa.ArrowException as error:
+            message = plain(str(error).splitlines()[0])
+            raise WrongUse(f"a {self.kind.word} file can't hold this table: {message}") from None
+
+    def _write(self, batch: Any) -> None:
         match self.kind:
             case TableKind.PARQUET:
                 self._waiting.append(batch)
                 self._rows += batch.num_rows
-                if self._rows >= GROUP:
+                self._bytes += batch.nbytes
+                if self._rows >= GROUP or self._bytes >= GROUP_BYTES:
                     self._write_group()
             case TableKind.ARROW:
                 self._started().write(batch if self._is_stream else plain_table(batch))
@@ -242,7 +296,11 @@ class TableWriter:
             if self.kind is TableKind.PARQUET:
                 from pyarrow import parquet
 
-                self._writer = parquet.ParquetWriter(self._file, self.schema, compression="zstd", compression_level=1)
+                self._writer = parquet.ParquetWriter(
+                    self._file, self.schema, compression="zstd", compression_level=1,
+                    write_statistics=[name for name in self.schema.names if name not in self._added],
+                    write_batch_size=GROUP if all(_is_narrow(one.type) for one in self.schema) else FEW_VALUES,
+                )  # fmt: skip
             elif self.kind is TableKind.ARROW:
                 if self._is_stream:
                     self._writer = pa.ipc.new_stream(self._file, self.schema)
@@ -256,8 +314,10 @@ class TableWriter:
 
     def _write_group(self) -> None:
         pa = arrow()
-        table = pa.Table.from_batches(self._waiting, self.schema)
-        self._waiting, self._rows = [], 0
+        table = pa.Table.from_batches([_without_null_texts(one) for one in self._waiting], self.schema)
+        if len(self._waiting) > 1:  # else all after the first would be written as plain texts
+            table = table.unify_dictionaries()
+        self._waiting, self._rows, self._bytes = [], 0, 0
         self._started().write_table(table, row_group_size=GROUP)
 
     def __enter__(self) -> TableWriter:
@@ -274,6 +334,24 @@ class TableWriter:
             if self.kind is not TableKind.JSON:
                 self._started().close()
             self._file.flush()
+
+
+def _without_null_texts(batch: Any) -> Any:
+    """A batch whose dictionaries hold no null, which pyarrow does not write to Parquet: its rows are null."""
+    pa = arrow()
+    for at, column in enumerate(batch.columns):
+        if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+            decoded = column.dictionary_decode().dictionary_encode().cast(column.type)
+            batch = batch.set_column(at, batch.schema.field(at), decoded)
+    return batch
+
+
+def _is_narrow(type: Any) -> bool:
+    """Whether values take a few bytes each: numbers, dictionaries, and lists and structs of those."""
+    types = arrow().types
+    if types.is_struct(type) or types.is_list(type) or types.is_large_list(type):
+        return all(_is_narrow(type.field(number).type) for number in range(type.num_fields))
+    return bool(types.is_dictionary(type) or types.is_primitive(type))
 
 
 def _shown(value: object) -> object:

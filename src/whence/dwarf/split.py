@@ -46,7 +46,7 @@ Contributions = dict[int, int]  # DW_SECT_* -> offset
 def read_index(window: Window) -> Iterator[Contributions]:
     """The rows of a package's .debug_cu_index (DWARF 5, section 7.3.5.3; version 2 is GNU's)."""
     version = window.u16(0)
-    if version != 5 and window.u32(0) != 2:
+    if version != constants.DWARF5 and window.u32(0) != constants.GNU_INDEX:
         raise DwarfError(window.name, 0, "the version of an index is 2 or 5", version)
     columns, rows, slots = window.unpack("3I", 4)
     if rows > slots or (rows and not columns):
@@ -57,7 +57,7 @@ def read_index(window: Window) -> Iterator[Contributions]:
     for row in range(rows):
         offsets = window.unpack(f"{columns}I", tables + 4 * columns * (1 + row))
         found = dict(zip(kinds, offsets))
-        if version != 5:
+        if version != constants.DWARF5:
             found.pop(constants.DW_SECT_RNGLISTS, None)  # another section in version 2
         yield found
 

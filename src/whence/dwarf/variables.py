@@ -3,8 +3,7 @@ where it and the calls inlined into it start.
 
 As llvm-symbolizer answers DATA and FRAME and describes frames (DWARFUnit.cpp, getVariableForAddress; DWARFContext.cpp,
 getLocalsForAddress and getInliningInfoForAddress): a variable has the size of its type, a local the offset from the
-frame's base where its location is nothing but that. Locations that differ from instruction to instruction (lists) are
-not read.
+frame's base where its location is nothing but that: of a location list, the first that is.
 """
 
 from __future__ import annotations
@@ -15,10 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from whence.dwarf.kernels import constants
 from whence.dwarf.kernels import variables as kernel
-from whence.dwarf.kernels.units import ADDRESS_SIZE
+from whence.dwarf.kernels.units import ADDRESS_SIZE, OFFSET_SIZE, VERSION
 from whence.dwarf.kernels.units import ALT_BIT as ALT_PLACE
+from whence.dwarf.kernels.units import DIE as DIE_OFFSET
 from whence.dwarf.line_files import Paths
 from whence.dwarf.lines import LinePrograms
+from whence.dwarf.locations import LocationLists
 from whence.kernels.columns import Column
 from whence.model import FrameStart
 from whence.ranges.kernels import columns as columns_kernel
@@ -87,6 +88,7 @@ class Variables:
         self._files: dict[tuple[int, int, int], str] = {}  # by supplementary file or not, unit and number
         self._functions: dict[int, tuple[array[int], array[int], array[int]]] = {}  # by unit
         self._starts: dict[int, FrameStart] = {}  # by DIE
+        self._lists = LocationLists(info.elf)
         self._placed: tuple[array[int], array[int]] | None = None
 
     def declaration(self, vaddr: int) -> tuple[str, int] | None:
@@ -288,7 +290,8 @@ class Variables:
             level += die.children
 
     def _local(self, die: Die, function: str, register: int | None) -> Local:
-        offset = _frame_offset(self._block(die, constants.DW_AT_location), register)
+        offsets = (_frame_offset(one, register) for one in self._locations(die))
+        offset = next((one for one in offsets if one is not None), None)
         tag = die.number(constants.DW_AT_LLVM_tag_offset)
         origin = die.reference(constants.DW_AT_abstract_origin)
         declared = (self._die(origin) if origin else None) or die
@@ -303,6 +306,22 @@ class Variables:
             self._type_size(declared.reference(constants.DW_AT_type)),
             tag,
         )
+
+    def _locations(self, die: Die) -> list[bytes]:
+        """The expressions of a DIE's location: one, or those of its list."""
+        kind, value, _ = die.attributes.get(constants.DW_AT_location, (kernel.NAME, 0, 0))
+        if kind == kernel.BLOCK:
+            return [self._block(die, constants.DW_AT_location)]
+        units = self._set_of(die).units
+        version, size = units.value(die.unit, VERSION), units.value(die.unit, ADDRESS_SIZE)
+        if kind == kernel.LIST_INDEX:
+            root = self._die(units.value(die.unit, DIE_OFFSET) | die.key & ALT_BIT)
+            base = root.number(constants.DW_AT_loclists_base) if root is not None else None
+            width = units.value(die.unit, OFFSET_SIZE)
+            at = None if base is None else self._lists.offset_of(value, base, width)
+        else:
+            at = value if kind == kernel.NUMBER else None
+        return [] if at is None else self._lists.expressions(version, size, at)
 
     def _block(self, die: Die, name: int) -> bytes:
         kind, offset, size = die.attributes.get(name, (kernel.NUMBER, 0, 0))

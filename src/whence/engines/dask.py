@@ -1,4 +1,12 @@
-"""Dask: the partitions of a DataFrame named by its workers."""
+"""Dask: the partitions of a DataFrame named by its workers.
+
+>>> import dask.dataframe
+>>> import pandas as pd
+>>> from whence.engines.dask import name
+>>> frame = dask.dataframe.from_pandas(pd.DataFrame({"build_id": ["00ff"], "address": [4096]}), npartitions=1)
+>>> list(name(frame, leaf=True).compute().reason)
+['no-file']
+"""
 
 from __future__ import annotations
 

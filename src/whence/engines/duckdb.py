@@ -10,25 +10,33 @@
 `whence(build_id, address)` returns the frames of an address, a list of structs, innermost first; unnest it for a row a
 frame. `whence_leaf(build_id, address)` returns a struct of the innermost frame, with the reason where there is none.
 `whence_frames(table)` is a table function: the rows of a table (by name) with columns build_id and address, a row for
-each frame. Addresses are UBIGINT, build-ids VARCHAR in hex.
+each frame. Addresses are integers, texts in hex, or lists of those (whole stacks); build-ids texts in hex or blobs.
 
-DuckDB calls with 2,048 rows at most, on its own threads under the interpreter's lock: `set threads = 1` where naming is
-most of the work.
+DuckDB calls these with 2,048 rows at most, on its own threads under the interpreter's lock: `set threads = 1` where
+naming is most of the work. Where it is a table that gets names, `name` is faster: it hands over large batches.
+
+    >>> from whence.engines.duckdb import name
+    >>> with duckdb.connect() as connection:
+    ...     samples = connection.sql("select '00ff' as build_id, 4096 as address")
+    ...     name(samples, connection, leaf=True).project("address, reason").fetchall()
+    [(4096, 'no-file')]
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from whence.columns.namer import FIELDS, REASON
-from whence.columns.plain import plain
+from whence.columns.namer import ADDRESS, BUILD_ID
 from whence.engines.workers import Places, namer_of
+from whence.errors import WrongUse
 
 if TYPE_CHECKING:
+    from whence.columns import Namer
     from whence.locate.locator import Locator
 
 FRAME = "STRUCT(function VARCHAR, file VARCHAR, line UINTEGER, inlined BOOLEAN, start_line UINTEGER, source VARCHAR)"
 LEAF = FRAME[:-1] + ", reason VARCHAR)"
+ROWS = 1 << 18  # that are handed over at once
 
 
 def register(connection: Any, places: Places | Locator | None = None, *, name: str = "whence", **options: Any) -> Any:
@@ -41,24 +49,43 @@ def register(connection: Any, places: Places | Locator | None = None, *, name: s
     chains = namer_of(places, **options)
     leaves = namer_of(places, leaf=True, **options)
 
-    def batch(build_ids: Any, addresses: Any) -> Any:
-        return pa.table({"build_id": build_ids, "address": addresses}).combine_chunks()
+    def names(namer: Namer, columns: tuple[Any, ...]) -> Any:
+        if len(columns) != 2:
+            raise WrongUse(f"a build-id and an address are asked for, and not {len(columns)} arguments")
+        parts = [one.combine_chunks() for one in columns]
+        return pa.array(namer.names(pa.record_batch(parts, names=[BUILD_ID, ADDRESS])))
 
-    def frames(build_ids: Any, addresses: Any) -> Any:
-        return plain(chains(batch(build_ids, addresses)))["frames"]
+    def frames(*columns: Any) -> Any:
+        return names(chains, columns).field(0)
 
-    def leaf(build_ids: Any, addresses: Any) -> Any:
-        named = plain(leaves(batch(build_ids, addresses))).combine_chunks()
-        parts = [named[one].combine_chunks() for one in (*FIELDS, REASON)]
-        return pa.StructArray.from_arrays(parts, names=[*FIELDS, REASON])
+    def leaf(*columns: Any) -> Any:
+        return names(leaves, columns)
 
     # side_effects: a store may know tomorrow what it does not today, so constants are not folded into plans
     settings = {"type": "arrow", "null_handling": "special", "side_effects": True}
-    connection.create_function(name, frames, ["VARCHAR", "UBIGINT"], f"{FRAME}[]", **settings)
-    connection.create_function(f"{name}_leaf", leaf, ["VARCHAR", "UBIGINT"], LEAF, **settings)
+    connection.create_function(name, frames, None, f"{FRAME}[]", **settings)
+    connection.create_function(f"{name}_leaf", leaf, None, LEAF, **settings)
     connection.execute(
         f"create or replace temp macro {name}_frames(input) as table "
         f"select * exclude (frame), unnest(frame) from "
         f"(select *, unnest({name}(build_id, address)) as frame from query_table(input))"
     )
     return connection
+
+
+def name(source: Any, connection: Any, places: Places | Locator | None = None, **options: Any) -> Any:
+    """A relation of the connection: `source` with names added, which are made as it is read, once.
+
+    `source` is a relation of that connection, or anything that speaks Arrow's stream interface (a pyarrow Table, a
+    reader of files); that costs less than to have DuckDB make Arrow's batches first. `options` are those of
+    `whence.columns.Namer`.
+    """
+    import duckdb
+    import pyarrow as pa
+
+    if isinstance(source, duckdb.DuckDBPyRelation):
+        read = getattr(source, "to_arrow_reader", None) or source.fetch_record_batch  # before DuckDB 1.4
+        source = read(ROWS)
+        connection = connection.cursor()  # a connection has one open result
+    named = namer_of(places, **options)(pa.RecordBatchReader.from_stream(source))
+    return connection.from_arrow(pa.RecordBatchReader.from_stream(named))

@@ -2,6 +2,12 @@
 
 `name` is for tables that Ray Data reads already. `name_files` is for files, and is what held when workers and nodes
 were killed: one plain task a file, which skips what exists, writes beside under a name of its own, and renames.
+
+    >>> import ray.data
+    >>> from whence.engines.ray import name
+    >>> dataset = ray.data.from_items([{"build_id": "00ff", "address": 4096}])
+    >>> [row["reason"] for row in name(dataset, leaf=True).take_all()]
+    ['no-file']
 """
 
 from __future__ import annotations
@@ -59,7 +65,7 @@ def name_file(source: str, target: str, places: Places | None, options: dict[str
         with TableReader(source, None, build_id=build_id, address=address) as reader:
             kind = TableKind.of_name(target) or reader.kind
             told["rows"] = name_table(
-                reader, namer, lambda schema: TableWriter(target, kind, schema), lambda rows: None
+                reader, namer, lambda schema: TableWriter(target, kind, schema, namer.added), lambda rows: None
             )
     except (WhenceError, OSError) as error:
         return {**told, "error": str(error)}

@@ -1,6 +1,14 @@
 """Spark: the partitions of a DataFrame named by its workers, with mapInArrow.
 
 Spark has no unsigned integers: an address from 2^63 on is a negative long, which is read as its 64 bits.
+
+    >>> from pyspark.sql import SparkSession
+    >>> from whence.engines.spark import name
+    >>> session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    >>> frame = session.createDataFrame([("00ff", 4096)], "build_id string, address long")
+    >>> [row.reason for row in name(frame, leaf=True).collect()]
+    ['no-file']
+    >>> session.stop()
 """
 
 from __future__ import annotations

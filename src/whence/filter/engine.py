@@ -1,8 +1,10 @@
 """Bytes in, bytes out: lines as they come, named where a form of the table is found in them.
 
-Blocks are searched for the byte string that each form has (its needle); lines without any pass in whole slices. A
-report that lists its modules at its end (a Java hs_err file, a heap profile) is held back until the list has come, at
-most MAX_HELD bytes of it. A line longer than MAX_LINE passes as it is.
+Blocks are searched for the needles of the forms; lines without any pass in whole slices. A form whose lines can't be
+named for want of what is loaded where, or of a file, is no longer looked for once it was met and the reason is known;
+nor is the address looked at where the file is one that can't be opened. A report that tells its modules at its end (a
+Java hs_err file, a heap profile, ThreadSanitizer's) is held back until they have come, at most MAX_HELD bytes of it. A
+line longer than MAX_LINE passes as it is.
 """
 
 from __future__ import annotations
@@ -11,24 +13,58 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 from urllib.parse import quote
 
 from whence.errors import plain
-from whence.filter.forms import ANY_ADDRESS, FORMS, GO_FUNCTION, GO_PLACE, KERNEL, Back, Form, Holds, Style
+from whence.filter.forms import (
+    ANY_ADDRESS,
+    FORMS,
+    GO_FUNCTION,
+    GO_NEEDLE,
+    GO_PLACE,
+    KERNEL,
+    Back,
+    Form,
+    Holds,
+    Needle,
+    Needs,
+    Style,
+)
 from whence.filter.kernels.needles import Needles
 from whence.filter.places import Places
 from whence.model import Frame, Frames
+from whence.reasons import Reason
 
 MAX_LINE = 1 << 16
 MAX_HELD = 1 << 23
 
-HEAP_FILE = b"heap_v2/"  # jemalloc's heap profiles begin with it
 MAX_RENDERED = 1 << 14
-REPORTS = (b"# A fatal error has been detected by the Java Runtime", b"@ heap")
+
+
+class Report(NamedTuple):
+    """What is held back: how it begins (a needle), and what its modules are told by: the title of a list, or a line
+    that ends it and has the path of the program."""
+
+    begins: bytes
+    titles: tuple[bytes, ...] = ()
+    ends: tuple[bytes, ...] = ()
+
+
 LISTS = (b"Dynamic libraries:", b"MAPPED_LIBRARIES:")
+HEAP = Report(b"@ heap", titles=LISTS)  # gperftools'
+REPORTS = (
+    Report(b"# A fatal error has been detected by the Java Runtime", titles=LISTS),
+    HEAP,
+    Report(b"%^heap_v2/%d", titles=LISTS),  # jemalloc's
+    Report(b"WARNING: ThreadSanitizer: ", ends=(b"SUMMARY: ThreadSanitizer: ", b"==================")),
+)
+PROGRAM = re.compile(rb" \((?P<path>/[^\n]{1,4096}?)\+0x[0-9a-f]{1,16}\)")  # as a summary tells it
 MAPS_LINE = re.compile(rb"[0-9a-f]{1,16}-[0-9a-f]{1,16} [r-][w-][x-][ps] [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+")
 MODULES = b"{{{m"  # LLVM markup that tells of a module or where it lies
 RESET = b"{{{reset"
+GO_WHOLE = b"\t/"  # what a place of Go's begins with where its path is whole
+GO_NO_LINE = b":0 +0x"
 KERNEL_OFFSET = re.compile(rb"Kernel Offset: 0x(?P<offset>[0-9a-f]{1,16}) from 0x")  # printed behind the trace
 KERNEL_OFFSET_LINE = 64  # bytes that such a text has at most
 KERNEL_OFFSET_NEEDLE = b"Kernel Offset: 0x"
@@ -47,6 +83,10 @@ MARKUP = re.compile(
 KEYS = ("address", "module", "build_id", "symbol", "size", "ra", "pc")  # the groups that an answer depends on
 MAX_WORDS = 1 << 16
 MAX_BEFORE = 256  # bytes before a frame that may tell whether its address is exact
+MAX_LOST = 1 << 12
+MAX_MISSES = 1000  # lines with a form's needle that it does not match, until its other needs are looked at
+EVERY_NEEDLE = (1 << 64) - 1
+ORDINARY = re.compile(rb"(?:%[/^])?(?:%.)?([^%]+)")  # the first ordinary bytes of a needle
 
 
 class Matcher:
@@ -55,19 +95,37 @@ class Matcher:
     Most templates keep the text up to the end of one group (`{head} in {frame}`): `kept` is its number, else 0.
     """
 
-    __slots__ = ("after", "before", "exact", "form", "kept", "keys", "search", "tail")
+    __slots__ = (
+        "after", "before", "bits", "exact", "file", "form", "frame", "kept", "keys", "literals", "misses",
+        "search", "tail",
+    )  # fmt: skip
 
     def __init__(self, form: Form) -> None:
         groups = form.pattern.groupindex
         self.form = form
+        self.bits = dict.fromkeys(Needs, 0)  # of its needles, by what they need
         self.search = form.pattern.search
+        self.misses = 0
         self.keys = tuple(groups[name] for name in KEYS if name in groups)
         self.tail = groups.get("tail", 0)
+        self.file = (
+            tuple(groups[name] for name in ("module", "build_id") if name in groups) if "module" in groups else ()
+        )
+        self.literals = {found[1] for needle in form.needles if (found := ORDINARY.match(needle.text))}
         self.exact = form.back is Back.EXACT and "ra" not in groups
-        self.before, self.after = form.template.partition(b"{frame}")[::2]
+        self.before, self.frame, self.after = template_parts(form.template)
         self.kept = groups["head"] if self.before.startswith(b"{head}") else 0
         if self.kept:
             self.before = self.before.removeprefix(b"{head}")
+
+
+class Lost:
+    """A file that can't be opened, and how many lines it left without names."""
+
+    __slots__ = ("lines", "module", "reason")
+
+    def __init__(self, reason: Reason, module: str) -> None:
+        self.reason, self.module, self.lines = reason, module, 0
 
 
 class LogFilter:
@@ -93,21 +151,30 @@ class LogFilter:
         self._places = places
         self._style = style
         self._links = links
-        self._forms = (*FORMS, ANY_ADDRESS) if every else FORMS
-        self._sought = tuple(
-            dict.fromkeys([*(form.needle for form in self._forms), MODULES, RESET, KERNEL_OFFSET_NEEDLE, *REPORTS])
-        )
-        self._reports = sum(1 << self._sought.index(report) for report in REPORTS)
-        self._needles = Needles(self._sought)
+        self._matchers = tuple(map(Matcher, (*FORMS, ANY_ADDRESS) if every else FORMS))
+        others = (MODULES, RESET, KERNEL_OFFSET_NEEDLE, *(report.begins for report in REPORTS))
+        self._sought: list[tuple[Needle, Matcher | None]] = [
+            *((needle, matcher) for matcher in self._matchers for needle in matcher.form.needles),
+            (GO_NEEDLE, None),
+            *((Needle(text), None) for text in others),
+        ]
+        for bit, (needle, matcher) in enumerate(self._sought):
+            if matcher is not None:
+                matcher.bits[needle.needs] |= 1 << bit
+        self._needles = Needles(tuple(needle.text for needle, _ in self._sought))
+        self._go_bit = 1 << [needle for needle, _ in self._sought].index(GO_NEEDLE)
+        self._report_bits = {1 << at: report for at, report in enumerate(REPORTS, len(self._sought) - len(REPORTS))}
+        self._reports = sum(self._report_bits)
+        self._wanted = EVERY_NEEDLE  # the needles that are looked for, a bit each
+        self._lost: dict[tuple[bytes, ...], Lost] = {}  # files that can't be opened
         self._chosen: dict[int, tuple[Matcher, ...]] = {}
-        self._matchers = tuple(map(Matcher, self._forms))
         self._words: dict[tuple[object, ...], tuple[bytes, ...]] = {}
         self._tail = b""
         self._endless = False
         self._held: list[bytes] | None = None
+        self._held_report = HEAP
         self._held_size = 0
         self._maps: list[bytes] | None = None
-        self._begins = True
         self._rendered: dict[tuple[Frame, bytes, bool], bytes] = {}
         self._last_line = b""
         self._run: tuple[Form | None, int] = (None, -1)
@@ -133,7 +200,9 @@ class LogFilter:
     def finish(self) -> bytes:
         """The rest: a last line without newline, and a report that told no modules."""
         tail, self._tail = self._tail, b""
-        return (self._lines(tail) if tail else b"") + self._release()
+        rest = (self._lines(tail) if tail else b"") + self._release()
+        self._count_lost()
+        return rest
 
     # reports that are held back
 
@@ -145,43 +214,70 @@ class LogFilter:
 
     def _scan(self, text: bytes, out: list[bytes]) -> bytes:
         """Name lines up to the start of a report; returns the text from there on."""
-        found = self._needles.lines(text).numbers()
-        starts = [found[at] for at in range(0, len(found), 3) if found[at + 2] & self._reports]
-        if self._begins and text.startswith(HEAP_FILE):
-            starts.insert(0, 0)
-        self._begins = False
+        found = self._needles.lines(text, self._wanted).numbers()
+        starts = [
+            (found[at], self._report_bits[bits & -bits])
+            for at in range(0, len(found), 3)
+            if (bits := found[at + 2] & self._reports)
+        ]
         if not starts:
             out.append(self._named(text, found))
             return b""
-        at = starts[0]
+        at, report = starts[0]
         out.append(self._named(text[:at], found[: 3 * sum(start < at for start in found[::3])]))
-        self._held, self._held_size, self._maps = [], 0, None
-        self._places.forget()
-        self._words.clear()
+        self._held, self._held_size, self._maps, self._held_report = [], 0, None, report
+        if report.titles:
+            self._places.forget()
+            self._learnt()
         return text[at:]
 
     def _hold(self, text: bytes, out: list[bytes]) -> bytes:
-        """Hold lines back until the list of modules has ended. Returns the text behind it."""
+        """Hold lines back until their modules have been told. Returns the text behind them."""
         assert self._held is not None
+        if self._maps is not None:
+            return self._hold_maps(text, out)
+        told = [at for title in (*self._held_report.titles, *self._held_report.ends) if (at := text.find(title)) >= 0]
+        if told and min(told) <= MAX_HELD - self._held_size:
+            end = text.find(b"\n", min(told)) + 1 or len(text)
+            self._held.append(text[:end])
+            self._held_size += end
+            if self._held_report.titles:
+                self._maps = []
+            else:
+                program = PROGRAM.search(text, min(told), end)
+                if program:
+                    self._places.add_program(os.fsdecode(program["path"]))
+                    self._learnt()
+                out.append(self._release())
+            return text[end:]
+        self._held.append(text)
+        self._held_size += len(text)
+        if self._held_size > MAX_HELD:
+            out.append(self._release())
+        return b""
+
+    def _hold_maps(self, text: bytes, out: list[bytes]) -> bytes:
+        """Hold the lines of a list of modules back, and what stands before the first of them."""
+        assert self._held is not None
+        assert self._maps is not None
         done = 0
         while done < len(text):
             end = text.find(b"\n", done) + 1 or len(text)
             line = text[done:end]
             found = MAPS_LINE.search(line)
-            if self._maps is not None and found:
-                self._maps.append(line[found.start() :])
+            if found:
+                self._maps.append(line[found.start() :].rstrip(b"\r\n").partition(b"\x1b")[0] + b"\n")
             elif self._maps:
-                out.append(self._release())
-                return text[done:]
-            elif any(title in line for title in LISTS):
-                self._maps = []
+                break
             self._held.append(line)
             self._held_size += len(line)
             done = end
             if self._held_size > MAX_HELD:
-                out.append(self._release())
-                return text[done:]
-        return b""
+                break
+        else:
+            return b""
+        out.append(self._release())
+        return text[done:]
 
     def _release(self) -> bytes:
         """The report that was held back, named."""
@@ -190,8 +286,15 @@ class LogFilter:
         text, self._held = b"".join(self._held), None
         if self._maps:
             self._places.learn(b"".join(self._maps))
-            self._words.clear()
-        return self._named(text, self._needles.lines(text).numbers())
+            self._learnt()
+        return self._named(text, self._needles.lines(text, self._wanted).numbers())
+
+    def _learnt(self) -> None:
+        """What was found before may lie elsewhere now, and what could not be named may have a name."""
+        self._words.clear()
+        self._count_lost()
+        self._lost.clear()
+        self._wanted = EVERY_NEEDLE
 
     # lines
 
@@ -201,10 +304,13 @@ class LogFilter:
         done = 0
         lines = iter(found)
         for start, end, present in zip(lines, lines, lines, strict=True):
+            wanted = present & self._wanted
+            if not wanted or (wanted == self._go_bit and full_go_place(text, start, end)):
+                continue
             line = text[start:end]
             if end - start > MAX_LINE or b"\0" in line:
                 continue
-            named = self._line(text, start, line, self._chosen.get(present) or self._choose(present))
+            named = self._line(text, start, line, wanted)
             if named is not None:
                 out += text[done:start], named
                 done = end
@@ -216,16 +322,22 @@ class LogFilter:
         out.append(text[done:])
         return b"".join(out)
 
+    def _count_lost(self) -> None:
+        """Tell the lines that were not looked at for want of their file."""
+        for lost in self._lost.values():
+            self._places.reasons[lost.reason, lost.module] += lost.lines
+            lost.lines = 0
+
     def _choose(self, present: int) -> tuple[Matcher, ...]:
-        """The forms whose needle is among those present (bits as `Needles.lines` returns them)."""
-        here = {needle for bit, needle in enumerate(self._sought) if present >> bit & 1}
-        chosen = tuple(matcher for matcher in self._matchers if matcher.form.needle in here)
+        """The forms with a needle among those present (bits as `Needles.lines` returns them)."""
+        here = {matcher for bit, (_, matcher) in enumerate(self._sought) if present >> bit & 1}
+        chosen = tuple(matcher for matcher in self._matchers if matcher in here)
         self._chosen[present] = chosen
         return chosen
 
-    def _line(self, text: bytes, start: int, line: bytes, matchers: tuple[Matcher, ...]) -> bytes | None:
+    def _line(self, text: bytes, start: int, line: bytes, present: int) -> bytes | None:
         """The line with names; None when it stays as it is."""
-        if line[:1] == b"\t":
+        if present & self._go_bit:
             found = GO_PLACE.match(line)
             if found:
                 return self._go_place(text, start, line, found)
@@ -233,24 +345,57 @@ class LogFilter:
             self._take_kernel_offset(line)
         if b"{{{" in line:
             self._take_markup(line)
+        matchers = self._chosen.get(present)
+        if matchers is None:
+            matchers = self._choose(present)
         for index, matcher in enumerate(matchers):
             match = matcher.search(line)
             if match is None:
+                matcher.misses += 1
+                if matcher.misses > MAX_MISSES:
+                    matcher.misses = 0
+                    self._give_up(matcher, present)
                 continue
             form = matcher.form
             follows = self._run == (form, start)
             self._run = form, start + len(line) + 1
-            named = self._by(matcher, match, line, follows)
-            around = line[: match.start()] + line[match.end() :]
-            if around.isspace() or not others_in(around, matchers[index + 1 :]):
+            lost = self._lost.get(match.group(*matcher.file, 0)[:-1]) if matcher.file else None
+            if lost is not None:
+                lost.lines += 1
+                named = None
+            else:
+                named = self._by(matcher, match, line, follows)
+                if named is None:
+                    self._lose(matcher, match)
+                    self._give_up(matcher, present)
+            later = matchers[index + 1 :]
+            if not later or not others_in(line[: match.start()] + line[match.end() :], later):
                 return named
-            return self._by_others(named, line, matchers[index + 1 :])
+            return self._by_others(named, line, later)
         return None
+
+    def _lose(self, matcher: Matcher, match: re.Match[bytes]) -> None:
+        """After a match without names: a file that can't be opened is not asked for again."""
+        if not matcher.file or not match[matcher.file[0]] or len(self._lost) >= MAX_LOST:
+            return
+        file = match.group(*matcher.file, 0)[:-1]
+        names = [os.fsdecode(text or b"") for text in file]
+        lost = self._places.lost(names[0], names[1] if len(names) > 1 else "")
+        if lost is not None:
+            self._lost[file] = Lost(*lost)
+
+    def _give_up(self, matcher: Matcher, present: int) -> None:
+        """Look no longer for the needles of a form that wait for what nobody has told."""
+        unmet = 0 if self._places.knows_addresses else matcher.bits[Needs.PLACED]
+        if not self._places.knows_files:
+            unmet |= matcher.bits[Needs.FILES]
+        if not present & matcher.bits[Needs.NOTHING]:
+            self._wanted &= ~unmet
 
     def _by(self, matcher: Matcher, match: re.Match[bytes], line: bytes, follows: bool) -> bytes | None:
         """The line with the names of one form, of which `match` is the first in it; None when it stays as it is."""
         form = matcher.form
-        alone = form.needle not in line[match.end() :] or matcher.search(line, match.end()) is None
+        alone = not others_in(line[match.end() :], (matcher,)) or matcher.search(line, match.end()) is None
         if alone and form.template and self._style is Style.SAME and line[:2] != JSON_LINE:
             return self._rewritten(matcher, match, line, follows)
         return self._appended(form, line, follows)
@@ -293,12 +438,18 @@ class LogFilter:
     def _words_of(self, matcher: Matcher, match: re.Match[bytes], back: int) -> tuple[bytes, ...]:
         """For each frame of a match, what the template has behind its groups; () where there are no frames."""
         before = matcher.before if matcher.kept else b""
-        tail = b" " + (match[matcher.tail] or b"") if matcher.tail else b""
-        texts = []
-        for frame in self._frames(matcher.form, match, back):
-            words = self._frame(frame, b" ", escaped=False) + (b"" if frame.file else tail)
-            texts.append(before + words + matcher.after)
-        return tuple(texts)
+        tail = match[matcher.tail] or b"" if matcher.tail else b""
+        frames = self._frames(matcher.form, match, back)
+        texts = [self._laid_out(matcher, frame, tail) for frame in (frames[:1] if matcher.form.innermost else frames)]
+        return tuple(before + text + matcher.after for text in texts)
+
+    def _laid_out(self, matcher: Matcher, frame: Frame, tail: bytes) -> bytes:
+        """A frame as the form's template has it; `tail` where the log has its file."""
+        if not matcher.frame:
+            words = self._frame(frame, b" ", escaped=False)
+            return words if frame.file or not tail else words + b" " + tail
+        place = self._place(frame, b"", False) if frame.file else tail
+        return filled(matcher.frame, {"function": _bytes(frame.function or "??", False), "place": place})
 
     def _appended(self, form: Form, line: bytes, follows: bool) -> bytes | None:
         """The line with names behind each match."""
@@ -355,15 +506,15 @@ class LogFilter:
         if form.module == KERNEL:
             address -= self._kernel_offset
         module = os.fsdecode(groups.get("module") or form.module)
-        if form.holds is Holds.RUNTIME and not module:
-            return self._places.at_runtime(address - back)
+        if (form.holds is Holds.RUNTIME and not module) or form.holds is Holds.LOADED:
+            return self._places.at_runtime(address, module, back)
         build_id = (groups.get("build_id") or b"").decode("ascii")
         symbol = groups.get("symbol")
         if symbol:
             size = groups.get("size")
             known = int(size, 16) if size else None
             return self._places.in_function(os.fsdecode(symbol), address, known, module, build_id, back)
-        return self._places.in_module(module, build_id, address - back, form.holds)
+        return self._places.in_module(module, build_id, address, form.holds, back)
 
     @staticmethod
     def _back(form: Form, match: re.Match[bytes], before: bytes, follows: bool) -> int:
@@ -393,6 +544,8 @@ class LogFilter:
         symbol = os.fsdecode(function["symbol"])
         runtime = int(found["pc"], 16) if found["pc"] else None
         frames = self._places.in_function(symbol, int(found["address"], 16), None, "", "", 1, runtime)
+        if not frames and not self._places.knows_files:
+            self._wanted &= ~self._go_bit
         frame = next((frame for frame in frames if frame.function == symbol), frames[-1] if frames else None)
         if frame is None or not frame.file:
             return None
@@ -405,11 +558,11 @@ class LogFilter:
             if self._offsets:
                 self._offsets.pop()
             self._kernel_offset = self._offsets[-1] if self._offsets else int(found["offset"], 16)
-            self._words.clear()
+            self._learnt()
 
     def _take_markup(self, line: bytes) -> None:
         for found in MARKUP.finditer(line):
-            self._words.clear()  # what was found may lie elsewhere now
+            self._learnt()
             if found["reset"]:
                 self._places.forget()
             elif found["number"]:
@@ -439,9 +592,24 @@ def kernel_offsets_in(blocks: Iterable[bytes]) -> list[int]:
     return found
 
 
+def template_parts(template: bytes) -> tuple[bytes, bytes, bytes]:
+    """What stands in a template before a frame, how the frame is laid out (nothing for `{frame}`), and what follows."""
+    if b"{frame}" in template:
+        before, _, after = template.partition(b"{frame}")
+        return before, b"", after
+    places = [at for name in (b"{function}", b"{place}") if (at := template.find(name)) >= 0]
+    first = min(places, default=len(template))
+    return template[:first], template[first:], b""
+
+
+def full_go_place(text: bytes, start: int, end: int) -> bool:
+    """Whether a line is a place of Go's with its whole path and its line."""
+    return text.startswith(GO_WHOLE, start) and text.find(GO_NO_LINE, start, end) < 0
+
+
 def others_in(around: bytes, matchers: tuple[Matcher, ...]) -> bool:
     """Whether what stands around a match may hold other forms."""
-    return any(matcher.form.needle in around for matcher in matchers)
+    return any(literal in around for matcher in matchers for literal in matcher.literals)
 
 
 def filled(template: bytes, groups: Mapping[str, bytes]) -> bytes:

@@ -1,8 +1,11 @@
-"""The forms that logs write frames in, as a table: pattern, what it holds, how it is written back, an example.
+"""The forms that logs write frames in, as a table: needles, pattern, what it holds, how it is written back, an example.
 
-Groups of a pattern: `address` (hex), and where the form has them `module`, `build_id`, `number` (of the frame),
-`symbol`, `size`. A form with a `template` is written anew, once for each frame; the others keep their text, and
-the names follow it: `` in main at /src/app.c:3 (inlined by) ...``.
+A line is given to a form's pattern when one of its needles is in it (`kernels/needles.py` has their language): each
+line that the pattern matches and that has no names yet has one. Groups of a pattern: `address` (hex), and where the
+form has them `module`, `build_id`, `number` (of the frame), `symbol`, `size`. A form with a `template` is written anew,
+once for each frame; the others keep their text, and the names follow it: `` in main at /src/app.c:3 (inlined by) ...``.
+A template has groups and, for a frame, `{frame}` (function and place) or `{function}` and `{place}`; where a frame has
+no file, the text of the group `tail` stands for its place.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ class Holds(enum.Enum):
     FROM_START = enum.auto()  # bytes from where the module's first segment is loaded
     FILE_OFFSET = enum.auto()  # where the module's file has the code
     RUNTIME = enum.auto()  # an address of the process; a vaddr where the match has a module
+    LOADED = enum.auto()  # an address of the process, in `module`: a vaddr if that is loaded where it was linked
     SYMBOL = enum.auto()  # an offset from the start of `symbol`
 
 
@@ -30,6 +34,21 @@ class Back(enum.Enum):
     CALLERS = enum.auto()  # frame 0 (or the first line of a run, where frames have no number) is exact
 
 
+class Needs(enum.Enum):
+    """What must be known, beside the line, for any frame of a needle to be named."""
+
+    NOTHING = enum.auto()  # the line tells the file
+    PLACED = enum.auto()  # what is loaded where: a process, a core file, a list of modules, a single given file
+    FILES = enum.auto()  # a file that was given, or a list of modules
+
+
+class Needle(NamedTuple):
+    """What is in a line that a form may match."""
+
+    text: bytes
+    needs: Needs = Needs.NOTHING
+
+
 class Style(enum.StrEnum):
     """How names are written: as the form's own tools do, or after the text as `llvm-symbolizer -p` or JSON."""
 
@@ -39,17 +58,17 @@ class Style(enum.StrEnum):
 
 
 class Form(NamedTuple):
-    """One form. `needle` is in every line that the pattern matches; `example` becomes `named` (with PLACE for a frame
-    and MODULE for its file) when it is filtered."""
+    """One form. The example has capitals for the numbers and the file of a real program; it is a test."""
 
     name: str
-    needle: bytes
+    needles: tuple[Needle, ...]
     pattern: re.Pattern[bytes]
     holds: Holds
     back: Back
     example: bytes
     template: bytes = b""
     module: bytes = b""
+    innermost: bool = False  # one line, of the innermost frame
 
 
 # The path of a module up to its +0x.., which no next frame begins in: a line of many beginnings is read once.
@@ -60,7 +79,17 @@ def _pattern(text: str) -> re.Pattern[bytes]:
     """A pattern with its words in capitals replaced. Whatever can begin anywhere in a line must not read far before it
     fails: a line costs time in proportion to its length."""
     text = text.replace("PATH", MODULE_PATH).replace("HEX", "[0-9a-fA-F]{1,16}").replace("ID", "[0-9a-fA-F]{4,64}")
+    text = text.replace("WORD_STARTS", r"(?<![^\s(\[\"])(?:(?<=\x1b\[)[0-9;]*+m(?:\x1b\[[0-9;]*+m)*+)?+")
+    text = text.replace("EOL", r"(?= *+(?:\x1b|\r?$))").replace("BOL", r"^(?:\x1b\[[0-9;]*+m)*+")
     return re.compile(text.encode())
+
+
+def _needles(*texts: bytes, placed: tuple[bytes, ...] = (), files: tuple[bytes, ...] = ()) -> tuple[Needle, ...]:
+    return (
+        *(Needle(text) for text in texts),
+        *(Needle(text, Needs.PLACED) for text in placed),
+        *(Needle(text, Needs.FILES) for text in files),
+    )
 
 
 KERNEL = b"vmlinux"
@@ -68,7 +97,7 @@ KERNEL = b"vmlinux"
 FORMS = (
     Form(
         "sanitizer",
-        b"+0x",
+        _needles(b"#%d 0x%x  ("),
         _pattern(
             r"(?P<head>#(?P<number>\d{1,9}) 0xHEX)  "
             r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
@@ -80,7 +109,7 @@ FORMS = (
     ),
     Form(
         "ThreadSanitizer",
-        b"+0x",
+        _needles(b"#%d <null> <null> ("),
         _pattern(
             r"(?P<head>#(?P<number>\d{1,9})) <null> <null> "
             r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
@@ -91,8 +120,21 @@ FORMS = (
         b"{head} {frame}",
     ),
     Form(
+        "summary of a sanitizer",
+        _needles(b"SUMMARY: "),
+        _pattern(
+            r"(?P<head>SUMMARY: \w{1,64}Sanitizer: [^\n(]{1,256}+(?<= ))"
+            r"(?P<tail>\((?P<module>PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)(?! in )"
+        ),
+        Holds.VADDR,
+        Back.EXACT,
+        b"SUMMARY: AddressSanitizer: heap-use-after-free (MODULE+0xVADDR) ",
+        b"{head}{place} in {function}",
+        innermost=True,
+    ),
+    Form(
         "LLVM and Chromium",
-        b"+0x",
+        _needles(b"#%d 0x%x ("),
         _pattern(
             r"(?P<head>#(?P<number>\d{1,9}) 0xHEX) "
             r"(?P<tail>\((?P<module>(?![ (])PATH)\+0x(?P<address>HEX)\)(?: \(BuildId: (?P<build_id>ID)\))?+)"
@@ -104,7 +146,7 @@ FORMS = (
     ),
     Form(
         "LLVM markup",
-        b"{{{bt:",
+        _needles(placed=(b"{{{bt:",)),
         _pattern(
             r"\{\{\{bt:(?P<number>\d{1,9}):(?P<runtime>0x(?P<address>HEX))(?::(?:(?P<ra>ra)|(?P<pc>pc)))?+(?::[^{}\n]*+)?\}\}\}"
         ),
@@ -115,7 +157,7 @@ FORMS = (
     ),
     Form(
         "LLVM markup, one address",
-        b"{{{pc:",
+        _needles(placed=(b"{{{pc:",)),
         _pattern(r"\{\{\{pc:(?P<runtime>0x(?P<address>HEX))(?::(?:(?P<pc>pc)|(?P<ra>ra)))?+\}\}\}"),
         Holds.RUNTIME,
         Back.EXACT,
@@ -124,7 +166,7 @@ FORMS = (
     ),
     Form(
         "tombstone",
-        b"#",
+        _needles(b"#%d%_pc "),
         _pattern(
             r"#(?P<number>\d{1,9}) +pc (?:0x)?(?P<address>[0-9a-fA-F]{8,16}) +(?P<module>[^\s<(][^\s(]{0,4095})"
             r"(?: \((?!BuildId)[^\n#]{1,4096}?\+\d+\))?+(?: \(BuildId: (?P<build_id>ID)\))?+"
@@ -135,10 +177,10 @@ FORMS = (
     ),
     Form(
         "Java hs_err",
-        b"+0x",
+        _needles(b"C  [", b"V  ["),
         _pattern(
-            r"^(?:# )?[VC]  \[(?P<module>[^\]\n]{1,4096}?)\+0x(?P<address>HEX)\]"
-            r"(?:  [^\r\n]*?(?= in |\r|\n|$)|(?=\r?$| in ))"
+            r"(?<!\S)[VC]  \[(?P<module>[^\]\n]{1,4096}?)\+0x(?P<address>HEX)\]"
+            r"(?:  [^\r\n\x1b]*?(?= in |\r|\n|\x1b|$)|EOL|(?= in ))"
         ),
         Holds.VADDR,
         Back.CALLERS,
@@ -146,7 +188,7 @@ FORMS = (
     ),
     Form(
         "PyTorch",
-        b"frame #",
+        _needles(placed=(b"frame #%d: ",)),
         _pattern(
             r"frame #(?P<number>\d{1,9}): (?:[^\nf(]|f(?!rame #)|\((?!0xHEX in ))*+"
             r"\(0x(?P<address>HEX) in [^\n()]++\)"
@@ -157,7 +199,7 @@ FORMS = (
     ),
     Form(
         "kernel",
-        b"+0x",
+        _needles(b"+0x%x/0x%x [", files=(b"+0x%x/0x%x",)),
         _pattern(
             r"(?<![\w.$])(?P<symbol>[A-Za-z_$][\w.$]{0,511}+)\+0x(?P<address>HEX)/0x(?P<size>HEX)"
             r"(?: \[(?P<module>\w{1,64})(?: (?P<build_id>ID))?\])?+"
@@ -168,9 +210,9 @@ FORMS = (
     ),
     Form(
         "glibc",
-        b"[0x",
+        _needles(b"%/)[0x%x]", b"%/) [0x%x]", files=(b")[0x%x]", b") [0x%x]")),
         _pattern(
-            r"(?<![^\s(\[\"])(?P<module>[^\s(\[\"]{1,4096}+)"
+            r"WORD_STARTS(?P<module>[^\s(\[\":\x1b]{1,4096}+(?::[^\s(\[\":\x1b]{1,4096}+)*+):?+"
             r"\((?P<symbol>[^\s()+]{1,4096}+)?\+0x(?P<address>HEX)\) ?\[0xHEX\]"
         ),
         Holds.VADDR,
@@ -179,24 +221,27 @@ FORMS = (
     ),
     Form(
         "glibc, loaded where it was linked",
-        b"[0x",
-        _pattern(r"(?<![^\s(\[\"])(?P<module>[^\s(\[\"]{1,4096}+)(?:\(\) ?)?\[0x(?P<address>HEX)\]"),
+        _needles(b"%/[0x%x]", b"%/() [0x%x]", files=(b"%w[0x%x]", b"() [0x%x]")),
+        _pattern(
+            r"WORD_STARTS(?P<module>[^\s(\[\":\x1b]{1,4096}+(?::[^\s(\[\":\x1b]{1,4096}+)*+):?+"
+            r"(?:\(\) ?)?\[0x(?P<address>HEX)\]"
+        ),
         Holds.VADDR,
         Back.RETURN,
         b"MODULE() [0xRETURN]",
     ),
     Form(
         "glibc, of a static program",
-        b"[0x",
-        _pattern(r"^\[0x(?P<address>HEX)\](?= in |\r?$)"),
+        _needles(placed=(b"%^[0x%x]%$",)),
+        _pattern(r"BOL\[0x(?P<address>HEX)\](?:(?= in )|EOL)"),
         Holds.RUNTIME,
         Back.RETURN,
         b"[0xRETURN]",
     ),
     Form(
         "kernel, raw",
-        b"[<",
-        _pattern(r"\[<(?P<address>[0-9a-f]{16})>\](?! [\w?])"),
+        _needles(files=(b"[<%x>]%$", b"[<%x>] [<", b"[<%x>]  [<")),
+        _pattern(r"\[<(?P<address>[0-9a-f]{16})>\](?:(?=  ?\[<)|EOL)"),
         Holds.VADDR,
         Back.RETURN,
         b"Call Trace: [<00000000RETURN>]",
@@ -204,24 +249,35 @@ FORMS = (
     ),
     Form(
         "heap profile",
-        b"@ 0x",
-        _pattern(r"(?<=[@ ])0x(?P<address>HEX)(?= 0x| *\r?$| in | at )"),
+        _needles(placed=(b"@ 0x%x",)),
+        _pattern(r"(?<=[@ ])0x(?P<address>HEX)(?:(?= 0x| in | at )|EOL)"),
         Holds.RUNTIME,
         Back.RETURN,
         b"  1: 524288 [1: 524288] @ 0xRETURN",
     ),
     Form(
-        "glog",
-        b"@ ",
-        _pattern(r"@ +(?:0x)?(?P<address>[0-9a-f]{6,16})  ?(?:\d+  |\(unknown\))\S*"),
+        "gperftools, a leak",
+        _needles(placed=(b"%^\t@ %x%$",)),
+        _pattern(r"BOL\t@ (?P<address>[0-9a-f]{6,16})(?:(?= in )|EOL)"),
+        Holds.RUNTIME,
+        Back.RETURN,
+        b"\t@ RETURN ",
+    ),
+    Form(
+        "glog and abseil",
+        _needles(placed=(b"@%_0x%x ", b"@%_%x ")),
+        _pattern(
+            r"@ +(?:0x)?(?P<address>[0-9a-f]{6,16}) (?: *+(?:\(unknown\)|\d{1,18})  | )?+"
+            r"(?:\(unknown\)|(?!in )(?=[A-Za-z_~])[^\r\n\x1b]*?(?= in |[\r\n\x1b]|$))"
+        ),
         Holds.RUNTIME,
         Back.CALLERS,
         b"    @     0xRUNTIME  (unknown)",
     ),
     Form(
         "Rust",
-        b" - <unknown>",
-        _pattern(r"(?P<head>^ *\d{1,9}: +0x(?P<address>HEX) - )<unknown>"),
+        _needles(placed=(b" - <unknown>",)),
+        _pattern(r"(?P<head>(?<!\S)\d{1,9}: +0x(?P<address>HEX) - )<unknown>"),
         Holds.RUNTIME,
         Back.RETURN,
         b"   0:     0xRETURN - <unknown>",
@@ -229,10 +285,10 @@ FORMS = (
     ),
     Form(
         "numbered runtime addresses",
-        b"#",
+        _needles(placed=(b"#%d%_0x%x in ?? ()", b"#%d%_0x%x <unknown>", b"#%d%_0x%x%$")),
         _pattern(
             r"#(?P<number>\d{1,9}) +0x(?P<address>HEX)"
-            r"(?: in \?\? \(\)(?: from [^\r\n]*?(?= in |\r|\n|$))?| <unknown>|(?= *\r?$))"
+            r"(?: in \?\? \(\)(?: from [^\r\n\x1b]*?(?= in |\r|\n|\x1b|$))?| <unknown>|EOL)"
         ),
         Holds.RUNTIME,
         Back.CALLERS,
@@ -240,15 +296,35 @@ FORMS = (
     ),
     Form(
         "Boost.Stacktrace",
-        b"# 0x",
-        _pattern(r"(?<!\S)(?P<number>\d{1,9})# 0x(?P<address>HEX) in \S++"),
-        Holds.RUNTIME,
+        _needles(b"# 0x%x in "),
+        _pattern(r"(?<!\S)(?P<number>\d{1,9})# 0x(?P<address>HEX) in (?P<module>[^\s\x1b]{1,4096}+)"),
+        Holds.LOADED,
         Back.CALLERS,
-        b" 1# 0xRETURN in ./app",
+        b" 1# 0xRETURN in MODULE",
+    ),
+    Form(
+        "valgrind",
+        _needles(b" 0x%x: ??? (in "),
+        _pattern(r"(?P<head>(?:at|by) 0x(?P<address>HEX): )\?\?\? \((?P<tail>in (?P<module>/[^\r\n()]{1,4096}))\)"),
+        Holds.LOADED,
+        Back.EXACT,
+        b"==7271==    by 0xVADDR: ??? (in MODULE)",
+        b"{head}{function} ({place})",
+    ),
+    Form(
+        "LLVM, without llvm-symbolizer",
+        _needles(placed=(b"%^%d%_%w%_0x%x",)),
+        _pattern(
+            r"BOL(?P<number>\d{1,9}) +[^\s()]{1,256}+ +0x(?P<address>[0-9a-f]{16})"
+            r"(?: [^\r\n\x1b]*? \+ \d++(?=(?: in |[\r\n\x1b]|$))|(?= in )|EOL)"
+        ),
+        Holds.RUNTIME,
+        Back.RETURN,
+        b"2  libLLVM.so.19.1      0x00000000RETURN",
     ),
     Form(
         "systemd-coredump",
-        b" n/a (",
+        _needles(b" n/a ("),
         _pattern(r"#(?P<number>\d{1,9}) +0xHEX n/a \((?P<module>[^\s()]{1,4096}) \+ 0x(?P<address>HEX)\)"),
         Holds.FROM_START,
         Back.CALLERS,
@@ -256,17 +332,17 @@ FORMS = (
     ),
     Form(
         "Breakpad",
-        b" + 0x",
-        _pattern(r"^ *(?P<number>\d{1,9})  (?P<module>\S{1,4096}) \+ 0x(?P<address>HEX)(?= in |\r?$)"),
+        _needles(b"%^%d  %w + 0x%x%$", b"%^%_%d  %w + 0x%x%$"),
+        _pattern(r"BOL *(?P<number>\d{1,9})  (?P<module>\S{1,4096}) \+ 0x(?P<address>HEX)(?:(?= in )|EOL)"),
         Holds.FROM_START,
         Back.CALLERS,
         b" 1  MODULE + 0xAFTER_START",
     ),
     Form(
         "segmentation fault",
-        b": segfault at ",
+        _needles(b": segfault at ", b" sp:%x error:%x in "),
         _pattern(
-            r": segfault at HEX ip HEX sp HEX error [0-9a-f]+ in "
+            r"(?:: segfault at HEX ip HEX sp HEX error [0-9a-f]+| ip:HEX sp:HEX error:[0-9a-f]+) in "
             r"(?P<module>[^\s\[]{1,4096})\[(?P<address>HEX),HEX\+HEX\]"
         ),
         Holds.FILE_OFFSET,
@@ -275,31 +351,31 @@ FORMS = (
     ),
     Form(
         "Node",
-        b"  [",
-        _pattern(r"^ *\d{1,9}: 0x(?P<address>HEX)  \[(?P<module>[^\]\n]{1,4096})\]"),
+        _needles(b": 0x%x  ["),
+        _pattern(r"(?<!\S)\d{1,9}: 0x(?P<address>HEX)  \[(?P<module>[^\]\n]{1,4096})\]"),
         Holds.VADDR,
         Back.RETURN,
         b" 1: 0xRETURN  [MODULE]",
     ),
     Form(
         "Seastar, a library a line",
-        b"+0x",
-        _pattern(r"^\s+(?P<module>/[^\s+()]{1,4096})\+0x(?P<address>HEX)(?= in |\r?$)"),
+        _needles(b"%/+0x%x%$"),
+        _pattern(r"BOL\s+(?P<module>/[^\s+()]{1,4096})\+0x(?P<address>HEX)(?:(?= in )|EOL)"),
         Holds.VADDR,
         Back.EXACT,
         b"  MODULE+0xVADDR",
     ),
     Form(
         "Seastar, an address a line",
-        b"  0x",
-        _pattern(r"^ +0x(?P<address>HEX)(?= in |\r?$)"),
+        _needles(placed=(b"%^%_0x%x%$",)),
+        _pattern(r"BOL +0x(?P<address>HEX)(?:(?= in )|EOL)"),
         Holds.RUNTIME,
         Back.EXACT,
         b"  0xRUNTIME",
     ),
     Form(
         "Seastar, in one line",
-        b"acktrace: ",
+        _needles(b"acktrace: 0x%x", b"acktrace: /"),
         _pattern(r"(?<= )(?:(?P<module>/[^\s+()]{1,4096})\+)?0x(?P<address>HEX)(?!\S)"),
         Holds.RUNTIME,
         Back.EXACT,
@@ -310,19 +386,21 @@ FORMS = (
 # With --all: every address that stands by itself, as it is. Its name follows in parentheses, not after " in ".
 ANY_ADDRESS = Form(
     "any address",
-    b"0x",
+    _needles(placed=(b"0x%x",)),
     _pattern(r"(?<![\w+/(])0x(?P<address>HEX)(?!\w)"),
     Holds.RUNTIME,
     Back.EXACT,
     b"pc=0xRUNTIME",
 )
 
+GO_NEEDLE = Needle(b":%d +0x%x", Needs.FILES)
 # Go's panics tell a file and a line; where the path was trimmed or the line is 0, the entry of the function and the
 # offset behind it tell more.
 GO_FUNCTION = re.compile(
-    rb"^(?:created by )?(?P<symbol>[\w./*()\[\]%~\xb7-]{1,512}?)(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?\r?$"
+    rb"^(?:\x1b\[[0-9;]*+m)*+(?:created by )?(?P<symbol>[\w./*()\[\]%~\xb7-]{1,512}?)"
+    rb"(?:\([^()]{0,4096}\))?(?: in goroutine \d{1,18})?(?:\x1b\[[0-9;]*+m)*+\r?$"
 )
 GO_PLACE = re.compile(
-    rb"^\t(?P<place>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})"
+    rb"^(?:\x1b\[[0-9;]*+m)*+\t(?P<place>[^\n]{1,4096}?:(?P<line>\d{1,9})) \+0x(?P<address>[0-9a-f]{1,16})"
     rb"(?: fp=0x[0-9a-f]{1,16} sp=0x[0-9a-f]{1,16} pc=0x(?P<pc>[0-9a-f]{1,16}))?"
 )

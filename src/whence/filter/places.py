@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import glob
 import os
 import re
 from bisect import bisect_left, bisect_right
@@ -9,8 +11,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from whence.closing import Closing
 from whence.demangle import demangle
 from whence.elf.segments import Translation
+from whence.errors import ElfError
 from whence.filter.forms import Holds
 from whence.locate.locator import Locator
 from whence.locate.search import Wanted
@@ -27,6 +31,10 @@ MAX_ANSWERS = 1 << 16
 MAX_FILES = 64
 MAX_MODULES = 1 << 14
 PAGE = 4096
+LONGEST_CALL = 7  # bytes of an x86-64 call, without prefixes
+CALL = re.compile(rb"\xe8.{4}\Z|\xff(?:[\x10-\x1f\x50-\x5f\x90-\x9f\xd0-\xdf].{0,5})\Z", re.DOTALL)
+LIBRARY_FOLDERS = ("/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
+LIBRARY = re.compile(r"\A[^/]+\.so(?:\.[\w.]+)?\Z")
 GO_NAMES = {"panic": "runtime.gopanic"}  # what Go's traces print for a function
 GO_GENERIC = re.compile(r"\[go\.shape\..*\]")
 Runtime = Callable[[int], Symbolized]
@@ -41,7 +49,7 @@ class LocatesFiles(FileLocator, Protocol):
     def open(self, path: str) -> Names: ...
 
 
-class Places:
+class Places(Closing):
     """Names for addresses of modules, of a process and of functions. A context manager: it holds binaries open.
 
     `locator` finds the files that a log tells; the files given to it answer for their build-ids and file names before
@@ -63,6 +71,7 @@ class Places:
         self._functions: dict[int, dict[str, dict[int, int]]] = {}
         self._mappings: list[Mapping] = []
         self._modules: dict[int, tuple[str, str]] = {}
+        self._programs: dict[str, str] = {}  # by file name
         self._range_starts: list[int] = []  # of the ranges
         self._ranges: list[tuple[int, int, int, int]] = []  # start, end, module, vaddr of the start; none overlap
         try:
@@ -74,12 +83,6 @@ class Places:
 
     def __repr__(self) -> str:
         return f"<whence.filter.Places: {len(self._given)} given files, {len(self._opened)} of the log's open>"
-
-    def __enter__(self) -> Places:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close every binary."""
@@ -99,6 +102,29 @@ class Places:
         """Take the lines of a maps file for where modules are, in place of those before."""
         self._mappings = sorted(maps.parse(text).mappings, key=lambda mapping: mapping.start)
         self._answers.clear()
+
+    def add_program(self, path: str) -> None:
+        """Where the program lies that a log otherwise tells by its file name alone."""
+        if len(self._programs) < MAX_MODULES:
+            self._programs[os.path.basename(path)] = path
+
+    @property
+    def knows_addresses(self) -> bool:
+        """Whether anything is known of what is loaded where."""
+        return self._runtime is not None or bool(self._ranges or self._mappings) or len(self._given) == 1
+
+    @property
+    def knows_files(self) -> bool:
+        """Whether files are known without a path in the log."""
+        return bool(self._given or self._mappings)
+
+    def lost(self, module: str, build_id: str) -> tuple[Reason, str] | None:
+        """Why no address of a module has frames, where its file can't be opened; None where it can."""
+        try:
+            self._binary(module, build_id)
+        except OpenError as failure:
+            return failure.reason, module
+        return None
 
     def forget(self) -> None:
         """Another process begins: what was told of modules is no longer true."""
@@ -135,19 +161,22 @@ class Places:
 
     # questions
 
-    def in_module(self, module: str, build_id: str, number: int, holds: Holds = Holds.VADDR) -> Frames:
-        """The frames of a module's vaddr, or of what `holds` says the number is; () with the reason counted."""
-        key = (module, build_id, number, holds)
+    def in_module(self, module: str, build_id: str, number: int, holds: Holds = Holds.VADDR, back: int = 0) -> Frames:
+        """The frames of a module's vaddr, or of what `holds` says the number is; () with the reason counted.
+
+        With `back` it may be a return address, which is looked up that much before; not where no call ends there."""
+        key = (module, build_id, number, holds, back)
         found = self._answers.get(key)
         if found is None:
-            found = self._keep(key, self._in_module(module, build_id, number, holds))
+            found = self._keep(key, self._in_module(module, build_id, number, holds, back))
         return found
 
-    def at_runtime(self, address: int) -> Frames:
-        """The frames of a runtime address; () with the reason counted."""
-        found = self._answers.get((address,))
+    def at_runtime(self, address: int, module: str = "", back: int = 0) -> Frames:
+        """The frames of a runtime address, which a log may tell the module of; () with the reason counted."""
+        key = (address, module, back)
+        found = self._answers.get(key)
         if found is None:
-            found = self._keep((address,), self._at_runtime(address))
+            found = self._keep(key, self._at_runtime(address, module, back))
         return found
 
     def in_function(
@@ -178,15 +207,19 @@ class Places:
 
     # answers
 
-    def _in_module(self, module: str, build_id: str, number: int, holds: Holds = Holds.VADDR) -> Frames:
+    def _in_module(self, module: str, build_id: str, number: int, holds: Holds = Holds.VADDR, back: int = 0) -> Frames:
         try:
             binary = self._binary(module, build_id)
         except OpenError as failure:
             return self._unnamed(failure.reason, module)
-        vaddr = vaddr_in(binary, number, holds)
-        return self._unnamed(Reason.OUTSIDE_SEGMENTS, module) if vaddr is None else self._frames(binary, vaddr, module)
+        vaddr = vaddr_in(binary, number - back, holds)
+        if vaddr is None:
+            return self._unnamed(Reason.OUTSIDE_SEGMENTS, module)
+        return self._frames(binary, vaddr + back, module, back)
 
-    def _frames(self, binary: Names, vaddr: int, module: str) -> Frames:
+    def _frames(self, binary: Names, vaddr: int, module: str, back: int = 0) -> Frames:
+        if back and (may_be_return_address(binary, vaddr) or not name_all(binary, [vaddr])[vaddr][0]):
+            vaddr -= back
         if not 0 <= vaddr < 1 << 64:
             return self._unnamed(Reason.OUTSIDE_SEGMENTS, module)
         frames, reason, _ = name_all(binary, [vaddr])[vaddr]
@@ -197,25 +230,32 @@ class Places:
             self.reasons[reason, module] += 1
         return ()
 
-    def _at_runtime(self, address: int) -> Frames:
+    def _at_runtime(self, address: int, module: str, back: int) -> Frames:
+        before = address - back
         if self._runtime is not None:
-            answer = self._runtime(address)
+            answer = self._runtime(before)
             path = answer.mapping.path if answer.mapping is not None else ""
             return answer.frames or self._unnamed(answer.reason or Reason.UNMAPPED, path)
-        at = bisect_right(self._range_starts, address) - 1
+        at = bisect_right(self._range_starts, before) - 1
         if at >= 0:
             start, end, number, vaddr = self._ranges[at]
-            if address < end and number in self._modules:
-                return self._in_module(*self._modules[number], address - start + vaddr)
-        index = bisect_right(self._mappings, address, key=lambda mapping: mapping.start) - 1
-        if index >= 0 and address < self._mappings[index].end:
-            return self._in_mapping(self._mappings[index], address)
+            if before < end and number in self._modules:
+                return self._in_module(*self._modules[number], address - start + vaddr, back=back)
+        index = bisect_right(self._mappings, before, key=lambda mapping: mapping.start) - 1
+        if index >= 0 and before < self._mappings[index].end:
+            return self._in_mapping(self._mappings[index], address, back)
+        if module:
+            try:
+                binary = self._binary(module, "")
+            except OpenError as failure:
+                return self._unnamed(failure.reason, module)
+            if fixed(binary):
+                return self._frames(binary, address, module, back)
+            return self._unnamed(Reason.NOT_PLACED, module)
         if len(self._given) == 1:
             path, binary = self._given[0]
-            frames, reason, _ = name_all(binary, [address])[address] if 0 <= address < 1 << 64 else ((), None, "")
-            if frames or self._covers(binary, address):
-                return frames or self._unnamed(reason or Reason.NOT_IN_ARCHIVE, path)
-            return self._unnamed(Reason.NOT_PLACED, path)
+            frames = self._frames(binary, address, path, back) if self._covers(binary, before) else ()
+            return frames or self._unnamed(Reason.NOT_PLACED, path)
         return self._unnamed(Reason.NOT_PLACED, "")
 
     @staticmethod
@@ -225,14 +265,16 @@ class Places:
         segments = producers.elf.segments if producers is not None else ()
         return any(segment.vaddr <= address < segment.vaddr + segment.memory_size for segment in segments)
 
-    def _in_mapping(self, mapping: Mapping, address: int) -> Frames:
+    def _in_mapping(self, mapping: Mapping, address: int, back: int) -> Frames:
         path = self._path(mapping.path)
         try:
             mapper = self._open(path, "").mapper
         except OpenError as error:
             return self._unnamed(error.reason, mapping.path)
-        vaddr = mapper.vaddr(mapping, address) if mapper is not None else None
-        return self._unnamed(Reason.OUTSIDE_SEGMENTS, path) if vaddr is None else self._in_module(path, "", vaddr)
+        vaddr = mapper.vaddr(mapping, address - back) if mapper is not None else None
+        if vaddr is None:
+            return self._unnamed(Reason.OUTSIDE_SEGMENTS, path)
+        return self._in_module(path, "", vaddr + back, back=back)
 
     def _in_function(
         self,
@@ -257,7 +299,7 @@ class Places:
             if len(starts) > 1 and runtime is not None:  # of one name, the one that is so far into a page
                 starts = [vaddr for vaddr in starts if (vaddr + offset - runtime) % PAGE == 0]
             if len(starts) == 1:
-                return self._frames(binary, starts[0] + offset - back, symbol)
+                return self._frames(binary, starts[0] + offset, symbol, back)
         return self._unnamed(Reason.NOT_IN_ARCHIVE, symbol)
 
     def _starts(self, binary: Names) -> dict[str, dict[int, int]]:
@@ -271,10 +313,12 @@ class Places:
     # files
 
     def _path(self, module: str) -> str:
-        """Where the log's list of modules says that a file name lies; the name itself if it says nothing."""
+        """Where a file lies that the log tells by its name alone: as the log itself says elsewhere, or, of a shared
+        library, in the folders of the system. The name itself if it is nowhere."""
         if "/" in module:
             return module
-        return next((m.path for m in self._mappings if os.path.basename(m.path) == module), module)
+        told = next((m.path for m in self._mappings if os.path.basename(m.path) == module), "")
+        return told or self._programs.get(module) or system_library(module) or module
 
     def _binary(self, module: str, build_id: str) -> Names:
         """The binary of a module. Raises OpenError."""
@@ -315,6 +359,20 @@ class Places:
         return found
 
 
+@functools.cache
+def library_folders() -> tuple[str, ...]:
+    """Where the dynamic loader looks by default."""
+    return tuple(folder for pattern in LIBRARY_FOLDERS for folder in sorted(glob.glob(pattern)))
+
+
+@functools.lru_cache(maxsize=1024)
+def system_library(name: str) -> str:
+    """The path of a shared library of the system; "" if there is none of that name."""
+    if not LIBRARY.search(name):
+        return ""
+    return next((path for folder in library_folders() if os.path.isfile(path := f"{folder}/{name}")), "")
+
+
 def starts_of(binary: Names) -> dict[str, dict[int, int]]:
     """By name, the start and length of every function of a binary; functions of one name are told apart by these."""
     found: dict[str, dict[int, int]] = defaultdict(dict)
@@ -349,6 +407,32 @@ def starts_of(binary: Names) -> dict[str, dict[int, int]]:
     for function in [name for name in found if name.endswith(".abi0") or "[go.shape." in name]:
         found[GO_GENERIC.sub("[...]", function.removesuffix(".abi0"))].update(found[function])
     return found
+
+
+def may_be_return_address(binary: Names, vaddr: int) -> bool:
+    """Whether a call may end at an address. False only where the file has the x86-64 code before it, and that is none:
+    there a signal came, and its first instruction may be a function's first."""
+    from whence.elf.kernels.constants import EM_X86_64
+
+    producers = getattr(binary, "producers", None)
+    if producers is None or producers.elf.machine != EM_X86_64:
+        return True
+    before = vaddr - LONGEST_CALL
+    for section in producers.elf.sections:  # a debug file's have no contents
+        if section.executable and section.in_file and 0 <= before - section.vaddr <= section.size - LONGEST_CALL:
+            try:
+                return bool(CALL.search(producers.elf.read_vaddr(before, LONGEST_CALL)))
+            except ElfError:
+                return True
+    return True
+
+
+def fixed(binary: Names) -> bool:
+    """Whether a program can only be loaded where it was linked."""
+    from whence.elf.kernels.constants import ET_EXEC
+
+    producers = getattr(binary, "producers", None)
+    return producers is not None and producers.elf.type == ET_EXEC
 
 
 def vaddr_in(binary: Names, number: int, holds: Holds) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from whence.closing import Closing
 from whence.errors import TraceError, naming
 from whence.gotrace.faults import cut_short, wire_fault
 from whence.gotrace.feed import Feed
@@ -72,7 +73,7 @@ class Run:
         return self.batches[0].generation
 
 
-class BatchReader:
+class BatchReader(Closing):
     """Runs of batches of a wire trace. Raises TraceError where sizes and bytes do not fit, after all runs before."""
 
     def __init__(self, source: Source | Feed, *, block: int = 1 << 20) -> None:
@@ -133,9 +134,3 @@ class BatchReader:
 
     def close(self) -> None:
         self.feed.close()
-
-    def __enter__(self) -> BatchReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

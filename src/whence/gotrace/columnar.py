@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from whence import cores
+from whence.closing import Closing
 from whence.errors import TraceError, naming
 from whence.gotrace.batches import BatchReader, Run
 from whence.gotrace.faults import wire_fault
@@ -206,7 +207,7 @@ def _result(work: Future[list[Columns]] | list[Columns]) -> list[Columns]:
     return work if isinstance(work, list) else work.result()
 
 
-class ColumnReader:
+class ColumnReader(Closing):
     """Columns of a wire trace, half a MiB at a time, in file order, each of one generation: an iterator.
 
     The tables of a block are complete once the next generation begins, or the trace ends. `threads` decode (default:
@@ -278,12 +279,6 @@ class ColumnReader:
 
     def close(self) -> None:
         self._batches.close()
-
-    def __enter__(self) -> ColumnReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def joined(version: Version, blocks: Iterable[Columns]) -> Columns:

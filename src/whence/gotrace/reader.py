@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from whence.closing import Closing
 from whence.errors import naming
 from whence.gotrace.convert import WireBlocks
 from whence.gotrace.faults import cut_short, wire_fault
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from whence.gotrace.feed import Source
 
 
-class _Events:
+class _Events(Closing):
     """What both readers are: an iterator of events and a context manager, with a version."""
 
     version: Version
@@ -38,14 +38,6 @@ class _Events:
     def close(self) -> None:
         """Close the file if this opened it."""
         self._feed.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Reader(_Events):

@@ -39,10 +39,9 @@ main main.c 4
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from whence.lidia.table import Table, from_bytes, open
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from whence.lidia.build import Created, create, create_from_elf
     from whence.lidia.builder import Builder

@@ -45,15 +45,16 @@ from __future__ import annotations
 
 import struct
 import sys
-from typing import TYPE_CHECKING, Final
 
 from whence.errors import UNSUPPORTED, ChecksumError, FormatError, LidiaError, cut_off, empty_file, wrong_magic
 from whence.lidia.kernels.queries import COLUMNS_HEAD, DISCRIMINATOR_SIZE, LINE_FIELDS, RANGE_FIELDS, START_FIELDS
 from whence.records import Record, values_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import Final
 
     from typing_extensions import Buffer
 

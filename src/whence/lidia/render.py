@@ -12,20 +12,21 @@ Unknown functions and files are ?? in the first two; an unknown line or column i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
 from whence.lidia.kernels.queries import Queries, Texts
 from whence.lidia.kernels.render import FrameWriter
 from whence.lidia.layout import NAMES_ALLOWANCE, NAMES_TIMES, STRINGS, too_many_names
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Literal
 
     from whence.lidia.table import Table
 
-__all__ = ["NAMES_EACH", "Queries", "Renderer", "Style", "render_many"]
+    Style = Literal["llvm", "gnu", "json"]
 
-Style = Literal["llvm", "gnu", "json"]
+__all__ = ["NAMES_EACH", "Queries", "Renderer", "render_many"]
+
 _CACHED = 1 << 18
 _CACHED_BYTES = 1 << 26
 NAMES_EACH = 1 << 12  # bytes of names that each answer may have beyond what the archive justifies

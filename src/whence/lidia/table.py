@@ -5,13 +5,12 @@ Opening reads the header, the first bytes of the strings and the footer: its cos
 
 from __future__ import annotations
 
-import operator
 import os
 import sys
-from array import array
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self, overload
+from _operator import index as integer
 
+from whence.blocks import contextmanager
+from whence.closing import Closing
 from whence.errors import LidiaError, WhenceError, naming
 from whence.files import open_regular
 from whence.lidia.kernels.queries import (
@@ -41,11 +40,12 @@ from whence.lidia.layout import (
     ExtraSection,
 )
 from whence.mapped import MappedFile
-from whence.model import SOURCES, Frame, Source
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from types import TracebackType
+    from typing import overload
 
     from typing_extensions import Buffer
 
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
     from whence.lidia.results import FrameTable, Range, SourceColumns
     from whence.lidia.unwind import UnwindTables
     from whence.lidia.verify import ArchiveInfo
-    from whence.model import Frames
+    from whence.model import Frame, Frames, Source
 
 
 MANY = 1 << 16  # addresses: it takes long enough for Ctrl-C to be pressed
 
 
-class Table:
+class Table(Closing):
     """An archive: a sequence of its ranges in order of (vaddr, depth), and frames for vaddrs.
 
     A context manager: leaving it (or `close`) lets the mapped file go. `path` is "" in memory; `header` has the four
@@ -87,7 +87,7 @@ class Table:
         seed = int.from_bytes(os.urandom(8), "little")
         self._archive = Archive(self._data, self._sections, seed)
         self._demangle = demangler(demangle)
-        self._archive.set_frame_factory(Frame, SOURCES, self._demangle)
+        self._archive.set_frame_factory(_frame_factory, self._demangle)
         self._inspected: inspect_kernel.StoredRows | None = None
         if crc:
             self.check_crc()
@@ -102,7 +102,7 @@ class Table:
         With `return_address` the address is one past a call: the byte before it is looked up. TypeError for what is no
         integer; LidiaError when the archive's names or line entries for this address lie outside their sections.
         """
-        vaddr, mapped = operator.index(vaddr), self._mapped
+        vaddr, mapped = integer(vaddr), self._mapped
         try:
             frames: Frames | None = self._archive.lookup(vaddr - 1 if return_address else vaddr)
         except OverflowError:
@@ -148,6 +148,8 @@ class Table:
 
     def start_lines(self, frames: FrameColumns) -> array[int]:
         """The line that each such frame's function starts on, in the frame's file; 0 where it is not known."""
+        from array import array
+
         out = array("I", bytes(4 * len(frames.line)))
         self._still_open().starts(frames.function.numbers(), frames.file.numbers(), frames.line.numbers(), out)
         return out
@@ -185,6 +187,8 @@ class Table:
 
     def vaddrs(self) -> array[int]:
         """The vaddr that each range starts with, in order."""
+        from array import array
+
         section = self.header.va_table
         self._still_open()
         with self._reading():
@@ -206,10 +210,13 @@ class Table:
             self._inspected = StoredRows(self._data, self._sections)
         return self._inspected
 
-    @overload
-    def __getitem__(self, index: int) -> Range: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Range]: ...
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, index: int) -> Range: ...
+        @overload
+        def __getitem__(self, index: slice) -> list[Range]: ...
+
     def __getitem__(self, index: int | slice) -> Range | list[Range]:
         """The range of this index in the order of (vaddr, depth), or a list of those of a slice.
 
@@ -224,6 +231,7 @@ class Table:
     def _range(self, index: int) -> Range:
         """A range with its name as it is stored."""
         from whence.lidia.results import LineTableEntry, Range
+        from whence.model import SOURCES, Source
 
         rows, mapped = self._rows(), self._mapped
         row = rows.row(index)
@@ -377,16 +385,15 @@ class Table:
             raise ValueError("the archive is closed")
         return archive
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<lidia.Table {self.path or 'in memory'}: {len(self)} ranges>"
+
+
+def _frame_factory() -> tuple[type[Frame], tuple[Source, ...]]:
+    """What frames are made of, imported when the first is."""
+    from whence.model import SOURCES, Frame
+
+    return Frame, SOURCES
 
 
 def demangler(demangle: bool | Callable[[str], str] | None) -> Callable[[str], str] | None:
@@ -440,6 +447,8 @@ def _encoding(strings: memoryview) -> str:
 
 def as_words(vaddrs: Iterable[int]) -> memoryview | array[int]:
     """Addresses as an array of 64-bit words: as they lie where they are such, all ones for one that has no 64 bits."""
+    from array import array
+
     if isinstance(vaddrs, (array, memoryview)) or hasattr(vaddrs, "__array_interface__"):
         view = memoryview(vaddrs)  # type: ignore[arg-type]
         if view.itemsize == 8 and view.format in ("Q", "L") and view.c_contiguous and view.ndim == 1:

@@ -17,7 +17,6 @@ import os
 import struct
 from array import array
 from bisect import bisect_left
-from itertools import compress, count
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from whence._version import __version__
@@ -285,26 +284,29 @@ class _Body:
         columns = self.ranges.columns
         if columns is None or self.located is None:
             return []
-        from whence.lidia.kernels.located import packed
+        from whence.lidia.kernels.located import numbered, packed
 
         by_line, discriminators = (column.numbers() for column in self.located.line_columns())
-        most = max(max(by_line, default=0), max(columns.call_column, default=0))
-        width = 1 if most < 1 << 8 else 2 if most < 1 << 16 else 4
+        width = max(_width_of(packed(values, 4)) for values in (by_line, columns.call_column))
         content = struct.pack("<II", width, 0) + packed(by_line, width) + packed(columns.call_column, width)
         chunks = [(COLUMNS, content)]
-        of_lines, of_calls = (
-            list(zip(compress(count(), values), filter(None, values)))
-            for values in (discriminators, columns.call_discriminator)
-        )
+        of_lines, of_calls = numbered(discriminators), numbered(columns.call_discriminator)
         if of_lines or of_calls:
-            rows = b"".join(DISCRIMINATOR.pack(*row) for row in (*of_lines, *of_calls))
-            chunks.append((DISCRIMINATORS, struct.pack("<II", len(of_lines), 0) + rows))
+            count = len(of_lines) // DISCRIMINATOR.size
+            chunks.append((DISCRIMINATORS, struct.pack("<II", count, 0) + of_lines + of_calls))
         return chunks
 
     def source_runs(self) -> tuple[Sequence[int], bytes] | None:
         """The sources of the ranges as runs (first ranges, values), where those are few."""
         runs = encode_kernel.SourceRuns(self.ranges.source)
         return (runs.first.numbers(), bytes(runs.value)) if runs.few else None
+
+
+def _width_of(numbers: bytes) -> int:
+    """1, 2 or 4: the bytes that each of these numbers, little-endian ones of 4 bytes, has room in."""
+    higher = [numbers[place::4] for place in (3, 2, 1)]
+    is_used = [column.count(0) < len(column) for column in higher]
+    return 4 if any(is_used[:2]) else 2 if is_used[2] else 1
 
 
 def _steps(count: int, step: int) -> Iterator[tuple[int, int]]:

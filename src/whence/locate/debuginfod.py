@@ -25,8 +25,9 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
+from whence.closing import Closing
 from whence.errors import WhenceError, WrongUse
 from whence.files import atomic_write, open_folder, publish
 from whence.locate.cache import ABSENT, DEAD, ORIGIN, PART, SERVERS, Cache, CutError, check, is_own, open_own
@@ -40,6 +41,8 @@ BUILD_ID = re.compile(r"[0-9a-f]{4,128}")
 KINDS = ("debuginfo", "executable")
 CHUNK = 1 << 16
 OVERLAP = 1 << 12  # bytes of a cut download that are asked for again, to compare
+LONGEST_SOURCE = 1 << 26  # bytes of a source file
+REMEMBERED_SOURCES = 10_000  # that no server had
 LONGEST_NUMBER = 18  # digits of a length
 LONGEST_VALIDATOR = 256
 CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
@@ -140,7 +143,7 @@ def allowing(patterns: Sequence[str]) -> Callable[[str, str], bool]:
     )
 
 
-class Debuginfod:
+class Debuginfod(Closing):
     """A client for some servers, with what they gave in `cache`."""
 
     def __init__(
@@ -160,6 +163,7 @@ class Debuginfod:
         self.log = log
         self._sleep = sleep
         self._pool: urllib3.PoolManager | None = None
+        self._no_source: dict[tuple[str, str, str], float] = {}  # server, build-id and path: when it was asked
 
     def fetch(
         self, build_id: str, kind: str = "debuginfo", path: str = "", headers: Mapping[str, str] | None = None
@@ -195,6 +199,55 @@ class Debuginfod:
                 if found is not None:
                     return found
         return None
+
+    def read_source(
+        self, build_id: str, path: str, headers: Mapping[str, str] | None = None, most: int = LONGEST_SOURCE
+    ) -> bytes | None:
+        """A source file, by the absolute path that the debug info names, from the first server that has it; None when
+        there is none. It is read into memory and not kept: nothing tells whether it is the right one."""
+        build_id = build_id.lower()
+        if not BUILD_ID.fullmatch(build_id) or not path.startswith("/") or not self.allow(build_id, path):
+            return None
+        for server in self.servers:
+            asked = server, build_id, path
+            if self._recent(self._dead(server), self.limits.dead):
+                continue
+            if time.monotonic() - self._no_source.get(asked, -self.limits.absent) < self.limits.absent:
+                continue
+            try:
+                return self._read(f"{server}/buildid/{build_id}/source{quote(path)}", most, headers)
+            except Refused as refused:
+                self.log(f"debuginfod: {server} {build_id}: {refused}")
+                if refused.dead:
+                    self._touch(self._dead(server))
+                    continue
+                if len(self._no_source) >= REMEMBERED_SOURCES:
+                    self._no_source.clear()
+                self._no_source[asked] = time.monotonic()
+        return None
+
+    def _read(self, url: str, most: int, more: Mapping[str, str] | None) -> bytes:
+        """An answer, whole. Raises Refused."""
+        from whence.locate.http import Deadline
+
+        headers = {"User-Agent": "whence", **(more or {}), "Accept-Encoding": "identity"}
+        self.log(f"debuginfod: GET {url}")
+        with Deadline(self.limits.head) as deadline:
+            response = self._answer(url, headers, deadline)
+            try:
+                if response.status != HTTPStatus.OK:
+                    raise Refused(f"status {response.status}")
+                content = bytearray()
+                for chunk in self._chunks(response, deadline):
+                    content += chunk
+                    if len(content) > most:
+                        raise Refused(f"more than the {most} bytes allowed")
+            finally:
+                response.close()
+        length = length_of(response.headers.get("Content-Length", ""))
+        if length is not None and length != len(content):
+            raise Refused(f"cut after {len(content)} of {length} bytes")
+        return bytes(content)
 
     def _from(self, server: str, build_id: str, kind: str, headers: Mapping[str, str] | None) -> Path | None:
         """One server, tried as often as the limits say."""
@@ -375,12 +428,6 @@ class Debuginfod:
 
             self._pool = pool(self.limits.connect, self.limits.silence)
         return self._pool
-
-    def __enter__(self) -> Debuginfod:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<whence.locate.Debuginfod: {', '.join(self.servers)}>"

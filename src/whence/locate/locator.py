@@ -31,10 +31,12 @@ from typing import TYPE_CHECKING, Any
 
 from whence import lidia
 from whence.binary import Binary, is_archive, not_a_core, open_archive, open_elf
+from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.errors import Mismatch, WhenceError, WrongUse, without_file
 from whence.locate.debug_files import DEBUG_DIRS, DebugFiles, has_debug_info
 from whence.locate.identity import comparable, key
+from whence.locate.names import PACKED
 from whence.locate.search import ALL_KINDS, FileKind, Opened, Outcome, Search, Wanted
 from whence.locate.sources import (
     OWN_PATH,
@@ -50,7 +52,6 @@ from whence.locate.sources import (
 from whence.reasons import GIVE_FILE, Missing, Reason
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import BinaryIO, TypeVar, Unpack
 
     from whence.binary import ElfOptions
@@ -69,15 +70,15 @@ class Unfit(WhenceError):
     """A candidate that is whole and of the wanted build-id, but holds nothing of what is wanted."""
 
 
-class Locator:
+class Locator(Closing):
     """Finds and opens the files that answer for build-ids and paths. A context manager; safe from several threads.
 
-    `dirs` are folders of debug files in place of /usr/lib/debug, `files` ELF files, debug files or archives that go
-    before all others, `archive_dirs` folders of archives, `cache` a Cache or its folder (made when something is put
-    there), `debuginfod` a client, or the addresses of servers to ask (their files go to the cache). With `root`, paths
-    and debug folders are those below it: an unpacked image, another machine's disk. `sources` are asked after the
-    cache; one that has `fetch`, as a store's has, completes files, too. With `local` false the mapped paths of this
-    machine are not looked at. `log` gets a line for each file tried.
+    `dirs` are folders of debug files in place of /usr/lib/debug, or what `perf archive` packed of one, `files` ELF
+    files, debug files or archives that go before all others, `archive_dirs` folders of archives, `cache` a Cache or its
+    folder (made when something is put there), `debuginfod` a client, or the addresses of servers to ask (their files go
+    to the cache). With `root`, paths and debug folders are those below it: an unpacked image, another machine's disk.
+    `sources` are asked after the cache; one that has `fetch`, as a store's has, completes files, too. With `local`
+    false the mapped paths of this machine are not looked at. `log` gets a line for each file tried.
 
     Nothing is asked of the network unless `debuginfod` is given. Raises OSError and WhenceError for a given file that
     can't be read.
@@ -104,7 +105,7 @@ class Locator:
         self.jobs = jobs
         self.columns = columns
         self.root = os.fspath(root).rstrip("/")
-        self.dirs = DEBUG_DIRS if dirs is None else _paths(dirs)
+        self.dirs = DEBUG_DIRS if dirs is None else tuple(map(self._folder, _paths(dirs)))
         if self.root:
             self.dirs = (*(self.root + one for one in DEBUG_DIRS), *(() if dirs is None else self.dirs))
         self.files = _paths(files)
@@ -142,14 +143,6 @@ class Locator:
         places = filter(None, [given, *self.archive_dirs, cache, *self.dirs, servers])
         return f"<whence.Locator: {', '.join(places) or 'no places'}>"
 
-    def __enter__(self) -> Locator:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the given files that wait to be asked for, and connections to stores and servers. The locator stays
         usable."""
@@ -158,6 +151,21 @@ class Locator:
             close = getattr(one, "close", None)
             if close is not None:
                 close()
+
+    def _folder(self, path: str) -> str:
+        """A debug folder; of a package that `perf archive` made, the folder that it is unpacked to."""
+        if not path.lower().endswith(PACKED) or not os.path.isfile(path):
+            return path
+        import shutil
+        from tempfile import mkdtemp
+        from weakref import finalize
+
+        from whence.locate.perf_archive import unpack
+
+        made = mkdtemp(prefix="whence-")
+        finalize(self, shutil.rmtree, made, ignore_errors=True)
+        unpack(path, made)
+        return made
 
     def _open_cache(self) -> Cache:
         """The cache; made when it is first needed."""

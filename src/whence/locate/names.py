@@ -20,6 +20,9 @@ IMAGE = r"\[(?:guest\.)?kernel(?:\.\w+)*\](?P<symbol>_\w+)?|(?:.*/)?vmlinu[xz][^
 MODULE = r"\[(?:guest\.kernel\.)?(?P<short>[\w-]+)\]|(?:.*/)?(?P<file>[^/]+?)\.ko(?:\.debug)?(?:\.(?:xz|zst|gz))?"
 
 
+PACKED = (".tar", ".tgz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz")  # endings of what `perf archive` makes
+
+
 def is_image(path: str) -> bool:
     """Whether a mapped path is the kernel itself."""
     return bool(re.fullmatch(IMAGE, path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 
+from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.errors import Mismatch
 from whence.locate.identity import key
@@ -95,7 +96,7 @@ class Wanted(Record, frozen=True):
         return f"{self.path or 'its path is not known'}, {identity}"
 
 
-class Opened:
+class Opened(Closing):
     """A file that answers, open. `how` says in words which it is and how it was found. `binary` is a `whence.Binary`:
     its type is not named here, for a Binary is made of what searches find.
 
@@ -120,12 +121,6 @@ class Opened:
         """The ELF file that answers, itself or through the archive that was made of it; None for a mere archive."""
         producers = self.binary.producers
         return self.elf if producers is None else producers.elf
-
-    def __enter__(self) -> Opened:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close every file of it."""

@@ -19,6 +19,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from whence import rooted
+from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.errors import WRONG_KIND, ElfError, WhenceError, without_file
 from whence.files import DELETED_MARK, open_regular
@@ -58,7 +59,7 @@ PACKED = {b"\xfd7": "xz", b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}  # kernel mo
 OWN_PATH = "own path"
 
 
-class Candidate:
+class Candidate(Closing):
     """A file that may answer, with its build-ids. An ELF file is open until it is handed over or closed."""
 
     __slots__ = ("_open", "_waiting", "build_ids", "how", "is_archive", "is_package", "path")
@@ -90,12 +91,6 @@ class Candidate:
         """An archive that lies in no file, as an open Binary; None where the path leads to it. Raises OSError,
         LidiaError."""
         return self._open(demangle) if self._open is not None else None
-
-    def __enter__(self) -> Candidate:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file, unless it was handed over."""
@@ -147,7 +142,7 @@ def of_elf(elf: ElfFile, how: str) -> Candidate:
         raise
 
 
-class GivenFiles:
+class GivenFiles(Closing):
     """Files that a person named: ELF files, debug files, archives. Raises OSError, WhenceError for a bad one at once.
 
     Each ELF file stays open from the look at its build-id until it is asked for, so that it is opened once.
@@ -163,12 +158,6 @@ class GivenFiles:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> GivenFiles:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<GivenFiles {', '.join(one.path for one in self.files) or 'none'}>"

@@ -1,7 +1,8 @@
 """The build-id of a file, from as few bytes as it takes.
 
 Linkers put the notes right behind the program headers, so one page of a 64-bit file nearly always holds the answer.
-Where it does not (no PT_NOTE segment, 32 bits, other byte order, anything odd) the whole reader of `whence.elf` looks.
+Object files and kernel modules have no segments: of those the section headers say where the notes are. Where that does
+not do (no such segment or section, 32 bits, other byte order, anything odd) the whole reader of `whence.elf` looks.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import stat
 import struct
 import sys
+from collections.abc import Iterable
 
 from whence.elf import ElfFile, layout
 from whence.elf.kernels import constants
@@ -22,6 +24,7 @@ _HEAD = 4096
 # in the machine's own order: others go the long way
 _HEADER = struct.Struct(f"={constants.EI_NIDENT}x{layout.HEADER[64]}")
 _SEGMENT = struct.Struct("=" + layout.SEGMENT[64])
+_SECTION = struct.Struct("=" + layout.SECTION[64])
 _NOTE = struct.Struct("=" + layout.NOTE)
 _DATA = constants.ELFDATA2LSB if sys.byteorder == "little" else constants.ELFDATA2MSB
 _IDENT = layout.MAGIC + bytes((constants.ELFCLASS64, _DATA))
@@ -68,19 +71,37 @@ def whole_elf(descriptor: int, name: str = "") -> ElfFile:
 
 
 def _from_first_page(descriptor: int) -> str | None:
-    """The build-id if the first page and the PT_NOTE segments tell it; None when the whole reader must look."""
+    """The build-id if the first page and what it leads to tell it; None when the whole reader must look."""
     try:
         head = os.pread(descriptor, _HEAD, 0)
     except OSError:
         return None
     if len(head) < _HEADER.size or not head.startswith(_IDENT):
         return None
-    table, stride, count = (fields := _HEADER.unpack_from(head))[4], fields[8], fields[9]
+    fields = _HEADER.unpack_from(head)
+    if not fields[9]:  # e_phnum
+        return _of_blocks(descriptor, head, _noted_sections(descriptor, fields[5], fields[11], fields[10]))
+    table, stride, count = fields[4], fields[8], fields[9]
     if stride != _SEGMENT.size or table + count * stride > len(head):
         return None
-    for position in range(table, table + count * stride, stride):
-        kind, _, offset, _, _, size, _, align = _SEGMENT.unpack_from(head, position)
-        if kind != constants.PT_NOTE or size > _NOTES_LIMIT:
+    rows = _SEGMENT.iter_unpack(head[table : table + count * stride])
+    return _of_blocks(descriptor, head, [(row[2], row[5], row[7]) for row in rows if row[0] == constants.PT_NOTE])
+
+
+def _noted_sections(descriptor: int, table: int, count: int, stride: int) -> list[tuple[int, int, int]]:
+    """(offset, size, align) of each section of notes."""
+    if stride != _SECTION.size or table >> 63:
+        return []
+    rows = os.pread(descriptor, count * stride, table)
+    if len(rows) != count * stride:
+        return []
+    return [(row[4], row[5], row[8]) for row in _SECTION.iter_unpack(rows) if row[1] == constants.SHT_NOTE]
+
+
+def _of_blocks(descriptor: int, head: bytes, blocks: Iterable[tuple[int, int, int]]) -> str | None:
+    """The build-id in the first block of notes that has one; None when none has."""
+    for offset, size, align in blocks:
+        if size > _NOTES_LIMIT:
             continue
         if offset + size <= len(head):
             notes = head[offset : offset + size]

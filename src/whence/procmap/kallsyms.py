@@ -17,18 +17,22 @@ from whence.procmap.names import NamedAddresses
 KERNEL_START = 1 << 63
 LONGEST = 1 << 20  # bytes that the last function before a gap is taken to have at most
 _LINE = re.compile(rb"^([0-9a-fA-F]{1,16}) [tTwW] (\S+)(?:[ \t]+\[(\S+)\])?[ \t]*$", re.MULTILINE)
-_TEXT = re.compile(rb"^([0-9a-fA-F]{8,16}) [tT] _text$", re.MULTILINE)
+_FIRST = re.compile(rb"^([0-9a-fA-F]{8,16}) [tT] (_text|_stext)$", re.MULTILINE)
 
 
 class KernelNames(NamedAddresses):
-    """Functions of a kernel and its modules; empty when addresses are hidden. `text_address` is where _text lies, None
-    where that is not told."""
+    """Functions of a kernel and its modules; empty when addresses are hidden. `begins` says where _text and _stext lie,
+    as far as that is told."""
 
-    __slots__ = ("text_address",)
+    __slots__ = ("begins",)
 
-    def __init__(self, ranges: Iterable[tuple[int, int, str]] = (), text_address: int | None = None) -> None:
+    def __init__(self, ranges: Iterable[tuple[int, int, str]] = (), begins: dict[str, int] | None = None) -> None:
         super().__init__(ranges)
-        self.text_address = text_address
+        self.begins = begins or {}
+
+    @property
+    def text_address(self) -> int | None:
+        return self.begins.get("_text")
 
     @classmethod
     def read(cls, path: str = "/proc/kallsyms") -> KernelNames:
@@ -51,6 +55,6 @@ class KernelNames(NamedAddresses):
                 first[start] = f"{text} [{module.decode('utf-8', 'surrogateescape')}]" if module else text
         starts = sorted(first)
         ends = [*starts[1:], min(starts[-1] + LONGEST, (1 << 64) - 1)] if starts else []
-        text = _TEXT.search(data)
+        begins = {name.decode(): at for text, name in _FIRST.findall(data) if (at := int(text, 16))}
         ranges = ((start, min(end, start + LONGEST), first[start]) for start, end in zip(starts, ends, strict=True))
-        return cls(ranges, int(text[1], 16) or None if text is not None else None)
+        return cls(ranges, begins)

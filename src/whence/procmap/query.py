@@ -28,6 +28,7 @@ try:
 except ImportError:  # only Linux has the query
     fcntl = None  # type: ignore[assignment]
 
+from whence.closing import Closing
 from whence.procmap.kernels.constants import EXECUTE, PERMISSIONS
 from whence.procmap.mapping import Mapping, kind_of
 
@@ -39,7 +40,7 @@ _BUILD_ID_ROOM = 64
 _NAME_ROOM = 4096 + 64
 
 
-class MapsQuery:
+class MapsQuery(Closing):
     """An open maps file that answers queries. A context manager; one thread at a time.
 
     Raises OSError at opening; `find` and `walk` raise ProcessLookupError when that memory is gone.
@@ -56,12 +57,6 @@ class MapsQuery:
         self._build_id_at = ctypes.addressof((ctypes.c_char * _BUILD_ID_ROOM).from_buffer(self._build_id))
         self._request = bytearray(_STRUCT.size)
         self._descriptor = os.open(f"{process}/maps", os.O_RDONLY)
-
-    def __enter__(self) -> MapsQuery:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         if self._descriptor >= 0:

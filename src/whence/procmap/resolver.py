@@ -17,6 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from time import monotonic
 
+from whence.closing import Closing
 from whence.errors import ElfError, MapsError
 from whence.files import open_looked_at
 from whence.forks import Lock
@@ -76,7 +77,7 @@ class _Process:
             self.reader.forget()
 
 
-class Resolver:
+class Resolver(Closing):
     """Executable mappings of processes, with build-ids. Safe for use from many threads.
 
     `proc_root` is where the process directories are; `recheck` how many seconds a process is trusted to be the same
@@ -101,12 +102,6 @@ class Resolver:
 
     def __repr__(self) -> str:
         return f"<whence.procmap.Resolver of {self._root}: {len(self._processes)} processes>"
-
-    def __enter__(self) -> Resolver:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Drop everything kept. The resolver stays usable, as if new."""

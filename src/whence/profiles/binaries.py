@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from whence.closing import Closing
 from whence.elf import ElfFile
 from whence.elf.segments import Segment
 from whence.errors import WhenceError
@@ -55,7 +56,7 @@ class MappingSearch:
     tried: list[Tried] = field(default_factory=list)
 
 
-class Binaries:
+class Binaries(Closing):
     """The files of a profile's mappings, found by `locator` and opened once each.
 
     `symbol_lists` has the names that are in no file. With `remember` what a file answered is kept for the next profile:
@@ -81,12 +82,6 @@ class Binaries:
             opened.close()
         self._open.clear()
         self._searches.clear()
-
-    def __enter__(self) -> Binaries:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def trim(self, memory: int, files: int) -> None:
         """Close the files that were asked least recently, until the others are at most so many and take so many bytes.

@@ -57,8 +57,8 @@ def diff(new: Profile, base: Profile, *, normalize: bool = False) -> Profile:
     for side, column in zip(sides, (0, 1), strict=True):
         kinds = [pair[column] for pair in pairs]
         tables.add(side, kinds, column, alike if column else {})
-    samples = tables.samples(len(pairs), normalize)
-    out.samples = samples
+    out.samples = tables.samples(len(pairs), normalize)
+    out.put_files_first()
     return out
 
 

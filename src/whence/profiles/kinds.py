@@ -34,7 +34,7 @@ def kind_of(mapping: Mapping | None, address: int) -> AddressKind:
         return AddressKind.NOWHERE if mapping is None or mapping.path else AddressKind.GENERATED
     if mapping.path in PAGES:
         return AddressKind.PAGE
-    if GENERATED.match(mapping.path):
+    if GENERATED.match(mapping.path) and not (mapping.build_id and mapping.path.startswith("/memfd:")):
         return AddressKind.GENERATED
     if mapping.path.startswith("[") and address < HALF and not is_image(mapping.path):
         return AddressKind.GENERATED  # [xfs] is a module of the kernel only where the kernel is

@@ -10,21 +10,29 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from copy import deepcopy
 
 from whence.model import Frames
 from whence.profiles import bounds
 from whence.profiles.addresses import is_runtime
 from whence.profiles.kinds import AddressKind, kind_of
-from whence.profiles.model import NO_MAPPING, Label, Mapping, Profile, Samples, SampleType, Timeline
+from whence.profiles.model import NO_MAPPING, Derived, Label, Mapping, Profile, Samples, SampleType, Timeline
 
 LARGEST = (1 << 63) - 1
 
 
 def merge(profiles: Iterable[Profile]) -> Profile:
-    """One profile of all; each is let go before the next one is asked for."""
+    """One profile of all; each is let go before the next one is asked for. One whose stacks wait to be unwound is kept,
+    with those behind it, for they are to be merged once more then."""
     merger = Merger()
+    kept: list[Profile] = []
     for profile in profiles:
+        if kept or profile.unwinding is not None:
+            kept = kept or ([deepcopy(merger.profile)] if merger.added else [])
+            kept.append(profile)
         merger.add(profile)
+    if kept:
+        merger.profile.unwinding = Derived(kept, merge)
     return merger.profile
 
 
@@ -156,10 +164,12 @@ class Merger:
         if not self.added:
             out.default_type, out.format = profile.default_type, profile.format
             out.period, out.period_type = profile.period, profile.period_type
+            out.kernel_names = profile.kernel_names
         out.time_ns = min(out.time_ns or profile.time_ns, profile.time_ns or out.time_ns)
         out.duration_ns = saturated(out.duration_ns + profile.duration_ns)
         out.comments += [one for one in profile.comments if one not in out.comments]
         out.system_names |= profile.system_names
         out.lost += profile.lost
+        out.notes += [one for one in profile.notes if one not in out.notes]
         out.skipped += profile.skipped
         out.first_skipped = out.first_skipped or profile.first_skipped

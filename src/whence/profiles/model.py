@@ -17,7 +17,7 @@ asked for.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
@@ -152,6 +152,25 @@ class Samples:
         """The locations of a stack, leaf first."""
         return self.stack[self.first[stack] : self.first[stack + 1]]
 
+    def of_events(self, kept: list[int]) -> Samples:
+        """The samples of some events of the timeline, with what those count."""
+        assert self.timeline is not None
+        rows = sorted({self.timeline.sample[at] for at in kept})
+        place = {row: at for at, row in enumerate(rows)}
+        line = Timeline(
+            array("I", [place[self.timeline.sample[at]] for at in kept]),
+            array("q", map(self.timeline.time.__getitem__, kept)),
+            [array("q", map(column.__getitem__, kept)) for column in self.timeline.values],
+        )
+        values = [array("q", [0]) * len(rows) for _ in line.values]
+        for total, column in zip(values, line.values, strict=True):
+            for row, value in zip(line.sample, column, strict=True):
+                total[row] += value
+        labels = [self.labels[row] for row in rows]
+        return Samples(
+            self.first, self.stack, array("I", map(self.of.__getitem__, rows)), values, labels, timeline=line
+        )
+
     def add(self, stack: list[int], values: list[int], labels: tuple[Label, ...] = ()) -> None:
         """Append a sample with a stack of its own: locations leaf first, a value of each type. ValueError otherwise."""
         self.added += 1
@@ -237,6 +256,7 @@ class Profile:
     first_skipped: tuple[str, str, str] | None = None  # which one was first, the rule it breaks, its text
     notes: list[str] = field(default_factory=list)  # what its reader says of it: losses, parts that are not read
     unwinding: Unwinding | None = None  # samples whose stacks wait for the files that say how to unwind them
+    kernel_names: str = ""  # a list of the kernel's names (kallsyms) that was kept with it, by its path
     load: Callable[[], Samples] | None = None
     _samples: Samples | None = None
     _read_samples: int = 0  # of those that were read, how many `add` had made
@@ -278,7 +298,10 @@ class Profile:
         samples = self.samples
         kept = [index for index in range(len(samples)) if predicate(Sample(self, index))]
         found = copy(self)
-        found.unwinding = None
+        if self.unwinding is not None:
+            line, chosen = samples.timeline, set(kept)
+            events = None if line is None else [at for at, row in enumerate(line.sample) if row in chosen]
+            found.unwinding = Derived([self], lambda parents: _filtered(parents[0], events, predicate))
         found.samples = Samples(
             samples.first,
             samples.stack,
@@ -298,7 +321,8 @@ class Profile:
         """
         samples, line = self.samples, self.samples.timeline
         found = copy(self)
-        found.unwinding = None
+        if self.unwinding is not None:
+            found.unwinding = Derived([self], lambda parents: parents[0].timed())
         if line is None:
             return found
         order = line.in_order()
@@ -324,6 +348,14 @@ class Profile:
         self.address.append(address)
         self.frames.append(frames)
         return len(self.address) - 1
+
+    def put_files_first(self) -> None:
+        """Order the mappings: files first, the kernel's and other memory last. Readers of pprof take the first one for
+        the program."""
+        order = sorted(range(len(self.mappings)), key=lambda index: not self.mappings[index].path.startswith("/"))
+        place = {index: row for row, index in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
+        self.mappings = [self.mappings[index] for index in order]
+        self.mapping = array("q", map(place.__getitem__, self.mapping))
 
     def skip(self, part: str, rule: str, line: str) -> None:
         """Count a line of text that could not be read."""
@@ -352,3 +384,31 @@ class Profile:
         """The mapping of a location; None where it has none."""
         index = self.mapping[location]
         return None if index == NO_MAPPING else self.mappings[index]
+
+
+class Derived:
+    """What a profile that was made of others has to wait for: their stacks. Then it is made of them once more."""
+
+    def __init__(self, parents: Sequence[Profile], again: Callable[[list[Profile]], Profile]) -> None:
+        self._parents, self._again = parents, again
+
+    def unwind(self, profile: Profile, finds: Finds) -> None:
+        whole = []
+        for parent in self._parents:
+            one = parent
+            if parent.unwinding is not None:
+                one = copy(parent)
+                parent.unwinding.unwind(one, finds)
+            whole.append(one)
+        made = self._again(whole)
+        for each in fields(made):
+            setattr(profile, each.name, getattr(made, each.name))
+
+
+def _filtered(profile: Profile, events: list[int] | None, predicate: Callable[[Sample], bool]) -> Profile:
+    """The events of a profile that were chosen before its stacks were whole; without times samples are asked again."""
+    if events is None or profile.samples.timeline is None:
+        return profile.filter(predicate)
+    found = copy(profile)
+    found.samples = profile.samples.of_events(events)
+    return found

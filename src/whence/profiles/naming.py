@@ -69,6 +69,7 @@ def name(
     if profile.unwinding is not None:
         waiting, profile.unwinding = profile.unwinding, None
         waiting.unwind(profile, binaries.locator)
+    binaries.symbol_lists.recorded = profile.kernel_names
     demangled = demangler(demangle)
     if binaries.remembers:
         profile.system_names = binaries.system_names

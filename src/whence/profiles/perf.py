@@ -199,7 +199,7 @@ class PerfReader:
     def whole(self) -> Profile:
         self.finish()
         self.memories.place_loose_files(self.alone)
-        self.memories.reorder()
+        self.profile.put_files_first()
         profile = self.profile
         names = [name for name in self.events if name]
         profile.sample_types = [SampleType("samples", "count")]

@@ -7,7 +7,6 @@ offsets are known, files are placed beside one another above every real address.
 from __future__ import annotations
 
 import re
-from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
@@ -166,11 +165,3 @@ class Memories:
         for location, index in enumerate(profile.mapping):
             if index in start and not profile.address[location] >> 32:
                 profile.address[location] += start[index]
-
-    def reorder(self) -> None:
-        """Files first, the kernel's and other memory last: readers of pprof take the first mapping for the program."""
-        mappings = self.profile.mappings
-        order = sorted(range(len(mappings)), key=lambda index: not mappings[index].path.startswith("/"))
-        place = {index: row for row, index in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
-        self.profile.mappings = [mappings[index] for index in order]
-        self.profile.mapping = array("q", map(place.__getitem__, self.profile.mapping))

@@ -3,9 +3,10 @@
 perf maps   given by hand, else /tmp/perf-PID.map of the process a profile tells. A file named perf-PID.map answers
             for that process when several are given; one given alone answers for all. /tmp is everyone's: what lies
             there is believed when it is a regular file of ours or root's, as perf does it
-kallsyms    given by hand, else what perf's cache has of the build-id, else /proc/kallsyms, when the profile was
-            recorded on the kernel that runs here: its
-            build-id is the same, or without one the first symbol is at the same address
+kallsyms    given by hand, else the one that was kept with the recording (perf record --kcore), else what perf's cache
+            has of the build-id (moved to where the kernel lay then, if it lay elsewhere), else /proc/kallsyms, when the
+            profile was recorded on the kernel that runs here: its build-id is the same, or without one the first symbol
+            is at the same address
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from whence.elf.notes import build_id, walk
+from whence.elf.segments import SMALLEST_PAGE as PAGE
 from whence.errors import ProfileError, WhenceError
 from whence.files import OWNED, NotRegularError, open_input
 from whence.locate.identity import key
-from whence.locate.names import is_image, module_of
+from whence.locate.names import IMAGE, is_image, module_of
 from whence.model import Source
 from whence.procmap import perfmap
 from whence.procmap.kallsyms import KernelNames
@@ -42,6 +44,23 @@ class NameList(NamedTuple):
     names: NamedAddresses
     source: Source
     how: str
+
+
+class MovedNames(NamedAddresses):
+    """The names of a kernel that lay elsewhere, `moved` bytes higher; its modules lay anywhere and are left out."""
+
+    __slots__ = ("_moved", "_there")
+
+    def __init__(self, there: NamedAddresses, moved: int) -> None:
+        super().__init__()
+        self._there, self._moved = there, moved
+
+    def __len__(self) -> int:
+        return len(self._there)
+
+    def lookup(self, address: int) -> str:
+        name = self._there.lookup(address - self._moved) if address >= self._moved else ""
+        return "" if name.endswith("]") else name
 
 
 class SymbolLists:
@@ -67,7 +86,9 @@ class SymbolLists:
     ) -> None:
         self.local = local
         self.folders: Sequence[str] = ()  # debug folders: perf's cache has the kallsyms of recorded kernels
-        self._cached: dict[str, NameList | None] = {}  # by build-id
+        self.recorded = ""  # the kallsyms that was kept with the profile that is being named
+        self._read: dict[str, KernelNames] = {}  # by path
+        self._cached: dict[tuple[str, str, int | None], NameList | None] = {}  # by what decides which it is
         self._directory = directory
         self._running, self._notes = running, notes
         self._given = [(Path(one), given_map(Path(one))) for one in perf_maps]
@@ -135,24 +156,52 @@ class SymbolLists:
         return self._kernel[1] if self._kernel is not None and self.kallsyms is not None else None
 
     def _of_cache(self, mapping: Mapping) -> NameList | None:
-        """The names that perf kept of the recorded kernel (~/.debug/.build-id/ab/cdef/kallsyms), by its build-id; those
+        """The names that were kept of the recorded kernel, with the recording or by its build-id in perf's cache; those
         of modules are among them."""
-        build_id = key(mapping.build_id)
         if not is_image(mapping.path):
             begins = first_address(mapping)
             inside = f"[{module_of(mapping.path)}]"
-            known = (one for one in self._cached.values() if one is not None and begins is not None)
+            known = [one for one in self._cached.values() if one is not None and begins is not None]
+            if self.recorded and (names := self._names_in(self.recorded)):
+                known.insert(0, NameList(names, Source.KALLSYMS, self.recorded))
             return next((one for one in known if inside in one.names.lookup(begins or 0)), None)
-        if build_id and build_id not in self._cached:
-            self._cached[build_id] = None
-            for folder in self.folders:
-                path = Path(folder, ".build-id", build_id[:2], build_id[2:], "kallsyms")
-                with suppress(OSError, ProfileError):
-                    names, _ = read_kallsyms(path)
-                    if len(names):
-                        self._cached[build_id] = NameList(names, Source.KALLSYMS, str(path))
-                        break
-        return self._cached.get(build_id)
+        build_id = key(mapping.build_id)
+        asked = self.recorded, build_id, first_address(mapping)
+        if asked not in self._cached:
+            kept = [self.recorded] if self.recorded else []
+            lists = (self._placed(path, mapping) for path in (*kept, *self._kept_of(build_id)))
+            self._cached[asked] = next((one for one in lists if one is not None), None)
+        return self._cached[asked]
+
+    def _kept_of(self, build_id: str) -> Iterator[str]:
+        """Where perf's cache may have the kallsyms of a kernel: by itself, or beside a copy of kcore, newest first."""
+        for folder in self.folders if build_id else ():
+            yield os.path.join(folder, ".build-id", build_id[:2], build_id[2:], "kallsyms")
+            yield os.path.join(folder, "[kernel.kallsyms]", build_id, "kallsyms")
+            copies = os.path.join(folder, "[kernel.kcore]", build_id)
+            with suppress(OSError):
+                yield from (os.path.join(copies, one, "kallsyms") for one in sorted(os.listdir(copies), reverse=True))
+
+    def _names_in(self, path: str) -> KernelNames:
+        """The names of a list, none where it can't be read; each is read once."""
+        if path not in self._read:
+            self._read[path] = KernelNames()
+            with suppress(OSError, ProfileError):
+                self._read[path], _ = read_kallsyms(Path(path))
+        return self._read[path]
+
+    def _placed(self, path: str, mapping: Mapping) -> NameList | None:
+        """The names of a list at the addresses where a mapping has the kernel; None where it can't be the same one."""
+        names = self._names_in(path)
+        if not len(names):
+            return None
+        found = re.fullmatch(IMAGE, mapping.path)
+        here, there = first_address(mapping), names.begins.get((found and found["symbol"]) or "_text")
+        if here is None or there is None or here == there:
+            return NameList(names, Source.KALLSYMS, path)
+        if (here - there) % PAGE:
+            return None
+        return NameList(MovedNames(names, here - there), Source.KALLSYMS, path)
 
     def _of_this_machine(self, mapping: Mapping) -> KernelNames | None:
         """The running kernel's names, when the mapping is of this kernel."""

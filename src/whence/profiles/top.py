@@ -43,13 +43,17 @@ class TopRow(NamedTuple):
 
 
 class Top(NamedTuple):
-    """Functions in order, and how many there are; the values are of one sample type and add up to `whole`."""
+    """Functions in order, and how many there are; the values are of one sample type and add up to `whole`.
+
+    Of a difference `base` is what the older profile had, which shares are of; None of others.
+    """
 
     rows: list[TopRow]
     functions: int
     type: str
     unit: str
     whole: int
+    base: int | None = None
 
     def __str__(self) -> str:
         """The table that `whence profile --format top` prints."""
@@ -67,7 +71,9 @@ def top(profile: Profile, rows: int = ROWS, sort: str = "self", *, kind: int | N
     heaviest = {"self": by_self, "total": by_total}[sort]
     order = sorted(found, key=lambda row: (*heaviest(row), row[2:]))
     type = type_of(profile, kind)
-    return Top(order[:rows] if rows else order, len(found), type.type or "samples", type.unit, whole)
+    kind = profile.default_type if kind is None else kind
+    base = sum(profile.samples.base[kind]) if kind < len(profile.samples.base) else None
+    return Top(order[:rows] if rows else order, len(found), type.type or "samples", type.unit, whole, base)
 
 
 def by_self(row: TopRow) -> tuple[int, int]:
@@ -154,9 +160,13 @@ def text(found: Top) -> str:
     """The table: a line about the whole, then a line for each function."""
     count = f"{found.functions:,} function{'' if found.functions == 1 else 's'}"
     shown = "" if len(found.rows) == found.functions else f", {len(found.rows):,} of them below"
-    lines = [f"{plain(found.type)}: {plain(amount(found.whole, found.unit))} in {count}{shown}"]
+    whole = abs(found.whole if found.base is None else found.base)
+    said = plain(amount(found.whole, found.unit))
+    if found.base is not None:
+        changed = f"{said if found.whole < 0 else f'+{said}'} ({share(found.whole, whole)})"
+        said = f"{changed} since {plain(amount(found.base, found.unit))},"
+    lines = [f"{plain(found.type)}: {said} in {count}{shown}"]
     cells = [HEAD]
-    whole = abs(found.whole)
     cells += [
         (
             plain(amount(row.self, found.unit)),

@@ -5,16 +5,22 @@
     settings.py       what a server is told when it starts: the store, limits, tokens, upstreams
     access.py         who may do what: tokens with scopes
     bodies.py         bodies of requests, bounded in bytes and time; what is refused, and how
+    access_log.py     a JSON object for each answer
+    quick.py          misses, small sections and /metrics, without Starlette
+    listing.py        what the store's index says, read now and then
     metrics.py        counts and durations under the names that debuginfod's dashboards have
     debuginfod.py     files, sections, sources and metadata by build-id
     pool.py           open archives, the least recently used goes
     symbolication.py  Mozilla's API: /symbolicate/v5, /source/v1
     naming.py         /symbolize, /profile, OTLP in and out
+    arrow.py          Arrow streams, looked at before they are unpacked
+    answers.py        lines of /symbolize that were made already
     misses.py         questions without an answer, on their way into the store
     upstream.py       other debuginfod servers, asked for what is not in the store
     uploads.py        files in: PUT, and Pyroscope's three calls
     uvicorn_headers.py  a time for headers, which uvicorn lacks
-    parsing.py        a stranger's file is parsed in a process of its own, with limits
+    parsing.py        a stranger's file is parsed in a process of its own
+    sandbox.py        what such a process gives up
     page/             the page
     run.py            granian or uvicorn, with what the options say
 

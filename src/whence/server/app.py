@@ -5,53 +5,54 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import json
 import logging
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
+from prometheus_client import disable_created_metrics
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from whence.errors import plain
 from whence.server.access import ADMIN, READ, UPLOAD
+from whence.server.access_log import AccessLog
 from whence.server.bodies import Refusal
 from whence.server.debuginfod import DebuginfodEndpoints
-from whence.server.metrics import CONTENT_TYPE
+from whence.server.metrics import CONTENT_TYPE, METRICS
 from whence.server.naming import Naming
 from whence.server.page import Page
+from whence.server.quick import QuickAnswers
 from whence.server.settings import ServerSettings
 from whence.server.state import Server, forwarders_of
 from whence.server.symbolication import Symbolication
 from whence.server.uploads import PYROSCOPE, Uploads
 
-ACCESS_LOG = logging.getLogger("whence.access")
 LOG = logging.getLogger("whence")
-CORS = {"Access-Control-Allow-Origin": "*"}
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "POST, GET, OPTIONS", "Access-Control-Max-Age": "86400",
     "Access-Control-Allow-Headers": "cache-control",
 }  # fmt: skip
 SPELLED = {b"etag": b"ETag", b"www-authenticate": b"WWW-Authenticate"}
+EVERYWHERE = [(b"Access-Control-Allow-Origin", b"*"), (b"X-Content-Type-Options", b"nosniff")]
 OPEN_PATHS = ("/healthz", "/readyz")
 
 
-def make_app(settings: ServerSettings) -> Starlette:
+def make_app(settings: ServerSettings) -> Gate:
     """The application of a server with these settings."""
     server = Server(settings)
     debuginfod, symbolication = DebuginfodEndpoints(server), Symbolication(server)
     naming, uploads, page = Naming(server), Uploads(server), Page(server)
 
     async def metrics(request: Request) -> Response:
-        server.count(request, "metrics")
-        return Response(server.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+        text = server.metrics.text()
+        server.count(request, METRICS)
+        return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
     async def healthz(request: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -98,6 +99,7 @@ def make_app(settings: ServerSettings) -> Starlette:
         try:
             yield
         finally:
+            gate.log.flush()
             await run_in_threadpool(server.close)
 
     async def refused(request: Request, error: Exception) -> Response:
@@ -110,15 +112,19 @@ def make_app(settings: ServerSettings) -> Starlette:
         words = why.get(error.status_code, error.detail)
         return Refusal(error.status_code, words, headers=dict(error.headers or {})).response()
 
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={Refusal: refused, HTTPException: unknown})
+    async def failed(request: Request, error: Exception) -> Response:
+        return Refusal(500, "internal error: it is logged").response()
+
+    handlers = {Refusal: refused, HTTPException: unknown, Exception: failed}
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    app.state.server = server
-    app.add_middleware(Gate, server=server)
-    return app
+    gate = Gate(app, server, QuickAnswers(server, debuginfod.tables))
+    return gate
 
 
-def from_environment() -> Starlette:
+def from_environment() -> Gate:
     """The application in a worker process."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     return make_app(ServerSettings.from_environment())
 
 
@@ -132,23 +138,39 @@ def spelled(name: bytes) -> bytes:
 class Gate:
     """What comes before and after every endpoint: access, CORS, the time a request may take, the log and the counts."""
 
-    def __init__(self, app: ASGIApp, server: Server) -> None:
-        self.app, self.server = app, server
+    def __init__(self, app: ASGIApp, server: Server, quick: QuickAnswers) -> None:
+        self.app, self.server, self.quick = app, server, quick
+        self.log = AccessLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         began = time.monotonic()
-        told = {"status": 0, "bytes": 0}
+        headers = dict(scope["headers"])
+        quick = self.quick.answer(scope, headers)
+        if quick is not None:
+            status, told, body, kind, result = quick
+            await send({"type": "http.response.start", "status": status, "headers": told + EVERYWHERE})
+            await send({"type": "http.response.body", "body": body})
+            self._note(scope, headers, status, len(body), "", kind, result, time.monotonic() - began)
+            return
+        await self._guarded(scope, receive, send, headers, began)
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send, raw: dict[bytes, bytes], began: float) -> None:
+        """An endpoint's answer, or what refuses the request."""
+        status = size = 0
 
         async def sending(message: Message) -> None:
+            nonlocal status, size
             if message["type"] == "http.response.start":
-                told["status"] = message["status"]
-                made = [*message["headers"], *self._headers()]
-                message["headers"] = [(spelled(name), value) for name, value in made]
+                status = message["status"]
+                made = [(spelled(name), value) for name, value in message["headers"]]
+                message["headers"] = made + EVERYWHERE
             elif message["type"] == "http.response.body":
-                told["bytes"] += len(message.get("body", b""))
+                size += len(message.get("body", b""))
+            elif message["type"] == "http.response.pathsend":
+                size += scope.get("whence.bytes", 0)
             await send(message)
 
         headers = Headers(scope=scope)
@@ -158,13 +180,11 @@ class Gate:
         except Exception as error:
             self.server.metrics.errors.inc()
             LOG.error("%s %s failed", scope["method"], ascii(scope["path"]), exc_info=error)
-            if not told["status"]:
-                await JSONResponse({"error": "internal error: it is logged"}, 500)(scope, receive, sending)
+            if not status:
+                await Refusal(500, "internal error: it is logged").response()(scope, receive, sending)
         finally:
-            self._note(scope, headers, told, who, time.monotonic() - began)
-
-    def _headers(self) -> list[tuple[bytes, bytes]]:
-        return [(b"access-control-allow-origin", b"*"), (b"x-content-type-options", b"nosniff")]
+            kind, result = scope.get("whence.kind", "other"), scope.get("whence.result", "ok")
+            self._note(scope, raw, status, size, who, kind, result, time.monotonic() - began)
 
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, headers: Headers, granted: frozenset[str]
@@ -192,18 +212,15 @@ class Gate:
             return
         await self.app(scope, receive, send)
 
-    def _note(self, scope: Scope, headers: Headers, told: dict[str, int], who: str, seconds: float) -> None:
+    def _note(
+        self, scope: Scope, headers: dict[bytes, bytes], status: int, size: int, who: str, kind: str, result: str,
+        seconds: float,
+    ) -> None:  # fmt: skip
         """Count, and write the line of the access log."""
-        metrics, kind = self.server.metrics, scope.get("whence.kind", "other")
-        code = str(told["status"])
-        metrics.responses.labels("error" if told["status"] >= 400 else "ok").inc()
-        metrics.bytes.labels(code, kind).observe(told["bytes"])
-        metrics.milliseconds.labels(code, kind).observe(1000 * seconds)
-        if ACCESS_LOG.isEnabledFor(logging.INFO):
-            client = scope.get("client") or ("", 0)
-            line: dict[str, Any] = {
-                "client": client[0], "forwarded": headers.get("x-forwarded-for", ""), "who": who,
-                "method": scope["method"], "path": scope["path"], "status": told["status"], "bytes": told["bytes"],
-                "milliseconds": round(1000 * seconds, 1), "agent": headers.get("user-agent", "")[:200],
-            }  # fmt: skip
-            ACCESS_LOG.info("%s", json.dumps(line))
+        milliseconds = 1000 * seconds
+        self.server.metrics.traffic.note(kind, status, result, size, milliseconds)
+        client = scope.get("client")
+        self.log.note(
+            client[0] if client else "", headers.get(b"x-forwarded-for", b"").decode("latin-1"), who, scope["method"],
+            scope["path"], status, size, milliseconds, headers.get(b"user-agent", b"").decode("latin-1"),
+        )  # fmt: skip

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from whence.store import Store
 
 BINARY = "application/octet-stream"
-SMALL = 1 << 16  # bytes that are sent at once
+SMALL = 1 << 18  # bytes that are sent at once
 KEPT_TABLES = 256  # section tables that are remembered
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 METADATA_ROWS = 10_000
@@ -52,7 +52,7 @@ class DebuginfodEndpoints:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._tables = SectionTables(server.store)
+        self.tables = SectionTables(server.store)
 
     async def file(self, request: Request) -> Response:
         """/buildid/ID/debuginfo, /executable; /lidia is ours: the archive."""
@@ -64,7 +64,7 @@ class DebuginfodEndpoints:
         content = await self._server.content(request, build_id, kind)
         if content is None:
             self._server.misses.note(build_id, "debuginfod")
-            raise Refusal(404, f"no {kind} of build-id {build_id} is here")
+            raise no_file(build_id, kind)
         return send(request, content, f"{build_id}.{kind}")
 
     async def section(self, request: Request) -> Response:
@@ -77,15 +77,15 @@ class DebuginfodEndpoints:
             if content is None:
                 continue
             held = True
-            found = self._tables.known(content, name)
+            found = self.tables.known(content.tag, name)
             if found is UNREAD:
-                found = await run_in_threadpool(self._tables.read, content, build_id, kind, name)
+                found = await run_in_threadpool(self.tables.read, content, build_id, kind, name)
             if isinstance(found, tuple):
                 return send(request, content, f"{build_id}.{kind}", *found)
             content.close()
         if not held:
             self._server.misses.note(build_id, "debuginfod")
-        raise Refusal(404, f"no section {name[:80]!r} of build-id {build_id} is here")
+        raise no_section(build_id, name)
 
     async def source(self, request: Request) -> Response:
         """/buildid/ID/source/ABSOLUTE/PATH: a file of the bundle, by the path as sent or with its dots resolved."""
@@ -113,7 +113,7 @@ class DebuginfodEndpoints:
         else:
             fits = re.compile(re.escape(value.lower())).fullmatch
         results: list[dict[str, str]] = []
-        for row in self._server.store.list():
+        for row in self._server.listing.rows():
             if fits(row.build_id if key == "buildid" else row.name) is None:
                 continue
             for kind, size in ((EXECUTABLE, row.executable), (DEBUGINFO, row.debuginfo)):
@@ -122,6 +122,14 @@ class DebuginfodEndpoints:
             if len(results) >= METADATA_ROWS:
                 return {"results": results, "complete": False}
         return {"results": results, "complete": True}
+
+
+def no_file(build_id: str, kind: str) -> Refusal:
+    return Refusal(404, f"no {kind} of build-id {build_id} is here")
+
+
+def no_section(build_id: str, name: str) -> Refusal:
+    return Refusal(404, f"no section {name[:80]!r} of build-id {build_id} is here")
 
 
 def glob_pattern(glob: str) -> str:
@@ -144,13 +152,13 @@ class SectionTables:
         self._lock = threading.Lock()
         self._tables: OrderedDict[str, dict[str, tuple[int, int]]] = OrderedDict()
 
-    def known(self, content: Content, name: str) -> tuple[int, int] | Unread | None:
+    def known(self, tag: str, name: str) -> tuple[int, int] | Unread | None:
         """Where a section begins and ends; None where the file has none of this name, or an empty one."""
         with self._lock:
-            table = self._tables.get(content.tag)
+            table = self._tables.get(tag)
             if table is None:
                 return UNREAD
-            self._tables.move_to_end(content.tag)
+            self._tables.move_to_end(tag)
             return table.get(name)
 
     def read(self, content: Content, build_id: str, kind: str, name: str) -> tuple[int, int] | None:
@@ -217,19 +225,25 @@ def ascii_of(text: str) -> str:
     return "".join(one if " " <= one <= "~" else "?" for one in text)
 
 
+def headers_of(name: str, tag: str, modified: float, begin: int, end: int, *, is_file: bool) -> dict[str, str]:
+    """What is told of a file of this name and tag, or of its bytes [begin, end)."""
+    headers = {
+        "ETag": f'"{tag}"' if is_file else f'"{tag}-{begin:x}"', "Accept-Ranges": "bytes", "Cache-Control": "public",
+        "X-DEBUGINFOD-SIZE": str(end - begin), "X-DEBUGINFOD-FILE": name,
+    }  # fmt: skip
+    if modified:
+        headers["Last-Modified"] = formatdate(modified, usegmt=True)
+    return headers
+
+
 def send(request: Request, content: Content | InMemory, name: str, begin: int = 0, end: int | None = None) -> Response:
     """A file or its bytes [begin, end): whole, the range that was asked for, or 304. Closes the content when it is
     sent. Raises Refusal."""
     is_file = end is None
     end = content.size if end is None else end
     size = end - begin
-    tag = f'"{content.tag}"' if is_file else f'"{content.tag}-{begin:x}"'
-    headers = {
-        "ETag": tag, "Accept-Ranges": "bytes", "Cache-Control": "public", "X-DEBUGINFOD-SIZE": str(size),
-        "X-DEBUGINFOD-FILE": name,
-    }  # fmt: skip
-    if content.modified:
-        headers["Last-Modified"] = formatdate(content.modified, usegmt=True)
+    headers = headers_of(name, content.tag, content.modified, begin, end, is_file=is_file)
+    tag = headers["ETag"]
     try:
         if size > most_of(request):
             raise Refusal(406, f"it has {size} bytes", headers={"X-DEBUGINFOD-SIZE": str(size)})
@@ -248,8 +262,9 @@ def send(request: Request, content: Content | InMemory, name: str, begin: int = 
             return Response(status_code=status, headers=headers, media_type=BINARY)
         if whole and content.path is not None and "http.response.pathsend" in request.scope.get("extensions", {}):
             content.close()
+            request.scope["whence.bytes"] = size
             return PathResponse(content.path, headers)
-        if end - begin <= SMALL and not is_file and content.path is not None:  # a quick look into a local file
+        if end - begin <= SMALL and content.path is not None:  # a quick look into a local file
             data = content.read(begin, end)
             content.close()
             return Response(data, status, headers=headers, media_type=BINARY)

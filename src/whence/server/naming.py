@@ -9,13 +9,16 @@ import urllib3
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from whence.columns.namer import BUILD_ID, build_id_of
 from whence.errors import ProfileError, WhenceError
 from whence.locate.identity import comparable
 from whence.profiles import formats
 from whence.profiles.binaries import Binaries
 from whence.profiles.naming import name as name_profile
 from whence.reasons import Missing, Reason
+from whence.server.arrow import batches_of
 from whence.server.bodies import Refusal, body_of
+from whence.server.settings import FORWARD, SYMBOLIZE
 from whence.symbolize.naming import why_nothing
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ HOP_BY_HOP = {
     "proxy-authorization", "transfer-encoding", "upgrade", "expect",
 }  # fmt: skip
 LONGEST_LINE = 1 << 16
+NEWLINE = b"\n"
+NO_OBJECT = "not an object with build_id and address"
 FORWARD_SECONDS = 30.0
 
 
@@ -50,11 +55,11 @@ class Naming:
         returns = request.query_params.get("return_addresses", "") in ("1", "true")
         if kind == ARROW:
             leaf = request.query_params.get("leaf", "") in ("1", "true")
-            named = await self._server.heavy(self._arrow, body, leaf, returns)
+            named = await self._server.heavy(SYMBOLIZE, self._arrow, body, leaf, returns)
             return Response(named, media_type=ARROW)
         if kind not in JSON_LINES:
             raise Refusal(415, f"{kind[:80]!r} is not known: send JSON lines or {ARROW}")
-        lines = await self._server.heavy(self._lines, body, returns)
+        lines = await self._server.heavy(SYMBOLIZE, self._lines, body, returns)
         return Response(lines, media_type="application/x-ndjson")
 
     def _arrow(self, body: bytes, leaf: bool, returns: bool) -> bytes:
@@ -62,18 +67,18 @@ class Naming:
             import pyarrow as pa
         except ImportError:
             raise Refusal(501, "this server has no pyarrow: send JSON lines") from None
-        namer = self._server.namer(leaf, returns)
+        namer, limits = self._server.namer(leaf, returns), self._server.settings.limits
         out = pa.BufferOutputStream()
         rows = 0
         try:
-            with (
-                pa.ipc.open_stream(body) as reader,
-                pa.ipc.new_stream(out, namer.schema(reader.schema)) as writer,
-            ):
-                for batch in reader:
-                    batch.validate(full=True)
+            schema, batches = batches_of(body, limits)
+            with pa.ipc.new_stream(out, namer.schema(schema)) as writer:
+                for batch in batches:
                     rows += batch.num_rows
+                    self._server.refresh(build_ids_in(batch))
                     writer.write_batch(namer(batch))
+                    if out.tell() > limits.answer_bytes:
+                        raise Refusal(413, f"the answer has more than {limits.answer_bytes} bytes: ask for fewer rows")
         except WhenceError as error:
             raise Refusal(422, str(error)) from None
         except (pa.ArrowException, OSError, ValueError) as error:  # a cut stream is an OSError
@@ -84,46 +89,40 @@ class Naming:
 
     def _lines(self, body: bytes, returns: bool) -> bytes:
         limits = self._server.settings.limits
-        lines = body.splitlines()
-        if len(lines) > limits.addresses:
-            raise Refusal(413, f"{len(lines)} lines, at most {limits.addresses} are allowed")
-        asked: list[tuple[str, int] | str] = [read_line(line) for line in lines if line.strip()]
+        if body.count(NEWLINE) > limits.addresses:
+            raise Refusal(413, f"{body.count(NEWLINE)} lines, at most {limits.addresses} are allowed")
+        asked = read_lines([line for line in body.splitlines() if line.strip()])
         wanted: dict[str, set[int]] = {}
         for one in asked:
             if not isinstance(one, str):
                 wanted.setdefault(one[0], set()).add(one[1])
-        found = {
-            (build_id, address): answer
-            for build_id, addresses in wanted.items()
-            for address, answer in self._named(build_id, sorted(addresses), returns)
-        }
-        out = []
-        known: dict[tuple[str, int], str] = {}
-        for one in asked:
-            if isinstance(one, str):
-                out.append(json.dumps({"frames": [], "reason": Reason.NOT_AN_ADDRESS.word, "detail": one}))
-                continue
-            text = known.get(one)
-            if text is None:
-                text = known[one] = json.dumps(as_json(found[one]))
-            out.append(text)
+        known = {build_id: self._named(build_id, addresses, returns) for build_id, addresses in wanted.items()}
+        out = [wrong(one) if isinstance(one, str) else known[one[0]][one[1]] for one in asked]
+        if sum(map(len, out)) > limits.answer_bytes:
+            raise Refusal(413, f"the answer has more than {limits.answer_bytes} bytes: ask for fewer addresses at once")
         self._server.metrics.addresses.labels("asked").inc(len(asked))
-        return ("\n".join(out) + "\n" if out else "").encode()
+        return b"\n".join(out) + b"\n" if out else b""
 
-    def _named(self, build_id: str, addresses: list[int], returns: bool) -> list[tuple[int, Frames | Missing]]:
-        """The frames of some addresses of a build-id, or why there are none."""
+    def _named(self, build_id: str, addresses: set[int], returns: bool) -> dict[int, bytes]:
+        """The lines that answer for some addresses of a build-id: frames, or why there are none."""
         try:
-            with self._server.pool.use(build_id, len(addresses)) as opened:
+            self._server.refresh([build_id])
+            kept = self._server.answers.of(build_id, returns)
+            with self._server.opened(build_id, len(addresses)) as opened:
                 if isinstance(opened, Missing):
                     self._server.misses.note(build_id, "symbolize")
-                    return [(one, opened) for one in addresses]
-                chains = opened.binary.lookup_many(addresses, return_address=returns).chains(
-                    function=self._server.readable
-                )
-                nothing = Missing(why_nothing(opened.binary))
-                return [(one, chain or nothing) for one, chain in zip(addresses, chains, strict=True)]
+                    return dict.fromkeys(addresses, as_line(opened))
+                new = sorted(addresses - kept.keys())
+                if new:
+                    chains = opened.binary.lookup_many(new, return_address=returns).chains(
+                        function=self._server.readable
+                    )
+                    nothing = as_line(Missing(why_nothing(opened.binary)))
+                    lines = [as_line(chain) if chain else nothing for chain in chains]
+                    self._server.answers.keep(build_id, returns, kept, dict(zip(new, lines, strict=True)))
+                return kept
         except (WhenceError, OSError) as error:
-            return [(one, Missing(Reason.BROKEN_FILE, str(error))) for one in addresses]
+            return dict.fromkeys(addresses, as_line(Missing(Reason.BROKEN_FILE, str(error))))
 
     async def profile(self, request: Request) -> Response:
         """A profile in, the same named, in the format that `format` says (default: as it came, text as folded)."""
@@ -133,7 +132,7 @@ class Naming:
         asked = request.query_params.get("format", "")
         if asked and asked not in (*formats.WRITTEN, formats.PAGE):
             raise Refusal(400, f"format is one of {', '.join((*formats.WRITTEN, formats.PAGE))}, not {asked[:80]!r}")
-        data, format, told = await self._server.heavy(self._profile, body, asked)
+        data, format, told = await self._server.heavy(SYMBOLIZE, self._profile, body, asked)
         return Response(data, media_type=MEDIA.get(format, "application/octet-stream"), headers=told)
 
     def _profile(self, body: bytes, asked: str) -> tuple[bytes, str, dict[str, str]]:
@@ -167,10 +166,10 @@ class Naming:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (PROTOBUF, "application/json"):
             raise Refusal(415, f"OTLP over HTTP is {PROTOBUF} or application/json, not {kind[:80]!r}")
-        data = await self._server.heavy(self._otlp, body, kind)
+        data = await self._server.heavy(SYMBOLIZE, self._otlp, body, kind)
         if not self._server.settings.forward:
             return Response(data, media_type=kind)
-        return await self._server.heavy(self._forward, request, data, kind)
+        return await self._server.heavy(FORWARD, self._forward, request, data, kind)
 
     def _otlp(self, body: bytes, kind: str) -> bytes:
         profile, _ = self.named_profile(body)
@@ -200,15 +199,55 @@ MEDIA = {
 }  # fmt: skip
 
 
+def build_ids_in(batch: Any) -> list[str]:
+    """The distinct build-ids of a batch of pyarrow's; [] where it has no column of them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if BUILD_ID not in batch.schema.names:
+        return []
+    column = batch.column(BUILD_ID)
+    values = column.dictionary if pa.types.is_dictionary(column.type) else column
+    if pa.types.is_list(values.type) or pa.types.is_nested(values.type):
+        return []
+    found = pc.unique(values).to_pylist()
+    return [build_id_of(one.encode() if isinstance(one, str) else one) for one in found if isinstance(one, str | bytes)]
+
+
+def read_lines(lines: list[bytes]) -> list[tuple[str, int] | str]:
+    """The build-ids and addresses of lines; of one that is not such a line, what is wrong with it, in words."""
+    rows: Any = None
+    if all(map(is_object, lines)):
+        try:
+            rows = json.loads(b"[" + b",".join(lines) + b"]")
+        except (ValueError, RecursionError):  # one of them is wrong: each is read by itself then
+            rows = None
+    if rows is None or len(rows) != len(lines):
+        return [read_line(line) for line in lines]
+    known: dict[str, str] = {}
+    return [read_row(row, known) for row in rows]
+
+
+def is_object(line: bytes) -> bool:
+    return line.startswith(b"{") and line.endswith(b"}") and len(line) <= LONGEST_LINE
+
+
 def read_line(line: bytes) -> tuple[str, int] | str:
-    """The build-id and address of a line; or what is wrong with it, in words."""
     if len(line) > LONGEST_LINE:
         return f"a line of more than {LONGEST_LINE} bytes"
     try:
-        asked: Any = json.loads(line)
-        build_id, address = asked["build_id"], asked["address"]
-    except (ValueError, RecursionError, KeyError, TypeError):
-        return "not an object with build_id and address"
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return NO_OBJECT
+    return read_row(row, {})
+
+
+def read_row(row: Any, known: dict[str, str]) -> tuple[str, int] | str:
+    """The build-id, as the locator compares it (`known`: those that were compared), and the address of an object."""
+    try:
+        build_id, address = row["build_id"], row["address"]
+    except (KeyError, TypeError):
+        return NO_OBJECT
     if isinstance(address, str):
         try:
             address = int(address, 16)
@@ -216,7 +255,20 @@ def read_line(line: bytes) -> tuple[str, int] | str:
             return "the address is no number in hex"
     if not isinstance(build_id, str) or type(address) is not int or not 0 <= address < 1 << 64:
         return "build_id is a text, address a number of 64 bits"
-    return comparable(build_id), address
+    folded = known.get(build_id)
+    if folded is None:
+        folded = known[build_id] = comparable(build_id)
+    return folded, address
+
+
+def wrong(why: str) -> bytes:
+    """The answer to a line that asks for nothing."""
+    return as_line(Missing(Reason.NOT_AN_ADDRESS, why))
+
+
+def as_line(answer: Frames | Missing) -> bytes:
+    """An answer as a line."""
+    return json.dumps(as_json(answer)).encode()
 
 
 def as_json(answer: Frames | Missing) -> dict[str, Any]:

@@ -1,134 +1,395 @@
-"""A file of a stranger is parsed first in a process of its own, with limits: what crashes or hangs does so there.
+"""Files of strangers are parsed in processes of their own, with limits: what crashes or hangs does so there.
 
-`python -m whence.server.parsing` reads a path and the limits as JSON, looks at the file and makes an archive of it that
-nobody keeps. Its memory, its processor time and what it may write are limited, it gets no privileges, and where the
-machine is known the kernel refuses it sockets and programs.
+A process that has imported all it needs (`python -m whence.server.parsing`, started with the first upload) makes a copy
+of itself for each file. The copy gets the open files, gives up everything else (sandbox.py), and answers two questions,
+each a JSON object: what the file is, and then an archive of it and of the files that complete it, written into a file
+that is open. The store believes it as far as it would believe the file: nothing is parsed twice.
+
+Between the server and a copy: messages of a length (4 bytes, little-endian) and JSON, with descriptors beside them.
 """
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
+import importlib
 import json
-import platform
+import mmap
+import os
+import pkgutil
+import select
+import signal
+import socket
 import struct
 import subprocess
 import sys
-import tempfile
-from contextlib import suppress
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from whence.errors import WhenceError, without_file
-from whence.server.bodies import Refusal
+from whence.elf import ElfFile
+from whence.errors import WhenceError, plain, without_file
+from whence.locate.search import FileKind
+from whence.producers import Producers
+from whence.server.sandbox import confine
+from whence.store.archiving import Supplements, alt_in, archive_of, is_better_alone
+from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
+from whence.store.outcomes import MadeArchive
+from whence.store.quality import Looked, Quality, looking_at
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from whence.server.settings import RequestLimits
+    from whence.store.keeper import Keeper
+    from whence.store.meta import Meta
 
-REFUSED = 3  # exit code: the file is not good, stderr says why
-OPEN_FILES = 64
-PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
-LOAD_WORD, JUMP_EQUAL, JUMP_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06  # BPF instructions
-NUMBER_AT, MACHINE_AT = 0, 4  # offsets in struct seccomp_data
-ALLOW, DENY = 0x7FFF0000, 0x00050001  # go on; fail with EPERM
-# calls that are refused, by machine: AUDIT_ARCH, and the numbers of socket, socketpair, connect, accept, bind, listen,
-# fork, vfork, execve, execveat, ptrace, kill, tkill, process_vm_readv, process_vm_writev, mount, umount2, pivot_root,
-# chroot, unshare, setns, bpf, io_uring_setup, memfd_create, rename, renameat, renameat2, link, linkat, symlink,
-# symlinkat, chmod, fchmodat, chown, fchownat, mknod, mknodat, as far as the machine has them
-LISTS = {
-    "x86_64": (
-        0xC000003E,
-        (
-            41, 53, 42, 43, 49, 50, 57, 58, 59, 322, 101, 62, 200, 310, 311, 165, 166, 155, 161, 272, 308, 321, 425,
-            319, 82, 264, 316, 86, 265, 88, 266, 90, 268, 92, 260, 133, 259,
-        ),
-    ),
-    "aarch64": (
-        0xC00000B7,
-        (
-            198, 199, 203, 202, 200, 201, 221, 281, 117, 129, 130, 270, 271, 40, 39, 41, 51, 97, 268, 280, 425, 279, 38,
-            276, 37, 36, 53, 54, 33,
-        ),
-    ),
-}  # fmt: skip
-X32 = 0x40000000  # calls of x86-64's other interface begin here
+LENGTH = struct.Struct("<I")
+LONGEST = 1 << 20  # bytes of a message
+MOST_FILES = 8
+ENVIRONMENT = ("PATH", "PYTHON", "LD_LIBRARY_PATH", "LANG", "LC_")  # no secrets: what they begin with
+ALT = "alt"
+DEBUG_PATH, ALT_PATH = "/debug", "/alt"  # what files are called that have no path here
+LOOK, ARCHIVE = "look", "archive"
+LONGEST_NOTE = 1000
+FLAGS = ("lines", "pclntab", "symtab", "dynsym")  # of Quality, in its order
+ROOMS = ("demangle", "dwarf", "elf", "gopclntab", "kernels", "lidia", "locate", "ranges", "store")
 
 
-def must_parse(path: str, limits: RequestLimits) -> None:
-    """Parse a file in a process of its own. Raises Refusal: 422 when that fails in any way."""
-    asked = {"path": path, "bytes": limits.parse_bytes, "seconds": limits.parse_seconds}
+LIBRARIES = (
+    "backports.zstd", "bz2", "compression.zstd", "ctypes", "google_crc32c", "gzip", "isal.isal_zlib", "lzma",
+    "pydemumble", "traceback", "zipfile", "zlib",
+)  # fmt: skip
+"""What a copy may need of others'; it can't open anything any more when it needs them."""
+
+
+class NotParsed(WhenceError):
+    """A file that could not be parsed within its limits."""
+
+
+# in the server
+
+
+class ConfinedParser:
+    """What a Store parses files by: one process a file, for both of its questions."""
+
+    def __init__(self, limits: RequestLimits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._mother: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+        self._threads = threading.local()
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[None]:
+        """A block in which this thread's questions about one file go to one process; outside each has its own."""
+        self._threads.session = True
+        try:
+            yield
+        finally:
+            self._threads.session = False
+            self._end()
+
+    def look(self, path: Path) -> Looked:
+        """What a file is (quality.look), told by a new process. Raises WhenceError."""
+        self._end()
+        self._start()
+        self._threads.path = path
+        with open(path, "rb") as file, self._one():
+            return looked_of(self._ask({"ask": LOOK}, [file.fileno()]))
+
+    def archive(
+        self, store: Keeper, known: Meta, files: Mapping[str, Path], output: BinaryIO, looked_at: Path | None
+    ) -> MadeArchive:
+        """An archive of the files of a build-id (archiving.make_archive), by the process that looked at one of them.
+        Raises WhenceError."""
+        if self._line is None:
+            self._start()
+        with self._one(), contextlib.ExitStack() as stack:
+            alt = alt_in(store, stack)(known.alt, "") if is_id(known.alt) else None
+            given: dict[str, Path | None] = {**files, ALT: alt}
+            opened = {kind: stack.enter_context(open(path, "rb")) for kind, path in given.items() if path}
+            same = alt is None and looked_at is not None and looked_at == self._threads.path
+            told = {
+                "ask": ARCHIVE, "kinds": [*map(str, opened)], "alone": is_better_alone(known), "alt": known.alt,
+                "same": same,
+            }  # fmt: skip
+            answer = self._ask(told, [*(one.fileno() for one in opened.values()), output.fileno()])
+        try:
+            return MadeArchive(
+                int(answer["ranges"]), answer["alt_there"] is True, plain(str(answer["note"]))[:LONGEST_NOTE]
+            )
+        except (KeyError, TypeError, ValueError):
+            raise NotParsed("parsing it failed: the answer is none") from None
+
+    @contextlib.contextmanager
+    def _one(self) -> Iterator[None]:
+        """One question; outside of a session the process has nothing to wait for after it."""
+        try:
+            yield
+        finally:
+            if not getattr(self._threads, "session", False):
+                self._end()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._mother is not None:
+                process, line = self._mother
+                self._mother = None
+                line.close()  # which ends it
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(5)
+
+    @property
+    def _line(self) -> socket.socket | None:
+        """This thread's line to a copy."""
+        return getattr(self._threads, "line", None)
+
+    def _start(self) -> None:
+        self._threads.line, self._threads.path = self._copy(), None
+
+    def _end(self) -> None:
+        if self._line is not None:
+            self._line.close()
+        self._threads.line = None
+
+    def _copy(self) -> socket.socket:
+        """A line to a new copy of the process that waits. Raises OSError."""
+        mine, its = socket.socketpair()
+        with its, self._lock:
+            for _ in range(2):  # one that has ended meanwhile is started anew
+                if self._mother is not None and self._mother[0].poll() is not None:
+                    self._mother[1].close()
+                    self._mother = None
+                self._mother = self._mother or start()
+                limits = {"bytes": self._limits.parse_bytes, "seconds": self._limits.parse_seconds}
+                try:
+                    send(self._mother[1], limits, [its.fileno()])
+                except OSError:
+                    self._mother[0].kill()
+                    self._mother[0].wait()
+                    continue
+                mine.settimeout(self._limits.parse_seconds + 1)
+                return mine
+        mine.close()
+        raise NotParsed("no process to parse it could be started")
+
+    def _ask(self, told: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        line = self._line
+        assert line is not None
+        try:
+            send(line, told, descriptors)
+            answer, _ = receive(line)
+        except TimeoutError:
+            raise NotParsed(f"it was not parsed within {self._limits.parse_seconds:g} seconds") from None
+        except (OSError, ValueError):
+            raise NotParsed("parsing it failed: the process has ended") from None
+        if "fault" in answer:
+            raise NotParsed(str(answer["fault"]))
+        return answer
+
+
+def start() -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """The process that copies itself, and the line to it. Raises OSError."""
+    mine, its = socket.socketpair()
+    with its:
+        words = [sys.executable, "-m", __name__, str(its.fileno())]
+        nothing = subprocess.DEVNULL
+        given = {name: value for name, value in os.environ.items() if name.startswith(ENVIRONMENT)}
+        process = subprocess.Popen(words, stdin=nothing, stdout=nothing, pass_fds=[its.fileno()], env=given)
+    return process, mine
+
+
+def looked_of(answer: dict[str, Any]) -> Looked:
+    """What `look` was answered, checked: the process may have been taken over. Raises NotParsed."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", __name__], input=json.dumps(asked).encode(), capture_output=True, check=False,
-            timeout=limits.parse_seconds,
+        quality = answer["quality"]
+        found = Looked(
+            str(answer["build_id"]), tuple(FileKind(one) for one in answer["kinds"]),
+            Quality(int(quality["units"]), *(quality[name] is True for name in FLAGS)),
+            str(answer["machine"])[:80], answer["little_endian"] is True, str(answer["alt"]),
         )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise Refusal(422, f"it was not parsed within {limits.parse_seconds:g} seconds") from None
-    if done.returncode == REFUSED:
-        raise Refusal(422, done.stderr.decode("utf-8", "replace").strip())
-    if done.returncode:
-        how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-        raise Refusal(422, f"parsing it failed ({how})")
+    except (KeyError, TypeError, ValueError):
+        raise NotParsed("parsing it failed: the answer is none") from None
+    if not found.kinds or any(one and not is_id(one) for one in (found.build_id, found.alt)):
+        raise NotParsed("parsing it failed: the answer is none")
+    return found
 
 
-def confine(most_bytes: int, seconds: float) -> None:
-    """Take from this process what parsing does not need."""
-    import resource  # only POSIX has limits: elsewhere the child ends here, and the upload is refused
-
-    cpu = int(seconds) + 1
-    for kind, most in (
-        (resource.RLIMIT_DATA, most_bytes), (resource.RLIMIT_CPU, cpu), (resource.RLIMIT_FSIZE, most_bytes),
-        (resource.RLIMIT_NOFILE, OPEN_FILES), (resource.RLIMIT_CORE, 0),
-    ):  # fmt: skip
-        _, hard = resource.getrlimit(kind)
-        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(kind, (allowed, allowed))
-    if not sys.platform.startswith("linux"):
-        return
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    if prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or platform.machine() not in LISTS:
-        return
-    code = filter_of(*LISTS[platform.machine()])
-    buffer = ctypes.create_string_buffer(code, len(code))
-    program = ctypes.create_string_buffer(struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer)))
-    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0)
+# between the two
 
 
-def filter_of(machine: int, denied: tuple[int, ...]) -> bytes:
-    """The BPF program: calls of this machine go on, unless they are on the list."""
-    rows = [
-        (LOAD_WORD, 0, 0, MACHINE_AT), (JUMP_EQUAL, 1, 0, machine), (RETURN, 0, 0, DENY), (LOAD_WORD, 0, 0, NUMBER_AT),
-        (JUMP_AT_LEAST, 0, 1, X32), (RETURN, 0, 0, DENY),
-    ]  # fmt: skip
-    for number in denied:
-        rows += [(JUMP_EQUAL, 0, 1, number), (RETURN, 0, 0, DENY)]
-    rows.append((RETURN, 0, 0, ALLOW))
-    return b"".join(struct.pack("=HBBI", *row) for row in rows)
+def send(line: socket.socket, told: Mapping[str, Any], descriptors: list[int] | None = None) -> None:
+    content = json.dumps(told).encode()
+    packed = LENGTH.pack(len(content)) + content
+    sent = socket.send_fds(line, [packed], descriptors) if descriptors else line.send(packed)
+    if sent < len(packed):
+        line.sendall(packed[sent:])
+
+
+def receive(line: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """A message and the descriptors that came with it. Raises OSError where the line ends, ValueError."""
+    content, descriptors, _, _ = socket.recv_fds(line, LENGTH.size, MOST_FILES)
+    while len(content) < LENGTH.size:
+        content += more(line, LENGTH.size - len(content))
+    (size,) = LENGTH.unpack(content)
+    if size > LONGEST:
+        raise ValueError("a message that is too long")
+    content = b""
+    while len(content) < size:
+        content += more(line, size - len(content))
+    told = json.loads(content)
+    if not isinstance(told, dict):
+        raise ValueError("a message that is no object")
+    return told, list(descriptors)
+
+
+def more(line: socket.socket, size: int) -> bytes:
+    found = line.recv(size)
+    if not found:
+        raise ConnectionError("the other side has ended")
+    return found
+
+
+# in the process that copies itself, and in its copies
 
 
 def main() -> int:
-    from whence.elf import ElfFile
-    from whence.lidia.build import archive_producers
-    from whence.locate.debug_files import DebugFiles
-    from whence.producers import Producers
-    from whence.store.quality import look
-
-    asked = json.load(sys.stdin)
-    with tempfile.TemporaryFile() as out:
-        confine(int(asked["bytes"]), float(asked["seconds"]))
+    line = socket.socket(fileno=int(sys.argv[1]))
+    names = [*LIBRARIES, *modules_of("whence", deep=False)]
+    for room in ROOMS:
+        names += [f"whence.{room}", *modules_of(f"whence.{room}", deep=True)]
+    for name in names:
+        with contextlib.suppress(ImportError):  # of libraries that are not installed
+            importlib.import_module(name)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the server ends this process
+    lines: dict[int, socket.socket] = {}  # by the copy's process
+    ended, wakes = socket.socketpair()
+    ended.setblocking(False)
+    wakes.setblocking(False)
+    signal.set_wakeup_fd(wakes.fileno())
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    while True:
+        ready, _, _ = select.select([line, ended], [], [])
+        if ended in ready:
+            with contextlib.suppress(BlockingIOError):
+                ended.recv(4096)
+            bury(lines)
+        if line not in ready:
+            continue
         try:
-            look(asked["path"])
-            with (
-                ElfFile.open(asked["path"]) as elf,
-                Producers(elf, finder=DebugFiles(()), jobs=1) as producers,
-                suppress(WhenceError),
-            ):  # one that can't be archived is kept with a note
-                archive_producers(producers, out)
-        except WhenceError as error:
-            print(without_file(error), file=sys.stderr)
-            return REFUSED
-        except MemoryError:
-            print(f"it takes more than {asked['bytes']} bytes of memory to parse", file=sys.stderr)
-            return REFUSED
-    return 0
+            limits, (descriptor,) = receive(line)
+        except (OSError, ValueError):  # the server has ended
+            return 0
+        its = socket.socket(fileno=descriptor)
+        pid = os.fork()
+        if pid == 0:
+            for one in (line, ended, wakes, *lines.values()):
+                one.close()
+            serve_one(its, int(limits["bytes"]), float(limits["seconds"]))
+        lines[pid] = its
+
+
+def bury(lines: dict[int, socket.socket]) -> None:
+    """Take note of the copies that have ended; to those who wait for an answer of one, how it ended is the answer."""
+    with contextlib.suppress(ChildProcessError):
+        while (done := os.waitpid(-1, os.WNOHANG))[0]:
+            line = lines.pop(done[0])
+            code = os.waitstatus_to_exitcode(done[1])
+            if code:
+                how = f"signal {-code}" if code < 0 else f"exit code {code}"
+                with contextlib.suppress(OSError):
+                    line.setblocking(False)
+                    send(line, {"fault": f"parsing it failed ({how})"})
+            line.close()
+
+
+def modules_of(name: str, *, deep: bool) -> list[str]:
+    """The modules of a package, `deep` also those of packages in it."""
+    path = getattr(importlib.import_module(name), "__path__", ())
+    if deep:
+        return [one.name for one in pkgutil.walk_packages(path, f"{name}.")]
+    return [f"{name}.{one.name}" for one in pkgutil.iter_modules(path) if not one.ispkg and one.name != "__main__"]
+
+
+def serve_one(line: socket.socket, most_bytes: int, seconds: float) -> None:
+    """Answer the questions about one file, confined, and end."""
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds + 1)  # which ends it, and which it can't set again
+        confine(most_bytes, seconds)
+        asked = Asked(line)
+        asked.answer()
+        code = 0
+    except (ConnectionError, KeyboardInterrupt):
+        code = 0
+    finally:
+        os._exit(code)
+
+
+class Asked:
+    """What a copy is asked: `look`, then `archive`."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        self._stack = contextlib.ExitStack()
+        self._producers: Producers | None = None  # those of the file that was looked at
+
+    def answer(self) -> None:
+        work = {LOOK: self._look, ARCHIVE: self._archive}
+        while True:
+            told, descriptors = receive(self._line)
+            try:
+                answer = work[told["ask"]](told, descriptors)
+            except WhenceError as error:
+                answer = {"fault": without_file(error)}
+            except MemoryError:
+                answer = {"fault": "it takes more memory to parse than is allowed"}
+            except RecursionError:
+                answer = {"fault": "it is nested too deeply"}
+            except Exception as error:  # whatever a reader stumbles over
+                answer = {"fault": f"parsing it failed ({type(error).__name__}: {plain(str(error))[:LONGEST_NOTE]})"}
+            for one in descriptors:
+                os.close(one)
+            send(self._line, answer)
+
+    def _look(self, told: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        elf = self._stack.enter_context(mapped(descriptors[0]))
+        looked, self._producers = self._stack.enter_context(looking_at(elf, Supplements(), 1))
+        return {
+            "build_id": looked.build_id, "kinds": [*map(str, looked.kinds)], "quality": looked.quality.as_json(),
+            "machine": looked.machine, "little_endian": looked.little_endian, "alt": looked.alt,
+        }  # fmt: skip
+
+    def _archive(self, told: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        *given, out = descriptors
+        files = dict(zip(told["kinds"], given, strict=True))
+        main, debug = files.get(EXECUTABLE), files.get(DEBUGINFO)
+        if main is None or told["alone"]:
+            main, debug = debug, None
+        if main is None:
+            raise NotParsed("there is no file to archive")
+        with open(os.dup(out), "w+b") as output, contextlib.ExitStack() as stack:
+            producers = self._producers
+            if producers is None or not told["same"]:
+                opened = {DEBUG_PATH: debug, ALT_PATH: files.get(ALT)}
+                finder = Supplements(
+                    DEBUG_PATH if debug is not None else None,
+                    lambda build_id, name: ALT_PATH if build_id == told["alt"] and ALT in files else None,
+                    open_elf=lambda name: mapped(opened[name]),
+                )
+                elf = stack.enter_context(mapped(main))
+                producers = stack.enter_context(Producers(elf, finder=finder, jobs=1))
+            made = archive_of(producers, output)
+        return {"ranges": made.ranges, "alt_there": made.alt_there, "note": made.note}
+
+
+def mapped(descriptor: int | None) -> ElfFile:
+    """An ELF file that is open. Raises ElfError."""
+    assert descriptor is not None
+    if not os.fstat(descriptor).st_size:
+        return ElfFile.from_bytes(b"")
+    return ElfFile.from_bytes(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ))
 
 
 if __name__ == "__main__":

@@ -67,13 +67,14 @@ def _by_granian(host: str, port: int, tls: tuple[str, str] | None, workers: int)
     from pathlib import Path
 
     from granian import Granian
-    from granian.constants import Interfaces
+    from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings
 
     certificate, key = tls or (None, None)
     Granian(
         APP, factory=True, address=host, port=port, interface=Interfaces.ASGI, workers=workers,
         log_access=False, log_level="warning",  # type: ignore[arg-type]
+        http=HTTPModes.http1,  # the only one whose headers have a time limit there
         http1_settings=HTTP1Settings(header_read_timeout=HEADER_SECONDS * 1000, max_buffer_size=LARGEST_HEADERS),
         ssl_cert=Path(certificate) if certificate else None, ssl_key=Path(key) if key else None,
         workers_kill_timeout=STOP_SECONDS,

@@ -8,6 +8,10 @@ from typing import Any
 
 from whence.records import Record, field
 
+SYMBOLIZE, SCAN, FORWARD = "symbolize", "scan", "forward"
+"""What threads do: name addresses, read files that came, wait for the server that OTLP goes to."""
+FRESH_SECONDS, FRESH_SECONDS_FAR = 0.02, 5.0
+"""So long what is known of a build-id is believed before the store is asked again: a folder, a bucket."""
 ENVIRONMENT = "WHENCE_SERVE"  # how the settings reach worker processes
 
 
@@ -24,7 +28,9 @@ class RequestLimits(Record, frozen=True):
     symbolicate_jobs: int = 10
     frames: int = 1_000_000
     addresses: int = 1_000_000
+    answer_bytes: int = 256 << 20
     at_once: int = 16
+    uploads_at_once: int = 4
     open_archives: int = 64
     forwarders: int = 8
 

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -16,18 +16,24 @@ from starlette.requests import Request
 from whence.columns import Namer
 from whence.demangle import demangle
 from whence.locate.locator import Locator
-from whence.locate.search import FileKind
 from whence.server.access import Access
+from whence.server.answers import AnswerLines
 from whence.server.bodies import Refusal
-from whence.server.metrics import Metrics
+from whence.server.listing import Listing
+from whence.server.metrics import Held, Metrics
 from whence.server.misses import Misses
+from whence.server.parsing import ConfinedParser
 from whence.server.pool import ArchivePool
-from whence.server.settings import ServerSettings
+from whence.server.settings import FORWARD, FRESH_SECONDS, FRESH_SECONDS_FAR, SCAN, SYMBOLIZE, ServerSettings
 from whence.server.upstream import Upstream, UpstreamSource
 from whence.store import Content, Store
 from whence.store.folder import Folder
-from whence.store.names import DEBUGINFO, ELF_KINDS, EXECUTABLE
+from whence.store.names import DEBUGINFO, ELF_KINDS, EXECUTABLE, is_id, meta_key
 from whence.store.source import StoreSource
+
+if TYPE_CHECKING:
+    from whence.locate.search import Opened
+    from whence.reasons import Missing
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -41,9 +47,15 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.store = Store(settings.store, cache=settings.cache or None)
+        self._parser = ConfinedParser(settings.limits)
+        self.store = Store(settings.store, cache=settings.cache or None, parser=self._parser)
         self.source_of_names = self.store.source()
+        self.listing = Listing(self.store)
+        self.answers = AnswerLines()
         self.metrics = Metrics()
+        folder = self.store.objects.root if isinstance(self.store.objects, Folder) else settings.cache
+        self.metrics.registry.register(Held(self.listing.statistics, {"database": str(folder or ".")}))
+        self._found = {str(DEBUGINFO): self.metrics.debuginfo, str(EXECUTABLE): self.metrics.executable}
         self.upstream: Upstream | None = None
         sources: list[StoreSource | UpstreamSource] = [self.source_of_names]
         if settings.upstreams:
@@ -53,11 +65,16 @@ class Server:
         self.misses = Misses(self.store)
         self._used: dict[str, float] = {}
         self._is_near = isinstance(self.store.objects, Folder)  # then a look takes microseconds
+        self._fresh = FRESH_SECONDS if self._is_near else FRESH_SECONDS_FAR
+        self._seen: dict[str, tuple[float, str]] = {}  # when a build-id was looked at, and its tag then
         self.pool = ArchivePool(self.locator, settings.limits.open_archives)
         self.access = Access(settings.token_file, open_read=settings.open_read)
         self.metrics.archives.set_function(lambda: len(self.pool))
         self.readable = demangle
-        self._at_once = asyncio.Semaphore(settings.limits.at_once)
+        limits = settings.limits
+        most = {SYMBOLIZE: limits.at_once, SCAN: limits.uploads_at_once, FORWARD: limits.at_once}
+        self._at_once = {role: asyncio.Semaphore(count) for role, count in most.items()}
+        self.metrics.roles(most)
         self._namers: dict[tuple[bool, bool], Namer] = {}
         self._lock = threading.Lock()
 
@@ -68,25 +85,29 @@ class Server:
         self.pool.close()
         self.locator.close()
         self.store.close()
+        self._parser.close()
 
     def count(self, request: Request, kind: str) -> None:
         """Note what kind of request it is."""
-        self.metrics.requests.labels(kind).inc()
+        self.metrics.traffic.requests[kind] += 1
         request.scope["whence.kind"] = kind
 
-    async def heavy(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Do what takes a processor in a thread, as many at once as the limits say. Raises Refusal when it takes longer
-        than they say: the thread ends what it does and keeps its place until then."""
+    async def heavy(self, role: str, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Do what takes a processor, or waits for others, in a thread; as many of a role at once as the limits say.
+        Raises Refusal when it takes longer than they say: the thread ends what it does and keeps its place until
+        then."""
+        metrics, seconds = self.metrics, self.settings.limits.seconds
 
         async def run() -> T:
-            async with self._at_once:
-                self.metrics.busy.labels("symbolize").inc()
-                try:
+            with metrics.pending.labels(role).track_inprogress():
+                await self._at_once[role].acquire()
+            try:
+                with metrics.busy.labels(role).track_inprogress():
                     return await run_in_threadpool(work, *args, **named)
-                finally:
-                    self.metrics.busy.labels("symbolize").dec()
+            finally:
+                self._at_once[role].release()
+                metrics.work.labels(role).inc()
 
-        seconds = self.settings.limits.seconds
         task = asyncio.ensure_future(run())
         try:
             return await asyncio.wait_for(asyncio.shield(task), seconds)
@@ -106,7 +127,6 @@ class Server:
     async def content(self, request: Request, build_id: str, kind: str) -> Content | None:
         """A file of the store; from upstream where it is not there, and an upstream has it. None: nobody has it."""
         found = self._open(build_id, kind) if self._is_near else await run_in_threadpool(self._open, build_id, kind)
-        metric = {DEBUGINFO: self.metrics.debuginfo, EXECUTABLE: self.metrics.executable}.get(FileKind(kind))
         where = "store"
         if found is None and self.upstream is not None and kind in ELF_KINDS:
             path = await run_in_threadpool(self.upstream.fetch, build_id, kind, passed_on(request))
@@ -114,9 +134,16 @@ class Server:
                 where = "upstream"
                 found = await run_in_threadpool(self._open, build_id, kind)
                 found = found or Content.of_file(path, contextlib.ExitStack())
-        if found is not None and metric is not None:
-            metric.labels(where).inc()
+        if found is not None:
+            self.found(kind, where)
+            request.scope["whence.result"] = "file" if where == "store" else where
         return found
+
+    def found(self, kind: str, where: str) -> None:
+        """Count a file that was found."""
+        metric = self._found.get(kind)
+        if metric is not None:
+            metric.labels(where).inc()
 
     def _open(self, build_id: str, kind: str) -> Content | None:
         try:
@@ -141,12 +168,44 @@ class Server:
         """A file of a build-id was put: what was known of it here is not true any more."""
         self.source_of_names.forget(build_id)
         self.pool.forget(build_id)
+        self.listing.forget()
+        self.answers.forget(build_id)
+        with self._lock:
+            namers = [*self._namers.values()]
+        for namer in namers:
+            namer.forget(build_id)
+
+    @contextlib.contextmanager
+    def opened(self, build_id: str, addresses: int = 1) -> Iterator[Opened | Missing]:
+        """What answers for a build-id, open within the block; or why nothing does."""
+        self.refresh([build_id])
+        with self.pool.use(build_id, addresses) as found:
+            yield found
+
+    def refresh(self, build_ids: Iterable[str]) -> None:
+        """Drop what is known of those of these build-ids that another process has put something of."""
+        now = time.monotonic()
+        for build_id in build_ids:
+            known = self._seen.get(build_id)
+            if not is_id(build_id) or (known is not None and now - known[0] < self._fresh):
+                continue
+            with contextlib.suppress(OSError):
+                status = self.store.objects.head(meta_key(build_id))
+                tag = status.tag if status is not None else ""
+                if len(self._seen) >= REMEMBERED:
+                    self._seen.clear()
+                self._seen[build_id] = now, tag
+                if known is not None and known[1] != tag:
+                    self.came(build_id)
 
     def source(self, request: Request, build_id: str, path: str) -> bytes | None:
-        """A source file of a bundle."""
-        found = self.store.read_source(build_id, path)
+        """A source file of a bundle; from upstream where there is none."""
+        found, where = self.store.read_source(build_id, path), "store"
+        if found is None and self.upstream is not None:
+            found, where = self.upstream.source(build_id, path, passed_on(request)), "upstream"
         if found is not None:
-            self.metrics.sources.labels("store").inc()
+            self.metrics.sources.labels(where).inc()
+            request.scope["whence.result"] = "file" if where == "store" else where
         return found
 
 

@@ -16,8 +16,9 @@ from starlette.responses import JSONResponse, Response
 from whence.elf import ElfFile
 from whence.errors import WhenceError, WrongUse
 from whence.reasons import Missing
-from whence.server.bodies import Refusal, body_of
+from whence.server.bodies import JSON, Refusal, body_of
 from whence.server.pool import image_base
+from whence.server.settings import SYMBOLIZE
 from whence.store.names import DEBUGINFO, EXECUTABLE
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class MapEntry:
         self.offsets: set[int] = set()
         self.found: bool | None = None
         self.error = ""
-        self.answers: dict[int, dict[str, Any]] = {}
+        self.answers: dict[int, str] = {}  # by offset: what is known, as members of a JSON object
 
     @property
     def key(self) -> str:
@@ -59,9 +60,9 @@ class Symbolication:
         self._server.count(request, "symbolicate")
         limits = self._server.settings.limits
         body = await body_of(request, limits.body_bytes, limits.body_seconds)
-        return JSONResponse(await self._server.heavy(self._symbolicate, body))
+        return Response(await self._server.heavy(SYMBOLIZE, self._symbolicate, body), media_type=JSON)
 
-    def _symbolicate(self, body: bytes) -> dict[str, Any]:
+    def _symbolicate(self, body: bytes) -> bytes:
         try:
             asked = json.loads(body)
         except (ValueError, RecursionError) as error:
@@ -81,7 +82,13 @@ class Symbolication:
             if module.offsets:
                 self._name(module)
         self._server.metrics.addresses.labels("asked").inc(frames)
-        return {"results": [answered(*one) for one in read]}
+        size = sum(
+            len(modules[index].answers.get(offset, ""))
+            for modules, stacks in read for stack in stacks for index, offset in stack if index != UNKNOWN
+        )  # fmt: skip
+        if size > limits.answer_bytes:
+            raise Refusal(413, f"the answer has more than {limits.answer_bytes} bytes: ask for fewer frames")
+        return f'{{"results":[{",".join(answered(*one) for one in read)}]}}'.encode()
 
     def _name(self, module: MapEntry) -> None:
         """Find the module's file, and name its offsets."""
@@ -90,7 +97,7 @@ class Symbolication:
         if not build_id:
             return
         try:
-            with self._server.pool.use(build_id, len(module.offsets)) as opened:
+            with self._server.opened(build_id, len(module.offsets)) as opened:
                 if isinstance(opened, Missing):
                     module.error = str(opened)
                     return
@@ -103,7 +110,8 @@ class Symbolication:
                     if not chain:
                         continue
                     outermost = table[found.range_index[found.starts[index + 1] - 1]]
-                    module.answers[offset] = shown(chain, base + offset - outermost.vaddr, outermost.length)
+                    told = shown(chain, base + offset - outermost.vaddr, outermost.length)
+                    module.answers[offset] = "," + json.dumps(told)[1:-1]
         except (WhenceError, OSError) as error:
             module.found, module.error = False, str(error)
 
@@ -154,7 +162,7 @@ class Symbolication:
         build_id = self._build_id(debug_id)
         chain: Frames = ()
         if build_id:
-            with self._server.pool.use(build_id) as opened:
+            with self._server.opened(build_id) as opened:
                 if not isinstance(opened, Missing):
                     chain = opened.binary.lookup(self.base_of(opened, build_id) + int(offset, 16))
         if not any(frame.file == file for frame in chain):
@@ -220,23 +228,19 @@ def shown(chain: Frames, into: int, size: int) -> dict[str, Any]:
     return out
 
 
-def answered(modules: list[MapEntry], stacks: list[list[tuple[int, int]]]) -> dict[str, Any]:
-    """The answer of one job."""
+def answered(modules: list[MapEntry], stacks: list[list[tuple[int, int]]]) -> str:
+    """The answer of one job, in JSON."""
+    names = {index: json.dumps(module.name) for index, module in enumerate(modules)} | {UNKNOWN: '"<unknown>"'}
     out = []
     for stack in stacks:
         frames = []
         for number, (index, offset) in enumerate(stack):
-            frame: dict[str, Any] = {"frame": number}
-            if index == UNKNOWN:
-                frame |= {"module": "<unknown>", "module_offset": hex(offset) if offset != UNKNOWN else "-0x1"}
-            else:
-                module = modules[index]
-                frame |= {"module": module.name, "module_offset": hex(offset) if offset != UNKNOWN else "-0x1"}
-                frame |= module.answers.get(offset, {})
-            frames.append(frame)
-        out.append(frames)
-    result: dict[str, Any] = {"stacks": out, "found_modules": {one.key: one.found for one in modules}}
+            told = modules[index].answers.get(offset, "") if index != UNKNOWN else ""
+            shown_offset = hex(offset) if offset != UNKNOWN else "-0x1"
+            frames.append(f'{{"frame":{number},"module":{names[index]},"module_offset":"{shown_offset}"{told}}}')
+        out.append(f"[{','.join(frames)}]")
+    result: dict[str, Any] = {"found_modules": {one.key: one.found for one in modules}}
     errors = {one.key: [{"name": "unreadable", "message": one.error}] for one in modules if one.error}
     if errors:
         result["module_errors"] = errors
-    return result
+    return f'{{"stacks":[{",".join(out)}],{json.dumps(result)[1:-1]}}}'

@@ -6,6 +6,7 @@ A file is verified before it is kept, and a poorer one never takes the place of 
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 import time
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from whence.errors import Mismatch, WhenceError, WrongUse, without_file
+from whence.errors import Mismatch, WhenceError, WrongUse, plain, without_file
 from whence.profiles.kernels.fields import LENGTH, VARINT
 from whence.server.bodies import Refusal, body_of, chunks_of
 from whence.server.debuginfod import checked
-from whence.server.parsing import must_parse
+from whence.server.settings import SCAN, SYMBOLIZE
 from whence.store import Added
 from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from whence.server.state import Server
 
 STATUS = {"added": 201, "better": 201, "same": 200, "poorer": 200, "busy": 409}
+LONGEST_NAME = 200  # letters of a file's name
 SMALL = 1 << 16  # bytes of a Connect message
+ANNOUNCED = 10_000  # uploads that are remembered until they come
 STALE_SECONDS = 420  # an announced upload that did not come
 PYROSCOPE = "/debuginfo.v1alpha1.DebuginfoService"
 PROTO, CONNECT_JSON = "application/proto", "application/json"
@@ -39,7 +42,7 @@ class Uploads:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._announced: dict[str, float] = {}
+        self._announced: dict[str, tuple[float, str]] = {}  # by build-id: since when, and the file's name
 
     async def put(self, request: Request) -> Response:
         """PUT /buildid/ID/debuginfo or /executable: 201 kept, 200 the same or a better one is there, 409, 413, 422."""
@@ -47,17 +50,17 @@ class Uploads:
         self._server.count(request, "upload")
         if kind not in (DEBUGINFO, EXECUTABLE):
             raise Refusal(404, "what can be put is debuginfo and executable")
-        added = await self._receive(request, build_id, kind)
+        added = await self._receive(request, build_id, kind, request.query_params.get("name", ""))
         return JSONResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
 
     async def put_any(self, request: Request) -> Response:
         """PUT /upload: the same for a file of whatever build-id and kind."""
         self._server.count(request, "upload")
-        added = await self._receive(request, "", "")
+        added = await self._receive(request, "", "", request.query_params.get("name", ""))
         return JSONResponse(added.as_json(), STATUS[added.outcome], headers={"X-Whence-Outcome": added.outcome})
 
-    async def _receive(self, request: Request, build_id: str, kind: str) -> Added:
-        """The body as a file of the store. Raises Refusal."""
+    async def _receive(self, request: Request, build_id: str, kind: str, name: str) -> Added:
+        """The body as a file of the store, known by the last part of a name. Raises Refusal."""
         if not self._server.settings.uploads:
             raise Refusal(403, "this server takes no uploads")
         limits = self._server.settings.limits
@@ -66,16 +69,17 @@ class Uploads:
                 file.write(chunk)
             file.flush()
             file.seek(0)
-            added = await self._server.heavy(self._put, build_id, kind, cast("BinaryIO", file), file.name)
+            added = await self._server.heavy(SCAN, self._put, build_id, kind, cast("BinaryIO", file), name)
         self._server.metrics.uploads.labels(added.outcome).inc()
+        self._server.metrics.scanned_files.labels("upload").inc()
+        self._server.metrics.scanned_bytes.labels("upload").inc(added.size)
         if added.outcome == "busy":
             raise Refusal(409, added.why, headers={"Retry-After": "5"})
         return added
 
-    def _put(self, build_id: str, kind: str, file: BinaryIO, path: str) -> Added:
-        must_parse(path, self._server.settings.limits)
+    def _put(self, build_id: str, kind: str, file: BinaryIO, name: str) -> Added:
         try:
-            added = self._server.store.put(build_id, kind, file, origin="upload")
+            added = self._server.store.put(build_id, kind, file, origin=f"upload: {named(name)}")
         except Mismatch as error:
             raise Refusal(422, without_file(error)) from None
         except WrongUse as error:
@@ -103,17 +107,19 @@ class Uploads:
             return self._reply(request, {"shouldInitiateUpload": False, "reason": "the file has no GNU build-id"})
         if not is_id(build_id):
             return connect_error("invalid_argument", "the GNU build-id is not hex")
-        known = await self._server.heavy(self._server.store.find, build_id)
+        known = await self._server.heavy(SYMBOLIZE, self._server.store.find, build_id)
         now = time.monotonic()
-        self._announced = {one: since for one, since in self._announced.items() if now - since < STALE_SECONDS}
+        self._announced = {one: told for one, told in self._announced.items() if now - told[0] < STALE_SECONDS}
         if known is not None and known.quality.units:
             reason = "there is a file with debug info already"
+        elif len(self._announced) >= ANNOUNCED:
+            reason = "too many uploads are under way"
         elif build_id in self._announced:
             reason = "an upload of it is under way"
         elif not self._server.settings.uploads or self._server.store.objects.read_only:
             reason = "this server takes no uploads"
         else:
-            self._announced[build_id] = now
+            self._announced[build_id] = now, str(file.get("name", ""))
             return self._reply(request, {"shouldInitiateUpload": True, "reason": ""})
         return self._reply(request, {"shouldInitiateUpload": False, "reason": reason})
 
@@ -125,7 +131,7 @@ class Uploads:
             return connect_error("invalid_argument", "the GNU build-id is not hex")
         if build_id not in self._announced:
             return connect_error("failed_precondition", "ShouldInitiateUpload was not called", 412)
-        await self._receive(request, build_id, "")
+        await self._receive(request, build_id, "", self._announced[build_id][1])
         return Response(status_code=200)
 
     async def finished(self, request: Request) -> Response:
@@ -136,7 +142,7 @@ class Uploads:
         if not is_id(build_id):
             return connect_error("invalid_argument", "the GNU build-id is not hex")
         self._announced.pop(build_id, None)
-        if await self._server.heavy(self._server.store.find, build_id) is None:
+        if await self._server.heavy(SYMBOLIZE, self._server.store.find, build_id) is None:
             return connect_error("not_found", "nothing was uploaded", 404)
         return self._reply(request, {})
 
@@ -164,6 +170,11 @@ class Uploads:
 
 SHOULD_INITIATE = {1: ("file", {1: "gnuBuildId", 2: "goBuildId", 3: "otelFileId", 4: "name", 5: "type"})}
 FINISHED = {1: "gnuBuildId"}
+
+
+def named(name: str) -> str:
+    """What a file is called by who sends it, as far as it is shown."""
+    return plain(os.path.basename(name.replace("\0", "")))[:LONGEST_NAME]
 
 
 def connect_error(code: str, message: str, status: int = 400) -> Response:

@@ -72,6 +72,14 @@ class Upstream:
             future.set_result(found)
         return found
 
+    def source(self, build_id: str, path: str, headers: Mapping[str, str] | None = None) -> bytes | None:
+        """A source file from upstream; None when no server has it. It is not kept: its build-id is not in it."""
+        try:
+            return self._client.read_source(build_id, path, headers)
+        except (WhenceError, OSError, ValueError) as error:
+            LOG.warning("upstream: %s source: %s", build_id, error)
+            return None
+
     def _keep(self, path: Path, build_id: str) -> None:
         """Put a file that was verified into the store."""
         with suppress(WhenceError), open(path, "rb") as file:  # a store that can only be read keeps nothing

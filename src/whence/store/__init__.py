@@ -14,6 +14,8 @@ any web server over it is one (docs/store.md).
     archiving.py  debug file and executable as one archive
     index.py      what `ls` prints
     intake.py     what people put: files, folders, packages (packages.py), with packing.py for zstd
+    taking.py     what is done with each file, in processes of their own where they are many
+                  (workers.py, worker_process.py)
     processes.py  what processes, core files and snapshots have mapped
     sources.py    bundles of source files
     layouts.py    layouts of others, written and read

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -13,32 +13,31 @@ from whence.lidia.build import archive_producers
 from whence.locate.debug_files import DebugFiles, same_id
 from whence.locate.search import Outcome, Search
 from whence.producers import Producers
-from whence.records import Record
 from whence.store.names import DEBUGINFO, EXECUTABLE, is_id
+from whence.store.outcomes import MadeArchive
 
 if TYPE_CHECKING:
     from whence.store.keeper import Keeper
     from whence.store.meta import Meta
 
 
-class MadeArchive(Record, frozen=True):
-    """How many ranges the archive has, whether dwz's shared file was there, and what of the files was skipped."""
-
-    ranges: int
-    alt_there: bool
-    note: str = ""
-
-
 class Supplements(DebugFiles):
-    """The files that complete an executable of a store. Its debug file is given, dwz's shared file is the store's.
+    """The files that complete an executable of a store. Its debug file is given; `alt` tells where dwz's shared file of
+    a build-id and a name lies, None where it is not there.
 
     Names in debug info lead nowhere: who uploads a file could have others of this machine read. Split units are looked
     for below the folders that were named when the file was put.
     """
 
-    def __init__(self, store: Keeper, debug: Path | None, folders: Iterable[str], stack: ExitStack) -> None:
-        super().__init__((), [] if debug is None else [debug])
-        self._store, self._stack = store, stack
+    def __init__(
+        self,
+        debug: Path | str | None = None,
+        alt: Callable[[str, str], Path | str | None] = lambda build_id, name: None,
+        folders: Iterable[str] = (),
+        open_elf: Callable[[str], ElfFile] = ElfFile.open,
+    ) -> None:
+        super().__init__((), [] if debug is None else [debug], open_elf=open_elf)
+        self._alt = alt
         self._folders_named = list(folders)
         self.alt_found = False
 
@@ -50,13 +49,12 @@ class Supplements(DebugFiles):
         link = elf.alt_link
         if link is None or not is_id(link.build_id):
             return search
-        path = self._stack.enter_context(self._store.file(link.build_id, DEBUGINFO))
+        path = self._alt(link.build_id, link.name)
         if path is not None:
             self._take(search, [(str(path), "store")], lambda found: same_id(found, link.build_id))
             self.alt_found = bool(search)
         else:
             search.note("", "store", Outcome.ABSENT, "not there")
-            self._store.missed(link.build_id, "dwz", link.name)
         return search
 
     def dwp_for(self, path: str | os.PathLike[str], build_id: str = "") -> Search:
@@ -67,12 +65,24 @@ class Supplements(DebugFiles):
         path = os.path.join(comp_dir, name)
         if "\0" in path:
             return search
-        real = os.path.realpath(path)
+        real = os.path.realpath(path) if self._folders_named else path
         if any(os.path.commonpath([real, folder]) == folder for folder in self._folders_named):
             self._take(search, [(real, "below a named folder")], lambda _: "")
         else:
             search.note(path, "debug info", Outcome.ABSENT, "it lies below no folder that was named")
         return search
+
+
+def alt_in(store: Keeper, stack: ExitStack) -> Callable[[str, str], Path | None]:
+    """Where dwz's shared files lie in a store, until the stack is closed; one that is not there is noted as wanted."""
+
+    def find(build_id: str, name: str) -> Path | None:
+        path = stack.enter_context(store.file(build_id, DEBUGINFO))
+        if path is None:
+            store.missed(build_id, "dwz", name)
+        return path
+
+    return find
 
 
 def make_archive(
@@ -85,7 +95,7 @@ def make_archive(
         main, debug = debug, None
     assert main is not None
     with ExitStack() as stack, ElfFile.open(main) as elf:
-        finder = Supplements(store, debug, folders, stack)
+        finder = Supplements(debug, alt_in(store, stack), folders)
         with Producers(elf, finder=finder, jobs=store.jobs) as producers:
             return archive_of(producers, output)
 

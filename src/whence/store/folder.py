@@ -43,15 +43,25 @@ class Folder:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.abspath(root))
         self.url = str(self.root)
+        self._prefix = os.path.join(self.url, "")
+        self._known_umask: int | None = None
 
     def __repr__(self) -> str:
         return f"<Folder {self.root}>"
 
-    def _path(self, key: str) -> Path:
-        parts = key.split("/")
-        if any(part in ("", ".", "..") or "\0" in part or part.startswith(TEMPORARY) for part in parts):
+    def _path(self, key: str) -> str:
+        """The path of a key. Raises OSError for what is no key."""
+        if "\0" in key or any(part in ("", ".", "..") or part.startswith(TEMPORARY) for part in key.split("/")):
             raise failure("EINVAL", f"{key!r} is no name of an object")
-        return self.root.joinpath(*parts)
+        return f"{self._prefix}{key}"
+
+    def _path_to_write(self, key: str) -> str:
+        """The same, of an object whose folder is there when this returns."""
+        path = self._path(key)
+        folder = os.path.dirname(path)
+        if not os.path.isdir(folder):
+            os.makedirs(folder, exist_ok=True)
+        return path
 
     @staticmethod
     def _stat(key: str, status: os.stat_result) -> Stat:
@@ -105,12 +115,11 @@ class Folder:
             return found[1]
 
     def put(self, key: str, content: bytes | Path, *, move: bool = False) -> None:
-        path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = self._path_to_write(key)
         if move and isinstance(content, Path):
             with open(content, "rb") as file:
                 os.fsync(file.fileno())
-            os.chmod(content, 0o666 & ~_umask())
+            os.chmod(content, 0o666 & ~self._umask)
             try:
                 os.replace(content, path)
                 return
@@ -124,15 +133,13 @@ class Folder:
                     shutil.copyfileobj(source, out, CHUNK)
 
     def create(self, key: str, content: bytes) -> str:
-        path = self._path(key)
         for _ in range(3):  # who removes an object may remove its folder
-            path.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError):
-                return self._create(path, key, content)
+                return self._create(self._path_to_write(key), key, content)
         raise failure("EIO", f"the folder of {key} is removed again and again")
 
-    def _create(self, path: Path, key: str, content: bytes) -> str:
-        beside = path.with_name(TEMPORARY + os.urandom(12).hex())
+    def _create(self, path: str, key: str, content: bytes) -> str:
+        beside = _beside(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_NOFOLLOW | O_ALWAYS
         with open(os.open(beside, flags, 0o666), "wb") as file:
             file.write(content)
@@ -143,7 +150,7 @@ class Folder:
             return ""
         finally:
             with suppress(FileNotFoundError):
-                beside.unlink()
+                os.unlink(beside)
 
     def replace(self, key: str, content: bytes, tag: str) -> str:
         path = self._path(key)
@@ -168,27 +175,26 @@ class Folder:
 
     def copy(self, source: str, target: str) -> None:
         """A hard link, where the file system has them: files of a store are replaced, never written to."""
-        old, new = self._path(source), self._path(target)
-        new.parent.mkdir(parents=True, exist_ok=True)
-        beside = new.with_name(TEMPORARY + os.urandom(12).hex())
+        old, new = self._path(source), self._path_to_write(target)
+        beside = _beside(new)
         try:
             os.link(old, beside)
         except FileNotFoundError:
             raise
         except OSError:
-            self.put(target, old)
+            self.put(target, Path(old))
             return
         os.replace(beside, new)
         with suppress(FileNotFoundError):  # rename of two links to one file leaves both
-            beside.unlink()
+            os.unlink(beside)
 
     def delete(self, key: str) -> bool:
         path = self._path(key)
         try:
-            path.unlink()
+            os.unlink(path)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        parent = path.parent
+        parent = Path(path).parent
         while parent != self.root and parent.parent != self.root:  # folders that are empty now
             try:
                 parent.rmdir()
@@ -224,7 +230,11 @@ class Folder:
             return
 
     def path(self, key: str) -> Path | None:
-        return self._path(key) if self.head(key) is not None else None
+        path = self._path(key)
+        try:
+            return Path(path) if stat.S_ISREG(os.lstat(path).st_mode) else None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def spool(self) -> str:
         folder = self.root / INCOMING
@@ -254,14 +264,21 @@ class Folder:
                         freed += status.st_size
         return freed
 
+    @property
+    def _umask(self) -> int:
+        """The umask, which can only be read by setting it: from /proc, where that tells; asked once."""
+        if self._known_umask is None:
+            self._known_umask = 0o022
+            with suppress(OSError), open("/proc/self/status") as status:
+                for line in status:
+                    if line.startswith("Umask:"):
+                        self._known_umask = int(line.split()[1], 8)
+        return self._known_umask
+
     def close(self) -> None:
         pass
 
 
-def _umask() -> int:
-    """The umask, which can only be read by setting it: from /proc, where that tells."""
-    with suppress(OSError), open("/proc/self/status") as status:
-        for line in status:
-            if line.startswith("Umask:"):
-                return int(line.split()[1], 8)
-    return 0o022
+def _beside(path: str) -> str:
+    """A name for what is being written, in the same folder."""
+    return os.path.join(os.path.dirname(path), TEMPORARY + os.urandom(12).hex())

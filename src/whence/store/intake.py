@@ -1,8 +1,9 @@
 """What people put into a store: files, folders with all below them, packages. Each ELF file is looked at by itself.
 
 An archive is made once, of all that was given: at once where only one of the files has its build-id, else when all
-files were taken. Both on as many threads as there are cores; files that are large wait until less
-than LARGE_BYTES are being read, so that memory is bounded by the largest.
+files were taken (taking.py). Both on as many threads as there are cores; where the files are many and the store is a
+folder, each thread has a process do it (workers.py). Files that are large wait until less than LARGE_BYTES are being
+read, so that memory is bounded by the largest.
 """
 
 from __future__ import annotations
@@ -10,32 +11,36 @@ from __future__ import annotations
 import io
 import os
 import stat
+import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import chain
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from whence import cores
-from whence.elf import ElfFile
 from whence.elf.layout import MAGIC as ELF_MAGIC
-from whence.errors import ElfError, Mismatch, WhenceError, without_file
+from whence.errors import ElfError, WhenceError
 from whence.files import open_looked_at, open_regular
+from whence.procmap.build_id import read_build_id
 from whence.store import packages
-from whence.store.archiving import Supplements
-from whence.store.leases import Busy
-from whence.store.outcomes import BUSY, REFUSED, SAME, Added, Received
-from whence.store.quality import hash_of, looking
+from whence.store.folder import Folder
+from whence.store.outcomes import REFUSED, Added
+from whence.store.taking import LARGE_BYTES, Taker, Terms, refused
+from whence.store.workers import Worker
 
 if TYPE_CHECKING:
-    from whence.producers import Producers
-    from whence.store.keeper import Keeper
+    from whence.store.keeper import Keeper, Readable
     from whence.store.processes import Mapped
-    from whence.store.quality import Looked
+    from whence.store.taking import Taken, Takes
 
 HEAD = 512  # bytes that tell a package
-LARGE_BYTES = 256 << 20
+MANY = 48  # ELF files, from which on starting processes pays
+PATIENCE_SECONDS = 0.5  # after Ctrl-C, before processes are killed
 AHEAD = 4  # files that wait for a thread, times the number of threads
 
 
@@ -52,66 +57,98 @@ class Intake:
         report: Callable[[Added], None],
         wait: float,
     ) -> None:
-        self.store, self.by_hash, self.wait = store, by_hash, wait
-        self.layouts, self.sources = list(layouts), list(sources)
+        self.store = store
+        self._given = by_hash, tuple(layouts), tuple(os.fspath(one) for one in sources), wait
         self._report = report
         self._done: list[Added] = []
         self._touched: dict[str, int] = {}  # build-ids whose archive may be due, and the size of their largest file
         self._lock = threading.Lock()
         self._threads = store.jobs or cores.available()
         self._room = Room(LARGE_BYTES)
-        self._folders: list[str] = []  # those that the paths name
         self._ids: dict[str, str] = {}  # of ELF files, by path
         self._expected: Counter[str] = Counter()  # how many of them have each build-id
+        self._takers: SimpleQueue[Takes] = SimpleQueue()  # one for each thread
+        self._workers: list[Worker] = []  # those that are processes
 
     def add(self, paths: Iterable[str | os.PathLike[str]], mapped: Iterable[Mapped] = ()) -> list[Added]:
         """Take all that the paths name; returns what became of each ELF file."""
         named = [os.fspath(path) for path in paths]
-        folders = {path if os.path.isdir(path) else os.path.dirname(path) or "." for path in named}
-        self._folders = sorted({os.path.realpath(folder) for folder in folders})
-        with ThreadPoolExecutor(self._threads) as pool:
-            slots = threading.BoundedSemaphore(self._threads * AHEAD)
-            failed: list[BaseException] = []
-
-            def start(work: Callable[[], None]) -> None:
-                slots.acquire()
-                if failed:
-                    slots.release()
-                    raise failed[0]
-
-                def run() -> None:
-                    try:
-                        work()
-                    except BaseException as error:
-                        failed.append(error)
-                    finally:
-                        slots.release()
-
-                pool.submit(run)
-
-            works = [work for path in named for work in self._works(path)]
-            for work in works:
-                start(work)
-            for one in mapped:
-                start(lambda one=one: self._mapped(one))  # type: ignore[misc]
-            for _ in range(self._threads * AHEAD):  # all that was started has ended
-                slots.acquire()
-            for _ in range(self._threads * AHEAD):
-                slots.release()
-            for build_id, size in sorted(self._touched.items(), key=lambda one: -one[1]):
-                start(lambda build_id=build_id, size=size: self._finish(build_id, size))  # type: ignore[misc]
-        if failed:
-            raise failed[0]
+        works = [work for path in named for work in self._works(path)]
+        self._prepare(named)
+        try:
+            self._do(chain(works, (partial(self._mapped, one) for one in mapped)))
+            due = sorted(self._touched.items(), key=lambda one: -one[1])
+            self._do(partial(self._finish, *one) for one in due)
+        finally:
+            for worker in self._workers:
+                worker.close()
         return self._done
 
-    def _said(self, one: Added) -> None:
+    def _prepare(self, named: Iterable[str]) -> None:
+        """Let there be what takes files, for each thread: processes, where the files are many."""
+        folders = {path if os.path.isdir(path) else os.path.dirname(path) or "." for path in named}
+        by_hash, layouts, sources, wait = self._given
+        terms = Terms(by_hash, layouts, sources, tuple(sorted({os.path.realpath(one) for one in folders})), wait)
+        place = self.store.objects
+        if self._threads > 1 and len(self._ids) >= MANY and type(place) is Folder and sys.executable:
+            root, jobs, compress = str(place.root), self.store.jobs, self.store.compress
+            self._workers = [Worker(root, jobs=jobs, compress=compress, terms=terms) for _ in range(self._threads)]
+        takers: Sequence[Takes] = self._workers or [Taker(self.store, terms)] * self._threads
+        for taker in takers:
+            self._takers.put(taker)
+
+    def _do(self, works: Iterable[Callable[[], None]]) -> None:
+        """Do all on so many threads. After one has failed no other is begun. Raises what it raised."""
+        pool = ThreadPoolExecutor(self._threads)
+        slots = threading.BoundedSemaphore(self._threads * AHEAD)
+        failed: list[BaseException] = []
+
+        def run(work: Callable[[], None]) -> None:
+            try:
+                if not failed:
+                    work()
+            except BaseException as error:
+                failed.append(error)
+            finally:
+                slots.release()
+
+        try:
+            for work in works:
+                slots.acquire()
+                if failed:
+                    break
+                pool.submit(run, work)
+            pool.shutdown()
+        except BaseException as error:  # Ctrl-C: files that are being taken may be done in a moment
+            failed.append(error)
+            timer = threading.Timer(PATIENCE_SECONDS, self._stop)
+            timer.start()
+            pool.shutdown()
+            timer.cancel()
+        if failed:
+            raise failed[0]
+
+    def _stop(self) -> None:
+        for worker in self._workers:
+            worker.stop()
+
+    @contextmanager
+    def _taker(self) -> Iterator[Takes]:
+        """What takes a file now."""
+        taker = self._takers.get()
+        try:
+            yield taker
+        finally:
+            self._takers.put(taker)
+
+    def _said(self, *outcomes: Added) -> None:
         with self._lock:
-            self._done.append(one)
-            self._report(one)
+            for one in outcomes:
+                self._done.append(one)
+                self._report(one)
 
     def _refused(self, origin: str, error: Exception) -> None:
-        why = without_file(error) if isinstance(error, WhenceError) else getattr(error, "strerror", "") or str(error)
-        self._said(Added(origin, REFUSED, why))
+        self._said(refused(origin, error))
 
     # finding files
 
@@ -144,9 +181,9 @@ class Intake:
 
     def _count(self, path: str) -> None:
         """Count the files of each build-id, so that an archive is made at once where no other file comes."""
-        with suppress(WhenceError, OSError), ElfFile.open(path) as elf:
-            self._ids[path] = elf.build_id
-            self._expected[elf.build_id] += 1
+        with suppress(WhenceError, OSError):
+            self._ids[path] = build_id = read_build_id(path)
+            self._expected[build_id] += 1
 
     def _file(self, path: str, *, named: bool) -> None:
         """Take a file: an ELF file, or the ELF files in a package."""
@@ -156,8 +193,7 @@ class Intake:
                 head = file.read(HEAD)
                 size = os.fstat(descriptor).st_size
                 if head[:4] == ELF_MAGIC:
-                    with self._room.taken(size):
-                        self._elf(path, size)
+                    self._elf(path, size)
                     return
                 kind = packages.kind_of(path, head)
                 if kind is None:
@@ -175,8 +211,7 @@ class Intake:
 
     def _member(self, member: packages.Member) -> None:
         try:
-            with self.store.receive(member, member.origin) as received, self._room.taken(received.size):
-                self._take(received)
+            self._receive(member, member.origin)
         except WhenceError as error:
             self._refused(member.origin, error)
             if member.spent:
@@ -188,10 +223,9 @@ class Intake:
             if one.missing:
                 self._said(Added(one.origin, REFUSED, one.missing, one.build_id))
             elif one.content:
-                with self.store.receive(io.BytesIO(one.content), one.origin) as received:
-                    self._take(received)
+                self._receive(io.BytesIO(one.content), one.origin)
             else:
-                with open_regular(one.path, ElfError) as (_, size), self._room.taken(size):
+                with open_regular(one.path, ElfError) as (_, size):
                     self._elf(one.path, size, one.origin, one.build_id)
         except (WhenceError, OSError) as error:
             if isinstance(error, OSError) and error.filename != one.path:
@@ -199,72 +233,29 @@ class Intake:
             self._refused(one.origin, error)
 
     def _elf(self, path: str, size: int, origin: str = "", wanted: str = "") -> None:
-        """Take a file that lies there. It is copied first unless its very bytes are in the store already."""
-        origin = origin or path
-        if path in self._ids:
-            build_id = self._ids[path]
-        else:
-            with ElfFile.open(path) as elf:
-                build_id = elf.build_id
-        if wanted and build_id != wanted:
-            raise Mismatch(f"its build-id is {build_id or 'missing'}, and {wanted} was mapped").in_file(path)
-        if build_id and self._is_there(build_id, path, size, origin):
-            return
-        descriptor = open_looked_at(path)
-        with open(descriptor, "rb") as file, self.store.receive(file, origin) as received:
-            self._take(received, alone=self._expected[build_id] == 1)
+        """Take a file that lies there."""
+        build_id = self._ids.get(path)
+        alone = build_id is not None and self._expected[build_id] == 1
+        with self._room.taken(size), self._taker() as taker:
+            taken = taker.file(path, origin or path, build_id, wanted, alone)
+        self._taken(taken, size)
 
-    def _is_there(self, build_id: str, path: str, size: int, origin: str) -> bool:
-        known = self.store.find(build_id)
-        same = [kind for kind, held in known.files.items() if held.size == size] if known is not None else []
-        if known is None or not same:
-            return False
-        descriptor = open_looked_at(path)
-        with open(descriptor, "rb") as file:
-            digest = hash_of(file)
-        kinds = [kind for kind in same if known.files[kind].sha256 == digest]
-        for kind in kinds:
-            self._said(Added(origin, SAME, "the same bytes are there", build_id, kind, size))
-        if kinds:
-            self._touch(build_id, size)
-        return bool(kinds)
+    def _taken(self, taken: Taken, size: int) -> None:
+        self._said(*taken.outcomes)
+        if taken.due:
+            with self._lock:
+                self._touched[taken.due] = max(size, self._touched.get(taken.due, 0))
 
-    def _touch(self, build_id: str, size: int) -> None:
-        with self._lock:
-            self._touched[build_id] = max(size, self._touched.get(build_id, 0))
-
-    def _take(self, received: Received, alone: bool = False) -> None:
-        """Take a file that was received; one that comes `alone` has its archive made at once."""
-        with ExitStack() as stack:
-            finder = Supplements(self.store, None, self._folders, stack)
-            try:
-                opened = looking(received.path, finder, 1 if received.size < LARGE_BYTES else self.store.jobs)
-                looked, producers = stack.enter_context(opened)
-            except WhenceError as error:
-                error.path = received.origin
-                self._refused(received.origin, error)
-                return
-            self._take_looked_at(received, looked, producers, alone)
-
-    def _take_looked_at(self, received: Received, looked: Looked, producers: Producers, alone: bool) -> None:
-        build_id = looked.build_id or (received.sha256 if self.by_hash else "")
-        if not build_id:
-            self._said(Added(received.origin, REFUSED, "it has no build-id (--by-hash keeps it under its SHA-256)"))
-            return
-        alone = alone and not (self.layouts or self.sources)
-        done = self.store.take(
-            received, looked, build_id, wait=self.wait, archive=alone, folders=self._folders, producers=producers
-        )
-        for one in done:
-            self._said(one)
-            if one.outcome != BUSY and not alone:
-                self._touch(build_id, received.size)
+    def _receive(self, stream: Readable, origin: str) -> None:
+        """Take a file that comes as a stream."""
+        with self.store.receive(stream, origin) as received:
+            with self._room.taken(received.size), self._taker() as taker:
+                taken = taker.received(received, False)
+            self._taken(taken, received.size)
 
     def _finish(self, build_id: str, size: int) -> None:
-        with self._room.taken(size), suppress(Busy):
-            self.store.finish(build_id, layouts=self.layouts, folders=self._folders, wait=self.wait)
-            if self.sources:
-                self.store.put_sources(build_id, self.sources)
+        with self._room.taken(size), self._taker() as taker:
+            self._said(*taker.finish(build_id))
 
 
 class Room:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import BinaryIO, Protocol
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from whence.producers import Producers
     from whence.store.meta import Meta
     from whence.store.objects import Objects, Stat
-    from whence.store.outcomes import Outcomes, Received
+    from whence.store.outcomes import MadeArchive, Outcomes, Received
     from whence.store.quality import Looked
     from whence.store.sources import Bundled
 
@@ -23,12 +23,28 @@ if TYPE_CHECKING:
 
         def read(self, size: int = -1, /) -> bytes: ...
 
+    class Parser(Protocol):
+        """What parses files for a store, elsewhere than in its process. The questions about one file come from one
+        thread, one after the other, within a `session`. Each raises WhenceError, and OSError where nothing can be
+        parsed."""
+
+        def session(self) -> AbstractContextManager[None]: ...
+
+        def look(self, path: Path) -> Looked:
+            """quality.look"""
+
+        def archive(
+            self, store: Keeper, known: Meta, files: Mapping[str, Path], output: BinaryIO, looked_at: Path | None
+        ) -> MadeArchive:
+            """archiving.make_archive; `looked_at` is the file that `look` saw, where all files are that one."""
+
     class Keeper(Protocol):
         """As much of whence.store.Store as its parts ask."""
 
         objects: Objects
         url: str
         jobs: int | None
+        compress: bool
 
         def find(self, build_id: str) -> Meta | None: ...
 

@@ -101,7 +101,7 @@ class Meta(Record):
         }
 
     def to_bytes(self) -> bytes:
-        return json.dumps(self.as_json(), indent=1).encode()
+        return json.dumps(self.as_json()).encode()
 
 
 def _held_json(kind: str, one: HeldFile) -> dict[str, object]:

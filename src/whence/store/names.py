@@ -23,11 +23,13 @@ whence.errors.WrongUse: a build-id is 1 to 64 bytes in lower-case hex, not '../.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from whence.errors import WrongUse
 from whence.locate.search import FileKind
 
 ID_BYTES = 64
+HEX = b"0123456789abcdef"
 ID = re.compile(rf"(?:[0-9a-f]{{2}}){{1,{ID_BYTES}}}")
 TENANT = re.compile(r"[0-9A-Za-z!_*'().-]{1,150}")  # what Grafana's databases take
 DEBUG_ID = re.compile(r"[0-9A-F]{32}[0-9a-fA-F]{1,8}")
@@ -47,6 +49,13 @@ SYMBOLIZER, GDB = "symbolizer/", ".build-id/"
 def is_id(build_id: str) -> bool:
     """Whether a text is a build-id as a store names files by it."""
     return ID.fullmatch(build_id) is not None
+
+
+def are_ids(build_ids: Sequence[str]) -> bool:
+    """The same of many at once."""
+    if any(size % 2 or not 0 < size <= 2 * ID_BYTES for size in set(map(len, build_ids))):
+        return False
+    return not "".join(build_ids).encode("utf-8", "surrogatepass").translate(None, HEX)
 
 
 def checked_id(build_id: str) -> str:

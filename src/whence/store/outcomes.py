@@ -40,6 +40,14 @@ Paths = list[Path]
 Decisions = list[tuple["FileKind", tuple[str, str]]]
 
 
+class MadeArchive(Record, frozen=True):
+    """How many ranges the archive has, whether dwz's shared file was there, and what of the files was skipped."""
+
+    ranges: int
+    alt_there: bool
+    note: str = ""
+
+
 class Received(Record, frozen=True):
     """A file that was received and not yet believed. `movable`: it is ours, and may be taken into the store."""
 

@@ -89,25 +89,31 @@ def look(path: str | PathLike[str]) -> Looked:
 @contextmanager
 def looking(path: str | PathLike[str], finder: DebugFiles, jobs: int | None) -> Iterator[tuple[Looked, Producers]]:
     """The same, and what names the addresses of the file, completed by what `finder` has, open until the block ends."""
+    with ElfFile.open(path) as elf, looking_at(elf, finder, jobs) as found:
+        yield found
+
+
+@contextmanager
+def looking_at(elf: ElfFile, finder: DebugFiles, jobs: int | None) -> Iterator[tuple[Looked, Producers]]:
+    """The same of a file that is open."""
     from whence.producers import Producers
 
-    with ElfFile.open(path) as elf:
-        if elf.type == ET_CORE:
-            raise Unsupported("a core file, not a program").in_file(elf.path)
-        must_be_whole(elf)
-        kinds = kinds_of(elf)
-        alt = elf.alt_link
-        with Producers(elf, finder=finder, jobs=jobs) as producers:
-            info = producers.dwarf
-            quality = Quality(
-                units=len(info.units) if info is not None else 0,
-                lines=_in_file(elf, LINES),
-                pclntab=producers.pclntab is not None,
-                symtab=_in_file(elf, SYMTAB),
-                dynsym=_in_file(elf, DYNSYM),
-            )
-            little, alt_id = elf.order == "little", alt.build_id if alt else ""
-            yield Looked(elf.build_id, kinds, quality, machine_name(elf.machine), little, alt_id), producers
+    if elf.type == ET_CORE:
+        raise Unsupported("a core file, not a program").in_file(elf.path)
+    must_be_whole(elf)
+    kinds = kinds_of(elf)
+    alt = elf.alt_link
+    with Producers(elf, finder=finder, jobs=jobs) as producers:
+        info = producers.dwarf
+        quality = Quality(
+            units=len(info.units) if info is not None else 0,
+            lines=_in_file(elf, LINES),
+            pclntab=producers.pclntab is not None,
+            symtab=_in_file(elf, SYMTAB),
+            dynsym=_in_file(elf, DYNSYM),
+        )
+        little, alt_id = elf.order == "little", alt.build_id if alt else ""
+        yield Looked(elf.build_id, kinds, quality, machine_name(elf.machine), little, alt_id), producers
 
 
 def must_be_whole(elf: ElfFile) -> None:

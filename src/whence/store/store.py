@@ -24,6 +24,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from whence.closing import Closing
 from whence.errors import Mismatch, WhenceError, WrongUse, without_file
 from whence.store import meta, names
 from whence.store.index import Index, IndexRow
@@ -35,13 +36,11 @@ from whence.store.outcomes import BUSY, KEPT, OUTCOMES, Added, Decisions, Outcom
 from whence.store.quality import CHUNK, hash_of, look
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from whence.binary import Binary
     from whence.locate.cache import Cache
     from whence.locate.search import FileKind
     from whence.producers import Producers
-    from whence.store.keeper import Readable
+    from whence.store.keeper import Parser, Readable
     from whence.store.leases import Lease as HeldLease
     from whence.store.objects import Objects, Stat
     from whence.store.processes import Mapped
@@ -52,15 +51,17 @@ if TYPE_CHECKING:
 
 
 WAIT_SECONDS = 120.0
+USED_SECONDS, USED_REMEMBERED = 3600.0, 100_000  # so long, and so many, are not marked as used again
 
 
-class Store:
+class Store(Closing):
     """A store in a folder or a bucket. A context manager; safe from several threads, and with other processes' stores.
 
     `place` is a folder, an address (s3://, gs://, az://, memory://, http://, https://) or Objects. Nothing is written
     before something is put. `cache` is for what is fetched from a bucket, a Cache or its folder (without one:
     temporary files). `jobs` is the number of threads (None: one a core). With `compress` ELF files are stored packed by
-    zstd where that pays; they are handed out unpacked, but no longer by a mere web server.
+    zstd where that pays; they are handed out unpacked, but no longer by a mere web server. `parser` parses what is put
+    by `put` (None: this process does).
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Store:
         cache: Cache | str | os.PathLike[str] | None = None,
         jobs: int | None = None,
         compress: bool = False,
+        parser: Parser | None = None,
     ) -> None:
         from whence.store.places import objects_at
 
@@ -80,17 +82,11 @@ class Store:
         self._marked = False
         self._foreign: bool | None = None
         self._cache = cache
+        self._used: dict[str, float] = {}  # when build-ids were marked as used, by the monotonic clock
+        self._parser = parser
 
     def __repr__(self) -> str:
         return f"<whence.Store {self.url}>"
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close connections. The store stays usable."""
@@ -122,7 +118,8 @@ class Store:
         from whence.binary import open_archive
         from whence.locate.locator import Locator
 
-        with self.file(build_id, ARCHIVE) as path:
+        here = self.objects.path(file_key(build_id, ARCHIVE))
+        with self.file(build_id, ARCHIVE) if here is None else nullcontext(here) as path:
             if path is not None:
                 self.used(build_id)
                 return open_archive(path, demangle=demangle)
@@ -245,8 +242,14 @@ class Store:
 
     def used(self, build_id: str) -> None:
         """Write down that a build-id answered now, once a day."""
+        now = time.monotonic()
+        if now - self._used.get(build_id, -USED_SECONDS) < USED_SECONDS:
+            return
         from whence.store.wanted import mark_used
 
+        if len(self._used) >= USED_REMEMBERED:
+            self._used.clear()
+        self._used[build_id] = now
         with suppress(OSError):
             mark_used(self.objects, build_id)
 
@@ -287,8 +290,9 @@ class Store:
         """
         if build_id:
             checked_id(build_id)
-        with self.receive(file, origin or "upload", limit) as received:
-            looked = look(received.path)
+        session = nullcontext() if self._parser is None else self._parser.session()
+        with session, self.receive(file, origin or "upload", limit) as received:
+            looked = self._look(received.path)
             if build_id and looked.build_id != build_id:
                 raise Mismatch(f"its build-id is {looked.build_id or 'missing'}, not {build_id}").in_file(origin)
             if kind and kind not in looked.kinds:
@@ -298,6 +302,9 @@ class Store:
             done = self.take(received, looked, looked.build_id, wait=wait)
             named = [one for one in done if not kind or one.kind == kind]
             return min(named, key=lambda one: OUTCOMES.index(one.outcome))
+
+    def _look(self, path: Path) -> Looked:
+        return look(path) if self._parser is None else self._parser.look(path)
 
     @contextmanager
     def receive(self, file: Readable, origin: str, limit: int = 0) -> Iterator[Received]:
@@ -450,7 +457,7 @@ class Store:
             found.files[kind] = before
             return
         try:
-            looked = look(path)
+            looked = self._look(path)
         except WhenceError:
             return
         if kind in looked.kinds and looked.build_id in (found.build_id, ""):
@@ -495,7 +502,7 @@ class Store:
                 self.objects.delete(file_key(lease.build_id, kind, packed=not held.packing))
         if archive:
             alone = {one.sha256 for kind, one in known.files.items() if kind != ARCHIVE} == {new.sha256}
-            self._archive(lease, known, folders, producers if alone else None)
+            self._archive(lease, known, folders, producers if alone else None, received.path if alone else None)
         self._commit(lease, known)
         return decided
 
@@ -519,10 +526,15 @@ class Store:
         return not known.alt or known.alt_there or self.objects.head(file_key(known.alt, DEBUGINFO)) is None
 
     def _archive(
-        self, lease: HeldLease, known: Meta, folders: Iterable[str] = (), producers: Producers | None = None
+        self,
+        lease: HeldLease,
+        known: Meta,
+        folders: Iterable[str] = (),
+        producers: Producers | None = None,
+        looked_at: Path | None = None,
     ) -> bool:
         """Make the archive and all copies, unless they are there; returns whether they had to be made. `producers` are
-        those of all that is there, where they are open."""
+        those of all that is there, where they are open; `looked_at` is the file that all of it is."""
         if self._is_finished(known) and (known.archive is not None or known.note):
             return False
         from whence.store.archiving import archive_of, make_archive
@@ -539,6 +551,8 @@ class Store:
                     there = {kind: path for kind, path in files.items() if path}
                     if producers is not None:
                         made = archive_of(producers, file)
+                    elif self._parser is not None:
+                        made = self._parser.archive(self, known, there, file, looked_at)
                     else:
                         made = make_archive(self, known, there, file, folders)
                     known.note = made.note
@@ -599,6 +613,7 @@ class Store:
             self.objects.delete(names.debug_id_key(known.debug_id))
         self.objects.delete(names.sources_key(build_id))
         self.objects.delete(names.used_key(build_id))
+        self._used.pop(build_id, None)
         for one in sorted(there, key=lambda one: one.key.endswith("/meta.json")):
             self.objects.delete(one.key)
         revision = known.next_revision() if known is not None else time.time_ns()
@@ -661,7 +676,7 @@ class Store:
         return told if is_id(told) else ""
 
 
-class Content:
+class Content(Closing):
     """The bytes of a file of a store, to be sent; `path` is where they lie, if they lie in a file."""
 
     def __init__(self, objects: Objects, status: Stat) -> None:
@@ -696,12 +711,6 @@ class Content:
 
     def close(self) -> None:
         self._stack.close()
-
-    def __enter__(self) -> Content:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def describe(known: Meta, looked: Looked) -> None:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from whence.closing import Closing
 from whence.errors import Unsupported
 from whence.procmap import snapshot as record
 from whence.procmap.mapping import Mapping
@@ -20,8 +21,6 @@ from whence.symbolize.process import LivePid, Snapshot
 from whence.symbolize.symbolizer import Symbolizer
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from whence.procmap.threads import Thread
     from whence.symbolize.live_stacks import LiveStacks
     from whence.symbolize.stacks import Stack
@@ -32,7 +31,7 @@ def on_linux() -> bool:
     return sys.platform == "linux"
 
 
-class Process(LivePid):
+class Process(LivePid, Closing):
     """A live process. A context manager; it keeps what it read of the process until it is closed.
 
     `resolver` is one to share with others; by default the process has its own, over `proc_root`. Nothing is read before
@@ -49,14 +48,6 @@ class Process(LivePid):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _process, (self.pid, os.path.dirname(self._resolver.directory(self.pid)))
-
-    def __enter__(self) -> Process:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Forget what was read of the process. It stays usable, as if new."""

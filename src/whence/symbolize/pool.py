@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
+from whence.closing import Closing
 from whence.errors import WhenceError
 from whence.forks import Lock
 from whence.model import Frames
@@ -80,7 +81,7 @@ class OpenError(Exception):
         return OpenError, (self.reason, self.detail)
 
 
-class BinaryPool:
+class BinaryPool(Closing):
     """Open binaries by key, least recently used first. Safe for use from many threads."""
 
     def __init__(self, max_files: int, max_bytes: int) -> None:
@@ -89,12 +90,6 @@ class BinaryPool:
         self._held: OrderedDict[object, PooledBinary] = OrderedDict()
         self._opening: dict[object, Lock] = {}
         self._lock = Lock()
-
-    def __enter__(self) -> BinaryPool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<BinaryPool: {len(self)} of at most {self.max_files} files open>"

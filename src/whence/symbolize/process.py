@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from whence.closing import Closing
 from whence.errors import MapsError, naming
 from whence.files import atomic_write, open_input
 from whence.procmap import snapshot as record
 from whence.procmap.mapping import Mapping
-
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
 
 
 class ProcessView(Protocol):
@@ -42,7 +39,7 @@ class LivePid:
         return f"<whence.{type(self).__name__} {self.pid}>"
 
 
-class Snapshot:
+class Snapshot(Closing):
     """The executable mappings of a process at one moment, from a file that `save` wrote.
 
     `pid` and `command` are the process's, `taken` is when, in seconds since 1970 (0: not known). Raises OSError,
@@ -65,14 +62,6 @@ class Snapshot:
         return (
             f"<whence.{type(self).__name__} of process {self.pid} ({self.command!r}): {len(self.mappings())} mappings>"
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Nothing is held open: for `with` blocks that take any kind of process."""

@@ -57,13 +57,13 @@ def named(
     """The frames of each stack with their names: one search for all of them."""
     wanted = list(dict.fromkeys(frame.lookup for stack in stacks for frame in stack.frames))
     place_of = dict(zip(wanted, symbolizer.symbolize(process, wanted), strict=True))
+    after_call = {lookup: place.after() for lookup, place in place_of.items()}
     found = []
     for stack in stacks:
         frames = []
         for frame in stack.frames:
-            place = place_of[frame.lookup]
-            if frame.lookup != frame.pc:
-                place = place.after()
+            lookup = frame.lookup
+            place = (place_of if lookup == frame.pc else after_call)[lookup]
             frames.append(NamedFrame(frame.pc, frame.sp, frame.found_by, frame.is_trampoline, place))
         found.append(tuple(frames))
     return found

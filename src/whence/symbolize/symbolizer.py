@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from typing import TYPE_CHECKING, cast
 
+from whence.closing import Closing
 from whence.lidia.table import demangler
 from whence.locate.locator import Locator
 from whence.procmap.kallsyms import KERNEL_START
@@ -29,8 +30,6 @@ from whence.symbolize.process import LivePid, ProcessView
 from whence.symbolize.symbolized import Symbolized
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from whence.unwind.modules import Finds
 
 
@@ -39,7 +38,7 @@ MAX_BYTES = 1 << 30
 REFRESH = 10.0  # seconds after which mappings are asked for again: libraries come and go
 
 
-class Symbolizer:
+class Symbolizer(Closing):
     """Names runtime addresses of processes: live ones, snapshots and core files. Safe for use from many threads.
 
     `locator` finds the files (default: a Locator of its own, with debug files in /usr/lib/debug); `demangle` makes
@@ -67,14 +66,6 @@ class Symbolizer:
 
     def __repr__(self) -> str:
         return f"<whence.Symbolizer: {len(self.binaries)} files open>"
-
-    def __enter__(self) -> Symbolizer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def finds(self) -> Finds | None:

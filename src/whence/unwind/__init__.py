@@ -5,6 +5,7 @@
     sframe.py       the same of .sframe
     exidx.py        the same of ARM's exception tables
     expressions.py  the stack machine of their expressions, bounded
+    instructions.py code that has none of them, read instruction by instruction
     registers.py    the registers of each machine
     unwinder.py     one thread, frame by frame, and why its stack ends
     walking.py      frames that are plain, walked by kernels/walk.py

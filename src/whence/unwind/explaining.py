@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 WAYS = {
     FoundBy.CALL: "no code is there: the return address is where a call leaves it",
+    FoundBy.INSTRUCTIONS: "no CFI: by what the instructions up to a return take off the stack, or have put there since "
+    "the start of a function that a call leads to",
     FoundBy.PROLOGUE: "no CFI: by the instructions at the beginning or the end of a function",
     FoundBy.LEAF: "no CFI: a function that keeps nothing, its return address behind a call of it",
     FoundBy.FRAME_POINTER: "no CFI: by the frame record at the frame pointer, whose return address is behind a call",

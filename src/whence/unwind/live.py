@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
+from whence.closing import Closing
 from whence.elf.kernels import constants
 from whence.procmap.threads import Thread, threads
 from whence.reasons import Missing
@@ -35,9 +36,6 @@ from whence.unwind.unwinder import FRAME_BYTES, STEPS_LIMIT, Unwinder
 from whence.unwind.walking import PlainWalker
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
     from whence.procmap.snapshot import SnapshotMappings
     from whence.unwind.modules import Finds
     from whence.unwind.registers import Machine
@@ -160,7 +158,7 @@ class LiveMemory:
         return None if at is None else (self._regions.start[at], self._regions.end[at])
 
 
-class LiveProcess:
+class LiveProcess(Closing):
     """A live process whose stacks are asked for, once or many times. A context manager: it holds files open.
 
     `directory` is the process's in /proc, `snapshot` what it has mapped, `finds` (a Locator) knows of debug files.
@@ -186,14 +184,6 @@ class LiveProcess:
             self._modules.close()
         self._modules = Modules(snapshot, self._finds)
         self._unwinders.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         if self._modules is not None:

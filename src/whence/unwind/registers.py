@@ -42,6 +42,7 @@ class Machine:
     frame_record: tuple[int, int, int] | None
     returns: tuple[bytes, ...]  # instructions that return
     trampolines: tuple[TrampolineForm, ...]
+    contexts: tuple[bytes, ...] = ()  # what a function that makecontext runs returns to
     address_mask: int = (1 << 64) - 1  # bits of a code address; the others may sign it, or say how code is encoded
     order: ByteOrder = "little"
     instructions: str = ""  # whose beginnings and ends of functions are known: x86, a64 or none
@@ -107,6 +108,7 @@ X86_64 = Machine(
         TrampolineForm(bytes.fromhex("48c7c00f0000000f05"), _X86_64_CONTEXT, 0xA8),  # mov $__NR_rt_sigreturn, %rax
         TrampolineForm(bytes.fromhex("b80f0000000f05"), _X86_64_CONTEXT, 0xA8),
     ),
+    contexts=(bytes.fromhex("4889dc"),),  # glibc: mov %rbx, %rsp
 )
 
 _AARCH64_CONTEXT_AT = 312  # of x0 in struct rt_sigframe: siginfo has 128 bytes, ucontext begins with 184 others
@@ -174,6 +176,7 @@ I386 = Machine(
             _I386_OLD_CONTEXT_AT + _I386_CONTEXT_PC,
         ),
     ),
+    contexts=(bytes.fromhex("8d249c"),),  # glibc: lea (%esp, %ebx, 4), %esp
     address_mask=(1 << 32) - 1,
 )
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 SECTION = ".sframe"
 PT_GNU_SFRAME = 0x6474E554
 MAGIC = 0xDEE2
-VERSIONS = (1, 2, 3)
+VERSION1, VERSION2, VERSION3 = 1, 2, 3
 HEADER_SIZE = 28
-FDE_SIZES = {1: 17, 2: 20, 3: 16}
+FDE_SIZES = {VERSION1: 17, VERSION2: 20, VERSION3: 16}
 ATTRIBUTES_SIZE = 5  # of version 3, before an FDE's FREs
 SORTED, START_FROM_FIELD = 1, 4  # flags
 ROWS_LIMIT = 1 << 16  # of a function
@@ -81,7 +81,7 @@ class SFrame:
         )
         if magic != MAGIC:
             raise DwarfError(SECTION, 0, f"it begins with {MAGIC:#x}", f"{magic:#x}")
-        if self.version not in VERSIONS:
+        if not VERSION1 <= self.version <= VERSION3:
             raise DwarfError(SECTION, 2, "its version is 1, 2 or 3", self.version)
         self.count, _, fres_size, fdes_at, fres_at = rest
         base = HEADER_SIZE + extra
@@ -131,7 +131,7 @@ class SFrame:
         rows = tuple(self._rows(function, start))
         if not rows or vaddr < rows[0].start:
             return None
-        signal = self.version > 2 and bool(function.info & SIGNAL)
+        signal = self.version >= VERSION3 and bool(function.info & SIGNAL)
         cie = Cie(1, 1, self.abi.return_column, 0, 0xFF, False, signal, 8, memoryview(b""))
         return Fde(start, start + size, cie, rows, SECTION, function.offset)
 
@@ -145,15 +145,15 @@ class SFrame:
 
     def _start(self, index: int) -> int:
         at = self.fdes_at + index * FDE_SIZES[self.version]
-        base = at if self.version == 3 or self.flags & START_FROM_FIELD else 0
+        base = at if self.version == VERSION3 or self.flags & START_FROM_FIELD else 0
         place: int
-        (place,) = struct.unpack_from(self.abi.order + ("q" if self.version == 3 else "i"), self.data, at)
+        (place,) = struct.unpack_from(self.abi.order + ("q" if self.version == VERSION3 else "i"), self.data, at)
         return self.vaddr + base + place & self.mask
 
     def _function(self, index: int) -> _Function:
         at = self.fdes_at + index * FDE_SIZES[self.version]
         mark = self.abi.order
-        if self.version == 3:
+        if self.version == VERSION3:
             size, fres_at = struct.unpack_from(mark + "II", self.data, at + 8)
             place = self.fres_at + fres_at
             if place + ATTRIBUTES_SIZE > self.fres_end:
@@ -163,7 +163,7 @@ class SFrame:
                 raise DwarfError(SECTION, at, "an FDE is of the default type", "one of flexible rules")
             return _Function(self._start(index), size, place + ATTRIBUTES_SIZE, fres, info, block, at)
         size, fres_at, fres, info = struct.unpack_from(mark + "IIIB", self.data, at + 4)
-        block = self.data[at + 17] if self.version == 2 else 16
+        block = self.data[at + 17] if self.version == VERSION2 else 16
         return _Function(self._start(index), size, self.fres_at + fres_at, fres, info, block, at)
 
     def _rows(self, function: _Function, start: int) -> list[CfiRow]:

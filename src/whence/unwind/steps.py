@@ -15,6 +15,7 @@ class FoundBy(enum.StrEnum):
     EXIDX = "exidx"  # by ARM's exception tables
     SIGNAL = "signal"  # what a signal interrupted, by the registers that the kernel saved
     FRAME_POINTER = "frame-pointer"
+    INSTRUCTIONS = "instructions"  # by what they take off the stack up to a return, or have put there since a start
     PROLOGUE = "prologue"  # by the instructions at a function's beginning or end
     LEAF = "leaf"  # the caller of a function that keeps nothing on the stack, by the call there that leads to it
     GO = "go"  # by the tables that Go's own unwinder uses

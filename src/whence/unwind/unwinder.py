@@ -5,9 +5,10 @@ For each frame, in this order; what answers first is what counts, and is told wi
     1. code that signal handlers return to, by its bytes
     2. Go's own tables, for Go's functions
     3. call frame information: .eh_frame, then .debug_frame
-    4. of the innermost frame alone: a jump to no code, the instructions of a function's beginning and end, and a
+    4. of x86, the instructions from there to a return, or from the function's start on (instructions.py)
+    5. of the innermost frame alone: a jump to no code, the instructions of a function's beginning and end, and a
        return address where the function would have it if it kept nothing, behind a call that leads to it
-    5. the frame pointer, if what it leads to lies on the stack and returns to behind a call
+    6. the frame pointer, if what it leads to lies on the stack and returns to behind a call
 
 A return address is the byte behind a call, perhaps of the next function already: callers are looked up one byte before
 it. What a signal interrupted is looked up at its very address.
@@ -24,14 +25,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from whence.errors import DwarfError
-from whence.unwind.cfi import CfiRow, How
+from whence.unwind.cfi import CfiRow, Cie, Fde, How
 from whence.unwind.expressions import evaluate
+from whence.unwind.instructions import RETURN_COLUMNS, CodePath
+from whence.unwind.kernels.constants import DW_EH_PE_omit
 from whence.unwind.memory import Memory, Unreadable
 from whence.unwind.steps import End, Ended, FoundBy, FrameStep, StackFrame, Unwound
 
 if TYPE_CHECKING:
     from whence.gopclntab.frames import GoFunction
-    from whence.unwind.cfi import Fde
     from whence.unwind.gostack import GoStacks
     from whence.unwind.registers import Machine
     from whence.unwind.walking import PlainWalker
@@ -44,6 +46,8 @@ INNER_KEPT, OUTER_KEPT = 4096, 256  # frames of a longer stack; those between ar
 CALL_BYTES = 7  # the longest call of x86-64
 LEAF_BYTES = 4096  # from the beginning of a function that calls none; such are short
 FUNCTION_BYTES = 1 << 16  # from the beginning of a function, that a guess may be in it
+STEPS_OF_INSTRUCTIONS = 500  # how reading up to INSTRUCTIONS_LIMIT of them counts among the steps
+CALL_WORDS, CALLS_TRIED = 256, 8  # of the stack that are looked at for a call of a frame's function, and tried
 SCAN_WORDS, WORDS_A_STEP = 1024, 64  # of the stack that are looked at for a return address
 GUESSED = (End.NO_CFI, End.NOT_CODE)  # ends that a guess may lead on from
 JUMP_INDIRECT = b"\xff\x25"  # x86-64: what a stub of the PLT begins with
@@ -100,6 +104,9 @@ class Unwinder:
         self.thread_pointer = 0
         self.scan = False  # whether callers may be guessed
         self._rows: dict[int, tuple[CfiRow, Fde] | DwarfError | None] = {}
+        self._to_return: dict[int, list[CfiRow]] = {}
+        self._called: dict[int, int | None] = {}
+        self._from_start: dict[tuple[int, int], CfiRow | None] = {}
 
     def unwind(self, pc: int, registers: Mapping[int, int], thread_pointer: int = 0) -> Unwound:
         """The stack of a thread by its pc and registers (by DWARF number). Never raises for what a process is.
@@ -131,14 +138,19 @@ class Unwinder:
                     cfa_before, values, after_signal = walked.cfa_before, walked.registers, False
                     frame = StackFrame(walked.pc, values[machine.sp], FoundBy.CFI)
                     continue
-            is_trampoline = self.trampoline(frame) is not None or self.signal_row(frame)
-            frame = frame._replace(is_trampoline=is_trampoline)
+            ends_context = not frame.exact and self.ends_context(frame.pc)
+            if ends_context:
+                frame = frame._replace(exact=True)
+            elif self.trampoline(frame) is not None or self.signal_row(frame):
+                frame = frame._replace(is_trampoline=True)
             count += 1
             if len(inner) < INNER_KEPT:
                 inner.append(frame)
             else:
                 outer.append(frame)
             try:
+                if ends_context:
+                    raise Ended(End.COMPLETE)
                 self.charge(1)
                 step = self.step(frame, values)
                 self.check(step, frame, cfa_before, after_signal)
@@ -319,6 +331,11 @@ class Unwinder:
             raise known
         return known
 
+    def ends_context(self, pc: int) -> bool:
+        """Whether a return address is what makecontext put below the function that it runs: code that is behind no
+        call, and begins by taking its stack pointer from another register. Its CFI, where it has some, is wrong."""
+        return any(self._bytes(pc, len(code)) == code for code in self.machine.contexts) and not self.follows_call(pc)
+
     def signal_row(self, frame: StackFrame) -> bool:
         try:
             found = self.row_of(frame)
@@ -348,15 +365,83 @@ class Unwinder:
     # where no CFI answers
 
     def without_cfi(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
+        if frame.exact and not self.is_code(frame.pc):
+            return self.called(registers, 0, FoundBy.CALL)
+        step = self.by_instructions(frame, registers)
+        if step is not None:
+            return step
         if frame.exact:
-            if not self.is_code(frame.pc):
-                return self.called(registers, 0, FoundBy.CALL)
             depth = self.pushed(frame.pc)
             if depth is not None:
                 return self.called(registers, depth, FoundBy.PROLOGUE)
             if self.is_leaf(frame, registers):
                 return self.called(registers, 0, FoundBy.LEAF)
         return self.by_frame_pointer(frame, registers)
+
+    def by_instructions(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
+        """The caller by the instructions from here to a return; else by those from the start of the function that a
+        call leads to whose return address is on the stack. None where neither leads to a word behind a call."""
+        if self.machine.instructions != "x86":
+            return None
+        if frame.pc not in self._to_return:
+            self.charge(STEPS_OF_INSTRUCTIONS)
+            self._to_return[frame.pc] = CodePath(self.machine.bits, self.memory.read).to_return(frame.pc)
+        for row in self._to_return[frame.pc]:
+            step = self.by_row(frame, registers, row)
+            if step is not None:
+                return step
+        return self.by_call(frame, registers)
+
+    def by_call(self, frame: StackFrame, registers: dict[int, int]) -> FrameStep | None:
+        """The caller by a return address on the stack, behind a call of a function whose instructions from its start
+        to here put as much on the stack as lies before that address."""
+        machine, sp = self.machine, registers[self.machine.sp]
+        bounds = self.memory.region(sp)
+        if bounds is None:
+            return None
+        self.charge(CALL_WORDS // RULES_A_STEP)
+        size = min(CALL_WORDS, (bounds[1] - sp) // machine.word) * machine.word
+        words = self._bytes(sp, size) or b""
+        tried = 0
+        for at in range(0, len(words), machine.word):
+            pc = int.from_bytes(words[at : at + machine.word], self.order)
+            if pc not in self._called:
+                self._called[pc] = self.call_target(pc) if self.is_code(pc - 1) else None
+            target = self._called[pc]
+            if target is None or not 0 <= frame.pc - target < FUNCTION_BYTES:
+                continue
+            key = target, frame.pc
+            if key not in self._from_start:
+                self.charge(STEPS_OF_INSTRUCTIONS)
+                self._from_start[key] = CodePath(machine.bits, self.memory.read).from_start(*key)
+            row = self._from_start[key]
+            if row is not None and row.cfa is not None and row.cfa.offset == at + machine.word:
+                return self.by_row(frame, registers, row)
+            tried += 1
+            if tried >= CALLS_TRIED:
+                break
+        return None
+
+    def by_row(self, frame: StackFrame, registers: dict[int, int], row: CfiRow) -> FrameStep | None:
+        """The caller by a row that instructions say; None unless its return address is behind a call, or returns from
+        a signal handler, and its frame above this one."""
+        cie = Cie(
+            1, 1, RETURN_COLUMNS[self.machine.bits], 0, DW_EH_PE_omit, False, False, self.machine.word, memoryview(b"")
+        )
+        try:
+            step = self.by_cfi(frame, registers, row, Fde(frame.pc, frame.pc + 1, cie, (row,), "", 0))
+        except (Ended, Unreadable) as error:
+            if isinstance(error, Ended) and error.end is End.LIMIT:
+                raise
+            return None
+        pc = step.pc
+        if (
+            step.cfa <= frame.sp
+            or not self.is_code(pc - 1)
+            or not (self.follows_call(pc) or self.returns_from_signal(pc))
+        ):
+            return None
+        return step._replace(found_by=FoundBy.INSTRUCTIONS)
 
     def called(self, registers: dict[int, int], pushed: int, found_by: FoundBy) -> FrameStep:
         """The caller of a function that has done no more than push `pushed` words."""

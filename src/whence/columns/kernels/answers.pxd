@@ -1,4 +1,5 @@
 from whence.columns.kernels.arrow cimport ArrowArray, ArrowSchema
+from whence.columns.kernels.texts cimport TextSet
 from whence.kernels.columns cimport Column
 from whence.kernels.hashtable cimport HashTable
 from whence.kernels.vector cimport Bytes, U32s, U64s
@@ -26,15 +27,20 @@ cdef class AnswerStore:
     cdef Bytes inlined
     cdef Bytes source
     # texts
-    cdef Bytes text
-    cdef U64s text_end
+    cdef TextSet texts
+    cdef U32s shown_text  # the one that is shown in place of each
     # which texts the batch at hand shows, and their places in its dictionary
     cdef U32s shown_in
     cdef U32s place
     cdef unsigned int shown
 
-    cdef int _add(self, unsigned int file, unsigned long long address) except -1
-    cdef int _grow_table(self) except -1
+    cdef bint _add(self, unsigned int file, unsigned long long address) noexcept nogil
+    cdef bint _grow_table(self) noexcept nogil
+    cdef int _show(
+        self, Py_ssize_t number, const unsigned char* text, unsigned long long size, unsigned int kind, object show
+    ) except -1
+    cdef int _show_as(self, Py_ssize_t number, bytes text) except -1
+    cdef bint _grow_texts(self) noexcept nogil
     cdef object _check(self, Column answers)
     cdef object _fill_columns(self, ArrowSchema** schema, ArrowArray** array, Column frames, tuple names, tuple words)
     cdef object _fill_texts(self, ArrowSchema* schema, ArrowArray* array, Column frames, unsigned int* texts, str name)

@@ -21,9 +21,11 @@ from cython.cimports.whence.columns.kernels.arrow import (
     new_schema,
 )
 from cython.cimports.whence.columns.kernels.batch import NOTHING, Elements, RecordBatch
+from cython.cimports.whence.columns.kernels.texts import TextRow, TextSet
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
+    HashTable,
     fill_slot,
     first_slot,
     is_crowded,
@@ -37,6 +39,12 @@ from cython.cimports.whence.kernels.vector import push_bytes, push_u32, push_u64
 from cython.cimports.whence.lidia.kernels.queries import FrameColumns, Texts
 
 NO_TEXT = cython.declare(cython.uint, 0xFFFFFFFF)
+
+# Kinds of texts: as a file has them, linkage names, and what is shown in their place
+cython.declare(PLAIN=cython.uint, LINKAGE=cython.uint, SHOWN=cython.uint)
+PLAIN, LINKAGE, SHOWN = 0, 1, 2
+
+ASCII_END = cython.declare(cython.uchar, 0x80)
 NO_ID = cython.declare(cython.uint, 0xFFFFFFFF)  # the code of an element without a build-id
 
 # The columns of a frame, in order
@@ -62,11 +70,11 @@ class AnswerStore:
     def __cinit__(self, bad_address: cython.uchar, no_build_id: cython.uchar):
         """The numbers of the reasons for what is no address, and for an address without a build-id. MemoryError."""
         self.seed = int.from_bytes(os.urandom(8), "little")
+        self.texts = TextSet()
         if not make_slots(cython.address(self.table), 0):
             raise MemoryError
-        self._add(NO_ID, 0)
-        self._add(NO_ID, 1)
-        self._add(NO_ID, 2)
+        if not (self._add(NO_ID, 0) and self._add(NO_ID, 1) and self._add(NO_ID, 2)):
+            raise MemoryError
         self.reason.items[BAD_ADDRESS] = bad_address
         self.reason.items[NO_BUILD_ID] = no_build_id
 
@@ -83,8 +91,7 @@ class AnswerStore:
         release(cython.address(self.start_line))
         release(cython.address(self.inlined))
         release(cython.address(self.source))
-        release(cython.address(self.text))
-        release(cython.address(self.text_end))
+        release(cython.address(self.shown_text))
         release(cython.address(self.shown_in))
         release(cython.address(self.place))
 
@@ -95,33 +102,32 @@ class AnswerStore:
     @property
     def memory(self):
         """About how many bytes they take."""
-        return 33 * self.file.count + 18 * self.function.count + self.text.count + 16 * self.text_end.count
+        return self.file.count * 41 + self.function.count * 18 + self.texts.memory + self.place.count * 12
 
     def __repr__(self):
         return f"<AnswerStore: {len(self)}, {self.function.count} frames>"
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _add(self, file: cython.uint, address: cython.ulonglong) -> cython.int:
-        """Append an answer without frames."""
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _add(self, file: cython.uint, address: cython.ulonglong) -> cython.bint:
+        """Append an answer without frames. False: no memory."""
         done: cython.bint = push_u32(cython.address(self.file), file)
         done = push_u64(cython.address(self.address), address) and done
         done = push_u32(cython.address(self.first), 0) and done
         done = push_u32(cython.address(self.frames), 0) and done
-        done = push_bytes(cython.address(self.reason), b"\0", 1) and done
-        if not done:
-            raise MemoryError
-        return 0
+        return push_bytes(cython.address(self.reason), b"\0", 1) and done
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _grow_table(self) -> cython.int:
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _grow_table(self) -> cython.bint:
         at: cython.Py_ssize_t
         if not make_slots(cython.address(self.table), 4 * self.file.count):
-            raise MemoryError
+            return False
         for at in range(FIRST_ANSWER, self.file.count):
             put_item(cython.address(self.table), pair_hash(self.file.items[at], self.address.items[at], self.seed), at)
-        return 0
+        return True
 
     def find(self, elements: Elements, codes: Column, files: cython.const[cython.uint][::1]):
         """The answer of each element: a Column of u32. New pairs get the numbers from `len(self)` on.
@@ -135,6 +141,7 @@ class AnswerStore:
         file: cython.uint
         before: cython.uint = NO_ID
         address: cython.ulonglong
+        room: cython.bint = True
         out: Column = Column("I")
         belong(codes.vector.count == count and codes.typecode == "I")
         if not out.reserve(count):
@@ -157,8 +164,9 @@ class AnswerStore:
                     answers[at] = before
                     continue
                 if is_crowded(cython.address(self.table)):
-                    with cython.gil:
-                        self._grow_table()
+                    room = room and self._grow_table()
+                    if not room:
+                        break
                 slot = first_slot(cython.address(self.table), pair_hash(file, address, self.seed))
                 while self.table.slots[slot]:
                     before = self.table.slots[slot] - 1
@@ -167,42 +175,136 @@ class AnswerStore:
                     slot = next_slot(cython.address(self.table), slot)
                 if self.table.slots[slot] == 0:
                     before = self.file.count
+                    room = room and self._add(file, address)
+                    if not room:
+                        break
                     fill_slot(cython.address(self.table), slot, before)
-                    with cython.gil:
-                        self._add(file, address)
                 answers[at] = before
+        if not room:
+            raise MemoryError
         out.vector.count = count
         return out
 
     def pending(self, first: cython.Py_ssize_t):
         """The answers from `first` on, by file: a dict of file numbers to their answers and vaddrs, two Columns."""
         at: cython.Py_ssize_t
-        answers: Column = None
-        addresses: Column = None
-        before: cython.longlong = -1
-        out: dict = {}
+        row: cython.Py_ssize_t = 0
+        slot: cython.ulonglong
+        file: cython.uint
+        room: cython.bint = True
+        table: HashTable = HashTable(cython.NULL, 0, 0)  # of rows of `files`
+        files: Column = Column("I")
+        columns: list = []  # of each row of `files`: its answers, its vaddrs
         if not FIRST_ANSWER <= first:
             raise ValueError("the first answers are not looked up")
         for at in range(first, self.file.count):
-            if self.file.items[at] != before:
-                before = self.file.items[at]
-                found = out.get(before)
-                if found is None:
-                    found = out[before] = (Column("I"), Column("Q"))
-                answers, addresses = found
-            if not (answers.push_u32(cython.cast(cython.uint, at)) and addresses.push_u64(self.address.items[at])):
+            file = self.file.items[at]
+            if is_crowded(cython.address(table)):
+                room = make_slots(cython.address(table), 4 * files.vector.count)
+                for row in range(files.vector.count if room else 0):
+                    put_item(
+                        cython.address(table), mix(cython.cast(cython.p_uint, files.vector.items)[row], self.seed), row
+                    )
+            if room:
+                slot = first_slot(cython.address(table), mix(file, self.seed))
+                while table.slots[slot]:
+                    row = table.slots[slot] - 1
+                    if cython.cast(cython.p_uint, files.vector.items)[row] == file:
+                        break
+                    slot = next_slot(cython.address(table), slot)
+                if table.slots[slot] == 0:
+                    row = files.vector.count
+                    fill_slot(cython.address(table), slot, row)
+                    room = files.push_u32(file)
+                    columns.append((Column("I"), Column("Q")))
+                answers, addresses = cython.cast(tuple, columns[row])
+                room = room and cython.cast(Column, answers).push_u32(cython.cast(cython.uint, at))
+                room = room and cython.cast(Column, addresses).push_u64(self.address.items[at])
+            if not room:
+                break
+        release_slots(cython.address(table))
+        if not room:
+            raise MemoryError
+        return dict(zip(files.numbers(), columns, strict=True))
+
+    def number_texts(self, texts: Texts, show: object):
+        """The number of each of `texts` as it is to be shown: a Column of u32.
+
+        `show(text, linkage)` returns the UTF-8 of a text of bytes, which may be a linkage name; it is called once for
+        each text that is one or has other than ASCII characters. Others are shown as they are. MemoryError.
+        """
+        count: cython.Py_ssize_t = len(texts)
+        row: cython.Py_ssize_t
+        number: cython.Py_ssize_t
+        linkage: cython.Py_ssize_t = 0
+        kind: cython.uint
+        size: cython.ulonglong
+        text: cython.pointer(cython.const[cython.uchar])
+        out: Column = Column("I")
+        if not out.reserve(count):
+            raise MemoryError
+        numbers = cython.cast(cython.p_uint, out.vector.items)
+        linkages = cython.cast(cython.p_uint, texts.linkage.vector.items)
+        for row in range(count):
+            text = texts.text_at(row, cython.address(size))
+            kind = PLAIN
+            if linkage < texts.linkage.vector.count and linkages[linkage] == row:
+                kind = LINKAGE
+                linkage += 1
+            number = self.texts.number_of(text, size, kind)
+            if number < 0:
                 raise MemoryError
+            if number >= self.shown_text.count:
+                self._show(number, text, size, kind, show)
+            numbers[row] = self.shown_text.items[number]
+        out.vector.count = count
         return out
 
-    def add_text(self, text: bytes):
-        """Keep a text; its number. MemoryError."""
-        done: cython.bint = push_bytes(cython.address(self.text), cython.cast(cython.p_char, text), len(text))
-        done = push_u64(cython.address(self.text_end), self.text.count) and done
-        done = push_u32(cython.address(self.shown_in), 0) and done
-        done = push_u32(cython.address(self.place), 0) and done
-        if not done:
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _show(
+        self,
+        number: cython.Py_ssize_t,
+        text: cython.pointer(cython.const[cython.uchar]),
+        size: cython.ulonglong,
+        kind: cython.uint,
+        show: object,
+    ) -> cython.int:
+        """Say what is shown in place of a new text: nothing if `show` raises."""
+        at: cython.ulonglong
+        plain: cython.bint = kind == PLAIN
+        if not self._grow_texts():
             raise MemoryError
-        return self.text_end.count - 1
+        for at in range(size):
+            if text[at] >= ASCII_END:
+                plain = False
+        if not plain:
+            self._show_as(number, b"")
+            self._show_as(number, show(text[:size], kind == LINKAGE))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _show_as(self, number: cython.Py_ssize_t, text: bytes) -> cython.int:
+        shown: cython.Py_ssize_t = self.texts.number_of(text, len(text), SHOWN)
+        if shown < 0 or not self._grow_texts():
+            raise MemoryError
+        self.shown_text.items[number] = cython.cast(cython.uint, shown)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _grow_texts(self) -> cython.bint:
+        """Have a row for each text. False: no memory."""
+        while self.place.count < self.texts.row.count:
+            if not (
+                push_u32(cython.address(self.shown_text), cython.cast(cython.uint, self.shown_text.count))
+                and push_u32(cython.address(self.shown_in), 0)
+                and push_u32(cython.address(self.place), 0)
+            ):
+                return False
+        return True
 
     def fill(
         self,
@@ -233,7 +335,7 @@ class AnswerStore:
         belong(frames.inlined.vector.count == total and frames.source.vector.count == total)
         belong(starts[0] == 0 and starts[count] == total and first + total < NO_TEXT)
         for at in range(numbers.shape[0]):
-            belong(numbers[at] < self.text_end.count)
+            belong(numbers[at] < self.place.count)
         for at in range(count):
             belong(starts[at] <= starts[at + 1] and FIRST_ANSWER <= which[at] < self.file.count)
         with cython.nogil:
@@ -552,7 +654,7 @@ class AnswerStore:
         text: cython.uint
         places: cython.uint = 0
         size: cython.ulonglong = 0
-        start: cython.ulonglong
+        row: cython.pointer(TextRow)
         indices: cython.pointer(int32_t)
         offsets: cython.pointer(int32_t)
         data: cython.p_char
@@ -578,8 +680,7 @@ class AnswerStore:
                     array.null_count += 1
                     continue
                 text = texts[frame]
-                start = self.text_end.items[text - 1] if text else 0
-                if self.text_end.items[text] == start:
+                if self.texts.at(text).size == 0:
                     array.null_count += 1
                     continue
                 if self.shown_in.items[text] != self.shown:
@@ -587,7 +688,7 @@ class AnswerStore:
                     self.place.items[text] = places
                     places += 1
                     room = shown.push_u32(text) and room
-                    size += self.text_end.items[text] - start
+                    size += self.texts.at(text).size
                 indices[at] = self.place.items[text]
                 set_bit(array, at)
         array.dictionary = cython.cast(cython.pointer(ArrowArray), calloc(1, cython.sizeof(ArrowArray)))
@@ -608,9 +709,9 @@ class AnswerStore:
         offsets[0] = 0
         for at in range(places):
             text = cython.cast(cython.p_uint, shown.vector.items)[at]
-            start = self.text_end.items[text - 1] if text else 0
-            memcpy(data + size, self.text.items + start, self.text_end.items[text] - start)
-            size += self.text_end.items[text] - start
+            row = self.texts.at(text)
+            memcpy(data + size, self.texts.text.items + row.start, row.size)
+            size += row.size
             offsets[at + 1] = cython.cast(int32_t, size)
 
     @cython.cfunc

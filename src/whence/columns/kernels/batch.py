@@ -4,8 +4,6 @@ No Arrow library is used. A batch is a struct array; its columns are the childre
 lengths is believed, as the interface has it: both sides are in one process.
 """
 
-import os
-
 import cython
 from cython.cimports.cpython.pycapsule import PyCapsule_GetPointer, PyCapsule_New
 from cython.cimports.libc.limits import INT_MAX
@@ -22,19 +20,9 @@ from cython.cimports.whence.columns.kernels.arrow import (
     new_array,
     new_schema,
 )
+from cython.cimports.whence.columns.kernels.texts import TextSet
 from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
-from cython.cimports.whence.kernels.hashtable import (
-    HashTable,
-    fill_slot,
-    first_slot,
-    is_crowded,
-    make_slots,
-    mix_bytes,
-    next_slot,
-    put_item,
-    release_slots,
-)
 
 from whence.errors import WrongUse
 
@@ -43,7 +31,6 @@ LONGEST_ID = cython.declare(cython.Py_ssize_t, 512)  # bytes: longer texts are n
 INLINE = cython.declare(cython.int, 12)  # bytes of a view's text that lie in the view itself
 LARGEST = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 VIEW_SIZE = cython.declare(cython.int, 16)
-FIRST_TEXTS = cython.declare(cython.Py_ssize_t, 512)  # so many build-ids are expected to begin with
 
 
 @cython.cfunc
@@ -567,8 +554,8 @@ def read_address(
     return ASKED if integer_at(array, format[0], row, value) else NOTHING
 
 
-def identities(batch: RecordBatch, name: str, elements: Elements) -> tuple:
-    """The build-id of each element: a column of codes (u32, NO_ID for none), and what each code stands for, bytes.
+def identities(batch: RecordBatch, name: str, elements: Elements, known: TextSet) -> Column:
+    """The build-id of each element, a Column of u32: its number in `known`, which gets new ones, too; NO_ID for none.
 
     The column has an element for each row, or lists that are as long as the addresses'. WrongUse, KeyError.
     """
@@ -581,7 +568,6 @@ def identities(batch: RecordBatch, name: str, elements: Elements) -> tuple:
     low: int64_t
     row: cython.Py_ssize_t
     at: cython.Py_ssize_t
-    distinct: list = []
     starts = cython.cast(cython.p_uint, elements.starts.vector.items)
     out: Column = Column("I")
     spread: Column
@@ -594,12 +580,12 @@ def identities(batch: RecordBatch, name: str, elements: Elements) -> tuple:
             if list_start(array, schema.format, first + row + 1) - low != starts[row + 1]:
                 raise WrongUse(f"column {name}: row {row} has not as many build-ids as addresses")
         read_identities(
-            out, distinct, schema.children[0], array.children[0], array.children[0].offset + low, len(elements), name
+            out, known, schema.children[0], array.children[0], array.children[0].offset + low, len(elements), name
         )
-        return out, distinct
-    read_identities(out, distinct, schema, array, first, elements.rows, name)
+        return out
+    read_identities(out, known, schema, array, first, elements.rows, name)
     if not elements.lists:
-        return out, distinct
+        return out
     spread = Column("I")
     if not spread.reserve(len(elements)):
         raise MemoryError
@@ -608,20 +594,20 @@ def identities(batch: RecordBatch, name: str, elements: Elements) -> tuple:
         for at in range(starts[row], starts[row + 1]):
             cython.cast(cython.p_uint, spread.vector.items)[at] = codes[row]
     spread.vector.count = len(elements)
-    return spread, distinct
+    return spread
 
 
 @cython.cfunc
 def read_identities(
     out: Column,
-    distinct: list,
+    known: TextSet,
     schema: cython.pointer(ArrowSchema),
     array: cython.pointer(ArrowArray),
     first: int64_t,
     count: int64_t,
     name: str,
 ):
-    """Fill `out` with a code for each of `count` elements, and `distinct` with what the codes stand for."""
+    """Fill `out` with the numbers of `count` elements."""
     dictionary: cython.bint = schema.dictionary != cython.NULL
     format: bytes = cython.cast(bytes, schema.dictionary.format if dictionary else schema.format)
     codes: cython.p_uint
@@ -639,14 +625,14 @@ def read_identities(
     if format not in (b"u", b"U", b"z", b"Z", b"vu", b"vz") and not format.startswith(b"w:"):
         raise WrongUse(f"column {name} has the Arrow format {format.decode()!r}: build-ids are texts in hex, or bytes")
     if not dictionary:
-        code_texts(codes, distinct, array, format, first, count)
+        number_texts(codes, known, array, format, first, count)
         return
     inner = Column("I")
     if not inner.reserve(array.dictionary.length):
         raise MemoryError
     inner.vector.count = array.dictionary.length
-    code_texts(
-        cython.cast(cython.p_uint, inner.vector.items), distinct, array.dictionary, format, array.dictionary.offset,
+    number_texts(
+        cython.cast(cython.p_uint, inner.vector.items), known, array.dictionary, format, array.dictionary.offset,
         array.dictionary.length,
     )  # fmt: skip
     with cython.nogil:
@@ -658,69 +644,37 @@ def read_identities(
 
 
 @cython.cfunc
-def code_texts(
-    codes: cython.p_uint,
-    distinct: list,
+@cython.exceptval(-1, check=False)
+def number_texts(
+    numbers: cython.p_uint,
+    known: TextSet,
     array: cython.pointer(ArrowArray),
     format: cython.p_const_char,
     first: int64_t,
     count: int64_t,
-):
-    """Give each distinct text a code, in order of first visit."""
+) -> cython.int:
+    """Give each element the number of its text."""
     row: int64_t
-    at: int64_t
     size: int64_t = 0
-    other_size: int64_t = 0
-    slot: cython.ulonglong
-    text: cython.pointer(cython.const[cython.uchar])
-    other: cython.pointer(cython.const[cython.uchar])
-    before: cython.pointer(cython.const[cython.uchar]) = cython.NULL
+    number: cython.Py_ssize_t = -1  # of the text before
     length: int64_t = -1
+    text: cython.pointer(cython.const[cython.uchar])
+    before: cython.pointer(cython.const[cython.uchar]) = cython.NULL
     room: cython.bint = True
-    seed: cython.ulonglong = int.from_bytes(os.urandom(8), "little")
-    table: HashTable = HashTable(cython.NULL, 0, 0)
-    firsts: Column = Column("Q")  # the row each code was first met in
-    if not make_slots(cython.address(table), min(count, FIRST_TEXTS)):
-        raise MemoryError
     with cython.nogil:
         for row in range(count):
             text = bytes_at(array, format, first + row, cython.address(size))
             if text == cython.NULL:
-                codes[row] = NO_ID
+                numbers[row] = NO_ID
                 continue
             size = min(size, LONGEST_ID)
-            if row and codes[row - 1] != NO_ID and size == length and memcmp(text, before, size) == 0:
-                codes[row] = codes[row - 1]
-                continue
-            before, length = text, size
-            if is_crowded(cython.address(table)):
-                room = room and make_slots(cython.address(table), 4 * firsts.vector.count)
-                if not room:
+            if size != length or memcmp(text, before, size) != 0:
+                before, length = text, size
+                number = known.number_of(text, size, 0)
+                if number < 0:
+                    room = False
                     break
-                for at in range(firsts.vector.count):
-                    other = bytes_at(
-                        array,
-                        format,
-                        cython.cast(cython.p_ulonglong, firsts.vector.items)[at],
-                        cython.address(other_size),
-                    )
-                    put_item(cython.address(table), mix_bytes(other, min(other_size, LONGEST_ID), seed), at)
-            slot = first_slot(cython.address(table), mix_bytes(text, size, seed))
-            while table.slots[slot]:
-                other = bytes_at(
-                    array, format, cython.cast(cython.p_ulonglong, firsts.vector.items)[table.slots[slot] - 1],
-                    cython.address(other_size),
-                )  # fmt: skip
-                if min(other_size, LONGEST_ID) == size and memcmp(other, text, size) == 0:
-                    break
-                slot = next_slot(cython.address(table), slot)
-            if table.slots[slot] == 0:
-                fill_slot(cython.address(table), slot, firsts.vector.count)
-                room = room and firsts.push_u64(first + row)
-            codes[row] = table.slots[slot] - 1
-    release_slots(cython.address(table))
+            numbers[row] = cython.cast(cython.uint, number)
     if not room:
         raise MemoryError
-    for at in range(firsts.vector.count):
-        text = bytes_at(array, format, cython.cast(cython.p_ulonglong, firsts.vector.items)[at], cython.address(size))
-        distinct.append(text[: min(size, LONGEST_ID)])
+    return 0

@@ -6,6 +6,13 @@ cpdef enum:  # values of unit_length (7.4)
     DWARF64 = 0xFFFFFFFF  # the length follows, in 8 bytes
     RESERVED_LENGTH = 0xFFFFFFF0  # from here on
 
+cpdef enum:  # versions of a unit and of its line table; an index of GNU's packages counts its own
+    DWARF2 = 2
+    DWARF3 = 3
+    DWARF4 = 4
+    DWARF5 = 5
+    GNU_INDEX = 2
+
 cpdef enum:  # tags (7.5.3, table 7.3)
     DW_TAG_array_type = 0x01
     DW_TAG_class_type = 0x02
@@ -78,6 +85,7 @@ cpdef enum:  # attributes (7.5.4, table 7.5)
     DW_AT_addr_base = 0x73
     DW_AT_rnglists_base = 0x74
     DW_AT_dwo_name = 0x76
+    DW_AT_loclists_base = 0x8C
     DW_AT_MIPS_linkage_name = 0x2007
     DW_AT_GNU_dwo_name = 0x2130
     DW_AT_GNU_dwo_id = 0x2131
@@ -202,6 +210,17 @@ cpdef enum:  # operations of location expressions (7.7.1), as far as variables a
     DW_OP_fbreg = 0x91
     DW_OP_addrx = 0xA1
     DW_OP_GNU_addr_index = 0xFB
+
+cpdef enum:  # kinds of entries of location lists (7.7.3, table 7.10)
+    DW_LLE_end_of_list = 0x00
+    DW_LLE_base_addressx = 0x01
+    DW_LLE_startx_endx = 0x02
+    DW_LLE_startx_length = 0x03
+    DW_LLE_offset_pair = 0x04
+    DW_LLE_default_location = 0x05
+    DW_LLE_base_address = 0x06
+    DW_LLE_start_end = 0x07
+    DW_LLE_start_length = 0x08
 
 cpdef enum:  # sections that the index of a package names (7.3.5.3, table 7.1)
     DW_SECT_INFO = 0x1

@@ -5,6 +5,7 @@
 
 from whence.dwarf.kernels.budget cimport Budget, spend
 from whence.dwarf.kernels.constants cimport (
+    DWARF2,
     DWARF64, RESERVED_LENGTH,
     DW_FORM_GNU_addr_index, DW_FORM_GNU_ref_alt, DW_FORM_GNU_str_index, DW_FORM_GNU_strp_alt, DW_FORM_addr,
     DW_FORM_addrx, DW_FORM_addrx1, DW_FORM_addrx2, DW_FORM_addrx3, DW_FORM_addrx4, DW_FORM_block, DW_FORM_block1,
@@ -72,7 +73,7 @@ cdef inline int form_size(u64 form, int address_size, int offset_size, int versi
     ):
         return offset_size
     if form == DW_FORM_ref_addr:
-        return address_size if version == 2 else offset_size
+        return address_size if version == DWARF2 else offset_size
     if form in (
         DW_FORM_string, DW_FORM_block, DW_FORM_block1, DW_FORM_block2, DW_FORM_block4, DW_FORM_exprloc, DW_FORM_sdata,
         DW_FORM_udata, DW_FORM_ref_udata, DW_FORM_indirect, DW_FORM_strx, DW_FORM_addrx, DW_FORM_loclistx,

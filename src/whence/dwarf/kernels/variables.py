@@ -35,6 +35,7 @@ from cython.cimports.whence.dwarf.kernels.constants import (
     DW_FORM_GNU_strp_alt,
     DW_FORM_implicit_const,
     DW_FORM_line_strp,
+    DW_FORM_loclistx,
     DW_FORM_ref1,
     DW_FORM_ref_addr,
     DW_FORM_ref_sup4,
@@ -95,7 +96,7 @@ LAST = cython.declare(cython.int, 0)
 CHAIN = cython.declare(cython.int, 1)
 FUNCTIONS = cython.declare(cython.int, 2)
 
-NUMBER, ADDRESS, NAME, REFERENCE, BLOCK = range(5)  # what the value of an attribute is
+NUMBER, ADDRESS, NAME, REFERENCE, BLOCK, LIST_INDEX = range(6)  # what the value of an attribute is
 
 
 @cython.cfunc
@@ -177,7 +178,8 @@ class VariableReader:
     def die(self, offset: cython.ulonglong):
         """(tag, has children, offset behind it, unit's number, attributes) of the DIE at an offset; None where there is
         none. The end of a list of children has tag 0. An attribute is (name, kind, value, size): a number as 64 bits,
-        an address, a name's reference, a DIE's key (see names.pxd), or where a block lies in .debug_info."""
+        an address, a name's reference, a DIE's key (see names.pxd), where a block lies in .debug_info, or the number
+        of a location list."""
         file: cython.pointer[File] = cython.address(self.sections.file)
         data = file.info.at
         fault: cython.int = 0
@@ -245,6 +247,8 @@ class VariableReader:
                 ):  # fmt: skip
                     value = target_of(unit, value, form)
                     kind = REFERENCE
+                elif form == DW_FORM_loclistx:
+                    kind = LIST_INDEX
             if position > unit[END]:
                 return None
             attributes.append((name, kind, value, size))

@@ -190,6 +190,27 @@ class LocatedLines:
         return columns, discriminators
 
 
+def numbered(column: cython.const[cython.uint][::1]):
+    """The numbers that are not 0, each behind its index, as little-endian ones of 32 bits."""
+    index: cython.Py_ssize_t
+    count: cython.Py_ssize_t = 0
+    out: Bytes
+    memset(cython.address(out), 0, cython.sizeof(Bytes))
+    for index in range(column.shape[0]):
+        count += column[index] != 0
+    if not reserve(cython.address(out), count * 8 + 1, 1):
+        raise MemoryError
+    with cython.nogil:
+        for index in range(column.shape[0]):
+            if column[index]:
+                put(cython.address(out), cython.cast(cython.uint, index), 4)
+                put(cython.address(out), column[index], 4)
+    try:
+        return cython.cast(cython.p_char, out.items)[: out.count]
+    finally:
+        release(cython.address(out))
+
+
 def packed(column: cython.const[cython.uint][::1], width: cython.int):
     """Numbers of 32 bits as little-endian ones of `width` bytes, which hold them."""
     index: cython.Py_ssize_t

@@ -380,6 +380,7 @@ cdef class Archive:
     cdef readonly Py_ssize_t fault_index  # the range it was met in
     cdef readonly unsigned long long string_size
     cdef unsigned long long seed  # so that an archive cannot choose offsets that collide
+    cdef object _load
     cdef object _frame
     cdef object _make
     cdef tuple _sources
@@ -434,4 +435,5 @@ cdef class Texts:
     cdef object _number(self, Column offsets, Column rows)
     cdef object _find_texts(self)
     cdef object _add_up(self, Column rows)
+    cdef const unsigned char* text_at(self, Py_ssize_t row, unsigned long long* size) noexcept nogil
     cdef int _check_row(self, Py_ssize_t row) except -1

@@ -177,12 +177,11 @@ class Archive:
         free(self._view.up)
         free(self._view.sample)
 
-    def set_frame_factory(self, frame: object, sources: tuple, demangle: object):
-        """What frames are made of: their class, the sources by number, and what a function's name is put through."""
-        belong(len(sources) > 0)
-        self._frame = frame
+    def set_frame_factory(self, load: object, demangle: object):
+        """What frames are made of: `load` returns their class and the sources by number when the first is made; and
+        what a function's name is put through."""
+        self._load = load
         self._make = tuple.__new__
-        self._sources = sources
         self._demangle = demangle
 
     def link(self):
@@ -277,6 +276,9 @@ class Archive:
         if function is None or file is None:
             return None
         source: cython.int = source_of(self.view, index)
+        if self._frame is None:
+            self._frame, self._sources = self._load()
+            belong(len(self._sources) > 0)
         found = self._make(
             self._frame,
             (
@@ -706,6 +708,17 @@ class Texts:
         if start & WHENCE_READABLE:
             raise ValueError("the text was replaced")
         return cython.cast(cython.p_char, self.archive.view.string)[start : start + size]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def text_at(self, row: cython.Py_ssize_t, size: cython.p_ulonglong) -> cython.pointer(cython.const[cython.uchar]):
+        """The same for another kernel, which asks for a row that there is: where the text lies, and its size."""
+        start: cython.ulonglong = cython.cast(cython.p_ulonglong, self.start.vector.items)[row]
+        size[0] = cython.cast(cython.p_uint, self.size.vector.items)[row]
+        if start & WHENCE_READABLE:
+            return self.readable.items + (start ^ WHENCE_READABLE)
+        return self.archive.view.string + start
 
     def replace(self, row: cython.Py_ssize_t, text: bytes):
         """Show another text in place of a row's. MemoryError."""

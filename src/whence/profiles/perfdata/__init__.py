@@ -74,8 +74,8 @@ def from_file(file: io.BufferedReader, head: bytes = b"", folder: str = "") -> P
 
 @interruptible
 def from_folder(path: str) -> Profile:
-    """The profile in the directory form (perf record --threads): `data`, and `data.0`, `data.1` ... with bare records.
-    OSError, ProfileError."""
+    """The profile in the directory form: `data`, and `data.0`, `data.1` ... with bare records (perf record --threads),
+    and the kernel's names as they were (perf record --kcore). OSError, ProfileError."""
     from whence.files import open_input
     from whence.profiles.perfdata.reading import read
     from whence.profiles.perfdata.source import FileSource
@@ -86,9 +86,13 @@ def from_folder(path: str) -> Profile:
             FileSource(stack.enter_context(open_input(os.path.join(path, name), ProfileError)))
             for name in (MAIN, *sorted(names, key=lambda name: int(name.rpartition(".")[2])))
         ]
-        return read(sources[0], bounds.reading(sum(one.size for one in sources)), sources[1:])
+        found = read(sources[0], bounds.reading(sum(one.size for one in sources)), sources[1:])
+    kallsyms = os.path.join(path, *KALLSYMS)
+    found.kernel_names = kallsyms if os.path.isfile(kallsyms) else ""
+    return found
 
 
 MAIN = "data"  # of the directory form
 PART = re.compile(r"data\.\d{1,6}")
+KALLSYMS = "kcore_dir", "kallsyms"
 COPIED = 1 << 20  # bytes at a time

@@ -5,7 +5,8 @@
       0 LOAD          u32 pid, tid, u64 vaddr, address, size, index, name NUL, the code
       1 MOVE          u32 pid, tid, u64 vaddr, old address, new address, size, index
       2 DEBUG_INFO    u64 address, count, then count x {u64 address, u32 line, discriminator, file NUL}: before its LOAD
-      3 CLOSE         4 UNWINDING_INFO
+      3 CLOSE
+      4 UNWINDING_INFO  u64 size, u64 size of .eh_frame_hdr at its end, u64, .eh_frame, .eh_frame_hdr: before its LOAD
 
 V8 (0xdeadbeef behind the machine) adds the 64 bytes of an ELF header to the addresses of lines, and writes senseless
 file names of some scripts: rows with such are left out.
@@ -27,23 +28,34 @@ from whence.model import Frame, Frames, Source
 from whence.profiles import bounds
 
 MAGIC = b"DTiJ"  # as a little-endian machine writes it
+VERSION = 1
 HEADER, RECORD = 40, 16
-LOAD, MOVE, DEBUG_INFO, CLOSE = range(4)
-LOADED, MOVED, DEBUGGED = struct.calcsize("<IIQQQQ"), struct.calcsize("<IIQQQQQ"), 16
+LOAD, MOVE, DEBUG_INFO, CLOSE, UNWINDING_INFO = range(5)
+LOADED, MOVED, DEBUGGED, UNWINDS = struct.calcsize("<IIQQQQ"), struct.calcsize("<IIQQQQQ"), 16, 24
 COUNTER_TIMES = 1  # a bit of the flags
 V8_PADDING, V8_SHIFT = 0xDEADBEEF, 0x40
 SAME_FILE = b"\xff"
+EH_FRAME_ALIGN = 8  # .eh_frame counts its distances from where it lies: behind the code, at such an address
 
 
 @dataclass(frozen=True, slots=True)
 class JitCode:
-    """A function from `time` on at [address, address + size), with its lines: (offset, line, file), by offset."""
+    """A function from `time` on at [address, address + size), with its lines: (offset, line, file), by offset.
+
+    `eh_frame` says how to unwind it, as bytes at `eh_frame_address`; b"" where the compiler did not tell.
+    """
 
     time: int
     address: int
     size: int
     name: str
     lines: tuple[tuple[int, int, str], ...] = ()
+    eh_frame: bytes = b""
+
+    @property
+    def eh_frame_address(self) -> int:
+        end = self.address + self.size
+        return end + -end % EH_FRAME_ALIGN
 
     def frames(self, address: int) -> Frames:
         """The frame of one of its addresses."""
@@ -72,16 +84,18 @@ def read(data: bytes, budget: Budget | None = None) -> JitDump:
     if len(data) < HEADER:
         raise ProfileError("jitdump", 0, f"the header has {HEADER} bytes", f"{len(data)}")
     version, size, _, padding, pid, _, flags = struct.unpack_from(order + "IIIIIQQ", data, 4)
-    if version != 1:
+    if version != VERSION:
         raise ProfileError("jitdump", 4, "the version is 1", str(version))
     out = JitDump(pid, bool(flags & COUNTER_TIMES))
     by_index: dict[int, JitCode] = {}
     lines: dict[int, tuple[tuple[int, int, str], ...]] = {}
+    eh_frame = b""  # of the next LOAD
     for at, kind, time, body in records(data, max(size, HEADER), order):
         try:
             if kind == LOAD:
                 budget.charge(bounds.LOCATION + len(body))
-                code = loaded(body, order, time, lines)
+                code = loaded(body, order, time, lines, eh_frame)
+                eh_frame = b""
                 by_index[struct.unpack_from(order + "Q", body, LOADED - 8)[0]] = code
                 out.code.append(code)
             elif kind == MOVE:
@@ -89,11 +103,15 @@ def read(data: bytes, budget: Budget | None = None) -> JitDump:
                 _, _, _, _, new, length, index = struct.unpack_from(order + "IIQQQQQ", body)
                 old = by_index.get(index)
                 if old is not None:
-                    by_index[index] = moved = JitCode(time, new, length, old.name, old.lines)
+                    by_index[index] = moved = JitCode(time, new, length, old.name, old.lines, old.eh_frame)
                     out.code.append(moved)
             elif kind == DEBUG_INFO:
                 address, rows = debug_info(body, order, V8_SHIFT if padding == V8_PADDING else 0, budget)
                 lines[address] = rows
+            elif kind == UNWINDING_INFO:
+                budget.charge(len(body))
+                size, header_size, _ = struct.unpack_from(order + "QQQ", body)
+                eh_frame = body[UNWINDS : max(UNWINDS, UNWINDS + size - header_size)]
             elif kind == CLOSE:
                 break
         except (struct.error, ValueError):
@@ -111,11 +129,13 @@ def records(data: bytes, at: int, order: str) -> Iterator[tuple[int, int, int, b
         at += size
 
 
-def loaded(body: bytes, order: str, time: int, lines: dict[int, tuple[tuple[int, int, str], ...]]) -> JitCode:
+def loaded(
+    body: bytes, order: str, time: int, lines: dict[int, tuple[tuple[int, int, str], ...]], eh_frame: bytes
+) -> JitCode:
     _, _, _, address, size, _ = struct.unpack_from(order + "IIQQQQ", body)
     end = body.index(b"\0", LOADED)
     name = body[LOADED:end].decode("utf-8", "surrogateescape")
-    return JitCode(time, address, size, name, lines.pop(address, ()))
+    return JitCode(time, address, size, name, lines.pop(address, ()), eh_frame)
 
 
 def debug_info(body: bytes, order: str, shift: int, budget: Budget) -> tuple[int, tuple[tuple[int, int, str], ...]]:

@@ -32,6 +32,7 @@ SOURCE_SHIFT = 48  # where a sample's registers are: number of the source << SOU
 USER_FIELDS = constants.HAS_REGS_USER | constants.HAS_STACK_USER
 PIECE = 4 << 20  # bytes that are read at a time
 ANONYMOUS = ("//anon", "/anon_hugepage")
+MEMORY_FILE = "/memfd:"  # of memfd_create: whatever was written there, programs too
 NO_CPU = 0xFFFFFFFF
 KERNEL_PID = 0xFFFFFFFF
 OTHER_MODES = {
@@ -62,6 +63,7 @@ class RecordingReader:
         self.damaged = 0  # records of perf's own that break their rules
         self.folder = folder
         self.jit_code: dict[int, jitdump.JitCode] = {}  # by map
+        self.jit_times: dict[int, list[tuple[int, int]]] = {}  # by process: when each map of generated code came
         self.counter: tuple[int, int, int] | None = None  # how the processor's counter becomes time
         self.sources: list[ByteSource] = []  # of streams, by number
         self.spool: SpoolSource | None = None
@@ -285,12 +287,11 @@ class RecordingReader:
             self.note(f"times of {found} are those of another clock (record with -k mono): its last names count")
         name = self.records.add_text(os.fsencode(path))
         for code in dump.code:
-            time = self._counted(code.time) if dump.counter else code.time
+            time = (self._counted(code.time) if dump.counter else code.time) if timed else 0
             row = len(self.jit_code)
-            number = self.records.add_map(
-                pid, time if timed else 0, code.address, code.size, row, name, constants.MAP_CODE
-            )
+            number = self.records.add_map(pid, time, code.address, code.size, row, name, constants.MAP_CODE)
             self.jit_code[number] = code
+            self.jit_times.setdefault(pid, []).append((time, number))
 
     def _counted(self, ticks: int) -> int:
         """Nanoseconds of so many ticks of the processor's counter (perf_event_mmap_page, time_shift)."""
@@ -330,10 +331,9 @@ class RecordingReader:
             elif index in code:
                 own[location] = code[index]
         self.budget.charge(bounds.MAPPING * len(rows))
-        order = sorted(rows.items(), key=lambda row: not row[0].path.startswith("/"))
-        place = {index: at for at, (_, index) in enumerate(order)} | {NO_MAPPING: NO_MAPPING}
-        profile.mappings = [mapping for mapping, _ in order]
-        profile.mapping = array("q", map(place.__getitem__, where))
+        profile.mappings = list(rows)
+        profile.mapping = where
+        profile.put_files_first()
         profile.address = addresses
         profile.frames = [own.get(at, ()) for at in range(len(where))] if own else [()] * len(where)
 
@@ -350,7 +350,7 @@ class RecordingReader:
             return Mapping(start, limit, 0, name), ()
         if flags & constants.MAP_CODE:
             return Mapping(start, limit, 0, name), (Frame(name, source=NameSource.KALLSYMS),)
-        if flags & constants.MAP_GENERATED:
+        if flags & constants.MAP_GENERATED and not name.startswith(MEMORY_FILE):
             return Mapping(start, limit, 0, f"/tmp/perf-{pid}.map" if name.startswith(ANONYMOUS) else name), ()
         if name.startswith("[") and not name.startswith("[kernel"):
             offset = 0

@@ -10,31 +10,42 @@ from __future__ import annotations
 
 import struct
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import EM_386, EM_AARCH64, EM_X86_64
-from whence.errors import WhenceError
+from whence.errors import ProfileError, WhenceError, without_file
 from whence.procmap.mapping import Kind, kind_of
 from whence.procmap.mapping import Mapping as MappedRange
 from whence.procmap.snapshot import SnapshotFile, SnapshotMappings
 from whence.procmap.vdso import own_vdso
+from whence.profiles import bounds
 from whence.profiles.perfdata.kernels import constants
 from whence.profiles.perfdata.kernels.replay import END
 from whence.unwind import End, StackSamples, stacks
+from whence.unwind.cfi import FrameSection
 from whence.unwind.memory import Unreadable
 from whence.unwind.modules import EXECUTABLE, CoreCode, Module, Modules
 from whence.unwind.registers import MACHINES, Machine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from whence.profiles.model import Profile
     from whence.profiles.perfdata.attributes import Attribute
+    from whence.profiles.perfdata.jitdump import JitCode
     from whence.profiles.perfdata.kernels.records import Records
     from whence.profiles.perfdata.kernels.replay import Replay
+    from whence.unwind.cfi import Fde
+    from whence.unwind.kernels.cfi import CfiTable
+    from whence.unwind.memory import Memory
     from whence.unwind.modules import Finds
+    from whence.window import ByteOrder
 
     class Recording(Protocol):
         """What is needed of a recording that was read."""
@@ -52,6 +63,9 @@ if TYPE_CHECKING:
 
         def map_facts(self, number: int) -> Any: ...
 
+        jit_code: dict[int, JitCode]
+        jit_times: dict[int, list[tuple[int, int]]]
+
 
 PC, NOT_USED = -1, -2
 # perf's numbers of registers (arch/*/include/uapi/asm/perf_regs.h of Linux), by machine: DWARF's
@@ -61,6 +75,7 @@ AARCH64_REGISTERS = {**{at: at for at in range(32)}, 32: PC}
 ABI_NONE, ABI_32 = 0, 1
 MACHINE_KEYS = {"x86_64": (EM_X86_64, 64), "aarch64": (EM_AARCH64, 64), "i686": (EM_386, 32), "i386": (EM_386, 32)}
 REGISTERS = {EM_X86_64: X86_64_REGISTERS, EM_386: I386_REGISTERS, EM_AARCH64: AARCH64_REGISTERS}
+WITH_32_BITS = {(EM_X86_64, 64): (EM_386, 32)}  # what else a kernel runs
 MACHINE_OF = {MACHINES[key].name: key[0] for key in MACHINE_KEYS.values()}
 STACKS_TOGETHER, SAMPLES_TOGETHER = 16 << 20, 1 << 15  # bytes and samples that are unwound at a time
 
@@ -103,13 +118,48 @@ class VdsoMemory:
         return None
 
 
+class RecordedCode(CoreCode):
+    """The code of a process at a time: mapped files, and generated code by what its compiler told of it.
+
+    `generated` has the call frame information of mappings by their index, for runtime addresses.
+    """
+
+    def __init__(self, modules: Modules, memory: Memory, generated: dict[int, FrameSection]) -> None:
+        super().__init__(modules, memory)
+        self._generated = generated
+
+    def tables(self, index: int) -> tuple[int, list[CfiTable]]:
+        section = self._generated.get(index)
+        return super().tables(index) if section is None else (0, [section.table])
+
+    def fde(self, address: int) -> tuple[Fde, int] | None:
+        index = self._at(address)
+        section = None if index is None else self._generated.get(index)
+        if section is None:
+            return super().fde(address)
+        found = section.find(address)
+        return None if found is None else (found, 0)
+
+
+class Placed(NamedTuple):
+    """Where a map lies, and its number."""
+
+    start: int
+    end: int
+    number: int
+
+
 @dataclass(slots=True)
 class Waiting:
-    """Samples of a process with the same maps, to be unwound together."""
+    """Samples of a process with the same maps, to be unwound together. What generated code there is only grows."""
 
-    code: CoreCode
+    pid: int
+    since: int  # when the first of them was taken
     machine: Machine
     numbers: array[int]  # DWARF's, of the registers that each has
+    maps: list[Placed]
+    generated: list[Placed]  # code that was there then
+    time: int = 0  # of the last sample
     samples: array[int] = field(default_factory=lambda: array("I"))
     pc: array[int] = field(default_factory=lambda: array("Q"))
     values: array[int] = field(default_factory=lambda: array("Q"))
@@ -117,6 +167,38 @@ class Waiting:
     at: array[int] = field(default_factory=lambda: array("Q"))
     size: array[int] = field(default_factory=lambda: array("Q"))
     stack: bytearray = field(default_factory=bytearray)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.stack) > STACKS_TOGETHER or len(self.samples) >= SAMPLES_TOGETHER
+
+
+def overlaid(maps: list[Placed], code: list[Placed], takes: Callable[[int], bool]) -> list[Placed]:
+    """Maps with pieces of code in those that take any, in order of address; both are in order.
+
+    >>> overlaid([Placed(0, 9, 1), Placed(9, 20, 2)], [Placed(3, 5, 7), Placed(8, 12, 8)], {1: True, 2: False}.get)
+    [Placed(start=0, end=3, number=1), Placed(start=3, end=5, number=7), Placed(start=5, end=8, number=1), \
+Placed(start=8, end=9, number=8), Placed(start=9, end=20, number=2)]
+    """
+    out: list[Placed] = []
+    next_one = 0
+    for start, end, number in maps:
+        if not takes(number):
+            out.append(Placed(start, end, number))
+            continue
+        while next_one < len(code) and code[next_one].end <= start:
+            next_one += 1
+        inside = next_one
+        while inside < len(code) and code[inside].start < end:
+            piece = code[inside]
+            if piece.start > start:
+                out.append(Placed(start, piece.start, number))
+            start, inside = max(start, piece.start), inside + 1
+            out.append(Placed(start, min(end, piece.end), piece.number))
+            start = out[-1].end
+        if start < end:
+            out.append(Placed(start, end, number))
+    return out
 
 
 class UserStacks:
@@ -129,6 +211,9 @@ class UserStacks:
         self._first = array("Q")  # by sample: where its addresses begin, and how many there are
         self._count = array("I")
         self._opened: dict[tuple[str, str], Module] = {}
+        self._generated: dict[int, FrameSection] = {}  # of generated code, by map
+        self._times = {pid: sorted(times) for pid, times in reader.jit_times.items()}
+        self._budget = bounds.writing(0, "")
 
     def unwind(self, profile: Profile, finds: Finds) -> None:
         """Give every sample its whole stack, by the files that a Locator finds. Never raises for what a sample or a
@@ -137,7 +222,10 @@ class UserStacks:
         samples = len(reader.records.sample_time)
         self._first, self._count = array("Q", bytes(8 * samples)), array("I", bytes(4 * samples))
         try:
-            self._unwind_all(finds)
+            self._unwind_all(profile, finds)
+        except ProfileError as error:
+            why = f"stacks of registers and stack bytes are not unwound further: {without_file(error)}"
+            profile.notes = [*profile.notes, why]
         finally:
             for module in self._opened.values():
                 module.close()
@@ -151,50 +239,70 @@ class UserStacks:
         whole, total = self._ends.pop("", 0), self._ends.total()
         if total:
             why, _ = self._ends.most_common(1)[0]
-            profile.notes.append(f"{total:,} of {whole + total:,} unwound stacks are not whole; most often: {why}")
+            ends = f"{total:,} of {whole + total:,} unwound stacks are not whole; most often: {why}"
+            profile.notes = [*profile.notes, ends]
+        self._forget()
 
-    def _unwind_all(self, finds: Finds) -> None:
+    def _forget(self) -> None:
+        """What was found; it is found anew when it is asked for once more."""
+        self._ends.clear()
+        self._addresses, self._first, self._count = array("Q"), array("Q"), array("I")
+
+    def _unwind_all(self, profile: Profile, finds: Finds) -> None:
         """Walk over all samples in order of time, and unwind those of one process with the same maps together."""
         records = self._reader.records
         replay = self._reader.new_replay()
-        waiting: dict[int, tuple[int, int, Waiting | None]] = {}
+        self._budget = bounds.writing(profile.stored, "maps of processes, as they change,")
+        waiting: dict[tuple[int, bool], tuple[int, int, Waiting | None]] = {}
         nothing = memoryview(array("Q"))
         with (
             records.sample_thread.numbers() as threads,
+            records.sample_time.numbers() as times,
             records.sample_user.numbers() as where,
             records.sample_event.numbers() as events,
         ):
             while (sample := replay.run(True)) != END:
                 pid, number = threads[sample] >> 32, events[sample]
-                epoch = replay.epoch_of(pid)
-                group = waiting.get(pid)
-                if group is None or group[:2] != (epoch, number):
-                    if group is not None:
-                        self._flush(group[2])
-                    made = self._group(replay, pid, self._reader.events[number], finds)
-                    group = waiting[pid] = epoch, number, made
-                self._take(sample, where[sample], self._reader.events[number], group[2])
+                event = self._reader.events[number]
+                data = self._registers_and_stack(where[sample], event)
+                (abi,) = struct.unpack_from(self._reader.order + "Q", data) if data else (ABI_NONE,)
+                if abi == ABI_NONE:
+                    self._ends["samples without registers"] += 1
+                    replay.finish(nothing)
+                    continue
+                key, epoch = (pid, abi == ABI_32), replay.epoch_of(pid)
+                found = waiting.get(key)
+                if found is None or found[:2] != (epoch, number):
+                    if found is not None:
+                        self._flush(found[2], finds)
+                    group = self._group(replay, pid, times[sample], event, abi == ABI_32)
+                    found = waiting[key] = epoch, number, group
+                if found[2] is None:
+                    self._ends["no registers that are known of this machine"] += 1
+                else:
+                    self._take(sample, times[sample], data, event, found[2])
+                    if found[2].is_full:
+                        self._flush(found[2], finds)
                 replay.finish(nothing)
-            for _, _, group_left in waiting.values():
-                self._flush(group_left)
+            for _, _, left in waiting.values():
+                self._flush(left, finds)
 
-    def _take(self, sample: int, where: int, event: Attribute, group: Waiting | None) -> None:
-        """Put what a sample holds among those that wait; without registers it has no frames of user code."""
-        order = self._reader.order
+    def _registers_and_stack(self, where: int, event: Attribute) -> bytes:
+        """What a sample holds behind its call chain; b"" where registers are cut."""
         count = event.user_registers.bit_count()
         data = bytes(self._reader.bytes_at(where, 8 * (count + 3) + event.user_stack))
-        (abi,) = struct.unpack_from(order + "Q", data) if len(data) >= 8 * (count + 1) else (ABI_NONE,)
-        if abi == ABI_NONE or group is None:
-            self._ends["no registers that are known of this machine" if abi else "samples without registers"] += 1
-            return
-        if (abi == ABI_32) != (group.machine.bits == 32):
-            self._ends["of another kind of program than the others of its process"] += 1
-            return
+        return data if len(data) >= 8 * (count + 1) else b""
+
+    def _take(self, sample: int, time: int, data: bytes, event: Attribute, group: Waiting) -> None:
+        """Put what a sample holds among those that wait."""
+        order = self._reader.order
+        count = event.user_registers.bit_count()
         values = struct.unpack_from(f"{order}{count}Q", data, 8)
         numbers = REGISTERS[MACHINE_OF[group.machine.name]]
         present = [bit for bit in range(64) if event.user_registers >> bit & 1]
         known = dict(zip((numbers.get(bit, NOT_USED) for bit in present), values, strict=True))
         group.samples.append(sample)
+        group.time = time
         group.pc.append(known.get(PC, 0))
         group.values.extend([known.get(number, 0) for number in group.numbers])
         group.start.append(known.get(group.machine.sp, 0))
@@ -207,17 +315,15 @@ class UserStacks:
                 (valid,) = struct.unpack_from(order + "Q", data, at + 8 + size)
         group.stack += data[at + 8 : at + 8 + min(size, valid)]
         group.size.append(min(size, valid))
-        if len(group.stack) > STACKS_TOGETHER or len(group.samples) >= SAMPLES_TOGETHER:
-            self._flush(group)
 
-    def _flush(self, group: Waiting | None) -> None:
+    def _flush(self, group: Waiting | None, finds: Finds) -> None:
         """Unwind the samples of a group that wait."""
         if group is None or not group.samples:
             return
         samples = StackSamples(
             group.pc, group.values, group.numbers, group.start, group.at, group.size, bytes(group.stack)
         )
-        found = stacks(group.code, group.machine, samples, "little" if self._reader.order == "<" else "big")
+        found = stacks(self._code(group, finds), group.machine, samples, self._byte_order)
         for row, sample in enumerate(group.samples):
             frames = found.frames(row)
             self._first[sample], self._count[sample] = len(self._addresses), len(frames)
@@ -229,17 +335,45 @@ class UserStacks:
             del column[:]
         group.stack.clear()
 
-    def _group(self, replay: Replay, pid: int, event: Attribute, finds: Finds) -> Waiting | None:
-        """The maps that a process has now; None where nothing is known of its machine's registers."""
-        reader = self._reader
-        key = MACHINE_KEYS.get(reader.features.machine, (EM_X86_64, 64) if reader.order == "<" else (0, 0))
+    @property
+    def _byte_order(self) -> ByteOrder:
+        return "little" if self._reader.order == "<" else "big"
+
+    def _group(self, replay: Replay, pid: int, time: int, event: Attribute, is_32: bool) -> Waiting | None:
+        """What a process has mapped now; None where nothing is known of its machine's registers."""
+        key = MACHINE_KEYS.get(self._reader.features.machine, (EM_X86_64, 64) if self._reader.order == "<" else (0, 0))
+        if is_32:
+            key = WITH_32_BITS.get(key, key)
         machine = MACHINES.get(key)
         if machine is None or key[0] not in REGISTERS:
             return None
+        numbers = REGISTERS[key[0]]
+        present = [numbers[bit] for bit in range(64) if event.user_registers >> bit & 1 and bit in numbers]
+        maps, code = list(map(Placed._make, replay.maps_of(pid))), list(map(Placed._make, replay.code_of(pid)))
+        self._budget.charge(bounds.MAPPING * len(maps) + bounds.ENTRY * len(code))
+        return Waiting(pid, time, machine, array("I", [one for one in present if one != PC]), maps, code)
+
+    def _code(self, group: Waiting, finds: Finds) -> RecordedCode:
+        """The code of a process, as it was for the samples of a group."""
+        reader = self._reader
+        times = self._times.get(group.pid, [])
+        new = times[
+            bisect_right(times, group.since, key=itemgetter(0)) : bisect_right(times, group.time, key=itemgetter(0))
+        ]
+        pieces = group.generated + [self._whole(number) for _, number in new]
+        self._budget.charge(bounds.MAPPING * len(pieces))
         mappings: list[MappedRange] = []
         files: list[SnapshotFile | None] = []
         known: dict[tuple[str, str], SnapshotFile] = {}
-        for start, end, number in replay.maps_of(pid):
+        generated: dict[int, FrameSection] = {}
+        for start, end, number in overlaid(group.maps, sorted(pieces), self._is_generated):
+            if number in reader.jit_code:
+                section = self._section(number, group.machine.bits)
+                if section is not None:
+                    generated[len(mappings)] = section
+                mappings.append(MappedRange("", start, end, 0, "", Kind.ANONYMOUS))
+                files.append(None)
+                continue
             path, build_id, offset, flags = reader.map_facts(number)
             if flags & constants.MAP_DATA:
                 continue
@@ -253,8 +387,23 @@ class UserStacks:
             if kind.has_file and kind is not Kind.MEMFD:
                 file = known.setdefault((shown, build_id), SnapshotFile(shown, build_id, None))
             files.append(file)
-        snapshot = SnapshotMappings(pid, "", 0, 0.0, mappings, files)
-        code = CoreCode(SharedModules(snapshot, finds, self._opened), VdsoMemory(snapshot))
-        numbers = REGISTERS[key[0]]
-        present = [numbers[bit] for bit in range(64) if event.user_registers >> bit & 1 and bit in numbers]
-        return Waiting(code, machine, array("I", [one for one in present if one != PC]))
+        snapshot = SnapshotMappings(group.pid, "", 0, 0.0, mappings, files)
+        return RecordedCode(SharedModules(snapshot, finds, self._opened), VdsoMemory(snapshot), generated)
+
+    def _is_generated(self, number: int) -> bool:
+        """Whether generated code may lie in a map."""
+        return bool(self._reader.records.map_flags[number] & constants.MAP_GENERATED)
+
+    def _whole(self, number: int) -> Placed:
+        code = self._reader.jit_code[number]
+        return Placed(code.address, code.address + code.size, number)
+
+    def _section(self, number: int, bits: int) -> FrameSection | None:
+        """The call frame information of a map of generated code; None where its compiler told none."""
+        code = self._reader.jit_code[number]
+        if number not in self._generated and code.eh_frame:
+            inside = [(code.address, code.address + code.size)]
+            self._generated[number] = FrameSection(
+                code.eh_frame, code.eh_frame_address, bits=bits, order=self._byte_order, code=inside
+            )
+        return self._generated.get(number)

@@ -25,6 +25,7 @@ from whence.reasons import Missing
 from whence.server.bodies import Refusal
 from whence.server.debuginfod import checked
 from whence.server.page import render
+from whence.server.settings import SYMBOLIZE
 from whence.store.names import DEBUGINFO, EXECUTABLE
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
 ROWS = 200
 WANTED = 50
+FUNCTIONS, LOOKED_AT = 200, 200_000  # that are listed; that are looked at for a name
 LONGEST_QUERY = 200
 
 
@@ -65,9 +67,7 @@ class Page:
 
     def _index(self, query: str) -> str:
         store = self._server.store
-        wanted = query.lower()
-        rows = [one for one in store.list() if wanted in one.build_id or wanted in one.name.lower()]
-        rows.sort(key=lambda one: -one.added)
+        rows = self._server.listing.found(query)
         questions = [] if store.objects.read_only else list(store.wanted())[:WANTED]
         return render.index(store.url, query, rows[:ROWS], len(rows), questions, self._server.settings.uploads)
 
@@ -76,9 +76,10 @@ class Page:
         self._server.count(request, "page")
         build_id = checked(request.path_params["build_id"])
         address = request.query_params.get("address", "")[:LONGEST_QUERY].strip()
-        return self._html(await self._server.heavy(self._binary, build_id, address))
+        function = request.query_params.get("function", "")[:LONGEST_QUERY].strip()
+        return self._html(await self._server.heavy(SYMBOLIZE, self._binary, build_id, address, function))
 
-    def _binary(self, build_id: str, address: str) -> str:
+    def _binary(self, build_id: str, address: str, function: str) -> str:
         known = self._server.store.find(build_id)
         if known is None:
             raise Refusal(404, f"nothing of build-id {build_id} is here")
@@ -87,7 +88,27 @@ class Page:
             with self._server.store.file(build_id, kind) as path:
                 if path is not None and not sections:
                     sections = render.sections_of(path)
-        return render.binary(known, sections, address, self._answer(build_id, address) if address else None)
+        answer = self._answer(build_id, address) if address else None
+        return render.binary(known, sections, self._functions(build_id, function), address, answer)
+
+    def _functions(self, build_id: str, wanted: str) -> render.Functions:
+        """The first functions whose readable names have a text in them."""
+        found: list[tuple[str, int, int]] = []
+        why, more, folded = "", False, wanted.lower()
+        try:
+            with self._server.opened(build_id) as opened:
+                if isinstance(opened, Missing):
+                    return render.Functions(wanted, str(opened), (), False)
+                for number, one in enumerate(opened.binary.functions()):
+                    more = len(found) >= FUNCTIONS or number >= LOOKED_AT
+                    if more:
+                        break
+                    name = self._server.readable(one.function)
+                    if folded in name.lower():
+                        found.append((name, one.vaddr, one.length))
+        except (WhenceError, OSError) as error:
+            why = without_file(error) if isinstance(error, WhenceError) else str(error)
+        return render.Functions(wanted, why, tuple(found), more)
 
     def _answer(self, build_id: str, address: str) -> render.Answer:
         """The chain at an address, with the source lines that are bundled; or why there is none."""
@@ -98,7 +119,7 @@ class Page:
         if not 0 <= number < 1 << 64:
             return render.Answer("an address has 64 bits", ())
         try:
-            with self._server.pool.use(build_id) as opened:
+            with self._server.opened(build_id) as opened:
                 if isinstance(opened, Missing):
                     return render.Answer(str(opened), ())
                 (chain,) = opened.binary.lookup_many([number]).chains(function=self._server.readable)

@@ -16,7 +16,7 @@ async function upload(files) {
     line.textContent = `${file.name}: being sent`;
     told("upload").append(line);
     try {
-      const response = await fetch("/upload", { method: "PUT", body: file });
+      const response = await fetch(`/upload?name=${encodeURIComponent(file.name)}`, { method: "PUT", body: file });
       const answer = await answerOf(response);
       line.textContent = response.ok
         ? `${file.name}: ${answer.outcome}, ${answer.build_id}: ${answer.why}`

@@ -12,6 +12,7 @@ from whence._version import __version__
 from whence.elf import ElfFile
 from whence.errors import WhenceError
 from whence.records import Record
+from whence.store.names import ARCHIVE
 
 if TYPE_CHECKING:
     from whence.model import Frame
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from whence.store.wanted import MissedId
 
 SECTIONS = 200
+GRADES = ((4, ("DWARF", "with lines")), (3, ("DWARF",)), (3, ("pclntab",)), (2, (".symtab",)), (1, (".dynsym",)))
+BARS = 4
+LONGEST_NAME = 300
 AROUND = 3  # lines of source above and below
 
 
@@ -28,6 +32,16 @@ class Answer(Record, frozen=True):
 
     why: str
     steps: tuple[tuple[Frame, list[tuple[int, str]]], ...]
+
+
+class Functions(Record, frozen=True):
+    """Functions as (name, vaddr, bytes) whose names have the text `wanted`; `why` where there are none; `more` when not
+    all were looked at or listed."""
+
+    wanted: str
+    why: str
+    rows: tuple[tuple[str, int, int], ...]
+    more: bool
 
 
 def page(title: str, body: str) -> str:
@@ -58,7 +72,7 @@ def index(
         ("name", "build-id", "names from", "size", "came"),
         [
             (
-                escape(one.name or "?"), link(one.build_id), escape(one.quality or "?"),
+                escape(one.name or "?"), link(one.build_id), grade(one.quality),
                 size(one.debuginfo + one.executable + one.archive), day(one.added),
             )
             for one in rows
@@ -90,7 +104,7 @@ def index(
 <p class="told" data-told="profile" aria-live="polite"></p>
 <iframe id="flame" title="the named profile" sandbox="allow-scripts" hidden></iframe></section>
 <section aria-labelledby="held"><h2 id="held">In the store</h2>
-<form role="search"><label for="q">Name or build-id</label>
+<form role="search"><label for="q">Name, build-id or package</label>
 <input id="q" name="q" type="search" value="{escape(query)}">
 <button>Search</button></form>
 <p class="quiet">{shown} in {escape(url)}</p>{held}</section>
@@ -101,13 +115,15 @@ def index(
     )
 
 
-def binary(known: Meta, sections: Sequence[tuple[str, int, int]], address: str, answer: Answer | None) -> str:
+def binary(
+    known: Meta, sections: Sequence[tuple[str, int, int]], functions: Functions, address: str, answer: Answer | None
+) -> str:
     files = table(
         ("file", "size", "names from", "came", "from"),
         [
             (
                 f'<a href="/buildid/{escape(known.build_id)}/{escape(kind)}">{escape(kind)}</a>', size(held.size),
-                escape(str(held.quality)), day(held.added), escape(held.origin),
+                grade(str(held.quality)) if kind != ARCHIVE else "", day(held.added), escape(held.origin),
             )
             for kind, held in sorted(known.files.items())
         ],
@@ -134,9 +150,34 @@ def binary(known: Meta, sections: Sequence[tuple[str, int, int]], address: str, 
 <form><label for="address">Address (vaddr in hex)</label>
 <input id="address" name="address" value="{escape(address)}" autocomplete="off" spellcheck="false">
 <button>Look up</button></form>{chain(answer) if answer is not None else ""}</section>
+<section aria-labelledby="functions"><h2 id="functions">Functions</h2>
+<form action="#functions"><label for="function">Part of a name</label>
+<input id="function" name="function" value="{escape(functions.wanted)}" autocomplete="off" spellcheck="false">
+<button>List</button></form>{listed_functions(known.build_id, functions)}</section>
 <section aria-labelledby="files"><h2 id="files">Files</h2>{files}</section>
 <section aria-labelledby="sections"><h2 id="sections">Sections</h2>{listed}</section>""",
     )
+
+
+def listed_functions(build_id: str, functions: Functions) -> str:
+    if functions.why:
+        return f"<p>{escape(functions.why)}</p>"
+    rows = [
+        (
+            f'<a href="/binary/{escape(build_id)}?address={vaddr:#x}">{escape(name[:LONGEST_NAME] or "?")}</a>',
+            f"<code>{vaddr:#x}</code>", size(length),
+        )
+        for name, vaddr, length in functions.rows
+    ]  # fmt: skip
+    note = '<p class="quiet">There are more: name a part of what you look for.</p>' if functions.more else ""
+    return table(("function", "vaddr", "bytes"), rows) + note
+
+
+def grade(quality: str) -> str:
+    """What names addresses, in words and at a glance: from no bar to four."""
+    best = next((count for count, words in GRADES if all(word in quality for word in words)), 0)
+    bars = "".join(f'<i class="{"full" if number < best else "none"}"></i>' for number in range(BARS))
+    return f'<span class="grade" aria-hidden="true">{bars}</span> {escape(quality or "?")}'
 
 
 def chain(answer: Answer) -> str:

@@ -41,6 +41,9 @@ from cython.cimports.whence.unwind.kernels.constants import (
     CFA_LOW_BITS,
     CFA_NONE,
     CFA_REGISTER,
+    CIE_DWARF3,
+    CIE_DWARF4,
+    CIE_GNU,
     EH_FRAME_HDR_COUNT,
     EH_FRAME_HDR_ENTRY,
     EH_FRAME_HDR_POINTER,
@@ -479,7 +482,7 @@ class CfiTable:
         version = self.take(1)
         if self.fault.code:
             return False
-        if version != 1 and version != 3 and not (version == 4 and self.is_debug):
+        if version != CIE_GNU and version != CIE_DWARF3 and not (version == CIE_DWARF4 and self.is_debug):
             return self.fail(FAULT_VERSION, self.at - 1, version)
         augmentation = self.at
         while self.take(1):
@@ -488,13 +491,13 @@ class CfiTable:
             return False
         letters = self.at - 1
         cie.address_size = self.bits // 8
-        if version == 4:
+        if version == CIE_DWARF4:
             cie.address_size = cython.cast(cython.uint, self.take(1))
             if self.take(1) or (cie.address_size != 4 and cie.address_size != 8):
                 return self.fail(FAULT_SIZES, at, cie.address_size)
         cie.code_align = self.take_uleb()
         cie.data_align = self.take_sleb()
-        id = self.take(1) if version == 1 else self.take_uleb()
+        id = self.take(1) if version == CIE_GNU else self.take_uleb()
         if id >= _REGISTER:
             return self.fail(FAULT_REGISTER, self.at, id)
         cie.return_column = cython.cast(cython.uint, id)

@@ -2,6 +2,11 @@
 # frames, DWARF for the Arm 64-bit architecture. The only place that has them. Kernels cimport them as constants of C;
 # Python imports them from the module of the same name, which a `cpdef enum` without a name fills with plain integers.
 
+cpdef enum:  # versions of a CIE: that of .eh_frame and DWARF 2, DWARF 3's, that of DWARF 4 and 5
+    CIE_GNU = 1
+    CIE_DWARF3 = 3
+    CIE_DWARF4 = 4
+
 cpdef enum:  # instructions (DWARF 5, table 7.29)
     # of the first three the low six bits are an operand
     DW_CFA_advance_loc = 0x40

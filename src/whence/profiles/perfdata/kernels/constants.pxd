@@ -46,6 +46,7 @@ cpdef enum:  # types of records of perf itself, which have no sample_id
     COMPRESSED = 81
     FINISHED_INIT = 82
     COMPRESSED2 = 83
+    USER_TYPES = 64  # PERF_RECORD_USER_TYPE_START: those of perf's own from here on
     TYPES = 128  # that are counted
 
 cpdef enum:  # bits of misc

@@ -114,6 +114,7 @@ from cython.cimports.whence.profiles.perfdata.kernels.constants import (
     STEP_MAP,
     STEP_UNMAP,
     TYPES,
+    USER_TYPES,
 )
 from cython.cimports.whence.profiles.perfdata.kernels.records import Event
 
@@ -353,7 +354,7 @@ class Records:
                     self.counts[0] += 1
                 if kind == SAMPLE:
                     self._sample(first + at + RECORD_HEADER, first + at + size, misc, base + at)
-                elif kind < 64:
+                elif kind < USER_TYPES:
                     self._other(kind, misc, first + at + RECORD_HEADER, first + at + size)
                 elif kind != FINISHED_ROUND and kind != FINISHED_INIT:
                     stop = OWN

@@ -21,6 +21,7 @@ cdef struct Process:
     unsigned int code  # generated code that a jitdump told of
     unsigned int owner
     unsigned long long epoch  # when its maps changed last
+    unsigned long long changed  # the same, but for generated code that came to lie where none was
 
 cdef struct Thread:
     unsigned long long thread  # pid << 32 | tid
@@ -54,6 +55,8 @@ cdef class Replay:
     cdef void _split(
         self, unsigned int node, unsigned long long at, unsigned int owner, unsigned int* left, unsigned int* right
     ) noexcept nogil
+    cdef list _listed(self, unsigned int node)
+    cdef bint _is_taken(self, unsigned int root, unsigned long long start, unsigned long long end) noexcept nogil
     cdef unsigned int _find(self, unsigned int root, unsigned long long address) noexcept nogil
     cdef unsigned int _cleared(self, unsigned int root, unsigned long long start, unsigned long long end, unsigned int owner, unsigned int* right) noexcept nogil
     cdef Process* _row(self, Py_ssize_t process) noexcept nogil

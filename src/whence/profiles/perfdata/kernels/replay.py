@@ -153,7 +153,8 @@ class Replay:
         return found
 
     def finish(self, addresses: cython.const[cython.ulonglong][::1]) -> None:
-        """End the sample that `run` stopped at: behind its places outside of user code come these addresses."""
+        """End the sample that `run` stopped at: behind its places outside of user code come these addresses. Without
+        any its own places of user code stay."""
         belong(self.sample_at < self.sample_order.count)
         sample: cython.uint = self.sample_order.items[self.sample_at]
         stack: cython.uint = cython.cast(cython.p_uint, self.records.sample_stack.vector.items)[sample]
@@ -169,7 +170,7 @@ class Replay:
         good: cython.bint = process >= 0
         self.scratch.count = 0
         for at in range(first[stack], first[stack + 1]):
-            if modes[items[at]] != IN_USER:
+            if modes[items[at]] != IN_USER or addresses.shape[0] == 0:
                 good = good and self._place(items[at], pid, process, cython.address(number))
                 good = good and push_u32(cython.address(self.scratch), number)
         for i in range(addresses.shape[0]):
@@ -192,7 +193,15 @@ class Replay:
     def maps_of(self, pid: cython.uint) -> list:
         """What a process has mapped now, in order of address: start, end and the number of the map."""
         process: cython.Py_ssize_t = self._process(pid)
-        node: cython.uint = self._row(process).root if process >= 0 else 0
+        return self._listed(self._row(process).root) if process >= 0 else []
+
+    def code_of(self, pid: cython.uint) -> list:
+        """The generated code that is told of a process now, as `maps_of` has its maps."""
+        process: cython.Py_ssize_t = self._process(pid)
+        return self._listed(self._row(process).code) if process >= 0 else []
+
+    @cython.cfunc
+    def _listed(self, node: cython.uint) -> list:
         waiting: list = []
         out: list = []
         while node or waiting:
@@ -206,9 +215,10 @@ class Replay:
         return out
 
     def epoch_of(self, pid: cython.uint) -> int:
-        """A number that is another one once the maps of a process have changed."""
+        """A number that is another one once the maps of a process have changed, but for generated code that came to lie
+        where none was."""
         process: cython.Py_ssize_t = self._process(pid)
-        return self._row(process).epoch if process >= 0 else 0
+        return self._row(process).changed if process >= 0 else 0
 
     @cython.cfunc
     @cython.nogil
@@ -284,7 +294,7 @@ class Replay:
         row.pid = pid
         row.root = row.before = row.code = 0
         row.owner = self.owners
-        row.epoch = self.epoch
+        row.epoch = row.changed = self.epoch
         fill_slot(table, slot, self.processes.count - 1)
         return self.processes.count - 1
 
@@ -382,7 +392,7 @@ class Replay:
         if first[stack] < first[stack + 1] and modes[items[first[stack]]] == IN_USER:
             self.epoch += 1
             self._row(process).before = 0
-            self._row(process).epoch = self.epoch
+            self._row(process).epoch = self._row(process).changed = self.epoch
 
     @cython.cfunc
     @cython.nogil
@@ -393,7 +403,7 @@ class Replay:
         self.epoch += 1
         self._row(process).root = self._row(process).before = self._row(process).code = 0
         self._row(process).owner = self.owners
-        self._row(process).epoch = self.epoch
+        self._row(process).epoch = self._row(process).changed = self.epoch
 
     # maps
 
@@ -419,6 +429,7 @@ class Replay:
             process != self.kernel and cython.cast(cython.p_uint, self.records.map_flags.vector.items)[map] & MAP_CODE
         )
         root: cython.uint = self._row(process).code if is_code else self._row(process).root
+        is_new: cython.bint = is_code and there and not self._is_taken(root, start, end)
         left = self._cleared(root, start, end, owner, cython.address(right))
         if there:
             node = self._new_node(start, end, map, owner)
@@ -430,6 +441,22 @@ class Replay:
             self._row(process).root = left
         self.epoch += 1
         self._row(process).epoch = self.epoch
+        if not is_new:
+            self._row(process).changed = self.epoch
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _is_taken(self, root: cython.uint, start: cython.ulonglong, end: cython.ulonglong) -> cython.bint:
+        """Whether a map of a tree reaches into a range."""
+        while root:
+            if end <= self._node(root).start:
+                root = self._node(root).left
+            elif start >= self._node(root).end:
+                root = self._node(root).right
+            else:
+                break
+        return root != 0
 
     @cython.cfunc
     @cython.nogil

@@ -1,0 +1,17 @@
+from whence.kernels.hashtable cimport HashTable
+from whence.kernels.vector cimport Bytes, Vector
+
+cdef struct TextRow:
+    unsigned long long hash
+    unsigned long long start  # in the bytes of all texts
+    unsigned int size
+
+
+cdef class TextSet:
+    cdef HashTable table
+    cdef Vector row  # of TextRow
+    cdef Bytes text
+    cdef unsigned long long seed
+
+    cdef TextRow* at(self, Py_ssize_t number) noexcept nogil
+    cdef Py_ssize_t number_of(self, const unsigned char* text, unsigned long long size, unsigned int kind) noexcept nogil

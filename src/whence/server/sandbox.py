@@ -1,0 +1,96 @@
+"""What a process that parses a stranger's file gives up: memory, time, files, and all calls of the kernel but a few.
+
+Linux on x86-64 and aarch64 has the list of calls (a seccomp filter: classic BPF over struct seccomp_data,
+linux/seccomp.h); other systems have the limits alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import struct
+import sys
+
+OPEN_FILES = 64
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+LOAD_WORD, JUMP_EQUAL, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06  # BPF instructions
+NUMBER_AT, MACHINE_AT, ARGUMENTS_AT, ARGUMENT_BYTES = 0, 4, 16, 8  # in struct seccomp_data; the low word comes first
+ALLOW, DENY, ABSENT = 0x7FFF0000, 0x00050001, 0x00050026  # go on; fail with EPERM, with ENOSYS
+PROT_EXEC, CLONE_THREAD = 4, 0x10000
+# of each machine: AUDIT_ARCH, and the numbers of the calls that are allowed
+CALLS = {
+    "x86_64": (
+        0xC000003E,
+        {
+            "read": 0, "write": 1, "close": 3, "fstat": 5, "poll": 7, "lseek": 8, "munmap": 11, "brk": 12,
+            "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "pread64": 17, "pwrite64": 18, "readv": 19,
+            "writev": 20, "sched_yield": 24, "mremap": 25, "madvise": 28, "dup": 32, "nanosleep": 35, "getpid": 39,
+            "sendto": 44, "recvfrom": 45, "sendmsg": 46, "recvmsg": 47, "exit": 60, "fcntl": 72, "fsync": 74,
+            "ftruncate": 77, "gettimeofday": 96, "sigaltstack": 131, "gettid": 186, "futex": 202,
+            "sched_getaffinity": 204, "restart_syscall": 219, "clock_gettime": 228, "clock_nanosleep": 230,
+            "exit_group": 231, "newfstatat": 262, "ppoll": 271, "set_robust_list": 273, "getrandom": 318, "rseq": 334,
+            "mmap": 9, "mprotect": 10, "clone": 56, "clone3": 435,
+        },
+    ),
+    "aarch64": (
+        0xC00000B7,
+        {
+            "read": 63, "write": 64, "close": 57, "fstat": 80, "ppoll": 73, "lseek": 62, "munmap": 215, "brk": 214,
+            "rt_sigaction": 134, "rt_sigprocmask": 135, "rt_sigreturn": 139, "pread64": 67, "pwrite64": 68, "readv": 65,
+            "writev": 66, "sched_yield": 124, "mremap": 216, "madvise": 233, "dup": 23, "nanosleep": 101, "getpid": 172,
+            "sendto": 206, "recvfrom": 207, "sendmsg": 211, "recvmsg": 212, "exit": 93, "fcntl": 25, "fsync": 82,
+            "ftruncate": 46, "gettimeofday": 169, "sigaltstack": 132, "gettid": 178, "futex": 98,
+            "sched_getaffinity": 123, "restart_syscall": 128, "clock_gettime": 113, "clock_nanosleep": 115,
+            "exit_group": 94, "newfstatat": 79, "set_robust_list": 99, "getrandom": 278, "rseq": 293,
+            "mmap": 222, "mprotect": 226, "clone": 220, "clone3": 435,
+        },
+    ),
+}  # fmt: skip
+DENIED_WITH = {"mmap": (2, PROT_EXEC), "mprotect": (2, PROT_EXEC)}  # refused when this argument has one of these bits
+ALLOWED_WITH = {"clone": (0, CLONE_THREAD)}  # allowed only then: threads, no processes
+NOT_THERE = ("clone3",)  # its flags lie in memory, where a filter can't look: the C library takes clone then
+
+
+def confine(most_bytes: int, seconds: float) -> None:
+    """Take from this process, and from what it starts, all but reading and writing of what is open. Raises OSError
+    where a system that has the means refuses them."""
+    import resource  # only POSIX has limits
+
+    for kind, most in (
+        (resource.RLIMIT_DATA, most_bytes), (resource.RLIMIT_CPU, int(seconds) + 1),
+        (resource.RLIMIT_FSIZE, most_bytes), (resource.RLIMIT_NOFILE, OPEN_FILES), (resource.RLIMIT_CORE, 0),
+    ):  # fmt: skip
+        _, hard = resource.getrlimit(kind)
+        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (allowed, allowed))
+    if not sys.platform.startswith("linux"):
+        return
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    if prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "no_new_privs is refused")
+    if platform.machine() in CALLS:
+        code = filter_of(*CALLS[platform.machine()])
+        buffer = ctypes.create_string_buffer(code, len(code))
+        program = ctypes.create_string_buffer(struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer)))
+        if prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "the seccomp filter is refused")
+
+
+def filter_of(machine: int, calls: dict[str, int]) -> bytes:
+    """The BPF program: calls of this machine that are on the list go on, all others fail with EPERM. x86-64's other
+    interface (x32) has other numbers, which are on no list."""
+    rows = [
+        (LOAD_WORD, 0, 0, MACHINE_AT), (JUMP_EQUAL, 1, 0, machine), (RETURN, 0, 0, DENY), (LOAD_WORD, 0, 0, NUMBER_AT),
+    ]  # fmt: skip
+    for name, number in calls.items():
+        if name in DENIED_WITH or name in ALLOWED_WITH:
+            argument, bits = DENIED_WITH.get(name) or ALLOWED_WITH[name]
+            with_bits, without = (DENY, ALLOW) if name in DENIED_WITH else (ALLOW, DENY)
+            rows += [
+                (JUMP_EQUAL, 0, 4, number), (LOAD_WORD, 0, 0, ARGUMENTS_AT + ARGUMENT_BYTES * argument),
+                (JUMP_ANY_BIT, 0, 1, bits), (RETURN, 0, 0, with_bits), (RETURN, 0, 0, without),
+            ]  # fmt: skip
+        else:
+            rows += [(JUMP_EQUAL, 0, 1, number), (RETURN, 0, 0, ABSENT if name in NOT_THERE else ALLOW)]
+    rows.append((RETURN, 0, 0, DENY))
+    return b"".join(struct.pack("=HBBI", *row) for row in rows)

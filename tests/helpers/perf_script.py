@@ -1,0 +1,281 @@
+"""What `perf script` prints of a recording, and the same of a profile, to be compared frame by frame."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from whence.elf import ElfFile
+from whence.locate.locator import Locator
+from whence.profiles import Profile
+from whence.profiles.kinds import GENERATED
+
+FIELDS = "comm,pid,tid,time,event,period,ip,sym,symoff,dso"
+HEADER = re.compile(
+    r"\s*(?P<comm>\S.*?)\s+(?P<pid>-?\d+)/(?P<tid>-?\d+)\s+(?P<time>\d+\.\d+):\s+(?P<period>\d+)\s+"
+    r"(?P<event>\S+):\s*(?P<rest>.*)$"
+)
+FRAME = re.compile(
+    r"\s*(?P<address>[0-9a-f]+) (?P<name>.*?)(?:\+0x(?P<into>[0-9a-f]+))?"
+    r"(?P<inlined> \(inlined\))?(?: \((?P<file>.*)\))?$"
+)
+NO_LINE = re.compile(r"^\?\?|^:|:[0?]$")
+UNKNOWN, VDSO = "[unknown]", "[vdso]"
+KALLSYMS = "/proc/kallsyms"
+CLONE = re.compile(
+    r"(\.(part|constprop|isra|cold|llvm|abi0|abiinternal)(\.\d+)*)+$"
+)  # debug info has the function's name
+VERSION = re.compile(r"@+\w+(\.\w+)*$")
+
+KERNEL = 0xFFFF_8000_0000_0000  # from here on; junk may lie between it and the users' half
+PAGE = 4096  # junk in call chains is mostly small: no code lies in the first page
+
+
+class Seen(NamedTuple):
+    """One frame: the address as perf script prints it, its name, its file, and the line as base name and number."""
+
+    address: int
+    name: str
+    into: int
+    file: str
+    source: str = ""
+    inlined: bool = False
+
+
+class Event(NamedTuple):
+    comm: str
+    pid: int
+    tid: int
+    time: str
+    event: str
+    period: int
+    frames: tuple[Seen, ...]
+
+
+def printed(text: str) -> list[Event]:
+    """The samples of a perf script text."""
+    out: list[Event] = []
+    frames: list[Seen] = []
+    header: re.Match[str] | None = None
+
+    def end() -> None:
+        if header is not None:
+            pid, tid, period = int(header["pid"]), int(header["tid"]), int(header["period"])
+            out.append(Event(header["comm"], pid, tid, header["time"], header["event"], period, tuple(frames)))
+
+    for line in text.splitlines():
+        if line.startswith("\t"):
+            frames.append(seen(line))
+        elif line.startswith("  ") and not line.startswith("   ") and frames:  # a line of a frame
+            source = line.strip().removesuffix(" (inlined)")
+            inlined = frames[-1].inlined or line.endswith(" (inlined)")
+            frames[-1] = frames[-1]._replace(source="" if NO_LINE.search(source) else source, inlined=inlined)
+        elif found := HEADER.match(line):
+            end()
+            header, frames = found, []
+            if FRAME.match(found["rest"]):
+                frames = [seen(found["rest"])]
+    end()
+    return out
+
+
+def seen(line: str) -> Seen:
+    found = FRAME.match(line)
+    assert found, line
+    name = "" if found["name"] == UNKNOWN else found["name"]
+    file = found["file"] or UNKNOWN
+    return Seen(int(found["address"], 16), name, int(found["into"] or "0", 16), file, "", bool(found["inlined"]))
+
+
+def recorded(folder: Path, *options: str, program: str | Path | list[str], rate: int = 999) -> Path:
+    """A recording of a program; skips where perf may not record."""
+    perf = shutil.which("perf")
+    if perf is None:
+        pytest.skip("perf is not installed")
+    out = folder / "perf.data"
+    words = program if isinstance(program, list) else [str(program)]
+    command = [perf, "record", "-q", "-F", str(rate), "-o", str(out), *options, "--", *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    if done.returncode or not out.exists():
+        pytest.skip(f"perf may not record here: {done.stderr.strip()[:200]}")
+    return out
+
+
+def script(path: Path, *, inlined: bool = False) -> list[Event]:
+    """What perf script prints of a recording; with `inlined` the inlined calls, too, and lines."""
+    fields = ["-F", f"{FIELDS},srcline"] if inlined else ["-F", FIELDS, "--no-inline"]
+    command = ["perf", "script", "--no-demangle", "-i", str(path), *fields]
+    return printed(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def events(profile: Profile, *, alone: bool = False, unwound: bool = False, inlined: bool = False) -> list[Event]:
+    """The samples of a profile as perf script prints them: addresses of callers are return addresses, and in call
+    graphs offsets in files. Of stacks that perf unwound itself (`unwound`) it subtracts 1, as whence does everywhere.
+    `alone`: the recording has no call graphs. With `inlined` there is a frame for each inlined call."""
+    samples = profile.samples
+    out = []
+    assert samples.timeline is not None
+    for event, (index, time) in enumerate(zip(samples.timeline.sample, samples.timeline.time, strict=True)):
+        labels = {one.key: one for one in samples.labels[index]}
+        frames = [one for each in frames_of(profile, samples.locations(index), alone, unwound, inlined) for one in each]
+        for kind, one in enumerate(profile.sample_types[1:], 1):
+            if value := samples.timeline.values[kind][event]:
+                pid, tid = labels["pid"].number, labels["tid"].number
+                shown = f"{time // 10**9}.{time % 10**9 // 1000:06}"
+                comm = labels["comm"].text if "comm" in labels else f":{tid}"
+                out.append(Event(comm, pid, tid, shown, one.type, value, tuple(frames)))
+    return out
+
+
+def frames_of(
+    profile: Profile, locations: array[int], alone: bool, unwound: bool, inlined: bool
+) -> Iterator[list[Seen]]:
+    before = 0
+    for depth, location in enumerate(locations):
+        address = profile.address[location]
+        mapping = profile.mapping_of(location)
+        enters_user = before >= KERNEL and not address >> 63
+        before = address
+        if depth and not enters_user and address >= PAGE and not (unwound and not address >> 63):
+            address += 1
+        file = UNKNOWN
+        if mapping is not None:
+            file = re.sub(r"\]_\w+", "]", mapping.path)
+            has_file = mapping.path.startswith("/memfd:") or not GENERATED.match(mapping.path)
+            if not alone and not mapping.start >> 63 and has_file:
+                address += mapping.file_offset - mapping.start
+        chain = profile.frames[location]
+        if not inlined or not chain:
+            yield [Seen(address, chain[-1].function if chain else "", 0, file)]
+            continue
+        yield [
+            Seen(
+                address,
+                one.function,
+                0,
+                file,
+                f"{os.path.basename(one.file)}:{one.line}" if one.line else "",
+                one.inlined,
+            )
+            for one in chain
+        ]
+
+
+def plain(name: str) -> str:
+    """A symbol's name without what linkers and compilers put behind it."""
+    return CLONE.sub("", VERSION.sub("", name))
+
+
+@functools.cache
+def symbols_of(path: str) -> dict[str, set[int]]:
+    """Where each symbol of a file is, those of its debug file among them."""
+    out: dict[str, set[int]] = {}
+    if path.startswith("["):
+        with open(KALLSYMS) as lines:
+            for address, _, name in (line.split()[:3] for line in lines):
+                out.setdefault(plain(name), set()).add(int(address, 16))
+        return out
+    elf = ElfFile.open(path)
+    with Locator() as locator:
+        debug = locator.find(build_id=elf.build_id, path=path, kinds=("debuginfo",)).path if elf.build_id else ""
+    for one in (elf, ElfFile.open(debug)) if debug and debug != path else (elf,):
+        for table in (".symtab", ".dynsym"):
+            symbols = one.symbols(table)
+            for at, value in enumerate(symbols.value):
+                out.setdefault(plain(symbols.name(at)), set()).add(value)
+    return out
+
+
+def is_alias(path: str, ours: str, theirs: str) -> bool:
+    """Whether two names are those of one function: symbols of one address, or a name that debug info has without
+    linkage name (of a local function) which the other one holds."""
+    if not (path.startswith("[kernel") or os.path.isfile(path)):
+        return False
+    known = symbols_of(path)
+    mine, other = known.get(plain(ours)), known.get(plain(theirs))
+    if mine and other:
+        return bool(mine & other)
+    base = re.split(r"[<(]", ours)[0].rpartition("::")[2]
+    return not mine and bool(base) and base in theirs
+
+
+def compare(theirs: list[Event], ours: list[Event], comm: str = "") -> int:
+    """Every sample equal, and every frame of the threads of a name (of all, where none is given): addresses, files,
+    names. Returns how many names were compared.
+
+    perf drops a whole chain that has a value at the end of the address space that is no mark of its own.
+    """
+    assert [one._replace(frames=()) for one in ours] == [
+        one._replace(frames=(), event=one.event.partition(":")[0]) for one in theirs
+    ]
+    both = [pair for pair in zip(ours, theirs, strict=True) if pair[1].frames and comm in ("", pair[1].comm)]
+    assert comm or len(both) >= len(theirs) - max(2, len(theirs) // 50)
+    for mine, other in both:
+        assert [one.address for one in mine.frames] == [one.address for one in other.frames], other
+    return sum(compare_names(mine, other) for mine, other in both)
+
+
+def compare_names(mine: Event, other: Event) -> int:
+    compared = 0
+    for here, there in zip(mine.frames, other.frames, strict=True):
+        if there.name and there.file != UNKNOWN and not there.file.startswith("/tmp/perf-"):
+            assert here.file == there.file, (here, there)
+        # of a caller perf names the return address, which may be the next function's first byte; it names every vDSO by
+        # its own
+        if there.name and there.into and not (here.file == VDSO and not here.name):
+            compared += 1
+            same = plain(here.name) == plain(there.name) or is_alias(here.file, here.name, there.name)
+            assert same, (here, there)
+    return compared
+
+
+def compare_inlined(theirs: list[Event], ours: list[Event], folder: Path) -> int:
+    """Stacks that perf unwound, with a frame for each inlined call: addresses and lines equal, files and names of the
+    code in a folder, too. Returns how many inlined frames were compared.
+
+    perf's addr2line calls a file of libraries by its unit's; it gives a name that isn't the symbol's own to the
+    innermost frame or marks it as inlined, as it comes; inlined functions have their last name alone.
+    """
+    compared = 0
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine._replace(frames=()) == other._replace(frames=(), event=other.event.partition(":")[0])
+        files = [one.file.startswith(str(folder)) for one in mine.frames]
+        assert [place(*pair) for pair in zip(mine.frames, files, strict=True)] == [
+            place(*pair) for pair in zip(other.frames, files, strict=True)
+        ], (mine, other)
+        for here, there, own in zip(mine.frames, other.frames, files, strict=True):
+            if own and here.inlined and there.inlined:
+                compared += 1
+                assert last_name(here.name) == last_name(there.name), (here, there)
+            elif own and not here.inlined and not there.inlined and there.name:
+                same = plain(here.name) == plain(there.name) or is_alias(here.file, here.name, there.name)
+                assert same, (here, there)
+    return compared
+
+
+def place(frame: Seen, own: bool) -> tuple[int, str]:
+    if frame.address >> 63:
+        return frame.address, ""
+    return frame.address, frame.source if own else frame.source.rpartition(":")[2]
+
+
+def last_name(name: str) -> str:
+    """A function's name without its scopes and what it was made of.
+
+    >>> last_name("std::sort<int (*)(int), ns::less>"), last_name("(anonymous)::operator()")
+    ('sort', 'operator()')
+    """
+    text = re.sub(r"_?17h[0-9a-f]{16}E$", "", name.replace("operator()", "operator"))
+    while "<" in text[1:] and text != (text := re.sub(r"(?<=.)<[^<>]*>", "", text)):
+        pass
+    found = re.split(r"[(]", text.removeprefix("(anonymous)"))[0].rpartition("::")[2]
+    return "operator()" if found == "operator" else found

@@ -1,0 +1,126 @@
+"""Stacks of registers and stack bytes (--call-graph dwarf): generated code, 32-bit programs, what is missing."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.forge.cfi import beside_code
+from tests.forge.jitdump import Dump
+from tests.forge.perfdata import KERNEL, KIND, Forge
+from whence.locate.locator import Locator
+from whence.profiles import Profile, read
+from whence.profiles.perfdata.kernels import constants
+
+AT = 0x7F0000001000
+UNWOUND = KIND | constants.HAS_REGS_USER | constants.HAS_STACK_USER
+BP, SP, IP = 6, 7, 8  # perf's numbers of registers
+MASK = 1 << BP | 1 << SP | 1 << IP
+STACK = 0x7FFF00000000
+DEEPER = b"\x0e\x18"  # DW_CFA_def_cfa_offset 24
+
+
+def recording(folder: Path, dump: Dump, samples: list[tuple[int, bytes]], *, misc: int = 2) -> Profile:
+    """Samples (time, what is behind their call chain) of a process with generated code, and its dump beside it."""
+    forge = Forge(kind=UNWOUND)
+    attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
+    (folder / "jit-7.dump").write_bytes(dump.data)
+    chain = [KERNEL, 0xFFFFFFFF81000010] if misc == constants.IN_KERNEL else []
+    records = [
+        forge.mmap2(7, AT, 0x4000, AT, "//anon", 2),
+        forge.mmap2(7, 0x10000, 0x1000, 0, "/not/here/jit-7.dump", 3),
+        *(
+            forge.sample(7, 7, time, chain, behind=user, misc=misc, ip=struct.unpack_from("<Q", user, 24)[0])
+            for time, user in samples
+        ),
+    ]
+    path = folder / "perf.data"
+    path.write_bytes(forge.file(records, [(attribute, [1])]))
+    return read(path)
+
+
+def user(pc: int, *stack: int, abi: int = 2, width: str = "Q") -> bytes:
+    return Forge().user([STACK, STACK, pc], struct.pack(f"<{len(stack)}{width}", *stack), abi=abi)
+
+
+def names(profile: Profile) -> list[list[str]]:
+    with Locator(dirs=[], local=False) as locator:
+        profile.symbolize(locator)
+    line = profile.samples.timeline
+    assert line is not None
+    stacks = [profile.samples.locations(one) for one in line.sample]
+    return [[frame.function for at in stack for frame in profile.frames[at]] for stack in stacks]
+
+
+def test_generated_code_is_unwound_by_what_its_compiler_told_of_it(tmp_path: Path) -> None:
+    dump = Dump().unwinding(beside_code(32, DEEPER)).load(10, AT, 32, "one", 1)
+    dump.unwinding(beside_code(60)).load(12, AT + 0x1000, 60, "caller", 2)
+    dump.move(20, AT, AT + 0x2000, 32, 1).load(30, AT + 0x40, 16, "unknown to unwinders", 3)
+    one = user(AT + 4, 1, 2, AT + 0x1008, 0)
+    moved = user(AT + 0x2004, 1, 2, AT + 0x1008, 0)
+    profile = recording(tmp_path, dump, [(15, one), (25, moved), (26, one), (35, user(AT + 0x44, AT + 8))])
+    assert names(profile) == [["one", "caller"], ["one", "caller"], ["one", "caller"], ["unknown to unwinders"]]
+    assert "1 of 4 unwound stacks are not whole" in profile.notes[-1]
+
+
+def test_code_that_takes_the_place_of_other_code_is_unwound_by_its_own_rules(tmp_path: Path) -> None:
+    dump = Dump().unwinding(beside_code(32)).load(10, AT, 32, "one", 1)
+    dump.unwinding(beside_code(32)).load(12, AT + 0x1000, 32, "caller", 2)
+    dump.unwinding(beside_code(32, DEEPER)).load(20, AT, 32, "two", 3)
+    stack = AT + 0x1008, 0, AT + 0x1009, 0
+    profile = recording(tmp_path, dump, [(15, user(AT + 4, *stack)), (25, user(AT + 4, *stack))])
+    assert names(profile) == [["one", "caller"], ["two", "caller"]]
+    addresses = [[profile.address[at] for at in profile.samples.locations(one)] for one in range(2)]
+    assert addresses == [[AT + 4, AT + 0x1007], [AT + 4, AT + 0x1008]]
+
+
+def test_a_32_bit_program_among_others_is_unwound_by_its_own_registers(tmp_path: Path) -> None:
+    code = 0x7FF00000
+    dump = Dump().load(9, AT + 0x3000, 16, "of 64 bits")
+    rules = beside_code(32).replace(b"\x0c\x07\x08\x90\x01", b"\x0c\x04\x04\x88\x01").replace(b"\x78\x10", b"\x7c\x08")
+    for at, name in ((code, "inner"), (code + 0x100, "outer")):
+        dump.unwinding(rules).load(10, at, 32, name, at)
+    forge = Forge(kind=UNWOUND)
+    stack = struct.pack("<II", code + 0x108, 0)
+    samples = [forge.user([STACK & 0xFFFFFFFF, 0xFFF00000, code + 8], stack, abi=1), user(AT + 0x3004, 0)]
+    (tmp_path / "jit-7.dump").write_bytes(dump.data)
+    records = [
+        forge.mmap2(7, AT, 0x4000, AT, "//anon", 2),
+        forge.mmap2(7, code, 0x1000, code, "//anon", 2),
+        forge.mmap2(7, 0x10000, 0x1000, 0, "/not/here/jit-7.dump", 3),
+        *(forge.sample(7, 7, 20 + at, [], behind=one, ip=1) for at, one in enumerate(samples)),
+    ]
+    path = tmp_path / "perf.data"
+    path.write_bytes(forge.file(records, [(forge.attribute(clock=1, user_registers=MASK, stack=512), [1])]))
+    assert names(read(path)) == [["inner", "outer"], ["of 64 bits"]]
+
+
+@pytest.mark.parametrize("registers", [False, True])
+def test_a_sample_without_registers_keeps_its_innermost_frame(tmp_path: Path, registers: bool) -> None:
+    dump = Dump().load(10, AT, 32, "one", 1)
+    behind = user(AT + 4, 0) if registers else Forge().pack("QQ", 0, 0) + Forge().pack("QQ", AT + 4, AT + 4)
+    assert names(recording(tmp_path, dump, [(15, behind)])) == [["one"]]
+
+
+def test_a_chain_without_a_user_part_stays_the_kernels_alone(tmp_path: Path) -> None:
+    profile = recording(tmp_path, Dump(), [(15, Forge().pack("QQQQ", 0, 0, 0, 0))], misc=constants.IN_KERNEL)
+    names(profile)
+    assert list(map(profile.address.__getitem__, profile.samples.locations(0))) == [0xFFFFFFFF81000010]
+
+
+def test_maps_that_change_with_every_sample_have_a_bound(tmp_path: Path) -> None:
+    forge = Forge(kind=UNWOUND)
+    maps = [forge.mmap2(7, 0x400000 + 0x1000 * at, 0x1000, 0, f"/opt/{at}", 1) for at in range(600)]
+    more: list[bytes] = []
+    for at in range(600):
+        more.append(forge.mmap2(7, 0x400000, 0x1000, 0, f"/opt/other{at}", 10 + at))
+        more.append(forge.sample(7, 7, 10 + at, [], behind=user(0x400010), ip=0x400010))
+    attribute = forge.attribute(clock=1, user_registers=MASK, stack=512)
+    profile = read(forge.file([*maps, *more], [(attribute, [1])]))
+    with Locator(dirs=[], local=False) as locator:
+        profile.symbolize(locator)
+    assert len(profile.samples) == 600
+    assert {len(profile.samples.locations(at)) for at in range(600)} == {1}
+    assert any("not unwound further" in note for note in profile.notes)

@@ -1,0 +1,153 @@
+"""Many files are taken by processes: the same store comes of it, whatever happens to one of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.stores import Files
+from whence.store import Store, intake, workers
+from whence.store.verify import verify
+
+COUNT = 12
+MORE = 100  # enough to be in the middle of them when the first is done
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(tmp_path_factory.mktemp("files"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, files: Files) -> Path:
+    """Programs with build-ids of their own, one of them with its debug file."""
+    made = tmp_path_factory.mktemp("many")
+    whole, build_id = files.whole.read_bytes(), bytes.fromhex(files.build_id)
+    for number in range(COUNT):
+        (made / f"{number:02}").write_bytes(whole.replace(build_id, bytes([number]) * len(build_id)))
+    (made / "program.debug").write_bytes(files.debug.read_bytes())
+    (made / "program").write_bytes(files.stripped.read_bytes())
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "MANY", 2)
+
+
+def dying_of(name: str) -> str:
+    """The code of a process that kills itself where a file has this name."""
+    return (
+        "import sys; sys.path[:] = sys.argv[1:]; import os; from whence.store import taking; take = taking.Taker.file\n"
+        f"def file(self, path, *rest):\n    if path.endswith({name!r}): os.kill(os.getpid(), 9)\n"
+        "    return take(self, path, *rest)\n"
+        "taking.Taker.file = file; from whence.store.worker_process import main; main()"
+    )
+
+
+def is_whole(store: Store) -> None:
+    assert not [problem for problem in verify(store) if problem.build_id]
+
+
+def test_processes_make_the_store_that_threads_make(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    start = subprocess.Popen
+
+    def counted(*words: object, **named: object) -> subprocess.Popen[bytes]:
+        process: subprocess.Popen[bytes] = start(*words, **named)  # type: ignore[call-overload]
+        started.append(process.pid)
+        return process
+
+    monkeypatch.setattr(workers.subprocess, "Popen", counted)  # type: ignore[attr-defined]
+    with Store(tmp_path / "one", jobs=1) as store:
+        alone = store.add(folder)
+        told = {row.build_id: row._replace(revision=0, added=0) for row in store.list()}
+    assert not started
+    with Store(tmp_path / "two", jobs=2) as store:
+        together = store.add(folder)
+        assert {row.build_id: row._replace(revision=0, added=0) for row in store.list()} == told
+        is_whole(store)
+        assert {one.outcome for one in store.add(folder)} == {"same"}
+    assert len(told) == COUNT + 1
+    assert len(started) == 4
+    assert sorted(map(str, alone)) == sorted(map(str, together))
+    assert not list((tmp_path / "two" / "locks").glob("*"))
+    assert not list((tmp_path / "two" / ".whence-incoming").iterdir())
+
+
+def test_a_process_that_dies_of_a_file_costs_that_file_alone(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "CODE", dying_of("03"))
+    with Store(tmp_path / "store", jobs=2) as store:
+        found = {os.path.basename(one.origin): one for one in store.add(folder)}
+        refused = [name for name, one in found.items() if one.outcome == "refused"]
+        assert refused == ["03"]
+        assert found["03"].why == "the process that read it ended with signal 9"
+        assert len(store.list()) == COUNT
+        monkeypatch.setattr(workers, "CODE", workers.CODE.replace("endswith('03')", "endswith('nothing')"))
+        store.add(folder)
+        assert len(store.list()) == COUNT + 1
+        is_whole(store)
+
+
+def test_the_store_s_own_error_ends_the_call(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "buildid").write_text("a file where a folder has to be")
+    with Store(tmp_path / "store", jobs=2) as store, pytest.raises(OSError, match=r"(Not a directory|File exists)"):
+        store.add(folder)
+
+
+def children_of(pid: int) -> list[int]:
+    lists = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(word) for text in lists for word in text.split()]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the children are read from Linux's /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_when_the_call_is_ended_its_processes_end(
+    tmp_path: Path, folder: Path, files: Files, number: signal.Signals
+) -> None:
+    """Ctrl-C and kill -9 while files are being taken: no process stays, the store is whole, the next call ends it."""
+    many = tmp_path / "in"
+    many.mkdir()
+    whole, build_id = files.whole.read_bytes(), bytes.fromhex(files.build_id)
+    for one in range(MORE):
+        (many / str(one)).write_bytes(whole.replace(build_id, one.to_bytes(2, "big") * (len(build_id) // 2)))
+    command = [sys.executable, "-m", "whence.cli", "store", "add", str(tmp_path / "store"), str(many)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"added")
+        processes = children_of(process.pid)
+        assert processes or len(os.sched_getaffinity(0)) == 1
+        process.send_signal(number)
+        began = time.monotonic()
+        process.communicate(timeout=60)
+    for pid in processes:
+        while is_running(pid):
+            assert time.monotonic() - began < 20
+            time.sleep(0.02)
+    with Store(tmp_path / "store", jobs=2) as store:
+        if number == signal.SIGINT:
+            assert process.returncode == 130
+        store.add(many)
+        assert len(store.list()) == MORE
+        assert not list((tmp_path / "store" / "locks").glob("*"))
+        is_whole(store)
