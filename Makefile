@@ -116,7 +116,8 @@ checked:  ## make fuzz with kernels that check every bound, in an environment of
 sanitized:  ## tests of arbitrary values with kernels under AddressSanitizer, EXAMPLES of each (300)
 	@WHENCE_SANITIZED=1 $(MAKE) VENV=.venv-sanitized HOW= .venv-sanitized/.installed
 	@.venv-sanitized/bin/python -m pip install --quiet --disable-pip-version-check "pytest>=8" "hypothesis>=6.100"
-	@LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	@LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONMALLOC=malloc \
+	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=3072 \
 	  WHENCE_EXAMPLES=$${EXAMPLES:-300} .venv-sanitized/bin/python -m pytest -p no:cacheprovider -p no:faulthandler tests/test_values.py
 
 clean:  ## remove what was built

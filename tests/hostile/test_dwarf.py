@@ -10,10 +10,11 @@ import pytest
 
 import whence
 from tests.forge import dwarf as d
-from tests.forge.dwarf import Debug, Die
+from tests.forge.dwarf import Debug, Die, function
 from tests.forge.elf import Section, forge
 from tests.forge.elf import packed as forge_packed
 from tests.forge.lines import sleb, uleb
+from tests.helpers.dwarf import found, read
 from tests.hostile import bounded, interrupted
 from whence.elf import ElfFile
 from whence.elf.kernels.constants import ET_DYN
@@ -252,3 +253,13 @@ def test_sections_that_are_small_enough_one_by_one_are_bounded_together(tmp_path
     found = bounded(ten_contents, written(tmp_path, *zeros), seconds=1, megabytes=60)
     assert "elf sections" in found.error
     assert "plus 4194304" in found.error
+
+
+@pytest.mark.parametrize("form", [d.REF8, d.REF_UDATA, d.REF_ADDR])
+@pytest.mark.parametrize("bit", [60, 61, 62, 63])
+def test_a_reference_beyond_every_section_leads_nowhere(form: int, bit: int) -> None:
+    """The bits of an offset that no file has say where a DIE lies: they led to sections that there were not."""
+    lost = Die(d.FUNCTION, [(d.ORIGIN, form, 1 << bit | 0x10), (d.LOW, d.ADDR, 0x1000), (d.HIGH, d.DATA1, 4)])
+    good = function("good", 0x1010, 4)
+    debug = Debug(4, wide=form == d.REF_ADDR).unit(Die(d.CU, [(d.LANGUAGE, d.DATA1, 4)], [lost, good]))
+    assert found(read(debug.elf())) == [(0x1000, 0x1004, 0, ""), (0x1010, 0x1014, 0, "good")]

@@ -7,7 +7,9 @@ cdef class Column:
     cdef readonly str typecode
     cdef Py_ssize_t item
     cdef Py_ssize_t exports
+    cdef readonly bint kept  # a kernel's own
 
+    cdef bint takes(self, Py_ssize_t item) noexcept
     cdef bint reserve(self, Py_ssize_t more) noexcept nogil
     cdef inline bint push_u64(self, unsigned long long value) noexcept nogil
     cdef inline bint push_u32(self, unsigned int value) noexcept nogil

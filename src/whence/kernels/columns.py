@@ -13,12 +13,20 @@ class Column:
     """Unsigned numbers of 8 ("B"), 32 ("I") or 64 bits ("Q"), as array.array names them, in the machine's byte order.
 
     A buffer of bytes; `numbers()` is the view that counts as the typecode says. While a view lives, the column does not
-    grow: a kernel that would need it to raises BufferError.
+    grow: a kernel that would need it to raises BufferError. One that a kernel keeps grows by that kernel alone, as
+    others of its columns are as long and hold places in it; nobody else writes to it.
     """
 
-    def __cinit__(self, typecode: str):
+    def __cinit__(self, typecode: str, kept: cython.bint = False):
         self.typecode = typecode
         self.item = ITEM[typecode]
+        self.kept = kept
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def takes(self, item: cython.Py_ssize_t) -> cython.bint:
+        """Whether a kernel that was given the column may append numbers of so many bytes."""
+        return self.item == item and not self.kept
 
     def __dealloc__(self):
         release(cython.address(self.vector))
@@ -68,6 +76,8 @@ class Column:
         data: cython.const[cython.uchar][::1] = memoryview(numbers).cast("B")
         count: cython.Py_ssize_t = data.shape[0] // self.item
         index: cython.Py_ssize_t
+        if self.kept:
+            raise BufferError("the column is a kernel's own")
         if not self.reserve(count):
             raise BufferError("a view of the column lives") if self.exports else MemoryError
         for index in range(count * self.item):
@@ -81,7 +91,7 @@ class Column:
         return self.numbers()[index]
 
     def __getbuffer__(self, buffer: cython.pointer(Py_buffer), flags: cython.int):
-        PyBuffer_FillInfo(buffer, self, self.vector.items, self.vector.count * self.item, 0, flags)
+        PyBuffer_FillInfo(buffer, self, self.vector.items, self.vector.count * self.item, self.kept, flags)
         self.exports += 1
 
     def __releasebuffer__(self, buffer: cython.pointer(Py_buffer)):

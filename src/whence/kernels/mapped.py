@@ -152,7 +152,7 @@ class Pages:
     def forget(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t):
         """Tell the system that the whole pages of [start, stop) may leave memory: they were read. A hint."""
         page: cython.Py_ssize_t = PAGE
-        if start < 0 or stop > self.size:
+        if start < 0 or start > stop or stop > self.size:
             return
         start += (page - start % page) % page
         stop -= stop % page

@@ -489,7 +489,7 @@ class AnswerStore:
         count: int64_t = frames.vector.count
         width: cython.int = 6 if answers is None else 7
         at: int64_t
-        belong(frames.typecode == "I" and len(names) >= width)
+        belong(frames.typecode == "I" and len(names) >= width and len(words) == 2)
         which = cython.cast(cython.p_uint, frames.vector.items)
         for at in range(count):
             belong(which[at] == NO_TEXT or which[at] < self.function.count)
@@ -527,7 +527,7 @@ class AnswerStore:
         of: Column
         frames: Column
         chosen: Column = Column("I")
-        belong(len(names) == 8)
+        belong(len(names) == 8 and len(words) == 2)
         of, frames, _ = self.rows_of(answers, elements, False)
         if frames.vector.count > INT_MAX:
             raise OverflowError("more than 2^31 frames in one batch: give smaller batches")

@@ -21,6 +21,7 @@ from cython.cimports.whence.columns.kernels.arrow import (
     new_schema,
 )
 from cython.cimports.whence.columns.kernels.texts import TextSet
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 
 from whence.errors import WrongUse
@@ -105,6 +106,7 @@ class RecordBatch:
         return f"<RecordBatch of {len(self)} rows: {', '.join(self.names)}>"
 
     def __arrow_c_schema__(self):
+        belong(self.shared.schema.release != cython.NULL)
         schema = cython.cast(cython.pointer(ArrowSchema), calloc(1, cython.sizeof(ArrowSchema)))
         if schema == cython.NULL:
             raise MemoryError
@@ -386,13 +388,14 @@ class Elements:
         Without a batch there are no elements. Texts are in hex, with `decimal` those without 0x in decimal.
         """
         self.decimal = decimal
-        self.address, self.status, self.starts = Column("Q"), Column("B"), Column("I")
+        self.address, self.status, self.starts = Column("Q", True), Column("B", True), Column("I", True)
         if batch is not None:
             self._take(batch, name)
 
     @cython.cfunc
     def _take(self, batch: RecordBatch, name: str):
         place: cython.Py_ssize_t = batch.position(name)
+        belong(batch.shared.array.release != cython.NULL)  # not a schema alone
         schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[place]
         array: cython.pointer(ArrowArray) = batch.shared.array.children[place]
         first: int64_t
@@ -483,8 +486,7 @@ class Elements:
         out: Column = Column("I")
         starts = cython.cast(cython.p_uint, self.starts.vector.items)
         which = cython.cast(cython.p_uint, elements.vector.items)
-        if elements.typecode != "I":
-            raise ValueError("columns that do not belong together")
+        belong(elements.typecode == "I")
         if not self.lists:
             return elements
         for at in range(elements.vector.count):
@@ -509,8 +511,7 @@ class Elements:
         of_start = cython.cast(cython.p_ulonglong, start.address.vector.items)
         of_offset = cython.cast(cython.p_ulonglong, offset.address.vector.items)
         alike: cython.bint = len(start) == count and start.lists == self.lists
-        if len(start) != len(offset) or (not alike and len(start) != self.rows):
-            raise ValueError("columns that do not belong together")
+        belong(len(start) == len(offset) and (alike or len(start) == self.rows))
         for at in range(count):
             while self.lists and starts[row + 1] <= at:
                 row += 1
@@ -585,6 +586,8 @@ def identities(batch: RecordBatch, name: str, elements: Elements, known: TextSet
     The column has an element for each row, or lists that are as long as the addresses'. WrongUse, KeyError.
     """
     place: cython.Py_ssize_t = batch.position(name)
+    belong(batch.shared.array.release != cython.NULL)
+    belong(elements.lists or elements.rows == batch.shared.array.length)
     schema: cython.pointer(ArrowSchema) = batch.shared.schema.children[place]
     array: cython.pointer(ArrowArray) = batch.shared.array.children[place]
     first: int64_t = array.offset + batch.shared.array.offset

@@ -14,6 +14,7 @@ from cython.cimports.whence.columns.kernels.arrow import (
     copy_schema,
 )
 from cython.cimports.whence.columns.kernels.batch import RecordBatch
+from cython.cimports.whence.kernels.checks import belong
 
 from whence.errors import WrongUse
 
@@ -23,30 +24,26 @@ from whence.errors import WrongUse
 class Batches:
     """An iterator of batches, and a stream of the C interface: what it has not yielded can be read by one consumer."""
 
-    def __cinit__(self, schema: object, batches: object):
+    def __cinit__(self, schema: RecordBatch, batches: object):
         """A stream of batches of this schema (a RecordBatch, whose rows don't matter)."""
+        belong(schema.shared.schema.release != cython.NULL)
         self.schema = schema
         self.batches = None if batches is None else iter(batches)
 
     @staticmethod
     def taken(capsule: object):
         """Take over a stream. TypeError for another capsule; WrongUse for a stream that fails, or is of no batches."""
-        out: Batches = Batches(None, None)
         source = cython.cast(cython.pointer(ArrowArrayStream), PyCapsule_GetPointer(capsule, b"arrow_array_stream"))
         if source.release == cython.NULL:
             raise ValueError("the Arrow stream was taken before")
+        schema: RecordBatch = RecordBatch(None)
+        if source.get_schema(source, cython.address(schema.shared.schema)):
+            raise WrongUse(f"the Arrow stream has no schema: {message_of(source)}")
+        schema._read_names()
+        out: Batches = Batches(schema, None)
         memcpy(cython.address(out.source), source, cython.sizeof(ArrowArrayStream))
         source.release = cython.NULL
-        schema: RecordBatch = RecordBatch(None)
-        if out.source.get_schema(cython.address(out.source), cython.address(schema.shared.schema)):
-            raise WrongUse(f"the Arrow stream has no schema: {out._message()}")
-        schema._read_names()
-        out.schema = schema
         return out
-
-    def _message(self):
-        text = self.source.get_last_error(cython.address(self.source))
-        return "no reason is told" if text == cython.NULL else cython.cast(bytes, text).decode("utf-8", "replace")
 
     def __dealloc__(self):
         if self.source.release != cython.NULL:
@@ -66,7 +63,7 @@ class Batches:
         with cython.nogil:
             fault = self.source.get_next(cython.address(self.source), cython.address(batch.shared.array))
         if fault:
-            raise OSError(fault, f"the Arrow stream broke off: {self._message()}")
+            raise OSError(fault, f"the Arrow stream broke off: {message_of(cython.address(self.source))}")
         if batch.shared.array.release == cython.NULL:
             raise StopIteration
         if not copy_schema(cython.address(batch.shared.schema), cython.address(self.schema.shared.schema)):
@@ -93,6 +90,13 @@ class Batches:
         Py_INCREF(self)
         stream.private_data = cython.cast(cython.p_void, self)
         return capsule
+
+
+@cython.cfunc
+def message_of(stream: cython.pointer(ArrowArrayStream)) -> str:
+    """What a stream says of its last error."""
+    text = stream.get_last_error(stream)
+    return "no reason is told" if text == cython.NULL else cython.cast(bytes, text).decode("utf-8", "replace")
 
 
 @cython.cfunc

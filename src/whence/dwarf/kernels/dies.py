@@ -273,11 +273,11 @@ class ScopeReader:
         self.names.seed = cython.cast(u64, cython.cast(cython.p_void, self))
         found_budget(cython.address(self.spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
         found_budget(cython.address(self.names.budget), sections.file.info.size + alt.file.info.size)
-        self.vaddr, self.end, self.function, self.call_file = Column("Q"), Column("Q"), Column("Q"), Column("Q")
-        self.depth, self.call_line = Column("I"), Column("I")
-        self.call_column, self.call_discriminator = Column("I"), Column("I")
-        self.scope_ends, self.start_ends, self.faults = Column("I"), Column("I"), Column("I")
-        self.fault_offsets = Column("Q")
+        self.vaddr, self.end, self.depth = Column("Q", True), Column("Q", True), Column("I", True)
+        self.function, self.call_file, self.call_line = Column("Q", True), Column("Q", True), Column("I", True)
+        self.call_column, self.call_discriminator = Column("I", True), Column("I", True)
+        self.scope_ends, self.start_ends, self.faults = Column("I", True), Column("I", True), Column("I", True)
+        self.fault_offsets = Column("Q", True)
 
     def __dealloc__(self):
         free_cache(cython.address(self.tables))
@@ -539,6 +539,10 @@ class ScopeReader:
 
     def set_sections(self, sections: DwarfSections):
         """The units to come are those of `sections`, whose bytes are the ones before."""
+        mine: cython.pointer[File] = cython.address(self.sections.file)
+        other: cython.pointer[File] = cython.address(sections.file)
+        belong(mine.info.at == other.info.at and mine.info.size == other.info.size)
+        belong(mine.abbrev.at == other.abbrev.at and mine.abbrev.size == other.abbrev.size)
         self.sections = sections
 
     @property
@@ -549,6 +553,7 @@ class ScopeReader:
     def take_plain(self, keys: cython.ulonglong[::1]):
         """Write the keys of the DIEs whose names are plain, in the order of the references to them."""
         i: cython.Py_ssize_t
+        belong(keys.shape[0] <= self.names.plain.count)
         with cython.nogil:
             for i in range(keys.shape[0]):
                 keys[i] = self.names.plain.items[i]
@@ -559,6 +564,7 @@ class ScopeReader:
         function: cython.ulonglong[::1] = starts.function
         file: cython.ulonglong[::1] = starts.file
         line: cython.uint[::1] = starts.line
+        belong(function.shape[0] == file.shape[0] == line.shape[0] <= self.names.start_count)
         with cython.nogil:
             for i in range(line.shape[0]):
                 function[i] = self.names.starts[i].name

@@ -82,7 +82,7 @@ from cython.cimports.whence.dwarf.kernels.units import (
     u64,
 )
 from cython.cimports.whence.kernels.bytes import number, sleb, uleb
-from cython.cimports.whence.kernels.checks import belong
+from cython.cimports.whence.kernels.checks import all_below, are_ends, belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
     HashTable,
@@ -1156,6 +1156,9 @@ class LinePrograms:
         status: cython.int = DONE
         machine = cython.address(self._machine)
         header = cython.address(self._header)
+        belong(all_below(chosen_rows, chosen_rows.shape[0], unit_rows.shape[0] // WIDTH))
+        belong(call_ends.shape[0] == file_ends.shape[0] == chosen_rows.shape[0])
+        belong(are_ends(call_ends, call_file.shape[0]) and are_ends(file_ends, start_file.shape[0]))
         self._forget()
         if not reserve(cython.address(self._programs), chosen_rows.shape[0], cython.sizeof(Program)):
             raise MemoryError
@@ -1215,12 +1218,15 @@ class LinePrograms:
         read. `tables` has what it says, nothing when something is wrong with it."""
         unit_rows: cython.const[cython.ulonglong][::1] = units
         header = cython.address(self._header)
+        belong(0 <= unit < unit_rows.shape[0] // WIDTH)
         row = cython.address(unit_rows[unit * WIDTH])
         status: cython.int
         self._forget()
         self._tables.directories.count = self._tables.names.count = self._tables.parents.count = 0
-        if push(cython.address(self._programs), cython.sizeof(Program)) == cython.NULL:
+        program = push(cython.address(self._programs), cython.sizeof(Program))
+        if program == cython.NULL:
             raise MemoryError
+        memset(program, 0, cython.sizeof(Program))
         status = self._read_header(row[STMT_LIST], row[ADDRESS_SIZE])
         if status == DONE:
             if header.program - header.offset > left:
@@ -1291,7 +1297,7 @@ class LinePrograms:
         return self._machine.rows + self._machine.sequences.count
 
     def emit_rows(self, numbers, names, scopes, scope_ends, starts, start_ends, rows, ends):
-        """Write the rows of all programs, and where those of each end; returns how many.
+        """Write the rows of all programs, and where those of each end; returns how many. They are written once.
 
         `numbers` and `names` say for each key what stands for it in `rows.file` (NO_FILE: nothing), and in
         `scopes.call_file` and `starts.file`, where names take the place of numbers.
@@ -1312,6 +1318,10 @@ class LinePrograms:
         scope: cython.Py_ssize_t = 0
         start: cython.Py_ssize_t = 0
         machine = cython.address(self._machine)
+        belong(min(number_of.shape[0], name_of.shape[0]) >= self._keys.items.count)
+        belong(min(call_ends.shape[0], file_ends.shape[0], row_ends.shape[0]) >= self._programs.count)
+        belong(are_ends(call_ends, call_file.shape[0]) and are_ends(file_ends, start_file.shape[0]))
+        belong(min(vaddr.shape[0], file.shape[0], line.shape[0]) >= machine.rows + machine.sequences.count)
         with cython.nogil:
             for index in range(self._programs.count):
                 program = cython.cast(cython.pointer[Program], self._programs.items) + index
@@ -1331,6 +1341,7 @@ class LinePrograms:
                 scope = call_ends[index]
                 start = file_ends[index]
                 row_ends[index] = cython.cast(cython.uint, row)
+            self._programs.count = machine.rows = machine.sequences.count = 0
             if machine.room > 1 << 20:  # forget the room of unusually long programs
                 release(cython.address(machine.row_vaddr))
                 release(cython.address(machine.row_file))

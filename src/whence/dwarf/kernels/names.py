@@ -248,6 +248,8 @@ def follow(
         own = alt if die >> ALT_BIT & 1 else types if die >> TYPES_BIT & 1 else file
         other = own if die >> ALT_BIT & 1 else alt
         offset = die & ((cython.cast(u64, 1) << TYPES_BIT) - 1)
+        if own == cython.NULL:
+            break
         unit = unit_at(own, offset)
         if unit == cython.NULL and offset < own.info.size:
             unresolved_refs[0] = True

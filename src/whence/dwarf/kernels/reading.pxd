@@ -17,8 +17,8 @@ from whence.dwarf.kernels.constants cimport (
     DW_FORM_strx2, DW_FORM_strx3, DW_FORM_strx4, DW_FORM_udata,
 )
 from whence.dwarf.kernels.units cimport (
-    ADDRESS_SIZE, ADDR_BASE, ALT_BIT, DIE, END, OFFSET, OFFSET_SIZE, STR_BASE, VERSION, WIDTH, File, SectionBytes,
-    bytes_at, u64,
+    ADDRESS_SIZE, ADDR_BASE, ALT_BIT, DIE, END, OFFSET, OFFSET_SIZE, STR_BASE, TYPES_BIT, VERSION, WIDTH, File,
+    SectionBytes, bytes_at, u64,
 )
 from whence.kernels.bytes cimport number, sleb, uleb
 
@@ -181,9 +181,13 @@ cdef inline u64 name_of(const File* file, const File* alt, const u64* unit, u64 
 
 
 cdef inline u64 target_of(const u64* unit, u64 value, u64 form) noexcept nogil:
-    """The key of the DIE a reference form means: its offset in .debug_info, or in the supplementary file's; 0: none."""
+    """The key of the DIE a reference form means: its offset in .debug_info, or in the supplementary file's; 0: none, or
+    an offset that no file has, whose bits would say where it counts."""
     if form >= DW_FORM_ref1 and form <= DW_FORM_ref_udata:
-        return unit[OFFSET] + value
+        value += unit[OFFSET]
+        return value if value >> TYPES_BIT == 0 else 0
+    if value >> TYPES_BIT:
+        return 0
     if form == DW_FORM_ref_addr:
         return value
     if form in (DW_FORM_GNU_ref_alt, DW_FORM_ref_sup4, DW_FORM_ref_sup8):

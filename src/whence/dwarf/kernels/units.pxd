@@ -125,6 +125,8 @@ cdef class DwarfSections:
     cdef File file
     cdef list kept
 
+    cdef SectionBytes _take(self, const unsigned char[::1] data) except *
+
 cdef class UnitRanges:
     cdef readonly Column starts
     cdef readonly Column ends

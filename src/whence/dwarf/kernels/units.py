@@ -72,7 +72,7 @@ from cython.cimports.whence.dwarf.kernels.reading import (
     uleb,
     unit_at,
 )
-from cython.cimports.whence.kernels.checks import belong
+from cython.cimports.whence.kernels.checks import all_below, are_ends, belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
     WHENCE_GOLDEN,
@@ -97,14 +97,6 @@ KnownRoot = cython.struct(table=u64, code=u64, spec=u64)
 AddressSet = cython.struct(at=u64, end=u64, unit=u64, address=cython.int)  # a set of .debug_aranges
 
 
-@cython.cfunc
-def section_bytes(data: cython.const[cython.uchar][::1]) -> SectionBytes:
-    found: SectionBytes
-    found.size = data.shape[0]
-    found.at = cython.address(data[0]) if data.shape[0] else cython.NULL
-    return found
-
-
 @cython.final
 @cython.cclass
 class DwarfSections:
@@ -115,29 +107,35 @@ class DwarfSections:
         references of the first bytes of .debug_info, .debug_str and .debug_line_str. `code`: where code can be, as
         [start, end) pairs in ascending order."""
         memset(cython.address(self.file), 0, cython.sizeof(self.file))
-        self.kept = [
-            sections.debug_info, sections.debug_abbrev, sections.debug_str, sections.debug_line_str,
-            sections.debug_str_offsets, sections.debug_addr, sections.debug_ranges, sections.debug_rnglists, code,
-        ]  # fmt: skip
-        self.file.info = section_bytes(sections.debug_info)
-        self.file.abbrev = section_bytes(sections.debug_abbrev)
-        self.file.strings = section_bytes(sections.debug_str)
-        self.file.line_strings = section_bytes(sections.debug_line_str)
-        self.file.str_offsets = section_bytes(sections.debug_str_offsets)
-        self.file.addr = section_bytes(sections.debug_addr)
-        self.file.ranges = section_bytes(sections.debug_ranges)
-        self.file.rnglists = section_bytes(sections.debug_rnglists)
+        self.kept = [code]
+        self.file.info = self._take(sections.debug_info)
+        self.file.abbrev = self._take(sections.debug_abbrev)
+        self.file.strings = self._take(sections.debug_str)
+        self.file.line_strings = self._take(sections.debug_line_str)
+        self.file.str_offsets = self._take(sections.debug_str_offsets)
+        self.file.addr = self._take(sections.debug_addr)
+        self.file.ranges = self._take(sections.debug_ranges)
+        self.file.rnglists = self._take(sections.debug_rnglists)
         self.file.info_ref, self.file.strings_ref, self.file.line_strings_ref = refs
         self.file.big = big
         self.file.code_count = code.shape[0] // 2
         self.file.code = cython.address(code[0]) if code.shape[0] else cython.NULL
+
+    @cython.cfunc
+    def _take(self, data: cython.const[cython.uchar][::1]) -> SectionBytes:
+        """The bytes of a section, of which a view is kept: its owner can't let them go."""
+        found: SectionBytes
+        self.kept.append(data)
+        found.size = data.shape[0]
+        found.at = cython.address(data[0]) if data.shape[0] else cython.NULL
+        return found
 
     def set_units(self, units: cython.const[cython.ulonglong][::1]):
         """Take the unit table, by which a DIE's unit is found; its rows must not change from now on."""
         row: cython.Py_ssize_t
         count: cython.Py_ssize_t = 0
         slot: u64
-        belong(are_units(units, self.file.info.size))
+        belong(self.file.units == cython.NULL and are_units(units, self.file.info.size))
         self.kept.append(units)
         self.file.unit_count = units.shape[0] // WIDTH
         self.file.units = cython.address(units[0]) if units.shape[0] else cython.NULL
@@ -709,11 +707,15 @@ class UnitRanges:
         count: cython.Py_ssize_t = units.shape[0] // WIDTH
         fault: cython.int
         version_2: cython.bint = False
-        self.starts, self.ends = Column("Q"), Column("Q")
-        self.owners, self.first = Column("I"), Column("I")
-        self.begins, self.holders = Column("Q"), Column("I")
-        self.described = Column("B")
-        self.described.extend(bytes(count))
+        self.starts, self.ends = Column("Q", True), Column("Q", True)
+        self.owners, self.first = Column("I", True), Column("I", True)
+        self.begins, self.holders = Column("Q", True), Column("I", True)
+        self.described = Column("B", True)
+        if not self.described.reserve(count):
+            raise MemoryError
+        self.described.vector.count = count
+        if count:
+            memset(self.described.vector.items, 0, count)
         described = cython.cast(cython.p_uchar, self.described.vector.items)
         memset(cython.address(spans), 0, cython.sizeof(spans))
         found_budget(cython.address(spans.budget), sections.file.ranges.size + sections.file.rnglists.size)
@@ -814,9 +816,11 @@ class UnitRanges:
         spans: cython.Py_ssize_t = order.shape[0]
         i: cython.Py_ssize_t = 0
         open_spans: cython.Py_ssize_t = 0  # on the heap: all open ones, and closed ones below the top
+        belong(spans <= self.starts.vector.count and all_below(order, spans, self.starts.vector.count))
         vaddr: cython.ulonglong
         now: cython.uint
         last: cython.uint = NO_UNIT
+        self.begins.vector.count = self.holders.vector.count = 0
         if not (self.begins.reserve(2 * spans) and self.holders.reserve(2 * spans)):
             raise MemoryError
         heap = cython.cast(cython.p_uint, malloc((spans + 1) * 4))  # LAST_ROW - row, as the greatest comes first
@@ -862,7 +866,7 @@ class UnitRanges:
                         low = middle + 1
                     else:
                         high = middle
-                if low and holders[low - 1] != NO_UNIT:
+                if low and holders[low - 1] < wanted.shape[0]:
                     wanted[holders[low - 1]] = 1
 
     def __repr__(self):
@@ -879,7 +883,7 @@ class Clipper:
     """
 
     def __cinit__(self):
-        self.vaddr, self.file, self.line = Column("Q"), Column("I"), Column("I")
+        self.vaddr, self.file, self.line = Column("Q", True), Column("I", True), Column("I", True)
 
     def __dealloc__(self):
         release(cython.address(self.spans))
@@ -969,6 +973,11 @@ class Clipper:
         span: cython.uint
         wanted: cython.bint
         good: cython.bint = True
+        belong(vaddr.shape[0] == end.shape[0] == depth.shape[0])
+        belong(row_vaddr.shape[0] == row_file.shape[0] == row_line.shape[0])
+        belong(unit_ends.shape[0] == scope_ends.shape[0] == row_ends.shape[0] == out_ends.shape[0])
+        belong(are_ends(unit_ends, units.shape[0]) and all_below(units, units.shape[0], ranges.described.vector.count))
+        belong(are_ends(scope_ends, vaddr.shape[0]) and are_ends(row_ends, row_vaddr.shape[0]))
         self.vaddr.vector.count = self.file.vector.count = self.line.vector.count = 0
         with cython.nogil:
             for group in range(unit_ends.shape[0]):

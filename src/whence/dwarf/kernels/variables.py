@@ -84,6 +84,7 @@ from cython.cimports.whence.dwarf.kernels.units import (
     bytes_at,
     u64,
 )
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 
 LEAST = cython.declare(cython.ulonglong, 64)  # bytes that a DIE that is read by itself may take, as the budget counts
@@ -259,6 +260,7 @@ class VariableReader:
         index: u64
         room: cython.bint = True
         file: cython.pointer[File] = cython.address(self.sections.file)
+        belong(addresses.takes(8) and offsets.takes(8))
         with cython.nogil:
             for index in range(file.unit_count):
                 unit = cython.address(file.units[index * WIDTH])
@@ -283,6 +285,7 @@ class VariableReader:
         """Append the spans of every function of the unit that holds an offset, and their DIEs' offsets. MemoryError."""
         found: u64 = 0
         unit = unit_at(cython.address(self.sections.file), offset)
+        belong(starts.takes(8) and ends.takes(8) and offsets.takes(8))
         if unit != cython.NULL and unit[FAULT] == 0:
             with cython.nogil:
                 found = self.walk(unit, unit[DIE], FUNCTIONS, 0, starts, ends, offsets)
@@ -294,6 +297,7 @@ class VariableReader:
         MemoryError."""
         found: u64 = 0
         unit = unit_at(cython.address(self.sections.file), offset)
+        belong(offsets.takes(8))
         if unit != cython.NULL and unit[FAULT] == 0:
             with cython.nogil:
                 found = self.walk(unit, offset, CHAIN, vaddr, offsets, offsets, offsets)

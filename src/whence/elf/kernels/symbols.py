@@ -234,7 +234,7 @@ class CodeSymbols:
     descriptors: cython.const[cython.uchar][::1]
     descriptors_section: cython.uint
 
-    def __init__(self, table, layout):
+    def __cinit__(self, table, layout):
         self.entries = table.entries
         self.names = table.names
         self.extended = table.extended
@@ -341,7 +341,7 @@ class SymbolQueries:
     vaddr: cython.const[cython.ulonglong][::1]
     nearest_start: cython.ulonglong[::1]
 
-    def __init__(self, vaddrs, nearest_starts):
+    def __cinit__(self, vaddrs, nearest_starts):
         self.vaddr = vaddrs
         self.nearest_start = nearest_starts
         belong(self.nearest_start.shape[0] >= self.vaddr.shape[0])

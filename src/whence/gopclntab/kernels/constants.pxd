@@ -23,6 +23,7 @@ cpdef enum:  # offsets in a _func, from the field behind its entry
 cpdef enum:  # offsets in a node of an inline tree before Go 1.20: where the call stood
     NODE_file = 4
     NODE_line = 8
+    NODE_FIELD = 4  # bytes of each field but the parent's
 
 # What follows is this package's own.
 

@@ -12,9 +12,17 @@ lines. Both are counted.
 """
 
 import cython
+from cython.cimports.libc.limits import UINT_MAX
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.whence.gopclntab.kernels.constants import MAX_DEPTH, MAX_STANDSTILL, NODE_file, NODE_line
+from cython.cimports.whence.gopclntab.kernels.constants import (
+    MAX_DEPTH,
+    MAX_STANDSTILL,
+    NODE_FIELD,
+    NODE_file,
+    NODE_line,
+)
 from cython.cimports.whence.kernels.bytes import MORE, u16, u32
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 
 from whence.gopclntab.kernels.functions import NO_FUNCTION, NO_TREE
@@ -71,6 +79,7 @@ class PcValues:
     cursor: cython.Py_ssize_t
 
     def __cinit__(self, room: cython.Py_ssize_t):
+        belong(0 <= room <= UINT_MAX)
         self.starts = cython.cast(cython.p_uint, malloc(4 * (room + 1)))
         self.values = cython.cast(cython.p_int, malloc(4 * (room + 1)))
         self.room = room
@@ -217,7 +226,7 @@ class InlineTrees:
     nodes: cython.ulonglong
     chain: cython.int[257]  # MAX_DEPTH + 1: nodes to be opened, innermost first
 
-    def __init__(self, trees, inlined: PcValues, big):
+    def __cinit__(self, trees, inlined: PcValues, big):
         self.inlined = inlined
         self.data = trees.data
         self.base = trees.base
@@ -227,6 +236,9 @@ class InlineTrees:
         self.pc_at = trees.shape.pc_at
         self.start_at = trees.shape.start_at
         self.big = big
+        belong(self.parent_width in (0, 2, 4) and self.name_at >= 0 and (self.parent_width or self.pc_at >= 0))
+        last: cython.longlong = max(self.name_at, self.start_at, NODE_line if self.parent_width else self.pc_at)
+        belong(self.node_size >= last + NODE_FIELD)
 
     @cython.cfunc
     @cython.nogil
@@ -321,12 +333,16 @@ class RangeColumns:
     line_offsets: cython.p_uint
     line_numbers: cython.p_uint
 
-    def __init__(self, room: cython.Py_ssize_t, row_room: cython.Py_ssize_t, most: cython.Py_ssize_t):
-        self.vaddr, self.length, self.function = new_column("Q"), new_column("Q"), new_column("Q")
-        self.file, self.call_file = new_column("Q"), new_column("Q")
-        self.depth, self.line_index, self.line_count = new_column("I"), new_column("I"), new_column("I")
-        self.call_line, self.start_line = new_column("I"), new_column("I")
-        self.line_offset, self.line_number = new_column("I"), new_column("I")
+    def __cinit__(self, room: cython.Py_ssize_t, row_room: cython.Py_ssize_t, most: cython.Py_ssize_t):
+        self.vaddr, self.length, self.function = new_column("Q", True), new_column("Q", True), new_column("Q", True)
+        self.file, self.call_file = new_column("Q", True), new_column("Q", True)
+        self.depth, self.line_index, self.line_count = (
+            new_column("I", True),
+            new_column("I", True),
+            new_column("I", True),
+        )
+        self.call_line, self.start_line = new_column("I", True), new_column("I", True)
+        self.line_offset, self.line_number = new_column("I", True), new_column("I", True)
         self.most = most
         if self.make_room(room) or self.make_row_room(row_room):
             raise MemoryError
@@ -340,7 +356,7 @@ class RangeColumns:
             room = self.most
         if room <= self.room:
             return TOO_MANY if self.room >= self.most else DONE
-        if not (
+        whole: cython.bint = (
             self.vaddr.reserve(room)
             and self.length.reserve(room)
             and self.depth.reserve(room)
@@ -351,9 +367,7 @@ class RangeColumns:
             and self.call_file.reserve(room)
             and self.call_line.reserve(room)
             and self.start_line.reserve(room)
-        ):
-            return NO_MEMORY
-        self.room = room
+        )
         self.vaddrs = cython.cast(cython.p_ulonglong, self.vaddr.vector.items)
         self.lengths = cython.cast(cython.p_ulonglong, self.length.vector.items)
         self.depths = cython.cast(cython.p_uint, self.depth.vector.items)
@@ -364,6 +378,9 @@ class RangeColumns:
         self.call_files = cython.cast(cython.p_ulonglong, self.call_file.vector.items)
         self.call_lines = cython.cast(cython.p_uint, self.call_line.vector.items)
         self.start_lines = cython.cast(cython.p_uint, self.start_line.vector.items)
+        if not whole:  # those before the one that has no room lie elsewhere now
+            return NO_MEMORY
+        self.room = room
         return DONE
 
     @cython.cfunc
@@ -375,11 +392,12 @@ class RangeColumns:
             room = self.most
         if room <= self.row_room:
             return TOO_MANY if self.row_room >= self.most else DONE
-        if not (self.line_offset.reserve(room) and self.line_number.reserve(room)):
-            return NO_MEMORY
-        self.row_room = room
+        whole: cython.bint = self.line_offset.reserve(room) and self.line_number.reserve(room)
         self.line_offsets = cython.cast(cython.p_uint, self.line_offset.vector.items)
         self.line_numbers = cython.cast(cython.p_uint, self.line_number.vector.items)
+        if not whole:
+            return NO_MEMORY
+        self.row_room = room
         return DONE
 
     @cython.cfunc
@@ -471,7 +489,7 @@ class RangeBuilder:
     row_room: cython.Py_ssize_t
     row_count: cython.Py_ssize_t
 
-    def __init__(self, functions, tables, trees, lines, files, runs, hops):
+    def __cinit__(self, functions, tables, trees, lines, files, runs, hops):
         self.with_lines = lines
         self.with_files = files
         self.big = tables.big
@@ -486,6 +504,10 @@ class RangeBuilder:
         self.cu = functions.cu
         self.pcinl = functions.pcinl
         self.start = functions.start
+        count: cython.Py_ssize_t = self.entry.shape[0]
+        belong(min(self.end.shape[0], self.tree.shape[0], self.name.shape[0], self.pcsp.shape[0]) >= count)
+        belong(min(self.pcfile.shape[0], self.pcln.shape[0], self.cu.shape[0]) >= count)
+        belong(min(self.pcinl.shape[0], self.start.shape[0]) >= count)
         self.pctab_bytes = tables.pctab
         self.pctab_size = self.pctab_bytes.shape[0]
         if self.pctab_size:

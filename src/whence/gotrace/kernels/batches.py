@@ -47,7 +47,7 @@ class BatchColumns:
     threads: cython.ulonglong[::1]
     times: cython.ulonglong[::1]
 
-    def __init__(self, room: cython.Py_ssize_t):
+    def __cinit__(self, room: cython.Py_ssize_t):
         self.room = room
         self.kind, self.start, self.body, self.end, self.generation, self.thread, self.time = [
             array("Q", bytes(8 * room)) for _ in range(7)

@@ -44,7 +44,7 @@ class Decoder:
     clock: cython.ulonglong
     where = cython.declare(cython.Py_ssize_t, visibility="readonly")
 
-    def __init__(self, layout: Layout, data, bodies, ends, times):
+    def __cinit__(self, layout: Layout, data, bodies, ends, times):
         self.layout, self.data, self.bodies, self.ends, self.times = layout, data, bodies, ends, times
         self.batch = self.begin = self.clock = self.where = 0
 

@@ -220,7 +220,7 @@ class Stream:
     _layout: Layout
     _keep: cython.bint
 
-    def __init__(self, feed, version, layout: Layout, keep_padding):
+    def __cinit__(self, feed, version, layout: Layout, keep_padding):
         self.feed = feed
         self.version = version
         self._layout = layout
@@ -258,6 +258,7 @@ class Stream:
             count = self._layout.counts[kind]
             if count == NO_EVENT:
                 self.feed.fail(BAD_TYPE, self._at, kind)
+                raise ValueError("the feed goes on behind a fault")
             at += 1
             event = Event.__new__(Event)
             fault = FINE
@@ -285,6 +286,7 @@ class Stream:
                 continue
             if fault != FINE:
                 self.feed.fail(fault, at - base, kind)
+                raise ValueError("the feed goes on behind a fault")
             event.version = self.version
             event.type = kind
             event._count = count
@@ -297,13 +299,15 @@ class Stream:
         """The next window; StopIteration at the end."""
         offset: cython.Py_ssize_t
         stop: cython.Py_ssize_t
+        view: cython.const[cython.uchar][::1]
         data, offset, stop = self.feed.window(self._at, cut)
         if offset >= stop:
             self._at = self._stop = offset
             raise StopIteration
-        if offset < 0 or stop > len(data):
-            raise ValueError(f"a window of {len(data)} bytes does not hold [{offset}, {stop})")
-        self._data = data
+        view = data
+        if offset < 0 or stop > view.shape[0]:
+            raise ValueError(f"a window of {view.shape[0]} bytes does not hold [{offset}, {stop})")
+        self._data = view
         self._at, self._stop = offset, stop
 
 

@@ -41,7 +41,7 @@ class EventFilter:
     since: cython.ulonglong
     until: cython.ulonglong
 
-    def __init__(self, layout: Layout, rules: bytes, moves: bytes, goroutines, since, until):
+    def __cinit__(self, layout: Layout, rules: bytes, moves: bytes, goroutines, since, until):
         kind: cython.int
         if len(rules) != KINDS or len(moves) != KINDS:
             raise ValueError(f"there are rules and moves for each of {KINDS} types")
@@ -71,6 +71,7 @@ class EventFilter:
         fault: cython.int = FINE
         kept: cython.Py_ssize_t = 0
         dropped: cython.Py_ssize_t = 0
+        belong(begin >= 0)
         if begin >= stop or stop > data.shape[0] or out.shape[0] < stop - begin + 16:
             return (0, 0, 0, running, FINE, begin)
         counts: cython.p_const_uchar = self.layout.counts

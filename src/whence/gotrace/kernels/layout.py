@@ -11,7 +11,7 @@ The pieces of type 0, which no event has, are those of a frame and of data.
 
 import cython
 from cython.cimports.libc.string import memcpy
-from cython.cimports.whence.gotrace.kernels.constants import KINDS, NO_EVENT, PIECE, PIECES, SLOTS, TYPES
+from cython.cimports.whence.gotrace.kernels.constants import IS_TIMED, KINDS, NO_EVENT, PIECE, PIECES, SLOTS, TYPES
 
 
 @cython.cfunc
@@ -41,7 +41,8 @@ class Layout:
     def add(self, kind: cython.int, name: bytes, count: cython.int, flags: cython.int, words: list) -> None:
         """An event of `count` arguments; `words` come before its numbers, the first with its name."""
         slot: cython.int
-        if not 0 < kind < TYPES or not 4 <= len(name) < PIECE or count >= PIECES:
+        fits: cython.bint = 0 <= count < PIECES and (count > 0 or not flags & IS_TIMED)
+        if not 0 < kind < TYPES or not 4 <= len(name) < PIECE or not fits or not 0 <= flags < KINDS:
             raise ValueError(f"no room for event {kind}, {name!r}")
         slot = name_slot(name, len(name))
         if self.slots[slot]:

@@ -363,7 +363,7 @@ class SourceRuns:
         most: cython.Py_ssize_t = source.shape[0] // 5
         first: cython.p_uint
         value: cython.p_uchar
-        self.first, self.value, self.few = Column("I"), Column("B"), True
+        self.first, self.value, self.few = Column("I", True), Column("B", True), True
         if not self.first.reserve(most) or not self.value.reserve(most):
             raise MemoryError
         first = cython.cast(cython.p_uint, self.first.vector.items)

@@ -2,6 +2,7 @@
 
 import cython
 from cython.cimports.libc.string import memset
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.lidia.kernels.queries import (
     CALL_FILE,
     DEPTH,
@@ -55,6 +56,7 @@ class StoredRows:
     def columns(self, index: cython.Py_ssize_t):
         """The columns and the discriminators of a range's line entries, and those of its call. The range and its
         entries are there; columns that were not stored are 0."""
+        belong(0 <= index < self._view.count)
         first: cython.ulonglong = field(self._v, index, LINE_INDEX)
         count: cython.ulonglong = field(self._v, index, LINE_COUNT)
         entry: cython.ulonglong

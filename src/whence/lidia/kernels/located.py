@@ -54,6 +54,7 @@ class LocatedLines:
     _table: HashTable
 
     def __cinit__(self, width: cython.int, seed: cython.ulonglong):
+        belong(width in (2, 4))
         self._width = width
         self._seed = seed
 
@@ -114,6 +115,12 @@ class LocatedLines:
         start: cython.Py_ssize_t
         first: cython.Py_ssize_t = 0
         run: Run
+        belong(count.shape[0] >= index.shape[0])
+        belong(min(line.shape[0], column.shape[0], discriminator.shape[0]) >= offset.shape[0])
+        for number in range(index.shape[0]):
+            belong(
+                cython.cast(cython.Py_ssize_t, index[number]) + count[number] <= offset.shape[0] or not count[number]
+            )
         if not numbers.reserve(index.shape[0]):
             raise MemoryError
         with cython.nogil:
@@ -158,7 +165,7 @@ class LocatedLines:
         memset(cython.address(out), 0, cython.sizeof(Bytes))
         if start < 0 or stop > self.entries * size or start >= stop:
             return b""
-        if not reserve(cython.address(out), stop - start, 1):
+        if not reserve(cython.address(out), stop - start + size, 1):
             raise MemoryError
         for index in range(start // size, stop // size):
             entry = cython.cast(cython.pointer[Entry], self._entries.items) + index

@@ -85,6 +85,7 @@ cdef inline int view_of(View *v, const unsigned char *base, Py_ssize_t size, obj
     """Fill a view whose memory is zero. `sections` is a layout.ArchiveSections of the `size` bytes at `base`; ValueError where
     they do not lie inside."""
     cdef Py_ssize_t ranges = sections.ranges, runs = sections.runs
+    cdef int column_width = sections.column_width
     cdef int va_width = sections.va_width, width = sections.field_width, line_width = sections.line_width
     if (
         va_width not in (2, 4, 8) or width not in (2, 4, 8) or line_width not in (2, 4, 8)
@@ -95,6 +96,14 @@ cdef inline int view_of(View *v, const unsigned char *base, Py_ssize_t size, obj
         or (sections.sources and not _lies_inside(sections.source_offset, ranges, 1, size))
         or (runs and not _lies_inside(sections.run_offset, runs, 5, size))
         or (sections.starts and not _lies_inside(sections.start_offset, sections.starts, START_SIZE, size))
+        or column_width not in (0, 1, 2, 4)
+        or (column_width and not _lies_inside(sections.column_offset, sections.entries + ranges, column_width, size))
+        or not 0 <= sections.line_discriminators <= size
+        or not _lies_inside(
+            sections.discriminator_offset, sections.line_discriminators + sections.call_discriminators,
+            DISCRIMINATOR_SIZE, size,
+        )
+        or sections.call_discriminators < 0
     ):
         raise ValueError("sections outside of the archive")
     v.vaddrs = base + <Py_ssize_t>sections.va_offset

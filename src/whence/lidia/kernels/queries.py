@@ -16,6 +16,7 @@ Everything read from the archive is checked where it is used.
 import cython
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memchr
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.columns import Column
 from cython.cimports.whence.kernels.hashtable import (
     HashTable,
@@ -132,11 +133,11 @@ class FrameColumns:
     """
 
     def __cinit__(self):
-        self.starts, self.range_index = Column("I"), Column("I")
-        self.function, self.file = Column("Q"), Column("Q")
-        self.line, self.inlined, self.source = Column("I"), Column("B"), Column("B")
-        self.column, self.discriminator = Column("I"), Column("I")
-        self.faulty = Column("I")
+        self.starts, self.range_index = Column("I", True), Column("I", True)
+        self.function, self.file = Column("Q", True), Column("Q", True)
+        self.line, self.inlined, self.source = Column("I", True), Column("B", True), Column("B", True)
+        self.column, self.discriminator = Column("I", True), Column("I", True)
+        self.faulty = Column("I", True)
 
 
 @cython.cfunc
@@ -277,6 +278,7 @@ class Archive:
         source: cython.int = source_of(self.view, index)
         if self._frame is None:
             self._frame, self._sources = self._load()
+            belong(len(self._sources) > 0)
         found = self._make(
             self._frame,
             (
@@ -508,7 +510,8 @@ class Queries:
         data: cython.p_char = text
         left: cython.Py_ssize_t = len(text)
         self.text = text
-        self.vaddr, self.bad, self.start, self.size = Column("Q"), Column("B"), Column("I"), Column("I")
+        self.vaddr, self.bad = Column("Q", True), Column("B", True)
+        self.start, self.size = Column("I", True), Column("I", True)
         if vaddrs is not None:
             count = vaddrs.shape[0]
         else:
@@ -608,8 +611,9 @@ class Texts:
     def __cinit__(self, archive: Archive, frames: FrameColumns):
         """MemoryError."""
         self.archive = archive
-        self.offset, self.start, self.size, self.linkage = Column("Q"), Column("Q"), Column("I"), Column("I")
-        self.function, self.file = Column("I"), Column("I")
+        self.offset, self.start = Column("Q", True), Column("Q", True)
+        self.size, self.linkage = Column("I", True), Column("I", True)
+        self.function, self.file = Column("I", True), Column("I", True)
         self._number(frames.function, self.function)
         self.functions = self.offset.vector.count
         self._number(frames.file, self.file)

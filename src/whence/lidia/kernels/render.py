@@ -7,6 +7,7 @@ demangled: those come as bytes of a second buffer (see Texts in queries.py).
 import cython
 from cython.cimports.libc.stdlib import realloc
 from cython.cimports.libc.string import memcpy, strlen
+from cython.cimports.whence.kernels.checks import belong
 from cython.cimports.whence.kernels.utf8 import ONE_BYTE_END, utf8_character
 from cython.cimports.whence.kernels.vector import Bytes, grow, release
 from cython.cimports.whence.lidia.kernels.queries import (
@@ -29,6 +30,7 @@ LINE_SEPARATOR = cython.declare(cython.uint, 0x2028)
 RIGHT_TO_LEFT_OVERRIDE = cython.declare(cython.uint, 0x202E)
 LEFT_TO_RIGHT_ISOLATE = cython.declare(cython.uint, 0x2066)
 POP_ISOLATE = cython.declare(cython.uint, 0x2069)
+HEX_DIGITS = cython.declare(cython.int, 16)  # of 64 bits
 # Eight bytes at once: below a space, DEL and above leave a top bit set when these are taken away or added.
 EIGHT_SPACES = cython.declare(cython.ulonglong, 0x2020202020202020)
 EIGHT_ONES = cython.declare(cython.ulonglong, 0x0101010101010101)
@@ -161,15 +163,15 @@ class FrameWriter:
     def _hex(self, value: cython.ulonglong, width: cython.int) -> cython.void:
         """0x and at least `width` digits."""
         digits: cython.char[16]
-        index: cython.int = 16
+        index: cython.int = HEX_DIGITS
         digit: cython.int
-        while value or 16 - index < width:
+        while value or HEX_DIGITS - index < width:
             index -= 1
             digit = cython.cast(cython.int, value & 15)
             digits[index] = hex_digit(digit)
             value >>= 4
         self._literal(b"0x")
-        self._put(cython.address(digits[index]), 16 - index)
+        self._put(cython.address(digits[index]), HEX_DIGITS - index)
 
     @cython.cfunc
     @cython.nogil
@@ -308,6 +310,7 @@ class FrameWriter:
         all: Answers = answers_of(queries, frames, texts)
         row: cython.Py_ssize_t
         frame: cython.Py_ssize_t
+        belong(0 <= width <= HEX_DIGITS)
         with cython.nogil:
             for row in range(all.queries):
                 if self._failed:

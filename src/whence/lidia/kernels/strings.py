@@ -71,7 +71,8 @@ class Interner:
         self._left = most
         self._views = []
         self._sources = len(sources)
-        self.offset, self.function, self.file, self.call_file = Column("Q"), Column("I"), Column("I"), Column("I")
+        self.offset, self.function = Column("Q", True), Column("I", True)
+        self.file, self.call_file = Column("I", True), Column("I", True)
         self._source = cython.cast(
             cython.pointer(cython.pointer(cython.const[cython.uchar])),
             calloc(self._sources + 1, cython.sizeof(cython.p_uchar)),
@@ -87,7 +88,7 @@ class Interner:
         for number in range(len(sources)):
             if len(sources[number]):
                 view = sources[number]
-                self._views.append(sources[number])
+                self._views.append(view)
                 self._source[number] = cython.address(view[0])
                 self._source_size[number] = view.shape[0]
         self._text(cython.cast(cython.p_uchar, b""), 0)

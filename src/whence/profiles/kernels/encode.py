@@ -50,6 +50,7 @@ def samples(
     numbered from 1. ValueError for
     columns that do not belong together, MemoryError.
     """
+    belong(len(labels) == 3 and len(fields) == 4)
     label_set: cython.const[cython.uint][::1] = labels[0]
     label_first: cython.const[cython.ulonglong][::1] = labels[1]
     label_bytes: cython.const[cython.uchar][::1] = labels[2]

@@ -258,7 +258,7 @@ class IdLists:
     rows: cython.Py_ssize_t  # ids so far
     others: cython.Py_ssize_t  # fields that are neither
 
-    def __init__(self, extents, table, id_field, value_field, values):
+    def __cinit__(self, extents, table, id_field, value_field, values):
         """`extents` are data, starts and ends; `table` the ids and their positions in ascending order of id."""
         i: cython.Py_ssize_t
         self.data, self.starts, self.ends = extents

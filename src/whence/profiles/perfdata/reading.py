@@ -241,16 +241,10 @@ class RecordingReader:
 
     def _flag_maps(self) -> None:
         """Mark the maps of memory without a file: perf maps name what is there, and each process has its own."""
-        generated = {
-            number
-            for number in set(self.records.map_name.numbers())
-            if GENERATED.match(features.decoded(self.records.text(number)))
-        }
-        if generated:
-            with self.records.map_flags.numbers() as flags, self.records.map_name.numbers() as names:
-                for at, name in enumerate(names):
-                    if name in generated:
-                        flags[at] |= constants.MAP_GENERATED
+        generated = bytearray(self.records.text_count)
+        for number in set(self.records.map_name.numbers()):
+            generated[number] = GENERATED.match(features.decoded(self.records.text(number))) is not None
+        self.records.flag_maps(generated, constants.MAP_GENERATED)
 
     def _read_jitdumps(self) -> None:
         """The code that JIT compilers told of in files of their own, as maps from its time on."""

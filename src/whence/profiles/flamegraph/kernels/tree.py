@@ -246,17 +246,18 @@ class Growth:
     cut: cython.bint
     fault = cython.declare(cython.int, visibility="readonly")
 
-    def __init__(self, stacks, locations, frames, keep, deepest, lines, room):
+    def __cinit__(self, stacks, locations, frames, keep, deepest, lines, room):
         """`room(typecode, size)` makes a zeroed column. Columns that disagree set `fault`: there is no tree then."""
         self.first, self.stack, self.weight = stacks
         self.of_location, self.place, self.frame_of, self.line_of = locations
         self.frames, self.keep, self.deepest, self.lines = frames, max(keep, 1), deepest, min(lines, 255)
+        belong(self.lines > 0)
         count: cython.Py_ssize_t = self.first.shape[0] - 1
         index: cython.Py_ssize_t
         alive: cython.Py_ssize_t = 0
         below: cython.Py_ssize_t = self._frames_of_all()
         self.bucket = -1
-        self.fault = STACK_FAULT if below < 0 or self.walkers != cython.NULL else 0
+        self.fault = STACK_FAULT if below < 0 else 0
         if self.fault:
             return
         for index in range(count):
@@ -270,6 +271,11 @@ class Growth:
         # nodes that wait hold different stacks; no tree has more nodes below its root than its stacks have frames
         nodes: cython.Py_ssize_t = 1 + alive + min(self.keep, below)
         self.line = room("I", self.lines * min(self.keep, nodes))
+        belong(min(self.order.shape[0], self.spare.shape[0], self.child.shape[0]) >= alive)
+        belong(min(self.head.shape[0], self.tail.shape[0]) >= BUCKETS and self.node_of_frame.shape[0] > self.frames)
+        belong(min(self.node_of_place.shape[0], self.place_weight.shape[0]) >= self.frame_of.shape[0])
+        belong(self.met.shape[0] >= self.frame_of.shape[0])
+        belong(self.line.shape[0] >= self.lines * min(self.keep, nodes))
         self.walkers = cython.cast(cython.pointer(Walker), calloc(count + 1, cython.sizeof(Walker)))
         self.node = cython.cast(cython.pointer(Node), calloc(nodes, cython.sizeof(Node)))
         if self.walkers == cython.NULL or self.node == cython.NULL:
@@ -489,13 +495,14 @@ class Growth:
         """
         first_of: cython.const[cython.uint][::1] = same
         count: cython.Py_ssize_t = self.nodes
-        belong(all_below(first_of, first_of.shape[0], first_of.shape[0]))
+        belong(all_below(first_of, first_of.shape[0], first_of.shape[0]) and (self.fault or self.kept_nodes > 0))
         if self.fault or first_of.shape[0] != self.first.shape[0] - 1:
             return None
         head: cython.uint[::1] = room("I", count)
         sibling: cython.uint[::1] = room("I", count)
         rest: cython.uint[::1] = room("I", count)
         row_of: cython.uint[::1] = room("I", count)
+        belong(min(head.shape[0], sibling.shape[0], rest.shape[0], row_of.shape[0]) >= count)
         index: cython.Py_ssize_t
         k: cython.Py_ssize_t
         rows: cython.Py_ssize_t = 0
@@ -520,6 +527,8 @@ class Growth:
         line_count: cython.longlong[::1] = out_count
         line: cython.longlong[::1] = out_lines
         end: cython.uint[::1] = out_end
+        belong(min(parent.shape[0], frame.shape[0], up.shape[0], line_count.shape[0]) >= rows)
+        belong(line.shape[0] >= self.line_rows and end.shape[0] >= first_of.shape[0])
         rows = 0
         with cython.nogil:
             while True:

@@ -138,15 +138,17 @@ class Records:
         self.seed = seed
         self.id_at = NO_EVENT
         self.timeless = True
-        self.sample_time, self.sample_thread, self.sample_period = Column("Q"), Column("Q"), Column("Q")
-        self.sample_cpu, self.sample_event, self.sample_stack = Column("I"), Column("I"), Column("I")
-        self.sample_user = Column("Q")
-        self.stack_first, self.stack_item, self.stack_pid = Column("Q"), Column("I"), Column("I")
-        self.place_address, self.place_mode = Column("Q"), Column("B")
-        self.map_start, self.map_size, self.map_offset = Column("Q"), Column("Q"), Column("Q")
-        self.map_name, self.map_about, self.map_flags = Column("I"), Column("I"), Column("I")
-        self.step_time, self.step_kind, self.step_a, self.step_b = Column("Q"), Column("I"), Column("Q"), Column("Q")
-        self.lost_count, self.lost_time, self.lost_thread = Column("Q"), Column("Q"), Column("Q")
+        self.sample_time, self.sample_thread = Column("Q", True), Column("Q", True)
+        self.sample_period = Column("Q", True)
+        self.sample_cpu, self.sample_event, self.sample_stack = Column("I", True), Column("I", True), Column("I", True)
+        self.sample_user = Column("Q", True)
+        self.stack_first, self.stack_item, self.stack_pid = Column("Q", True), Column("I", True), Column("I", True)
+        self.place_address, self.place_mode = Column("Q", True), Column("B", True)
+        self.map_start, self.map_size, self.map_offset = Column("Q", True), Column("Q", True), Column("Q", True)
+        self.map_name, self.map_about, self.map_flags = Column("I", True), Column("I", True), Column("I", True)
+        self.step_time, self.step_kind = Column("Q", True), Column("I", True)
+        self.step_a, self.step_b = Column("Q", True), Column("Q", True)
+        self.lost_count, self.lost_time, self.lost_thread = Column("Q", True), Column("Q", True), Column("Q", True)
         self.chain = cython.cast(cython.p_ulonglong, malloc(8 * MOST_DEPTH))
         self.modes = cython.cast(cython.p_uchar, malloc(MOST_DEPTH))
         if (
@@ -298,6 +300,16 @@ class Records:
         ):
             raise MemoryError
         return number
+
+    def flag_maps(self, named: cython.const[cython.uchar][::1], flag: cython.uint) -> None:
+        """Add a flag to the maps of some names: `named` has a byte for each text, not 0 where it is one of them."""
+        at: cython.Py_ssize_t
+        names: cython.p_uint = cython.cast(cython.p_uint, self.map_name.vector.items)
+        flags: cython.p_uint = cython.cast(cython.p_uint, self.map_flags.vector.items)
+        belong(named.shape[0] == self.texts.end.count - 1)
+        for at in range(self.map_flags.vector.count):
+            if named[names[at]]:
+                flags[at] |= flag
 
     # the records
 

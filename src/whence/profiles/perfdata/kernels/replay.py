@@ -65,12 +65,15 @@ class Replay:
         stacks: cython.Py_ssize_t = records.stack_hash.count
         self.records = records
         self.seed = seed
-        self.stack_first, self.stack_item = Column("Q"), Column("I")
-        self.location_map, self.location_pid, self.location_address = Column("I"), Column("I"), Column("Q")
-        self.sample_stack, self.sample_set, self.sample_event = Column("I"), Column("I"), Column("I")
-        self.sample_count, self.sample_period = Column("Q"), Column("Q")
-        self.event_sample, self.event_time, self.event_period = Column("I"), Column("Q"), Column("Q")
-        self.set_thread, self.set_comm, self.set_cpu = Column("Q"), Column("I"), Column("I")
+        self.stack_first, self.stack_item = Column("Q", True), Column("I", True)
+        self.location_map, self.location_pid = Column("I", True), Column("I", True)
+        self.location_address = Column("Q", True)
+        self.sample_stack, self.sample_set = Column("I", True), Column("I", True)
+        self.sample_event = Column("I", True)
+        self.sample_count, self.sample_period = Column("Q", True), Column("Q", True)
+        self.event_sample, self.event_time = Column("I", True), Column("Q", True)
+        self.event_period = Column("Q", True)
+        self.set_thread, self.set_comm, self.set_cpu = Column("Q", True), Column("I", True), Column("I", True)
         if (
             not make_slots(cython.address(self.process_slots), 0)
             or not make_slots(cython.address(self.thread_slots), 0)
@@ -87,6 +90,7 @@ class Replay:
             raise MemoryError
         memset(self.nodes.items, 0, cython.sizeof(Node))
         memset(self.memo_epoch.items, 0, 8 * (stacks + 1))
+        self.memo_epoch.count = stacks + 1
         self.epoch = 1
         self.kernel = self._process(KERNEL_PID)
         if self.kernel < 0 or not ordered(records.step_time, cython.address(self.step_order)):
@@ -125,6 +129,7 @@ class Replay:
         process: cython.Py_ssize_t = END
         found: cython.Py_ssize_t = END
         belong(not stops or self.records.sample_user.vector.count >= samples)
+        belong(self.records.stack_hash.count < self.memo_epoch.count)  # no records were read since
         with cython.nogil:
             while self.sample_at < samples and not self.failed:
                 sample = self.sample_order.items[self.sample_at]
