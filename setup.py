@@ -60,6 +60,8 @@ def extension(name: str, source: str) -> Extension:
     )
 
 
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
 # Kernels built differently keep apart.
 BUILD_BASE = "build/checked" if CHECKED else "build/sanitized" if SANITIZED else "build"
 
@@ -90,7 +92,7 @@ extensions = cythonize(
     + [extension(SHARED, str(Path("build", "cython", "_cyutility.c")))],
     build_dir="build/cython-checked" if CHECKED else "build/cython",
     shared_utility_qualified_name=SHARED,
-    nthreads=0 if sys.platform == "win32" else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1,
+    nthreads=0 if sys.platform == "win32" else CORES,
     language_level=3,
     compiler_directives={
         "boundscheck": CHECKED,
@@ -108,5 +110,8 @@ extensions = cythonize(
 setup(
     ext_modules=extensions,
     cmdclass={"bdist_wheel": AbiWheel, "build_py": WithoutKernelSources},
-    options={"build": {"build_base": BUILD_BASE}},  # no build may take another's objects
+    options={
+        "build": {"build_base": BUILD_BASE},  # no build may take another's objects
+        "build_ext": {"parallel": CORES},
+    },
 )
