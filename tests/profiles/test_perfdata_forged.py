@@ -44,6 +44,12 @@ def test_both_byte_orders_and_forms_say_the_same(big: bool, form: str) -> None:
     assert profile.notes == []
 
 
+def test_a_processor_with_nothing_to_do_is_named_as_the_kernel_names_it() -> None:
+    forge = Forge()
+    (labels,) = read(forge.file([forge.sample(0, 0, 5, [KERNEL, 0xFFFFFFFF81000000])])).samples.labels
+    assert [one.text for one in labels if one.key == "comm"] == ["swapper"]
+
+
 def of(records: Sequence[bytes], forge: Forge | None = None) -> list[tuple[int, list[tuple[str, int]]]]:
     return stacks(read((forge or Forge()).file(records)))
 

@@ -180,6 +180,7 @@ def test_a_file_that_takes_too_long_or_crashes_its_process_is_422_and_the_next_g
         monkeypatch.undo()
         assert client.get(f"/buildid/{files.build_id}/debuginfo").status_code == 404
         server._parser._mother[0].kill()  # what copies itself is started again
+        server._parser._mother[0].wait()
         assert client.put(f"/buildid/{files.build_id}/debuginfo", content=body).status_code == 201
 
 

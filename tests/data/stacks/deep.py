@@ -25,7 +25,8 @@ def compare(a: object, b: object) -> int:
     return len(sorted([Compared(), Compared()]))
 
 
-threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
-numbers = (ctypes.c_int * 3)(3, 1, 2)
-pointer = ctypes.POINTER(ctypes.c_int)
-ctypes.CDLL(None).qsort(numbers, 3, 4, ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer)(compare))
+if __name__ == "__main__":
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+    numbers = (ctypes.c_int * 3)(3, 1, 2)
+    pointer = ctypes.POINTER(ctypes.c_int)
+    ctypes.CDLL(None).qsort(numbers, 3, 4, ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer)(compare))

@@ -35,6 +35,7 @@ ANONYMOUS = ("//anon", "/anon_hugepage")
 MEMORY_FILE = "/memfd:"  # of memfd_create: whatever was written there, programs too
 NO_CPU = 0xFFFFFFFF
 KERNEL_PID = 0xFFFFFFFF
+IDLE = 0  # process and thread of a processor that has nothing to do
 OTHER_MODES = {
     constants.IN_HYPERVISOR: "[hypervisor]",
     constants.IN_GUEST_KERNEL: "[guest.kernel]",
@@ -415,6 +416,8 @@ class RecordingReader:
                 if comm not in comms:
                     comms[comm] = Label("comm", features.decoded(self.records.text(comm)))
                 labels.append(comms[comm])
+            elif thread == IDLE:
+                labels.append(Label("comm", "swapper"))  # the kernel's name of it, which no record has
             labels += [Label("pid", number=signed(thread >> 32)), Label("tid", number=signed(thread & 0xFFFFFFFF))]
             if cpu != NO_CPU:
                 labels.append(cpus.setdefault(cpu, Label("cpu", number=cpu)))
