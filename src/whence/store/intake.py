@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 HEAD = 512  # bytes that tell a package
 MANY = 48  # ELF files, from which on starting processes pays
+PROCESSES_A_CORE = 2  # one works while another waits for the disk to have what was written
 PATIENCE_SECONDS = 0.5  # after Ctrl-C, before processes are killed
 AHEAD = 4  # files that wait for a thread, times the number of threads
 
@@ -92,6 +93,7 @@ class Intake:
         place = self.store.objects
         if self._threads > 1 and len(self._ids) >= MANY and type(place) is Folder and sys.executable:
             root, jobs, compress = str(place.root), self.store.jobs, self.store.compress
+            self._threads *= PROCESSES_A_CORE
             self._workers = [Worker(root, jobs=jobs, compress=compress, terms=terms) for _ in range(self._threads)]
         takers: Sequence[Takes] = self._workers or [Taker(self.store, terms)] * self._threads
         for taker in takers:
